@@ -1,0 +1,25 @@
+package v1alpha1
+
+// Conditions of PodProtector and Cell. Ready follows kstatus: it tells whether the object was taken up, not
+// whether the application is well.
+const (
+	// ConditionReady of a PodProtector: its pods are counted in at least one cell, by the current spec.
+	// Of a Cell: an aggregator leads it and has listed its pods. Written by the aggregators.
+	ConditionReady = "Ready"
+	// ConditionTargetResolved of a PodProtector: the workload it was derived from exists. Written by the
+	// generator, on protectors of its own only.
+	ConditionTargetResolved = "TargetResolved"
+)
+
+// Reasons of conditions.
+const (
+	ReasonAggregated       = "Aggregated"
+	ReasonNotAggregated    = "NotAggregated"
+	ReasonInvalidSelector  = "InvalidSelector"
+	ReasonSourceFound      = "SourceFound"
+	ReasonSourceVanished   = "SourceVanished"
+	ReasonAggregating      = "Aggregating"
+	ReasonAggregatorIdle   = "AggregatorStopped"
+	ReasonSnapshotRewound  = "SnapshotRewound"
+	ReasonRecreateStrategy = "RecreateStrategy"
+)

@@ -1,0 +1,36 @@
+package v1alpha1
+
+// Labels that users set.
+const (
+	// LabelProtect on a workload, with the value "true", asks the generator for a protector.
+	LabelProtect = "breakwater.dev/protect"
+	// LabelExempt on a namespace of a worker cluster, with the value "true", keeps Breakwater's admission
+	// webhook out of it: the way out when no core cluster can be reached.
+	LabelExempt = "breakwater.dev/exempt"
+)
+
+// Labels, annotations and finalizers that the generator sets.
+const (
+	// LabelSourceKind on a protector is the kind of the workload that it was derived from.
+	LabelSourceKind = "breakwater.dev/source-kind"
+	// AnnotationSourceName on a protector is the name of that workload, in the same namespace. An annotation,
+	// because names of workloads can be longer than a label's value.
+	AnnotationSourceName = "breakwater.dev/source-name"
+	// AnnotationSourceUID on a protector is the UID of that workload when it was last seen.
+	AnnotationSourceUID = "breakwater.dev/source-uid"
+
+	// FinalizerProtector holds a protector until its source is explicitly deleted; the protector stays
+	// effective while it is there.
+	FinalizerProtector = "breakwater.dev/protector"
+	// FinalizerSource holds a source workload until the generator has seen its deletionTimestamp: without it
+	// a deletion could not be told from a loss.
+	FinalizerSource = "breakwater.dev/generator"
+)
+
+// Audit annotations of an admission review; the apiserver puts the webhook's name before them.
+const (
+	// AuditProtectors lists the protectors that were asked, as core/namespace/name.
+	AuditProtectors = "protectors"
+	// AuditVerdict is the reason of the answer, in one word.
+	AuditVerdict = "verdict"
+)

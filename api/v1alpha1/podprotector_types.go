@@ -1,0 +1,286 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// PodProtector states how many pods of an application must stay available over all cells. It covers the pods
+// of its own namespace's name in every cell.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=ppr,categories=breakwater
+// +kubebuilder:printcolumn:name="Floor",type=integer,JSONPath=`.status.desiredAvailable`,description="Pods that must stay available"
+// +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.summary.available`,description="Available pods in all cells"
+// +kubebuilder:printcolumn:name="Reserved",type=integer,JSONPath=`.status.summary.reserved`,description="Removals that were admitted and are not yet seen"
+// +kubebuilder:printcolumn:name="Allowed",type=integer,JSONPath=`.status.disruptionsAllowed`,description="Removals that would be admitted now"
+// +kubebuilder:printcolumn:name="Total",type=integer,JSONPath=`.status.summary.total`,priority=1
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type PodProtector struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +kubebuilder:validation:Required
+	Spec   PodProtectorSpec   `json:"spec"`
+	Status PodProtectorStatus `json:"status,omitempty"`
+}
+
+// PodProtectorList is a list of PodProtectors.
+//
+// +kubebuilder:object:root=true
+type PodProtectorList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []PodProtector `json:"items"`
+}
+
+// PodProtectorSpec is what the user, or the generator, asks for.
+type PodProtectorSpec struct {
+	// Selector chooses the pods that are protected, and counted, in the namespace of the same name in every
+	// cell. The empty selector chooses all pods of the namespace.
+	Selector PodSelector `json:"selector"`
+
+	// MinAvailable is the floor: the number of pods that must stay available over all cells. 0 refuses nothing.
+	//
+	// +kubebuilder:validation:Minimum=0
+	MinAvailable int32 `json:"minAvailable"`
+
+	// MinReadySeconds is how long a pod must have been Ready before it counts as available.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
+
+	// AdmissionHistory tunes the bookkeeping of admitted removals.
+	//
+	// +kubebuilder:default={}
+	// +optional
+	AdmissionHistory AdmissionHistorySpec `json:"admissionHistory,omitempty"`
+}
+
+// AdmissionHistorySpec tunes the bookkeeping of admitted removals.
+type AdmissionHistorySpec struct {
+	// MaxConcurrentLag is how many reservations may be open at once, over all cells; 0 is no limit.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:default=0
+	// +optional
+	MaxConcurrentLag int32 `json:"maxConcurrentLag,omitempty"`
+
+	// CompactThreshold is how many reservations of a cell are kept one by one; older ones merge into one
+	// bucket that keeps their number and identity and loses only their pods' names.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=100
+	// +optional
+	CompactThreshold *int32 `json:"compactThreshold,omitempty"`
+
+	// AggregationRateMillis is how long an aggregator gathers pod events before it writes them, in
+	// milliseconds: at most one write per cell in that time. Longer means fewer writes, and budget that
+	// returns later; it never weakens the floor.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=3600000
+	// +kubebuilder:default=1000
+	// +optional
+	AggregationRateMillis *int32 `json:"aggregationRateMillis,omitempty"`
+}
+
+// PodSelector chooses pods by their labels, as a Kubernetes label selector does: all of matchLabels and
+// matchExpressions must hold. It is a type of its own so that its schema can be bounded and checked.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || self.matchLabels.all(k, !format.qualifiedName().validate(k).hasValue())",message="matchLabels has a key that is not a label key: use [prefix/]name of letters, digits, '-', '_' and '.'",fieldPath=".matchLabels"
+// +kubebuilder:object:generate=false
+type PodSelector struct {
+	// MatchLabels are labels that a pod must carry with just these values.
+	//
+	// +kubebuilder:validation:MaxProperties=64
+	// +optional
+	MatchLabels map[string]LabelValue `json:"matchLabels,omitempty"`
+
+	// MatchExpressions are requirements that a pod's labels must meet.
+	//
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=atomic
+	// +optional
+	MatchExpressions []PodSelectorRequirement `json:"matchExpressions,omitempty"`
+}
+
+// LabelValue is the value of a label.
+//
+// +kubebuilder:validation:MaxLength=63
+// +kubebuilder:validation:Pattern=`^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$`
+type LabelValue = string
+
+// PodSelectorRequirement is one requirement on a label.
+//
+// +kubebuilder:validation:XValidation:rule="self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0 : !has(self.values) || size(self.values) == 0",message="values must hold at least one value for In and NotIn, and none for Exists and DoesNotExist",fieldPath=".values"
+// +kubebuilder:validation:XValidation:rule="!format.qualifiedName().validate(self.key).hasValue()",message="key must be a label key: [prefix/]name of letters, digits, '-', '_' and '.'",fieldPath=".key"
+type PodSelectorRequirement struct {
+	// Key is the label's key.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	Key string `json:"key"`
+
+	// Operator is the relation of the key to the values.
+	//
+	// +kubebuilder:validation:Enum=In;NotIn;Exists;DoesNotExist
+	Operator metav1.LabelSelectorOperator `json:"operator"`
+
+	// Values are the label's values, for In and NotIn; a repeated value means nothing more.
+	//
+	// +kubebuilder:validation:MaxItems=1000
+	// +listType=atomic
+	// +optional
+	Values []LabelValue `json:"values,omitempty"`
+}
+
+// PodProtectorStatus is the state of a protector. Webhooks and aggregators write it, always by
+// compare-and-swap; a hand that edits it can break the promise.
+type PodProtectorStatus struct {
+	// ObservedGeneration is the generation of the spec that the fields for people were computed from.
+	//
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// DesiredAvailable is the floor, for people: no decision reads it.
+	//
+	// +optional
+	DesiredAvailable int32 `json:"desiredAvailable"`
+
+	// DisruptionsAllowed is how many removals would be admitted now, for people: no decision reads it.
+	//
+	// +optional
+	DisruptionsAllowed int32 `json:"disruptionsAllowed"`
+
+	// Summary adds up the cells, for people: no decision reads it.
+	//
+	// +optional
+	Summary Summary `json:"summary,omitempty"`
+
+	// Cells is what each cell adds.
+	//
+	// +listType=map
+	// +listMapKey=cellID
+	// +optional
+	Cells []PodProtectorCell `json:"cells,omitempty"`
+
+	// Conditions are Ready, written by aggregators, and TargetResolved, written by the generator.
+	//
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Summary adds up the cells of a protector.
+type Summary struct {
+	// Total is the number of pods that the selector chooses.
+	Total int32 `json:"total"`
+	// Available is the number of pods that were Ready for minReadySeconds in the newest snapshots.
+	Available int32 `json:"available"`
+	// Reserved is the number of open reservations.
+	Reserved int32 `json:"reserved"`
+	// EstimatedAvailable is available less reserved.
+	EstimatedAvailable int32 `json:"estimatedAvailable"`
+	// Ready is the number of pods that are Ready.
+	Ready int32 `json:"ready"`
+	// Running is the number of pods in phase Running.
+	Running int32 `json:"running"`
+	// Scheduled is the number of pods that have a node and have not finished.
+	Scheduled int32 `json:"scheduled"`
+}
+
+// PodProtectorCell is what one cell adds to a protector.
+type PodProtectorCell struct {
+	// CellID is the name of the Cell.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	CellID string `json:"cellID"`
+
+	// Aggregation is the newest snapshot's counts. Owned by the cell's aggregator.
+	Aggregation Aggregation `json:"aggregation"`
+
+	// AdmissionHistory holds the open reservations: webhooks add, the cell's aggregator settles.
+	//
+	// +optional
+	AdmissionHistory AdmissionHistory `json:"admissionHistory,omitempty"`
+}
+
+// Aggregation is the counts of one snapshot of one cell. Only the aggregator that leads the cell writes it.
+type Aggregation struct {
+	TotalReplicas     int32 `json:"totalReplicas"`
+	AvailableReplicas int32 `json:"availableReplicas"`
+	ReadyReplicas     int32 `json:"readyReplicas"`
+	RunningReplicas   int32 `json:"runningReplicas"`
+	ScheduledReplicas int32 `json:"scheduledReplicas"`
+
+	// CountedSpec is a hash of the parts of the spec that the counts depend on. Counts made by another spec
+	// are worth nothing for a decision: the cell then counts as zero until its aggregator has counted anew.
+	CountedSpec string `json:"countedSpec"`
+
+	// SnapshotVersion is the resourceVersion of the cell's pods that the counts were taken at.
+	SnapshotVersion string `json:"snapshotVersion"`
+
+	// LastEventTime is the aggregator's wall clock when it took the counts. Webhooks judge minReadySeconds no
+	// earlier than this, so that a pod that was counted is also charged.
+	LastEventTime metav1.MicroTime `json:"lastEventTime"`
+
+	// Epoch and Holder name the leadership that wrote the counts. A lower pair of (epoch, snapshotVersion)
+	// never replaces a higher one.
+	Epoch  int64  `json:"epoch"`
+	Holder string `json:"holder"`
+}
+
+// AdmissionHistory holds the open reservations of a protector in one cell, oldest first.
+type AdmissionHistory struct {
+	// +listType=atomic
+	// +optional
+	Buckets []Bucket `json:"buckets,omitempty"`
+}
+
+// Operation is the way in which a pod is removed.
+//
+// +kubebuilder:validation:Enum=Delete;Evict
+type Operation string
+
+// The operations that are guarded.
+const (
+	OperationDelete Operation = "Delete"
+	OperationEvict  Operation = "Evict"
+)
+
+// Bucket is one reservation, or several that Compact merged.
+type Bucket struct {
+	// StartTime is when the reservation was made or renewed; of a merged bucket, the earliest of them.
+	StartTime metav1.MicroTime `json:"startTime"`
+
+	// EndTime is the latest of a merged bucket's times; unset for a single reservation.
+	//
+	// +optional
+	EndTime *metav1.MicroTime `json:"endTime,omitempty"`
+
+	// Counter is how many reservations the bucket holds.
+	//
+	// +kubebuilder:validation:Minimum=1
+	Counter int32 `json:"counter"`
+
+	// PodUID, PodName and Operation tell of a single reservation; unset in a merged bucket.
+	//
+	// +optional
+	PodUID types.UID `json:"podUID,omitempty"`
+	// +optional
+	PodName string `json:"podName,omitempty"`
+	// +optional
+	Operation Operation `json:"operation,omitempty"`
+
+	// PodUIDHashes identifies the reservations of a merged bucket: 8 bytes for each, in order of merging.
+	//
+	// +optional
+	PodUIDHashes []byte `json:"podUIDHashes,omitempty"`
+}

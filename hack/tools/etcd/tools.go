@@ -1,0 +1,7 @@
+//go:build tools
+
+// Package tools pins the etcd that the local federation runs: the release line that the pinned
+// Kubernetes is built and tested with.
+package tools
+
+import _ "go.etcd.io/etcd/server/v3"
