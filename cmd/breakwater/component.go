@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// componentFlags are the flags that all long-running components share.
+type componentFlags struct {
+	metricsAddress string
+	healthAddress  string
+	logLevel       slog.Level
+	logFormat      string
+}
+
+func (f *componentFlags) bind(flags *pflag.FlagSet) {
+	flags.StringVar(&f.metricsAddress, "metrics-listen", ":8080", "`address` to serve Prometheus metrics on (/metrics); 0 turns it off")
+	flags.StringVar(&f.healthAddress, "health-listen", ":8081", "`address` to serve /healthz and /readyz on; 0 turns it off")
+	flags.TextVar(&f.logLevel, "log-level", slog.LevelInfo, "lowest `level` to log: debug, info, warn or error")
+	flags.StringVar(&f.logFormat, "log-format", "json", "`format` of the log: json or text")
+}
+
+// logger makes the logger that these flags ask for, and hands it to controller-runtime too.
+func (f *componentFlags) logger(component string) (logr.Logger, error) {
+	options := &slog.HandlerOptions{Level: f.logLevel}
+	var handler slog.Handler
+	switch f.logFormat {
+	case "json":
+		handler = slog.NewJSONHandler(os.Stderr, options)
+	case "text":
+		handler = slog.NewTextHandler(os.Stderr, options)
+	default:
+		return logr.Logger{}, fmt.Errorf("--log-format %q: want json or text", f.logFormat)
+	}
+	log := logr.FromSlogHandler(handler).WithName(component)
+	ctrl.SetLogger(log)
+	return log, nil
+}
+
+// newScheme knows Kubernetes' own kinds and ours.
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	return scheme, nil
+}

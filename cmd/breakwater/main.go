@@ -1,0 +1,55 @@
+// Command breakwater keeps the pods of protected applications available through deletion storms. Its
+// subcommands are the components of the safety loop and the tools around it.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/breakwater-k8s/breakwater/internal/version"
+)
+
+// exitError is an error whose exit code means something; every other error exits with 1.
+type exitError struct {
+	code int
+	error
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := rootCommand().ExecuteContext(ctx)
+	stop()
+	if err == nil {
+		return
+	}
+	fmt.Fprintln(os.Stderr, "breakwater:", err)
+	var exit exitError
+	if errors.As(err, &exit) {
+		os.Exit(exit.code)
+	}
+	os.Exit(1)
+}
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "breakwater",
+		Short: "Keep enough pods alive through a deletion storm",
+		Long: `Breakwater keeps enough pods alive.
+
+A PodProtector in a core cluster says how many pods of an application must stay available over all worker
+clusters. The webhook refuses every removal that would break it, the aggregators count the pods of each cell,
+the generator derives protectors from workloads.`,
+		Version:       version.String(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand()
+	return root
+}
