@@ -1,0 +1,106 @@
+package podhealth_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/breakwater-k8s/breakwater/internal/podhealth"
+)
+
+var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func pod(phase corev1.PodPhase, changes ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{}
+	p.Spec.NodeName = "node-1"
+	p.Status.Phase = phase
+	for _, change := range changes {
+		change(p)
+	}
+	return p
+}
+
+func ready(status corev1.ConditionStatus, age time.Duration) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{
+			{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
+			{Type: corev1.PodReady, Status: status, LastTransitionTime: metav1.NewTime(now.Add(-age))},
+		}
+	}
+}
+
+func undated(p *corev1.Pod) {
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+}
+
+func terminating(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} }
+func unscheduled(p *corev1.Pod) { p.Spec.NodeName = "" }
+
+func TestOf(t *testing.T) {
+	running := podhealth.Health{Scheduled: true, Running: true}
+	available := podhealth.Health{Scheduled: true, Running: true, Ready: true, Available: true}
+	for claim, test := range map[string]struct {
+		pod      *corev1.Pod
+		minReady int32
+		want     podhealth.Health
+	}{
+		"a ready pod is available":                       {pod(corev1.PodRunning, ready("True", 0)), 0, available},
+		"a pod ready for just minReadySeconds counts":    {pod(corev1.PodRunning, ready("True", 10*time.Second)), 10, available},
+		"an unready pod runs":                            {pod(corev1.PodRunning, ready("False", time.Hour)), 0, running},
+		"a terminating pod is nothing":                   {pod(corev1.PodRunning, ready("True", time.Hour), terminating), 0, podhealth.Health{}},
+		"a failed pod does not count as scheduled":       {pod(corev1.PodFailed, ready("True", time.Hour)), 0, podhealth.Health{}},
+		"a succeeded pod does not count as scheduled":    {pod(corev1.PodSucceeded), 0, podhealth.Health{}},
+		"an unscheduled pod is nothing":                  {pod(corev1.PodPending, unscheduled), 0, podhealth.Health{}},
+		"a pending pod is scheduled and beyond doubt":    {pod(corev1.PodPending), 0, podhealth.Health{Scheduled: true}},
+		"a running pod without a condition is doubtful":  {pod(corev1.PodRunning), 0, podhealth.Health{Scheduled: true, Running: true, Doubtful: true}},
+		"an unknown readiness is doubtful":               {pod(corev1.PodRunning, ready("Unknown", 0)), 0, podhealth.Health{Scheduled: true, Running: true, Doubtful: true}},
+		"ready in a phase that is not Running is doubt":  {pod(corev1.PodUnknown, ready("True", time.Hour)), 0, podhealth.Health{Scheduled: true, Doubtful: true}},
+		"an undated readiness is enough for no minimum":  {pod(corev1.PodRunning, undated), 0, available},
+		"an undated readiness is doubtful for a minimum": {pod(corev1.PodRunning, undated), 1, podhealth.Health{Scheduled: true, Running: true, Ready: true, Doubtful: true}},
+		"a young pod tells when it will be available": {pod(corev1.PodRunning, ready("True", 4*time.Second)), 10,
+			podhealth.Health{Scheduled: true, Running: true, Ready: true, AvailableAt: now.Add(6 * time.Second)}},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			got := podhealth.Of(test.pod, test.minReady, now)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("health (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Whatever a pod's status says: what is counted is charged, and each state implies the ones below it.
+func TestStatesImplyEachOther(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := pod(rapid.SampledFrom([]corev1.PodPhase{"", "Pending", "Running", "Succeeded", "Failed", "Unknown"}).Draw(t, "phase"))
+		if rapid.Bool().Draw(t, "has condition") {
+			status := rapid.SampledFrom([]corev1.ConditionStatus{"", "True", "False", "Unknown"}).Draw(t, "status")
+			ready(status, time.Duration(rapid.IntRange(-60, 60).Draw(t, "age"))*time.Second)(p)
+		}
+		if rapid.Bool().Draw(t, "terminating") {
+			terminating(p)
+		}
+		if rapid.Bool().Draw(t, "unscheduled") {
+			unscheduled(p)
+		}
+		minReady := rapid.Int32Range(-1, 30).Draw(t, "minReadySeconds")
+
+		h := podhealth.Of(p, minReady, now)
+		if h.Available && !h.Ready || h.Ready && !h.Running || h.Running && !h.Scheduled {
+			t.Errorf("states do not imply each other: %+v", h)
+		}
+		if h.Available && !h.Charged() {
+			t.Errorf("counted and not charged: %+v", h)
+		}
+		if p.DeletionTimestamp != nil && h != (podhealth.Health{}) {
+			t.Errorf("terminating and not nothing: %+v", h)
+		}
+		if later := podhealth.Of(p, minReady, h.AvailableAt); !h.AvailableAt.IsZero() && !later.Available {
+			t.Errorf("not available at %v: %+v", h.AvailableAt, later)
+		}
+	})
+}
