@@ -1,0 +1,32 @@
+package quota_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// One flight: copy the object, decide 64 removals, compact, summarize.
+func BenchmarkDecide64(b *testing.B) {
+	for _, open := range []int{0, 100, 10000} {
+		b.Run(fmt.Sprintf("open=%d", open), func(b *testing.B) {
+			p := protector(1, 20000)
+			for i := range open {
+				quota.Decide(p, []quota.Removal{removal("c0", fmt.Sprint("old-", i))})
+			}
+			quota.Compact(p)
+			var removals []quota.Removal
+			for i := range 64 {
+				removals = append(removals, removal("c0", fmt.Sprint("new-", i)))
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				copied := p.DeepCopy()
+				quota.Decide(copied, removals)
+				quota.Compact(copied)
+				quota.Summarize(copied)
+			}
+		})
+	}
+}

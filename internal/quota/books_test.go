@@ -1,0 +1,295 @@
+package quota_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// books is the slow, obvious version of a protector's status: who holds a reservation, by cell and UID.
+type books struct {
+	floor, lag int
+	available  map[string]int
+	reserved   map[string]map[types.UID]bool
+}
+
+func (b *books) open() int {
+	open := 0
+	for _, pods := range b.reserved {
+		open += len(pods)
+	}
+	return open
+}
+
+func (b *books) left() int {
+	left := -b.floor - b.open()
+	for _, n := range b.available {
+		left += n
+	}
+	return left
+}
+
+// decide answers one removal from first principles.
+func (b *books) decide(r quota.Removal) quota.Outcome {
+	pods, known := b.reserved[r.Cell]
+	switch {
+	case !known && b.floor == 0:
+		return quota.Waived
+	case !known:
+		return quota.RefusedNeverAggregated
+	case pods[r.PodUID]:
+		return quota.Renewed
+	case b.lag > 0 && b.open() >= b.lag:
+		return quota.RefusedFull
+	case b.floor > 0 && b.left() <= 0:
+		return quota.RefusedNoBudget
+	}
+	pods[r.PodUID] = true
+	return quota.Reserved
+}
+
+var cellIDs = []string{"c0", "c1", "c2"}
+
+func drawProtector(t *rapid.T) (*v1alpha1.PodProtector, *books) {
+	p := protector(int32(rapid.IntRange(0, 12).Draw(t, "floor")), int32(rapid.IntRange(0, 12).Draw(t, "c0")),
+		int32(rapid.IntRange(0, 12).Draw(t, "c1")))
+	lag(p, int32(rapid.IntRange(0, 6).Draw(t, "maxConcurrentLag")))
+	threshold(p, int32(rapid.IntRange(0, 4).Draw(t, "compactThreshold")))
+	b := &books{
+		floor: int(p.Spec.MinAvailable), lag: int(p.Spec.AdmissionHistory.MaxConcurrentLag),
+		available: map[string]int{}, reserved: map[string]map[types.UID]bool{},
+	}
+	for _, cell := range p.Status.Cells {
+		b.available[cell.CellID] = int(cell.Aggregation.AvailableReplicas)
+		b.reserved[cell.CellID] = map[types.UID]bool{}
+	}
+	return p, b
+}
+
+func drawRemoval(t *rapid.T) quota.Removal {
+	r := removal(rapid.SampledFrom(cellIDs).Draw(t, "cell"), fmt.Sprint(rapid.IntRange(0, 15).Draw(t, "uid")))
+	r.At = start.Add(time.Duration(rapid.Int64Range(0, 3e9).Draw(t, "at")))
+	return r
+}
+
+// throughTheAPI is what a status is after it was written and read again.
+func throughTheAPI(t *rapid.T, p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
+	raw, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := &v1alpha1.PodProtector{}
+	if err := json.Unmarshal(raw, stored); err != nil {
+		t.Fatal(err)
+	}
+	return stored
+}
+
+// The history agrees with the books through any mixture of decisions, give-backs, compaction and settlement:
+// the total, who is in it, and every verdict.
+func TestTheHistoryAgreesWithTheBooks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, b := drawProtector(t)
+		stamps := map[string]time.Time{}
+		t.Repeat(map[string]func(*rapid.T){
+			"decide": func(t *rapid.T) {
+				removals := rapid.SliceOfN(rapid.Custom(drawRemoval), 1, 8).Draw(t, "removals")
+				verdicts := quota.Decide(p, removals)
+				for i, r := range removals {
+					if want := b.decide(r); verdicts[i].Outcome != want {
+						t.Fatalf("removal %d %+v: %v, want %v", i, r, verdicts[i].Outcome, want)
+					}
+					if verdicts[i].Outcome.Written() {
+						stamps[r.Cell+"/"+string(r.PodUID)] = verdicts[i].Stamp
+					}
+				}
+			},
+			"give back": func(t *rapid.T) {
+				r := drawRemoval(t)
+				stamp := stamps[r.Cell+"/"+string(r.PodUID)]
+				held := b.reserved[r.Cell][r.PodUID]
+				if quota.GiveBack(p, r.Cell, r.PodUID, stamp) {
+					if !held {
+						t.Fatalf("gave back %+v, which was not reserved", r)
+					}
+					delete(b.reserved[r.Cell], r.PodUID)
+				}
+			},
+			"give back with a stamp of before": func(t *rapid.T) {
+				r := drawRemoval(t)
+				stamp := stamps[r.Cell+"/"+string(r.PodUID)].Add(-time.Microsecond)
+				if quota.GiveBack(p, r.Cell, r.PodUID, stamp) {
+					t.Fatalf("gave back %+v although its stamp has grown since", r)
+				}
+			},
+			"compact": func(t *rapid.T) {
+				threshold(p, int32(rapid.IntRange(0, 4).Draw(t, "compactThreshold")))
+				quota.Compact(p)
+				for i := range p.Status.Cells {
+					if got, most := len(p.Status.Cells[i].AdmissionHistory.Buckets), quota.CompactThreshold(&p.Spec)+1; got > most {
+						t.Fatalf("%d buckets after Compact, want at most %d", got, most)
+					}
+				}
+			},
+			"settle": func(t *rapid.T) {
+				i := rapid.IntRange(0, 1).Draw(t, "cell")
+				gone := map[quota.UIDHash]bool{}
+				for uid := range b.reserved[cellIDs[i]] {
+					if rapid.Bool().Draw(t, "gone "+string(uid)) {
+						gone[quota.HashUID(uid)] = true
+						delete(b.reserved[cellIDs[i]], uid)
+					}
+				}
+				n, expired := quota.Settle(&p.Status.Cells[i].AdmissionHistory, func(r quota.Reservation) quota.Sighting {
+					if gone[r.Hash] {
+						return quota.Gone
+					}
+					return rapid.SampledFrom([]quota.Sighting{quota.Unseen, quota.Alive}).Draw(t, "sighting")
+				})
+				if n != len(gone) || expired != 0 {
+					t.Fatalf("settled %d gone and %d expired, want %d and 0", n, expired, len(gone))
+				}
+			},
+			"write and read": func(t *rapid.T) { p = throughTheAPI(t, p) },
+			"": func(t *rapid.T) {
+				if got := quota.BudgetOf(p).Left(); got != b.left() {
+					t.Fatalf("budget %d, want %d\n%+v", got, b.left(), p.Status)
+				}
+				for i, cell := range p.Status.Cells {
+					held := map[quota.UIDHash]bool{}
+					for r := range quota.Reservations(&p.Status.Cells[i].AdmissionHistory) {
+						held[r.Hash] = true
+					}
+					want := map[quota.UIDHash]bool{}
+					for uid := range b.reserved[cell.CellID] {
+						want[quota.HashUID(uid)] = true
+					}
+					if diff := cmp.Diff(want, held); diff != "" {
+						t.Fatalf("reservations of %s (-want +got):\n%s", cell.CellID, diff)
+					}
+				}
+				quota.Summarize(p)
+				if got, want := int(p.Status.Summary.Reserved), b.open(); got != want {
+					t.Fatalf("summary says %d reserved, want %d", got, want)
+				}
+			},
+		})
+	})
+}
+
+// A batch decides as its removals would one by one, whatever is compacted in between.
+func TestABatchDecidesAsOneByOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		batched, _ := drawProtector(t)
+		single := batched.DeepCopy()
+		removals := rapid.SliceOfN(rapid.Custom(drawRemoval), 0, 20).Draw(t, "removals")
+		got := outcomes(quota.Decide(batched, removals))
+		var want []quota.Outcome
+		for _, r := range removals {
+			want = append(want, quota.Decide(single, []quota.Removal{r})[0].Outcome)
+			quota.Compact(single)
+			single = throughTheAPI(t, single)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("outcomes (-one by one +batch):\n%s", diff)
+		}
+		if quota.BudgetOf(batched) != quota.BudgetOf(single) {
+			t.Fatalf("budget %+v, one by one %+v", quota.BudgetOf(batched), quota.BudgetOf(single))
+		}
+	})
+}
+
+// What the summary promises is what Decide admits.
+func TestDisruptionsAllowedIsWhatDecideAdmits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, b := drawProtector(t)
+		quota.Decide(p, rapid.SliceOfN(rapid.Custom(drawRemoval), 0, 8).Draw(t, "earlier"))
+		quota.Summarize(p)
+		if b.floor == 0 {
+			return // a floor of zero refuses nothing: there is no such number
+		}
+		admitted := 0
+		for i := range 40 {
+			if quota.Decide(p, []quota.Removal{removal("c0", fmt.Sprint("fresh", i))})[0].Outcome.Admitted() {
+				admitted++
+			}
+		}
+		if got := int(p.Status.DisruptionsAllowed); got != admitted {
+			t.Fatalf("disruptionsAllowed is %d, and %d were admitted", got, admitted)
+		}
+	})
+}
+
+func TestDeadlinesStartAnewWithEachStamp(t *testing.T) {
+	p := protector(1, 9)
+	h := &p.Status.Cells[0].AdmissionHistory
+	only := func() quota.Reservation {
+		for r := range quota.Reservations(h) {
+			return r
+		}
+		t.Fatal("no reservation")
+		return quota.Reservation{}
+	}
+	var d quota.Deadlines
+	passed := func(after time.Duration) bool { return d.Passed(only(), time.Minute, start.Add(after)) }
+
+	quota.Decide(p, []quota.Removal{removal("c0", "a")})
+	if passed(time.Hour) {
+		t.Error("passed before it was ever observed")
+	}
+	d.Observe(h, start)
+	if passed(59*time.Second) || !passed(60*time.Second) {
+		t.Error("want the deadline to pass 60 s after the first observation")
+	}
+	d.Observe(h, start.Add(30*time.Second))
+	if next, ok := d.Next(time.Minute); !ok || !next.Equal(start.Add(time.Minute)) {
+		t.Errorf("next deadline %v %v, want that of the first observation", next, ok)
+	}
+
+	quota.Decide(p, []quota.Removal{removal("c0", "a")}) // renewed
+	if passed(time.Hour) {
+		t.Error("a renewed reservation passed by the timer of the one before")
+	}
+	d.Observe(h, start.Add(40*time.Second))
+	if passed(60*time.Second) || !passed(100*time.Second) {
+		t.Error("want the timer of a renewed reservation to begin when the renewal is observed")
+	}
+
+	quota.Compact(threshold(p, 0))
+	d.Observe(h, start.Add(50*time.Second))
+	if !passed(100 * time.Second) {
+		t.Error("a lone reservation that was only merged keeps its timer")
+	}
+	quota.Settle(h, func(quota.Reservation) quota.Sighting { return quota.Gone })
+	d.Observe(h, start.Add(51*time.Second))
+	if _, ok := d.Next(time.Minute); ok {
+		t.Error("a settled reservation still has a timer")
+	}
+}
+
+func TestTenThousandReservationsFitInTheStatus(t *testing.T) {
+	p := protector(1, 20000)
+	for i := range 10000 {
+		r := removal("c0", fmt.Sprintf("%08d-9d7b-4b6a-8f0a-%012d", i, i))
+		r.PodName = fmt.Sprintf("deployment-with-a-name-5d4f8c7b9d-%05d", i)
+		quota.Decide(p, []quota.Removal{r})
+	}
+	quota.Compact(p)
+	quota.Summarize(p)
+	raw, err := json.Marshal(p.Status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most := 150 << 10; len(raw) > most {
+		t.Errorf("status has %d bytes, want at most %d", len(raw), most)
+	}
+	t.Logf("status has %d bytes", len(raw))
+}

@@ -1,0 +1,54 @@
+package quota
+
+import (
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// Deadlines times the open reservations of one protector in one cell on the clock of whoever calls it: no
+// reservation's own time is compared with anything, so clocks of other machines do not matter. It begins empty
+// at every start of an aggregator, and all timers begin anew with it. The zero value is ready.
+type Deadlines struct {
+	first map[UIDHash]firstSeen
+}
+
+type firstSeen struct {
+	stamp time.Time
+	at    time.Time
+}
+
+// Observe takes note of the reservations of the newest object: timers of new and of renewed ones begin now,
+// those of settled ones are dropped.
+func (d *Deadlines) Observe(h *v1alpha1.AdmissionHistory, now time.Time) {
+	if len(h.Buckets) == 0 {
+		d.first = nil
+		return
+	}
+	next := make(map[UIDHash]firstSeen, Open(h))
+	for r := range Reservations(h) {
+		seen, ok := d.first[r.Hash]
+		if !ok || !seen.stamp.Equal(r.Stamp) {
+			seen = firstSeen{stamp: r.Stamp, at: now}
+		}
+		next[r.Hash] = seen
+	}
+	d.first = next
+}
+
+// Passed tells whether the deadline has passed since this reservation was first observed with this stamp.
+func (d *Deadlines) Passed(r Reservation, deadline time.Duration, now time.Time) bool {
+	seen, ok := d.first[r.Hash]
+	return ok && seen.stamp.Equal(r.Stamp) && now.Sub(seen.at) >= deadline
+}
+
+// Next returns the earliest time at which the deadline of an observed reservation passes; ok is false when
+// there is none.
+func (d *Deadlines) Next(deadline time.Duration) (next time.Time, ok bool) {
+	for _, seen := range d.first {
+		if at := seen.at.Add(deadline); !ok || at.Before(next) {
+			next, ok = at, true
+		}
+	}
+	return next, ok
+}

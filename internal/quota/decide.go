@@ -1,0 +1,134 @@
+package quota
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// Removal is one attempt to make one available pod unavailable.
+type Removal struct {
+	Cell      string
+	PodUID    types.UID
+	PodName   string
+	Operation v1alpha1.Operation
+	// At is the time of the attempt. It only has to differ from the time of other attempts on the same pod.
+	At time.Time
+}
+
+// Outcome is what became of a removal.
+type Outcome string
+
+const (
+	// Reserved admits: the removal was charged and stands in the history now.
+	Reserved Outcome = "Reserved"
+	// Renewed admits: the pod's removal stood in the history already and nothing was charged.
+	Renewed Outcome = "Renewed"
+	// Waived admits without a reservation: the floor is zero and there is no history to write to.
+	Waived Outcome = "Waived"
+	// RefusedNoBudget refuses: one available pod less would break the floor.
+	RefusedNoBudget Outcome = "NoBudget"
+	// RefusedFull refuses: as many reservations are open as maxConcurrentLag allows.
+	RefusedFull Outcome = "Full"
+	// RefusedNeverAggregated refuses: nobody has counted the protector's pods in this cell yet.
+	RefusedNeverAggregated Outcome = "NeverAggregated"
+	// RefusedNameless refuses: without a pod UID a removal cannot be told from its repetition.
+	RefusedNameless Outcome = "Nameless"
+)
+
+// Admitted tells whether the removal may go on.
+func (o Outcome) Admitted() bool { return o == Reserved || o == Renewed || o == Waived }
+
+// Written tells whether the outcome changed the history, so that it holds only once the status is written.
+func (o Outcome) Written() bool { return o == Reserved || o == Renewed }
+
+// Verdict is the answer to one removal.
+type Verdict struct {
+	Outcome Outcome
+	// Budget is the budget that the removal met, before it was charged.
+	Budget Budget
+	// Stamp identifies the reservation that a Reserved or Renewed removal holds; see GiveBack.
+	Stamp time.Time
+}
+
+// Decide answers removals in their order and makes their reservations in p.Status, which must be the caller's
+// own copy. Removals that are admitted hold only after that status was written by compare-and-swap.
+func Decide(p *v1alpha1.PodProtector, removals []Removal) []Verdict {
+	budget := BudgetOf(p)
+	verdicts := make([]Verdict, len(removals))
+	for i, removal := range removals {
+		verdicts[i] = decide(p, budget, removal)
+		if verdicts[i].Outcome == Reserved {
+			budget.Reserved++
+		}
+	}
+	return verdicts
+}
+
+func decide(p *v1alpha1.PodProtector, budget Budget, r Removal) Verdict {
+	refuse := func(outcome Outcome) Verdict { return Verdict{Outcome: outcome, Budget: budget} }
+	if r.PodUID == "" {
+		return refuse(RefusedNameless)
+	}
+	cell := CellOf(p, r.Cell)
+	if cell == nil {
+		if budget.Floor <= 0 {
+			return Verdict{Outcome: Waived, Budget: budget}
+		}
+		return refuse(RefusedNeverAggregated)
+	}
+	if at, ok := find(&cell.AdmissionHistory, r.PodUID); ok {
+		return Verdict{Outcome: Renewed, Budget: budget, Stamp: renew(&cell.AdmissionHistory, at, r)}
+	}
+	if limit := int(p.Spec.AdmissionHistory.MaxConcurrentLag); limit > 0 && budget.Reserved >= limit {
+		return refuse(RefusedFull)
+	}
+	if budget.Floor > 0 && budget.Left() <= 0 {
+		return refuse(RefusedNoBudget)
+	}
+	return Verdict{Outcome: Reserved, Budget: budget, Stamp: reserve(&cell.AdmissionHistory, r, r.At)}
+}
+
+func reserve(h *v1alpha1.AdmissionHistory, r Removal, stamp time.Time) time.Time {
+	// The stored time has microseconds; a stamp that had more would never be found again.
+	stamp = stamp.Truncate(time.Microsecond)
+	h.Buckets = append(h.Buckets, v1alpha1.Bucket{
+		StartTime: metav1.NewMicroTime(stamp),
+		Counter:   1,
+		PodUID:    r.PodUID,
+		PodName:   r.PodName,
+		Operation: r.Operation,
+	})
+	return stamp
+}
+
+// renew moves a reservation to the end, as a single one with a new stamp. The stamp always grows, whatever
+// clock the removal came with: two attempts with one stamp would share one timer, and the later of them could
+// be taken for expired.
+func renew(h *v1alpha1.AdmissionHistory, at place, r Removal) time.Time {
+	stamp := r.At
+	if after := latest(&h.Buckets[at.bucket]).Add(time.Microsecond); stamp.Before(after) {
+		stamp = after
+	}
+	remove(h, at)
+	return reserve(h, r, stamp)
+}
+
+// GiveBack removes the reservation that a removal with this stamp made and reports whether it did. It leaves
+// the reservation alone when somebody has renewed it since, or when that cannot be told because it was merged
+// with later ones.
+func GiveBack(p *v1alpha1.PodProtector, cellID string, uid types.UID, stamp time.Time) bool {
+	cell := CellOf(p, cellID)
+	if cell == nil {
+		return false
+	}
+	at, ok := find(&cell.AdmissionHistory, uid)
+	if !ok || !latest(&cell.AdmissionHistory.Buckets[at.bucket]).Equal(stamp) {
+		return false
+	}
+	remove(&cell.AdmissionHistory, at)
+	return true
+}

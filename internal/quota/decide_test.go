@@ -1,0 +1,198 @@
+package quota_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// protector returns one with a floor and, for each number given, a cell c0, c1, ... of so many available pods.
+func protector(floor int32, available ...int32) *v1alpha1.PodProtector {
+	p := &v1alpha1.PodProtector{}
+	p.Name, p.Namespace, p.Generation = "web", "default", 1
+	p.Spec.Selector.MatchLabels = map[string]string{"app": "web"}
+	p.Spec.MinAvailable = floor
+	for i, n := range available {
+		p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{
+			CellID: fmt.Sprintf("c%d", i),
+			Aggregation: v1alpha1.Aggregation{
+				TotalReplicas: n, AvailableReplicas: n, ReadyReplicas: n, RunningReplicas: n, ScheduledReplicas: n,
+				CountedSpec: quota.CountedSpec(&p.Spec),
+			},
+		})
+	}
+	return p
+}
+
+func threshold(p *v1alpha1.PodProtector, n int32) *v1alpha1.PodProtector {
+	p.Spec.AdmissionHistory.CompactThreshold = &n
+	return p
+}
+
+func lag(p *v1alpha1.PodProtector, n int32) *v1alpha1.PodProtector {
+	p.Spec.AdmissionHistory.MaxConcurrentLag = n
+	return p
+}
+
+func removal(cell, uid string) quota.Removal {
+	return quota.Removal{
+		Cell: cell, PodUID: types.UID(uid), PodName: "pod-" + uid, Operation: v1alpha1.OperationDelete, At: start,
+	}
+}
+
+func outcomes(verdicts []quota.Verdict) []quota.Outcome {
+	var all []quota.Outcome
+	for _, v := range verdicts {
+		all = append(all, v.Outcome)
+	}
+	return all
+}
+
+func TestDecide(t *testing.T) {
+	otherSpec := protector(1, 5)
+	otherSpec.Spec.Selector.MatchLabels["app"] = "other"
+	for claim, test := range map[string]struct {
+		protector *v1alpha1.PodProtector
+		removals  []quota.Removal
+		want      []quota.Outcome
+	}{
+		"denies the third removal when two are allowed": {
+			protector(5, 3, 4),
+			[]quota.Removal{removal("c0", "a"), removal("c1", "b"), removal("c0", "c")},
+			[]quota.Outcome{quota.Reserved, quota.Reserved, quota.RefusedNoBudget},
+		},
+		"charges a repeated removal once": {
+			protector(5, 6),
+			[]quota.Removal{removal("c0", "a"), removal("c0", "a"), removal("c0", "b")},
+			[]quota.Outcome{quota.Reserved, quota.Renewed, quota.RefusedNoBudget},
+		},
+		"one UID in two cells is two pods": {
+			protector(5, 4, 3),
+			[]quota.Removal{removal("c0", "a"), removal("c1", "a"), removal("c1", "a"), removal("c1", "b")},
+			[]quota.Outcome{quota.Reserved, quota.Reserved, quota.Renewed, quota.RefusedNoBudget},
+		},
+		"refuses below the floor": {
+			protector(9, 3, 4), []quota.Removal{removal("c0", "a")}, []quota.Outcome{quota.RefusedNoBudget},
+		},
+		"refuses a cell that was never aggregated": {
+			protector(1, 9), []quota.Removal{removal("elsewhere", "a")}, []quota.Outcome{quota.RefusedNeverAggregated},
+		},
+		"refuses a protector that was never aggregated": {
+			protector(1), []quota.Removal{removal("c0", "a")}, []quota.Outcome{quota.RefusedNeverAggregated},
+		},
+		"waives the reservation for a floor of zero that was never aggregated": {
+			protector(0), []quota.Removal{removal("c0", "a")}, []quota.Outcome{quota.Waived},
+		},
+		"a floor of zero refuses nothing and still keeps the books": {
+			protector(0, 1),
+			[]quota.Removal{removal("c0", "a"), removal("c0", "b"), removal("c0", "a")},
+			[]quota.Outcome{quota.Reserved, quota.Reserved, quota.Renewed},
+		},
+		"refuses a removal without a UID": {
+			protector(0, 9), []quota.Removal{removal("c0", "")}, []quota.Outcome{quota.RefusedNameless},
+		},
+		"counts of another spec are worth nothing": {
+			otherSpec, []quota.Removal{removal("c0", "a")}, []quota.Outcome{quota.RefusedNoBudget},
+		},
+		"is full at maxConcurrentLag, and repetitions still pass": {
+			lag(protector(1, 9), 2),
+			[]quota.Removal{removal("c0", "a"), removal("c0", "b"), removal("c0", "c"), removal("c0", "b")},
+			[]quota.Outcome{quota.Reserved, quota.Reserved, quota.RefusedFull, quota.Renewed},
+		},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			got := outcomes(quota.Decide(test.protector, test.removals))
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("outcomes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestALimitLoweredBelowItsUseRefuses(t *testing.T) {
+	p := protector(1, 9)
+	quota.Decide(p, []quota.Removal{removal("c0", "a"), removal("c0", "b"), removal("c0", "c")})
+	lag(p, 1)
+	if got := quota.Decide(p, []quota.Removal{removal("c0", "d")})[0].Outcome; got != quota.RefusedFull {
+		t.Errorf("with 3 open reservations and maxConcurrentLag 1: %v, want %v", got, quota.RefusedFull)
+	}
+}
+
+func TestAVerdictTellsTheBudgetThatItMet(t *testing.T) {
+	verdicts := quota.Decide(protector(5, 3, 4), []quota.Removal{removal("c0", "a"), removal("c0", "b"), removal("c1", "c")})
+	want := quota.Budget{Floor: 5, Available: 7, Reserved: 2}
+	if got := verdicts[2].Budget; got != want || got.Left() != 0 {
+		t.Errorf("budget %+v (left %d), want %+v (left 0)", got, got.Left(), want)
+	}
+}
+
+func TestAStampGrowsWithEachRenewal(t *testing.T) {
+	for _, compact := range []int32{0, 100} {
+		p := threshold(protector(1, 9), compact)
+		first := quota.Decide(p, []quota.Removal{removal("c0", "a")})[0].Stamp
+		quota.Compact(p)
+		late := removal("c0", "a")
+		late.At = start.Add(-time.Hour) // a clock that is behind
+		second := quota.Decide(p, []quota.Removal{late})[0].Stamp
+		if !second.After(first) {
+			t.Errorf("compactThreshold %d: renewed stamp %v is not after %v", compact, second, first)
+		}
+	}
+}
+
+func TestGiveBack(t *testing.T) {
+	reserve := func(p *v1alpha1.PodProtector, uid string) time.Time {
+		return quota.Decide(p, []quota.Removal{removal("c0", uid)})[0].Stamp
+	}
+	for claim, test := range map[string]struct {
+		run  func(p *v1alpha1.PodProtector) bool
+		want bool
+		left int
+	}{
+		"gives back what this request reserved": {func(p *v1alpha1.PodProtector) bool {
+			return quota.GiveBack(p, "c0", "a", reserve(p, "a"))
+		}, true, 0},
+		"leaves what somebody renewed": {func(p *v1alpha1.PodProtector) bool {
+			stamp := reserve(p, "a")
+			reserve(p, "a")
+			return quota.GiveBack(p, "c0", "a", stamp)
+		}, false, 1},
+		"leaves what is gone": {func(p *v1alpha1.PodProtector) bool {
+			return quota.GiveBack(p, "c0", "a", start)
+		}, false, 0},
+		"leaves an unknown cell": {func(p *v1alpha1.PodProtector) bool {
+			return quota.GiveBack(p, "c9", "a", start)
+		}, false, 0},
+		"gives back a merged reservation that is the newest of its bucket": {func(p *v1alpha1.PodProtector) bool {
+			stamp := reserve(threshold(p, 0), "a")
+			quota.Compact(p)
+			return quota.GiveBack(p, "c0", "a", stamp)
+		}, true, 0},
+		"leaves a merged reservation that may have been renewed": {func(p *v1alpha1.PodProtector) bool {
+			stamp := reserve(threshold(p, 0), "a")
+			later := removal("c0", "b")
+			later.At = start.Add(time.Second)
+			quota.Decide(p, []quota.Removal{later})
+			quota.Compact(p)
+			return quota.GiveBack(p, "c0", "a", stamp)
+		}, false, 2},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			p := protector(1, 9)
+			if got := test.run(p); got != test.want {
+				t.Errorf("given back: %v, want %v", got, test.want)
+			}
+			if got := quota.BudgetOf(p).Reserved; got != test.left {
+				t.Errorf("%d reservations left, want %d", got, test.left)
+			}
+		})
+	}
+}

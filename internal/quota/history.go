@@ -1,0 +1,117 @@
+package quota
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"iter"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// UIDHash identifies a pod in a merged bucket: the first 8 bytes of the SHA-256 of its UID. Two of 10,000 pods
+// share one with a probability of 3e-12; a shared hash could admit one removal unreserved.
+type UIDHash uint64
+
+// HashUID returns the hash of a pod's UID.
+func HashUID(uid types.UID) UIDHash {
+	sum := sha256.Sum256([]byte(uid))
+	return UIDHash(binary.BigEndian.Uint64(sum[:]))
+}
+
+const hashSize = 8
+
+// Reservation is one open reservation.
+type Reservation struct {
+	Hash UIDHash
+	// Stamp is when the reservation was last made or renewed, or later: of a merged one only the latest time
+	// of its bucket is known. Whoever times a reservation starts anew when its stamp changes.
+	Stamp time.Time
+	// PodName is empty for a merged reservation.
+	PodName string
+}
+
+// Open is the number of open reservations, |H_c|.
+func Open(h *v1alpha1.AdmissionHistory) int {
+	open := 0
+	for i := range h.Buckets {
+		open += max(int(h.Buckets[i].Counter), 0)
+	}
+	return open
+}
+
+// Reservations yields the open reservations, oldest first.
+func Reservations(h *v1alpha1.AdmissionHistory) iter.Seq[Reservation] {
+	return func(yield func(Reservation) bool) {
+		for i := range h.Buckets {
+			bucket := &h.Buckets[i]
+			if !isMerged(bucket) {
+				if !yield(Reservation{HashUID(bucket.PodUID), bucket.StartTime.Time, bucket.PodName}) {
+					return
+				}
+				continue
+			}
+			for j := range hashes(bucket) {
+				if !yield(Reservation{Hash: hashAt(bucket, j), Stamp: latest(bucket)}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// place is where a reservation stands: in a bucket, and in a merged bucket at one of its hashes.
+type place struct {
+	bucket, hash int
+}
+
+func find(h *v1alpha1.AdmissionHistory, uid types.UID) (place, bool) {
+	for i := range h.Buckets {
+		if h.Buckets[i].PodUID == uid {
+			return place{bucket: i}, true
+		}
+	}
+	want := HashUID(uid)
+	for i := range h.Buckets {
+		bucket := &h.Buckets[i]
+		if !isMerged(bucket) {
+			continue
+		}
+		for j := range hashes(bucket) {
+			if hashAt(bucket, j) == want {
+				return place{bucket: i, hash: j}, true
+			}
+		}
+	}
+	return place{}, false
+}
+
+// remove drops one reservation and keeps the order of the others.
+func remove(h *v1alpha1.AdmissionHistory, at place) {
+	bucket := &h.Buckets[at.bucket]
+	if isMerged(bucket) && bucket.Counter > 1 {
+		bucket.Counter--
+		bucket.PodUIDHashes = slices.Delete(bucket.PodUIDHashes, at.hash*hashSize, (at.hash+1)*hashSize)
+		return
+	}
+	h.Buckets = slices.Delete(h.Buckets, at.bucket, at.bucket+1)
+}
+
+func isMerged(bucket *v1alpha1.Bucket) bool { return bucket.PodUID == "" }
+
+func hashes(bucket *v1alpha1.Bucket) int { return len(bucket.PodUIDHashes) / hashSize }
+
+func hashAt(bucket *v1alpha1.Bucket, i int) UIDHash {
+	return UIDHash(binary.BigEndian.Uint64(bucket.PodUIDHashes[i*hashSize:]))
+}
+
+// latest is the time of the newest reservation of a bucket.
+func latest(bucket *v1alpha1.Bucket) time.Time {
+	if bucket.EndTime != nil {
+		return bucket.EndTime.Time
+	}
+	return bucket.StartTime.Time
+}

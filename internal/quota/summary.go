@@ -1,0 +1,37 @@
+package quota
+
+import (
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// Summarize writes the fields of the status that are for people, from the cells. Whoever writes a status calls
+// it last, so that they are true whenever the cells are.
+func Summarize(p *v1alpha1.PodProtector) {
+	budget := BudgetOf(p)
+	p.Status.ObservedGeneration = p.Generation
+	p.Status.DesiredAvailable = int32(budget.Floor)
+	p.Status.DisruptionsAllowed = int32(allowed(p, budget))
+	p.Status.Summary = v1alpha1.Summary{
+		Available:          int32(budget.Available),
+		Reserved:           int32(budget.Reserved),
+		EstimatedAvailable: int32(budget.Available - budget.Reserved),
+	}
+	summary, counted := &p.Status.Summary, CountedSpec(&p.Spec)
+	for i := range p.Status.Cells {
+		if a := &p.Status.Cells[i].Aggregation; a.CountedSpec == counted {
+			summary.Total += a.TotalReplicas
+			summary.Ready += a.ReadyReplicas
+			summary.Running += a.RunningReplicas
+			summary.Scheduled += a.ScheduledReplicas
+		}
+	}
+}
+
+// allowed is the number of removals that Decide would admit now.
+func allowed(p *v1alpha1.PodProtector, budget Budget) int {
+	allowed := budget.Left()
+	if limit := int(p.Spec.AdmissionHistory.MaxConcurrentLag); limit > 0 {
+		allowed = min(allowed, limit-budget.Reserved)
+	}
+	return max(allowed, 0)
+}
