@@ -39,7 +39,10 @@ type PodProtectorList struct {
 // PodProtectorSpec is what the user, or the generator, asks for.
 type PodProtectorSpec struct {
 	// Selector chooses the pods that are protected, and counted, in the namespace of the same name in every
-	// cell. The empty selector chooses all pods of the namespace.
+	// cell. The empty selector chooses all pods of the namespace. It is one value to server-side apply: a label
+	// that somebody adds by hand would otherwise narrow the selector and stay when its owner applies again.
+	//
+	// +structType=atomic
 	Selector PodSelector `json:"selector"`
 
 	// MinAvailable is the floor: the number of pods that must stay available over all cells. 0 refuses nothing.
