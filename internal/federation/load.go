@@ -1,0 +1,74 @@
+package federation
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/breakwater-k8s/breakwater/clusters"
+)
+
+// LoadTopology reads a topology file. Its error joins all faults of the file, each as FILE:LINE: FIELD: fault.
+func LoadTopology(file string) (*Topology, error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the topology: %w", err)
+	}
+	return parseTopology(file, raw)
+}
+
+// Embedded gives a topology that is built into the program, by the name of its folder in clusters/.
+func Embedded(name string) (*Topology, error) {
+	raw, err := clusters.FS.ReadFile(path.Join(name, "topology.yaml"))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
+		return nil, fmt.Errorf("no topology is called %q: want %s, or the path of a topology file",
+			name, strings.Join(EmbeddedNames(), ", "))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the topology %q: %w", name, err)
+	}
+	return parseTopology(path.Join("clusters", name, "topology.yaml"), raw)
+}
+
+// EmbeddedNames lists what Embedded knows, sorted.
+func EmbeddedNames() []string {
+	entries, err := clusters.FS.ReadDir(".")
+	if err != nil {
+		panic(err) // the root of an embedded file system can always be listed
+	}
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+func parseTopology(file string, raw []byte) (*Topology, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(raw))
+	var document, second yaml.Node
+	switch err := decoder.Decode(&document); {
+	case errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("%s:1: the file is empty: want name and clusters", file)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	switch err := decoder.Decode(&second); {
+	case err == nil:
+		return nil, fmt.Errorf("%s:%d: a second document: want one topology a file", file, second.Line)
+	case !errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	d := &topologyDecoder{file: file}
+	topology := d.topology(document.Content[0])
+	if err := errors.Join(d.faults...); err != nil {
+		return nil, err
+	}
+	return topology, nil
+}
