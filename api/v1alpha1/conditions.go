@@ -22,4 +22,5 @@ const (
 	ReasonAggregatorIdle   = "AggregatorStopped"
 	ReasonSnapshotRewound  = "SnapshotRewound"
 	ReasonRecreateStrategy = "RecreateStrategy"
+	ReasonDeletionHeld     = "DeletionHeld"
 )

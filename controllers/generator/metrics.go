@@ -1,0 +1,85 @@
+package generator
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Metrics are the generator's own; docs/metrics.md describes them. Only the leader's gauges say something.
+type Metrics struct {
+	sources     *prometheus.GaugeVec
+	vanished    prometheus.Gauge
+	unprotected *prometheus.GaugeVec
+	writes      *prometheus.CounterVec
+
+	mu   sync.Mutex
+	last map[types.NamespacedName]outcome
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		vanished: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "breakwater_generator_vanished_sources",
+			Help: "Protectors that stay in force although their workload is gone without having been deleted.",
+		}),
+		sources: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "breakwater_generator_protected_sources",
+			Help: "Workloads that have their protector.",
+		}, []string{"kind"}),
+		unprotected: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "breakwater_generator_unprotected_sources",
+			Help: "Workloads that ask for a protector that cannot be made, by reason.",
+		}, []string{"reason"}),
+		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "breakwater_generator_protector_writes_total",
+			Help: "Protectors that were created, updated (because the workload changed, or a hand did) or released.",
+		}, []string{"operation"}),
+		last: map[types.NamespacedName]outcome{},
+	}
+	for _, collector := range []prometheus.Collector{m.sources, m.vanished, m.unprotected, m.writes} {
+		if err := registry.Register(collector); err != nil {
+			return nil, err
+		}
+	}
+	for _, operation := range []string{"create", "update", "release"} {
+		m.writes.WithLabelValues(operation)
+	}
+	for _, result := range []outcome{protected, sourceVanished, nameTaken, refused} {
+		m.gauge(result).Set(0)
+	}
+	return m, nil
+}
+
+// observe counts a source by its newest outcome. An outcome that says nothing about its state leaves it as it was.
+func (m *Metrics) observe(source types.NamespacedName, result outcome) {
+	if result == "" || result == outdated {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if before := m.gauge(m.last[source]); before != nil {
+		before.Dec()
+	}
+	delete(m.last, source)
+	if now := m.gauge(result); now != nil {
+		now.Inc()
+		m.last[source] = result
+	}
+}
+
+// gauge is what counts the sources of an outcome; nil for those that nobody counts.
+func (m *Metrics) gauge(result outcome) prometheus.Gauge {
+	switch result {
+	case protected:
+		return m.sources.WithLabelValues("Deployment")
+	case sourceVanished:
+		return m.vanished
+	case nameTaken, refused:
+		return m.unprotected.WithLabelValues(string(result))
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,39 @@
+package generator
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// stale sorts a failed write: when it failed because the object is not any more what the cache shows, an event
+// will bring us back and trying again at once would only fail again; everything else is an error to retry.
+func stale(err error, action string) (outcome, error) {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) ||
+		apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) ||
+		refuses(err, "metadata.uid", "metadata.finalizers") {
+		return outdated, nil
+	}
+	return "", fmt.Errorf("%s: %w", action, err)
+}
+
+// refusesSpec tells whether the apiserver finds fault with the spec that we want.
+func refusesSpec(err error) bool { return refuses(err, "spec") }
+
+// refuses tells whether the apiserver finds an object invalid in one of the fields, or below it.
+func refuses(err error, fields ...string) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(cause metav1.StatusCause) bool {
+		return slices.ContainsFunc(fields, func(field string) bool {
+			return cause.Field == field || strings.HasPrefix(cause.Field, field+".")
+		})
+	})
+}
