@@ -1,0 +1,161 @@
+package storm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// relistPause is how long a follower waits after a broken stream, so that a dead apiserver is not hammered.
+const relistPause = 50 * time.Millisecond
+
+// follower keeps one cell's stream alive: a list by quorum, then a watch from there; and again when it breaks.
+type follower struct {
+	recorder *Recorder
+	index    int
+	listed   func() // called after the first list
+	// inSync is when the stream last showed something: what a list finds changed happened after.
+	inSync time.Duration
+}
+
+func (f *follower) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := f.follow(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		f.setTrouble(fmt.Errorf("cell %s: %w", f.cell().Name, err))
+		select {
+		case <-time.After(relistPause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (f *follower) cell() Cell { return f.recorder.scope.Cells[f.index] }
+
+func (f *follower) follow(ctx context.Context) error {
+	scope := f.recorder.scope
+	client := f.cell().Client.CoreV1().Pods(scope.Namespace)
+	// No resourceVersion: the newest pods, never those of an old cache.
+	pods, err := client.List(ctx, metav1.ListOptions{LabelSelector: scope.Selector})
+	if err != nil {
+		return fmt.Errorf("list the pods: %w", err)
+	}
+	f.takeList(pods.Items)
+	stream, err := client.Watch(ctx, metav1.ListOptions{
+		LabelSelector:       scope.Selector,
+		ResourceVersion:     pods.ResourceVersion,
+		AllowWatchBookmarks: true,
+	})
+	if err != nil {
+		return fmt.Errorf("watch the pods: %w", err)
+	}
+	defer stream.Stop()
+	f.setTrouble(nil)
+	return f.take(ctx, stream.ResultChan())
+}
+
+// take reads the watch until it ends, and wakes up when a pod becomes available by time.
+func (f *follower) take(ctx context.Context, events <-chan watch.Event) error {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		f.arm(timer)
+		select {
+		case event, open := <-events:
+			if !open {
+				return errors.New("the watch of the pods ended")
+			}
+			if err := f.takeEvent(event); err != nil {
+				return err
+			}
+		case <-timer.C:
+			f.note(f.recorder.slack, func(c *census) []change { return c.tick(time.Now()) })
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (f *follower) arm(timer *time.Timer) {
+	f.recorder.mu.Lock()
+	defer f.recorder.mu.Unlock()
+	if at, ok := f.recorder.censuses[f.index].next(time.Now()); ok {
+		timer.Reset(time.Until(at))
+	}
+}
+
+func (f *follower) takeEvent(event watch.Event) error {
+	switch event.Type {
+	case watch.Added, watch.Modified, watch.Deleted:
+	case watch.Error:
+		return fmt.Errorf("watch the pods: %w", apierrors.FromObject(event.Object))
+	default:
+		f.inSync = time.Since(f.recorder.start)
+		return nil
+	}
+	pod, ok := event.Object.(*corev1.Pod)
+	if !ok {
+		return fmt.Errorf("watch the pods: got a %T", event.Object)
+	}
+	f.note(f.recorder.slack, func(c *census) []change {
+		if event.Type == watch.Deleted {
+			return c.lost(pod.UID)
+		}
+		return c.saw(pod, time.Now())
+	})
+	return nil
+}
+
+// takeList takes the first list as the baseline. What a later list finds changed happened at some time since the
+// stream broke.
+func (f *follower) takeList(pods []corev1.Pod) {
+	if f.listed == nil {
+		gap := time.Since(f.recorder.start) - f.inSync + f.recorder.slack
+		f.note(gap, func(c *census) []change { return c.listed(pods, time.Now()) })
+		return
+	}
+	f.recorder.mu.Lock()
+	census := f.recorder.censuses[f.index]
+	census.listed(pods, time.Now())
+	f.recorder.streams[f.index].Baseline = census.available()
+	f.recorder.now[f.index] = census.available()
+	f.inSync = time.Since(f.recorder.start)
+	f.recorder.mu.Unlock()
+	f.listed()
+	f.listed = nil
+}
+
+// note records changes that happened at most uncertainty ago.
+func (f *follower) note(uncertainty time.Duration, look func(*census) []change) {
+	r := f.recorder
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen := time.Since(r.start)
+	changes := look(r.censuses[f.index])
+	for _, c := range changes {
+		stream := &r.streams[f.index]
+		stream.Events = append(stream.Events, Event{
+			Change: c.change, Pod: c.pod, Earliest: max(0, seen-uncertainty), Seen: seen,
+		})
+		r.now[f.index] += c.change.step()
+	}
+	f.inSync = seen
+	if len(changes) > 0 {
+		close(r.changed)
+		r.changed = make(chan struct{})
+	}
+}
+
+func (f *follower) setTrouble(err error) {
+	f.recorder.mu.Lock()
+	defer f.recorder.mu.Unlock()
+	f.recorder.trouble[f.index] = err
+}

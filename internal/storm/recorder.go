@@ -1,0 +1,164 @@
+package storm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// DefaultSlack is how late a watch event may reach the recorder before a judgement could be unjust.
+const DefaultSlack = 500 * time.Millisecond
+
+// Recorder watches the pods of a scope in all its cells and keeps a record of their availability.
+type Recorder struct {
+	scope   Scope
+	slack   time.Duration
+	start   time.Time
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	mu       sync.Mutex
+	censuses []*census
+	streams  []Stream
+	now      []int         // available by cell
+	changed  chan struct{} // closed and replaced at every event
+	trouble  []error       // why a cell's stream is broken; nil while it is not
+}
+
+// RecorderOptions tune a recorder.
+type RecorderOptions struct {
+	// MinReadySeconds is that of the application.
+	MinReadySeconds int32
+	// Slack is how late a watch event may reach us; 0 means DefaultSlack. A test that stalls an apiserver's watches
+	// wants more.
+	Slack time.Duration
+}
+
+// StartRecorder starts to record and returns when all cells have been listed. Record from before the first
+// removal: what happens between the lists of two cells cannot be told apart from what was there.
+func StartRecorder(ctx context.Context, scope Scope, options RecorderOptions) (*Recorder, error) {
+	// The streams outlive the call; Stop ends them.
+	streaming, stop := context.WithCancel(context.WithoutCancel(ctx))
+	r := &Recorder{
+		scope:   scope,
+		slack:   cmp.Or(options.Slack, DefaultSlack),
+		start:   time.Now(),
+		stop:    stop,
+		now:     make([]int, len(scope.Cells)),
+		changed: make(chan struct{}),
+		trouble: make([]error, len(scope.Cells)),
+	}
+	listed := make(chan struct{}, len(scope.Cells))
+	for i, cell := range scope.Cells {
+		r.censuses = append(r.censuses, newCensus(cell, options.MinReadySeconds))
+		r.streams = append(r.streams, Stream{Cell: cell.Name})
+		f := &follower{recorder: r, index: i, listed: func() { listed <- struct{}{} }}
+		r.running.Go(func() { f.run(streaming) })
+	}
+	for range scope.Cells {
+		select {
+		case <-listed:
+		case <-ctx.Done():
+			err := fmt.Errorf("list the pods of all cells: %w", errors.Join(append(r.Trouble(), ctx.Err())...))
+			r.Stop()
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// Stop ends the streams and gives the record.
+func (r *Recorder) Stop() Record {
+	r.stop()
+	r.running.Wait()
+	return r.Record()
+}
+
+// Record gives what was recorded so far.
+func (r *Recorder) Record() Record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	record := Record{Start: r.start, Duration: time.Since(r.start), Streams: slices.Clone(r.streams)}
+	for i := range record.Streams {
+		record.Streams[i].Events = slices.Clone(record.Streams[i].Events)
+	}
+	return record
+}
+
+// Now gives the available pods as they were last seen. The timeline of a Judge'd record can differ: it knows later
+// events.
+func (r *Recorder) Now() Point {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.point()
+}
+
+func (r *Recorder) point() Point {
+	point := Point{At: time.Since(r.start), Cells: slices.Clone(r.now)}
+	for _, n := range r.now {
+		point.Total += n
+	}
+	return point
+}
+
+// Wait returns when the available pods are as wanted. Its error tells how they are, and what is wrong with the
+// streams.
+func (r *Recorder) Wait(ctx context.Context, what string, wanted func(Point) bool) error {
+	for {
+		r.mu.Lock()
+		point, changed := r.point(), r.changed
+		r.mu.Unlock()
+		if wanted(point) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w; now %s are available", what,
+				errors.Join(append([]error{ctx.Err()}, r.Trouble()...)...), r.describe(point))
+		}
+	}
+}
+
+func (r *Recorder) describe(point Point) string {
+	var cells []string
+	for i, n := range point.Cells {
+		cells = append(cells, fmt.Sprintf("%d in %s", n, r.scope.Cells[i].Name))
+	}
+	return fmt.Sprintf("%d (%s)", point.Total, strings.Join(cells, ", "))
+}
+
+// Trouble gives why streams are broken at this time.
+func (r *Recorder) Trouble() []error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.trouble), func(err error) bool { return err == nil })
+}
+
+// Pods gives the pods that nobody has begun to delete, by cell and name.
+func (r *Recorder) Pods() []Pod {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var pods []Pod
+	for _, c := range r.censuses {
+		from := len(pods)
+		for n := range c.living {
+			pods = append(pods, c.pick(n))
+		}
+		slices.SortFunc(pods[from:], func(a, b Pod) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	return pods
+}
+
+// Pick gives a random pod that nobody has begun to delete.
+func (r *Recorder) Pick(random *rand.Rand) (Pod, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return pickFrom(r.censuses, random)
+}

@@ -1,0 +1,118 @@
+package storm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Attack removes pods in one way. Run returns when it has no more to do or when ctx ends, which is no error. Its
+// error means that it could not attack at all.
+type Attack interface {
+	Name() string
+	Run(ctx context.Context, tally *Tally) error
+}
+
+// Wave is an attack that begins some time after the storm does, and is cut off when it lasts too long.
+type Wave struct {
+	Attack Attack
+	After  time.Duration
+	For    time.Duration
+}
+
+// Storm is several attacks, each in its time.
+type Storm struct {
+	waves   []Wave
+	tallies []*Tally
+
+	mu    sync.Mutex
+	spans []span
+}
+
+type span struct{ began, ended time.Time }
+
+// Progress is how far one attack is. Began and Ended are zero until it has.
+type Progress struct {
+	Attack       string
+	Counts       Counts
+	Began, Ended time.Time
+}
+
+// New makes a storm.
+func New(waves ...Wave) *Storm {
+	s := &Storm{waves: waves, spans: make([]span, len(waves))}
+	for range waves {
+		s.tallies = append(s.tallies, &Tally{})
+	}
+	return s
+}
+
+// Run runs all attacks to their ends.
+func (s *Storm) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	faults := make([]error, len(s.waves))
+	for i, wave := range s.waves {
+		running.Go(func() {
+			if err := s.run(ctx, i); err != nil {
+				faults[i] = fmt.Errorf("%s: %w", wave.Attack.Name(), err)
+			}
+		})
+	}
+	running.Wait()
+	return errors.Join(append(faults, ctx.Err())...)
+}
+
+func (s *Storm) run(ctx context.Context, i int) error {
+	wave := s.waves[i]
+	select {
+	case <-time.After(wave.After):
+	case <-ctx.Done():
+		return nil
+	}
+	s.mark(func() { s.spans[i].began = time.Now() })
+	defer s.mark(func() { s.spans[i].ended = time.Now() })
+	ctx, cancel := context.WithTimeout(ctx, wave.For)
+	defer cancel()
+	return wave.Attack.Run(ctx, s.tallies[i])
+}
+
+func (s *Storm) mark(set func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	set()
+}
+
+// Progress gives how far the attacks are, in the order of New.
+func (s *Storm) Progress() []Progress {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []Progress
+	for i, wave := range s.waves {
+		all = append(all, Progress{
+			Attack: wave.Attack.Name(), Counts: s.tallies[i].Counts(),
+			Began: s.spans[i].began, Ended: s.spans[i].ended,
+		})
+	}
+	return all
+}
+
+// Counts adds up all attacks.
+func (s *Storm) Counts() Counts {
+	var all Counts
+	for _, tally := range s.tallies {
+		all = all.Plus(tally.Counts())
+	}
+	return all
+}
+
+// Example gives an error with that outcome, from the first attack that had one.
+func (s *Storm) Example(outcome Outcome) (string, bool) {
+	for _, tally := range s.tallies {
+		if example, ok := tally.Example(outcome); ok {
+			return example, true
+		}
+	}
+	return "", false
+}

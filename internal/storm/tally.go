@@ -1,0 +1,107 @@
+package storm
+
+import (
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Outcome is how a request of the storm ended.
+type Outcome string
+
+const (
+	// Admitted requests succeeded. They can be more than the removals: two deletes of one pod may both succeed, and
+	// a pod that is not available is no removal.
+	Admitted Outcome = "admitted"
+	// Refused requests got 429 from an admission webhook.
+	Refused Outcome = "refused"
+	// Missed requests came too late: their object was gone.
+	Missed Outcome = "missed"
+	// Failed requests ended in any other error, 429 from anybody else among them.
+	Failed Outcome = "failed"
+)
+
+// OutcomeOf reads the outcome from a client's error.
+func OutcomeOf(err error) Outcome {
+	switch {
+	case err == nil:
+		return Admitted
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return Missed
+	case apierrors.IsTooManyRequests(err) && byWebhook(err):
+		return Refused
+	}
+	return Failed
+}
+
+// byWebhook tells a webhook's 429 from that of a disruption budget or of an apiserver under pressure. Only the
+// words differ.
+func byWebhook(err error) bool { return strings.Contains(err.Error(), "admission webhook") }
+
+// Counts are how the requests of an attack ended. Attempted is the sum of the others.
+type Counts struct {
+	Attempted int `json:"attempted"`
+	Admitted  int `json:"admitted"`
+	Refused   int `json:"refused"`
+	Missed    int `json:"missed"`
+	Failed    int `json:"failed"`
+}
+
+// Plus adds two counts.
+func (c Counts) Plus(other Counts) Counts {
+	c.Attempted += other.Attempted
+	c.Admitted += other.Admitted
+	c.Refused += other.Refused
+	c.Missed += other.Missed
+	c.Failed += other.Failed
+	return c
+}
+
+// Tally counts the outcomes of an attack while it runs, and keeps one example of every kind of answer.
+type Tally struct {
+	mu       sync.Mutex
+	counts   Counts
+	examples map[Outcome]string
+}
+
+// Observe counts a request by the error that it ended in. A request that was cut off because the storm is over is
+// no attempt.
+func (t *Tally) Observe(err error) Outcome {
+	outcome := OutcomeOf(err)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts.Attempted++
+	switch outcome {
+	case Admitted:
+		t.counts.Admitted++
+	case Refused:
+		t.counts.Refused++
+	case Missed:
+		t.counts.Missed++
+	case Failed:
+		t.counts.Failed++
+	}
+	if _, known := t.examples[outcome]; err != nil && !known {
+		if t.examples == nil {
+			t.examples = map[Outcome]string{}
+		}
+		t.examples[outcome] = err.Error()
+	}
+	return outcome
+}
+
+// Counts gives the counts so far.
+func (t *Tally) Counts() Counts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.counts
+}
+
+// Example gives the first error with that outcome.
+func (t *Tally) Example(outcome Outcome) (string, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	example, ok := t.examples[outcome]
+	return example, ok
+}
