@@ -1,0 +1,44 @@
+package aggregator
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+)
+
+// conclude writes what follows from the cells: the summary and the condition Ready. It reads nothing but the
+// object, so the aggregators of all cells come to the same conclusion.
+func (t *term) conclude(p *v1alpha1.PodProtector) {
+	quota.Summarize(p)
+	ready := readiness(p)
+	ready.ObservedGeneration = p.Generation
+	meta.SetStatusCondition(&p.Status.Conditions, ready)
+}
+
+func readiness(p *v1alpha1.PodProtector) metav1.Condition {
+	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse}
+	if _, err := selectorindex.Compile(p.Spec.Selector); err != nil {
+		ready.Reason = v1alpha1.ReasonInvalidSelector
+		ready.Message = fmt.Sprintf("All removals of pods in this namespace are refused until spec.selector is mended: %v", err)
+		return ready
+	}
+	counted, cells := quota.CountedSpec(&p.Spec), 0
+	for i := range p.Status.Cells {
+		if p.Status.Cells[i].Aggregation.CountedSpec == counted {
+			cells++
+		}
+	}
+	if cells == 0 {
+		ready.Reason = v1alpha1.ReasonNotAggregated
+		ready.Message = "No aggregator has counted the pods of this spec yet; removals are refused until one has."
+		return ready
+	}
+	ready.Status, ready.Reason = metav1.ConditionTrue, v1alpha1.ReasonAggregated
+	ready.Message = fmt.Sprintf("Pods are counted in %d of %d cells.", cells, len(p.Status.Cells))
+	return ready
+}

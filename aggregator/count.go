@@ -1,0 +1,80 @@
+package aggregator
+
+import (
+	"iter"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/podhealth"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// count is what one snapshot says for one protector, all of it at the same version.
+type count struct {
+	aggregation v1alpha1.Aggregation
+	version     uint64
+	// sightings tell of the pods of the open reservations.
+	sightings map[quota.UIDHash]quota.Sighting
+	// nextAvailable is when the next pod becomes available by time alone; zero when none does.
+	nextAvailable time.Time
+}
+
+// Count takes the counts of a protector and looks for the pods of its reservations, in one look at the
+// snapshot. ok is false when there is no snapshot yet or it does not cover the protector.
+func (s *Snapshot) Count(
+	key types.NamespacedName, minReadySeconds int32, reservations iter.Seq[quota.Reservation],
+) (count, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	members := s.members[key]
+	if s.version == 0 || members == nil {
+		return count{}, false
+	}
+	now := s.now()
+	c := count{version: s.version, sightings: map[quota.UIDHash]quota.Sighting{}}
+	for p := range members.pods {
+		c.add(p.facts.At(minReadySeconds, now))
+	}
+	c.aggregation.SnapshotVersion = strconv.FormatUint(s.version, 10)
+	c.aggregation.LastEventTime = metav1.NewMicroTime(now.Truncate(time.Microsecond))
+	for r := range reservations {
+		c.sightings[r.Hash] = s.sight(r.Hash)
+	}
+	return c, true
+}
+
+func (c *count) add(h podhealth.Health) {
+	a := &c.aggregation
+	a.TotalReplicas++
+	for _, state := range []struct {
+		holds bool
+		total *int32
+	}{
+		{h.Scheduled, &a.ScheduledReplicas}, {h.Running, &a.RunningReplicas},
+		{h.Ready, &a.ReadyReplicas}, {h.Available, &a.AvailableReplicas},
+	} {
+		if state.holds {
+			*state.total++
+		}
+	}
+	if !h.AvailableAt.IsZero() && (c.nextAvailable.IsZero() || h.AvailableAt.Before(c.nextAvailable)) {
+		c.nextAvailable = h.AvailableAt
+	}
+}
+
+func (s *Snapshot) sight(hash quota.UIDHash) quota.Sighting {
+	if p := s.pods[hash]; p != nil {
+		if p.facts.Terminating() {
+			return quota.Gone
+		}
+		return quota.Alive
+	}
+	if _, ok := s.departed[hash]; ok {
+		return quota.Gone
+	}
+	return quota.Unseen
+}

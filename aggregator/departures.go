@@ -1,0 +1,51 @@
+package aggregator
+
+import (
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// rememberDepartures is how long the snapshot remembers that a pod has gone. A reservation of a pod that it has
+// forgotten costs a live read, nothing else.
+const rememberDepartures = 15 * time.Minute
+
+// departure is the end of a pod.
+type departure struct {
+	at time.Time
+	// version is one at which the pod was gone. Until the stream has passed it, events from before the
+	// pod's end may still arrive.
+	version uint64
+}
+
+// bury notes that a pod is gone at a version. UIDs never come back, so whatever the stream still says of it is
+// from before: it is not counted again, and a reservation for it can be settled at once.
+func (s *Snapshot) bury(hash quota.UIDHash, version uint64) {
+	if _, ok := s.departed[hash]; !ok {
+		s.departed[hash] = departure{at: s.now(), version: version}
+	}
+}
+
+// BuryUnlisted notes that pods, which the stream has not shown, were not in a live list of the given version.
+func (s *Snapshot) BuryUnlisted(hashes []quota.UIDHash, version uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, hash := range hashes {
+		s.drop(hash)
+		s.departed[hash] = departure{at: s.now(), version: version}
+	}
+}
+
+// forgetDepartures makes room. Maps in Go are walked in random order, so a few entries at each event are enough
+// to keep up.
+func (s *Snapshot) forgetDepartures() {
+	limit, walked := s.now().Add(-rememberDepartures), 0
+	for hash, d := range s.departed {
+		if d.at.Before(limit) && d.version <= s.version {
+			delete(s.departed, hash)
+		}
+		if walked++; walked == 4 {
+			return
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package aggregator
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// raiseEpoch makes this process the holder of an epoch above every stored one, by compare-and-swap on the Cell.
+// Whatever an earlier leader still writes then is lower, once this one has written.
+func (a *Aggregator) raiseEpoch(ctx context.Context) (*v1alpha1.Cell, error) {
+	if !cache.WaitForCacheSync(ctx.Done(), a.informer.HasSynced) {
+		return nil, fmt.Errorf("read PodProtectors: %w", context.Cause(ctx))
+	}
+	cell := &v1alpha1.Cell{}
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := a.live.Get(ctx, client.ObjectKey{Name: a.options.Cell}, cell); err != nil {
+			return err
+		}
+		epoch := max(cell.Status.Aggregator.Epoch, a.highestStoredEpoch()) + 1
+		cell.Status.Aggregator = v1alpha1.CellAggregator{Holder: a.options.Identity, Epoch: epoch}
+		return a.core.Status().Update(ctx, cell)
+	})
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("the core cluster has no Cell %q: create it, or correct --cell", a.options.Cell)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("raise the epoch of Cell %s: %w", a.options.Cell, err)
+	}
+	return cell, nil
+}
+
+// highestStoredEpoch looks at the protectors, in case the Cell was deleted and made anew. An epoch that was
+// written since they were read ends the term at the first protector that shows it, and the next one is higher.
+func (a *Aggregator) highestStoredEpoch() int64 {
+	var highest int64
+	for _, obj := range a.informer.GetStore().List() {
+		if p, ok := obj.(*v1alpha1.PodProtector); ok {
+			if cell := quota.CellOf(p, a.options.Cell); cell != nil {
+				highest = max(highest, cell.Aggregation.Epoch)
+			}
+		}
+	}
+	return highest
+}

@@ -1,0 +1,89 @@
+package aggregator
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// report writes the heartbeat of the term into the Cell's status until ctx ends.
+func (t *term) report(ctx context.Context) {
+	beat := time.NewTicker(t.options.Heartbeat)
+	defer beat.Stop()
+	for {
+		if err := t.beat(ctx, t.leading()); err != nil && ctx.Err() == nil {
+			t.log.Error(err, "No heartbeat")
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-beat.C:
+		}
+	}
+}
+
+func (t *term) leading() metav1.Condition {
+	return metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAggregating,
+		Message: fmt.Sprintf("%s counts the pods of this cell.", t.options.Identity),
+	}
+}
+
+// farewell says that the cell has no leader, until the next one reports.
+func (t *term) farewell(ctx context.Context, reason string) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	err := t.beat(ctx, metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonAggregatorIdle,
+		Message: fmt.Sprintf("%s no longer leads this cell: %s.", t.options.Identity, reason),
+	})
+	if err != nil {
+		t.log.V(1).Info("No farewell", "error", err.Error())
+	}
+}
+
+// beat writes one report, unless a later leader has written: that ends the term.
+func (t *term) beat(ctx context.Context, ready metav1.Condition) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		cell := &v1alpha1.Cell{}
+		if err := t.core.Get(ctx, client.ObjectKey{Name: t.options.Cell}, cell); err != nil {
+			return fmt.Errorf("read Cell %s: %w", t.options.Cell, err)
+		}
+		if cell.Status.Aggregator.Epoch > t.epoch {
+			t.end(errDeposed)
+			return nil
+		}
+		pods, protectors := t.snapshot.Size()
+		t.admissionDeadline.Store(int64(admissionDeadline(cell)))
+		t.metrics.pods.Set(float64(pods))
+		t.metrics.protectors.Set(float64(protectors))
+		now := metav1.NewMicroTime(t.now())
+		cell.Status.Aggregator = v1alpha1.CellAggregator{
+			Holder: t.options.Identity, Epoch: t.epoch, LastHeartbeat: &now,
+		}
+		cell.Status.Pods = int32(min(pods, math.MaxInt32))
+		cell.Status.Protectors = int32(min(protectors, math.MaxInt32))
+		ready.ObservedGeneration = cell.Generation
+		meta.SetStatusCondition(&cell.Status.Conditions, ready)
+		return t.core.Status().Update(ctx, cell)
+	})
+}
+
+// defaultAdmissionDeadline is the default of the CRD, for a Cell that is older than it.
+const defaultAdmissionDeadline = 65 * time.Second
+
+// admissionDeadline is how long a removal that was admitted may still take effect in a cell.
+func admissionDeadline(cell *v1alpha1.Cell) time.Duration {
+	if deadline := cell.Spec.AdmissionDeadline.Duration; deadline > 0 {
+		return deadline
+	}
+	return defaultAdmissionDeadline
+}

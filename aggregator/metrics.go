@@ -1,0 +1,37 @@
+package aggregator
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// metrics are listed in docs/metrics.md.
+type metrics struct {
+	leading, epoch, pods, protectors prometheus.Gauge
+	liveReads                        prometheus.Counter
+	writes, settled                  *prometheus.CounterVec
+}
+
+func newMetrics(registry prometheus.Registerer) *metrics {
+	gauge := func(name, help string) prometheus.Gauge {
+		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "breakwater_aggregator_" + name, Help: help})
+		registry.MustRegister(g)
+		return g
+	}
+	counter := func(name, help, label string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "breakwater_aggregator_" + name, Help: help}, []string{label})
+		registry.MustRegister(c)
+		return c
+	}
+	liveReads := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "breakwater_aggregator_live_reads_total",
+		Help: "Lists of a namespace that reservations asked for which the snapshot could not settle.",
+	})
+	registry.MustRegister(liveReads)
+	return &metrics{
+		leading:    gauge("leading", "1 while this process leads its cell."),
+		epoch:      gauge("epoch", "Epoch of the last term of this process."),
+		pods:       gauge("pods", "Pods in the snapshot at the last heartbeat."),
+		protectors: gauge("protectors", "Protectors that pods are counted for, at the last heartbeat."),
+		liveReads:  liveReads,
+		writes:     counter("writes_total", "Status writes by result: written, conflict or error.", "result"),
+		settled:    counter("settled_total", "Reservations settled by reason: gone or expired.", "reason"),
+	}
+}

@@ -1,0 +1,124 @@
+package aggregator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+)
+
+// reconcile brings the cell's part of a protector's status up to date: it decides on the newest object it knows
+// and, after a conflict, anew on the newest there is.
+func (t *term) reconcile(ctx context.Context, key types.NamespacedName) error {
+	p, err := t.protectors.Newest(ctx, key)
+	for {
+		if apierrors.IsNotFound(err) {
+			t.forget(key)
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read the protector: %w", err)
+		}
+		err = t.write(ctx, key, p)
+		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return err
+		}
+		t.metrics.writes.WithLabelValues("conflict").Inc()
+		p, err = t.protectors.Read(ctx, key)
+	}
+}
+
+// write makes the changes that p needs, if any, in one compare-and-swap.
+func (t *term) write(ctx context.Context, key types.NamespacedName, p *v1alpha1.PodProtector) error {
+	before := p.DeepCopy()
+	work, err := t.aggregate(ctx, key, p)
+	if err != nil {
+		return err
+	}
+	t.conclude(p)
+	if settled := work.gone + work.expired; settled > 0 || !same(before, p, t.options.Cell) {
+		if err := t.protectors.WriteStatus(ctx, p); err != nil {
+			return err
+		}
+		t.metrics.settled.WithLabelValues("gone").Add(float64(work.gone))
+		t.metrics.settled.WithLabelValues("expired").Add(float64(work.expired))
+		t.metrics.writes.WithLabelValues("written").Inc()
+	}
+	t.comeBack(key, p, work)
+	return nil
+}
+
+// outcome is what one aggregation found.
+type outcome struct {
+	gone, expired int
+	nextAvailable time.Time
+	// again asks for another look after the aggregation rate, since a live read could not tell.
+	again bool
+}
+
+// aggregate sets the counts of the cell and settles what they account for, in p.
+func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alpha1.PodProtector) (outcome, error) {
+	selector, err := selectorindex.Compile(p.Spec.Selector)
+	if err != nil {
+		// The webhook refuses all removals in the namespace until somebody mends the selector.
+		t.forget(key)
+		return outcome{}, nil
+	}
+	t.snapshot.Cover(key, selector, aggregationRate(p))
+
+	cell := quota.CellOf(p, t.options.Cell)
+	var stored v1alpha1.PodProtectorCell
+	if cell != nil {
+		stored = *cell
+	}
+	if stored.Aggregation.Epoch > t.epoch {
+		return outcome{}, fmt.Errorf("epoch %d on %s: %w", stored.Aggregation.Epoch, key, errDeposed)
+	}
+	look, ok, err := t.look(ctx, key, p, &stored.AdmissionHistory)
+	if err != nil || !ok {
+		return outcome{}, err
+	}
+	if cell == nil {
+		p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{CellID: t.options.Cell})
+		cell = &p.Status.Cells[len(p.Status.Cells)-1]
+	}
+	cell.Aggregation = look.aggregation
+	cell.Aggregation.CountedSpec = quota.CountedSpec(&p.Spec)
+	cell.Aggregation.Epoch = t.epoch
+	cell.Aggregation.Holder = t.options.Identity
+	done := outcome{nextAvailable: look.nextAvailable, again: look.again}
+	done.gone, done.expired = quota.Settle(&cell.AdmissionHistory, look.see)
+	return done, nil
+}
+
+// same tells whether nothing but the version and the time of the counts differs: those alone are not worth a
+// write. A new epoch is: it fences an earlier leader that does not know yet that it is one.
+func same(a, b *v1alpha1.PodProtector, cellID string) bool {
+	b = b.DeepCopy()
+	if old, cell := quota.CellOf(a, cellID), quota.CellOf(b, cellID); old != nil && cell != nil {
+		cell.Aggregation.SnapshotVersion = old.Aggregation.SnapshotVersion
+		cell.Aggregation.LastEventTime = old.Aggregation.LastEventTime
+	}
+	return equality.Semantic.DeepEqual(a.Status, b.Status)
+}
+
+// comeBack looks at the protector again when something happens to it that no event tells.
+func (t *term) comeBack(key types.NamespacedName, p *v1alpha1.PodProtector, work outcome) {
+	now, atLeast := t.now(), max(aggregationRate(p), 100*time.Millisecond)
+	if !work.nextAvailable.IsZero() {
+		t.queue.AddAfter(key, max(work.nextAvailable.Sub(now), 0))
+	}
+	if next, ok := t.deadlinesOf(key).Next(time.Duration(t.admissionDeadline.Load())); ok {
+		t.queue.AddAfter(key, max(next.Sub(now), atLeast))
+	}
+	if work.again {
+		t.queue.AddAfter(key, atLeast)
+	}
+}

@@ -1,0 +1,198 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+)
+
+// Options of an aggregator.
+type Options struct {
+	// Cell is the name of the Cell object in the core cluster.
+	Cell string
+	// CellConfig reaches the cluster that runs the cell's pods.
+	CellConfig *rest.Config
+	// Identity of this process among the candidates for the cell's leadership.
+	Identity string
+	// LeaseNamespace in the core cluster holds the Lease; LeaseDuration is how long a leader that does not
+	// answer keeps it.
+	LeaseNamespace string
+	LeaseDuration  time.Duration
+	// Heartbeat is the time between two reports to the Cell's status.
+	Heartbeat time.Duration
+	// Workers is how many protectors are written at the same time.
+	Workers int
+	// Metrics is where the aggregator registers its metrics.
+	Metrics prometheus.Registerer
+}
+
+// Aggregator leads a cell, or waits to.
+type Aggregator struct {
+	options    Options
+	core       client.Client
+	live       client.Reader
+	protectors *fleet.Protectors
+	informer   toolscache.SharedIndexInformer
+	leases     kubernetes.Interface
+	pods       kubernetes.Interface
+	podNames   metadata.Interface
+	metrics    *metrics
+	log        logr.Logger
+	// now is the clock: wall clock for minReadySeconds, monotonic for deadlines.
+	now func() time.Time
+
+	// leading is held while a term runs, so that there is never more than one.
+	leading sync.Mutex
+	// term is the current leadership; nil while another process leads.
+	term atomic.Pointer[term]
+}
+
+// SetupWithManager adds an aggregator to the manager of its core cluster.
+func SetupWithManager(ctx context.Context, mgr manager.Manager, options Options) error {
+	a := &Aggregator{
+		options:    options,
+		core:       mgr.GetClient(),
+		live:       mgr.GetAPIReader(),
+		protectors: &fleet.Protectors{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient()},
+		metrics:    newMetrics(options.Metrics),
+		log:        mgr.GetLogger().WithValues("cell", options.Cell),
+		now:        time.Now,
+	}
+	if err := a.connect(ctx, mgr); err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("aggregator", a.ready); err != nil {
+		return err
+	}
+	return mgr.Add(a)
+}
+
+func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
+	var err error
+	if a.leases, err = kubernetes.NewForConfig(mgr.GetConfig()); err != nil {
+		return fmt.Errorf("client of the core cluster: %w", err)
+	}
+	cell := rest.CopyConfig(a.options.CellConfig)
+	if a.podNames, err = metadata.NewForConfig(cell); err != nil {
+		return fmt.Errorf("metadata client of cell %s: %w", a.options.Cell, err)
+	}
+	cell.ContentType = "application/vnd.kubernetes.protobuf"
+	if a.pods, err = kubernetes.NewForConfig(cell); err != nil {
+		return fmt.Errorf("client of cell %s: %w", a.options.Cell, err)
+	}
+	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.PodProtector{})
+	if err != nil {
+		return fmt.Errorf("watch PodProtectors: %w", err)
+	}
+	shared, ok := informer.(toolscache.SharedIndexInformer)
+	if !ok {
+		return fmt.Errorf("the cache of the core cluster has an informer of type %T", informer)
+	}
+	a.informer = shared
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { a.protectorChanged(obj) },
+		UpdateFunc: func(_, obj any) { a.protectorChanged(obj) },
+		DeleteFunc: func(obj any) { a.protectorChanged(obj) },
+	})
+	return err
+}
+
+// NeedLeaderElection is false: the lease is one for each cell and handled here, so that a process that loses
+// it stands for the next term instead of ending.
+func (a *Aggregator) NeedLeaderElection() bool { return false }
+
+// Start stands for the leadership of the cell, again and again, until ctx ends.
+func (a *Aggregator) Start(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if err := a.standOnce(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+	a.leading.Lock() // the last term has said farewell
+	defer a.leading.Unlock()
+	return nil
+}
+
+// standOnce waits for the leadership, leads, and returns when it is over.
+func (a *Aggregator) standOnce(ctx context.Context) error {
+	ctx, resign := context.WithCancel(ctx)
+	defer resign()
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Namespace: a.options.LeaseNamespace, Name: "aggregator-" + a.options.Cell},
+			Client:     a.leases.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: a.options.Identity},
+		},
+		LeaseDuration:   a.options.LeaseDuration,
+		RenewDeadline:   a.options.LeaseDuration * 2 / 3,
+		RetryPeriod:     a.options.LeaseDuration / 8,
+		ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) {
+				a.leading.Lock()
+				defer a.leading.Unlock()
+				defer resign()
+				a.lead(ctx)
+			},
+			OnStoppedLeading: func() {},
+		},
+		Name: a.options.Cell,
+	})
+	if err != nil {
+		return fmt.Errorf("leader election of cell %s: %w", a.options.Cell, err)
+	}
+	elector.Run(ctx)
+	return nil
+}
+
+// ready is true when the process can do its job: it has read the protectors, and, when it leads, the pods.
+func (a *Aggregator) ready(*http.Request) error {
+	if !a.informer.HasSynced() {
+		return errors.New("PodProtectors of the core cluster are not read yet")
+	}
+	if t := a.term.Load(); t != nil {
+		if !t.snapshot.Listed() {
+			return errors.New("pods of the cell are not listed yet")
+		}
+	}
+	return nil
+}
+
+// protectorChanged puts a protector into the queue of the current term.
+func (a *Aggregator) protectorChanged(obj any) {
+	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	p, ok := obj.(*v1alpha1.PodProtector)
+	t := a.term.Load()
+	if !ok || t == nil {
+		return
+	}
+	t.protectorChanged(p)
+}
+
+func keyOf(p *v1alpha1.PodProtector) types.NamespacedName { return client.ObjectKeyFromObject(p) }

@@ -1,0 +1,122 @@
+package aggregator
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/pager"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// look is a count, and what to think of each open reservation at that count.
+type look struct {
+	count
+	expired map[quota.UIDHash]bool
+	again   bool
+}
+
+func (l *look) see(r quota.Reservation) quota.Sighting {
+	if sighting := l.sightings[r.Hash]; sighting == quota.Gone || !l.expired[r.Hash] {
+		return sighting
+	}
+	return quota.Expired
+}
+
+// look counts for a protector and says of each reservation whether it is settled by that count. Mostly the
+// snapshot itself tells. A live read of the namespace is asked for two kinds of reservation:
+//
+//   - the stream has never shown the pod. Either it lags behind the pod's creation, or the pod ended before
+//     this term began. A pod that a live read does not list is gone for good and is never counted again.
+//   - the admission deadline has passed. A pod that still lives then will not be removed by that reservation's
+//     request.
+func (t *term) look(
+	ctx context.Context, key types.NamespacedName, p *v1alpha1.PodProtector, history *v1alpha1.AdmissionHistory,
+) (look, bool, error) {
+	deadlines := t.deadlinesOf(key)
+	deadlines.Observe(history, t.now())
+	reservations := quota.Reservations(history)
+
+	count, ok := t.snapshot.Count(key, p.Spec.MinReadySeconds, reservations)
+	if !ok {
+		return look{}, false, nil
+	}
+	l := look{count: count, expired: map[quota.UIDHash]bool{}}
+	var doubtful []quota.Reservation
+	deadline, now := time.Duration(t.admissionDeadline.Load()), t.now()
+	for r := range reservations {
+		sighting := l.sightings[r.Hash]
+		if sighting == quota.Unseen || sighting == quota.Alive && deadlines.Passed(r, deadline, now) {
+			doubtful = append(doubtful, r)
+		}
+	}
+	if len(doubtful) == 0 {
+		return l, true, nil
+	}
+	live, err := t.readLive(ctx, key.Namespace)
+	if err != nil {
+		// Whatever was not settled stays and keeps reducing the budget; the counts are good all the same.
+		t.log.Error(err, "Reservations are kept that a live read could have settled", "protector", key)
+		l.again = true
+		return l, true, nil
+	}
+	var unlisted []quota.UIDHash
+	for _, r := range doubtful {
+		switch terminating, listed := live.pods[r.Hash]; {
+		case !listed && l.sightings[r.Hash] == quota.Unseen:
+			unlisted = append(unlisted, r.Hash)
+		case listed && !terminating && deadlines.Passed(r, deadline, now):
+			l.expired[r.Hash] = true
+		default:
+			l.again = true
+		}
+	}
+	if len(unlisted) > 0 {
+		t.snapshot.BuryUnlisted(unlisted, live.version)
+		if l.count, ok = t.snapshot.Count(key, p.Spec.MinReadySeconds, reservations); !ok {
+			return look{}, false, nil
+		}
+	}
+	return l, true, nil
+}
+
+// liveRead is the pods of a namespace as the apiserver has them at a version; the value tells whether the pod
+// is terminating.
+type liveRead struct {
+	version uint64
+	pods    map[quota.UIDHash]bool
+}
+
+// readLive lists the pods of a namespace, metadata only, not from an old cache.
+func (a *Aggregator) readLive(ctx context.Context, namespace string) (liveRead, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	a.metrics.liveReads.Inc()
+	pods := a.podNames.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(namespace)
+	read := liveRead{pods: map[quota.UIDHash]bool{}}
+	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		page, err := pods.List(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			read.pods[quota.HashUID(page.Items[i].UID)] = page.Items[i].DeletionTimestamp != nil
+		}
+		if read.version, err = strconv.ParseUint(page.ResourceVersion, 10, 64); err != nil {
+			return nil, fmt.Errorf("resourceVersion %q of a list is not a number", page.ResourceVersion)
+		}
+		page.Items = nil
+		return page, nil
+	}
+	if _, _, err := pager.New(list).List(ctx, metav1.ListOptions{}); err != nil {
+		return liveRead{}, fmt.Errorf("list the pods of namespace %s: %w", namespace, err)
+	}
+	return read, nil
+}

@@ -1,0 +1,162 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// term is one leadership of a cell, and all that is known by it.
+type term struct {
+	*Aggregator
+	epoch    int64
+	snapshot *Snapshot
+	// readLive asks the cell's apiserver itself for the pods of a namespace.
+	readLive func(ctx context.Context, namespace string) (liveRead, error)
+	queue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	log      logr.Logger
+	// end ends the term, for a reason.
+	end context.CancelCauseFunc
+	// admissionDeadline is the Cell's, in nanoseconds, as of the last heartbeat.
+	admissionDeadline atomic.Int64
+
+	mu        sync.Mutex
+	deadlines map[types.NamespacedName]*quota.Deadlines
+}
+
+var errDeposed = errors.New("a later leader has written")
+
+// lead runs one term, until ctx ends or the term's own knowledge turns out to be void.
+func (a *Aggregator) lead(ctx context.Context) {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	cell, err := a.raiseEpoch(ctx)
+	if err != nil {
+		a.log.Error(err, "Not leading")
+		return
+	}
+	t := &term{
+		Aggregator: a,
+		epoch:      cell.Status.Aggregator.Epoch,
+		readLive:   a.readLive,
+		end:        end,
+		log:        a.log.WithValues("epoch", cell.Status.Aggregator.Epoch),
+		deadlines:  map[types.NamespacedName]*quota.Deadlines{},
+		queue: workqueue.NewTypedRateLimitingQueue(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 5*time.Second)),
+	}
+	t.admissionDeadline.Store(int64(admissionDeadline(cell)))
+	t.snapshot = newSnapshot(t.podsChanged, func(err error) { end(err) }, a.now)
+	a.metrics.leading.Set(1)
+	a.metrics.epoch.Set(float64(t.epoch))
+	a.term.Store(t)
+	t.log.Info("Leading")
+	t.run(ctx)
+	a.term.Store(nil)
+	a.metrics.leading.Set(0)
+	t.log.Info("No longer leading", "reason", reasonOf(ctx))
+	t.farewell(context.WithoutCancel(ctx), reasonOf(ctx))
+}
+
+func reasonOf(ctx context.Context) string {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause.Error()
+	}
+	return "stopped, or lost the lease"
+}
+
+func (t *term) run(ctx context.Context) {
+	var running sync.WaitGroup
+	running.Go(func() { newStream(t.pods, t.snapshot, t.log).RunWithContext(ctx) })
+	select {
+	case <-t.snapshot.listed:
+		t.enqueueAll()
+		running.Go(func() { t.report(ctx) })
+		for range t.options.Workers {
+			running.Go(func() { t.work(ctx) })
+		}
+		<-ctx.Done()
+	case <-ctx.Done():
+	}
+	t.queue.ShutDown()
+	running.Wait()
+}
+
+// enqueueAll takes up the protectors that were there before the term.
+func (t *term) enqueueAll() {
+	for _, obj := range t.informer.GetStore().List() {
+		if p, ok := obj.(*v1alpha1.PodProtector); ok {
+			t.queue.Add(keyOf(p))
+		}
+	}
+}
+
+// podsChanged waits for the rate, so that a burst of events becomes one write.
+func (t *term) podsChanged(key types.NamespacedName, rate time.Duration) { t.queue.AddAfter(key, rate) }
+
+// protectorChanged waits likewise, unless the pods have to be counted in another way now.
+func (t *term) protectorChanged(p *v1alpha1.PodProtector) {
+	cell := quota.CellOf(p, t.options.Cell)
+	if cell == nil || cell.Aggregation.CountedSpec != quota.CountedSpec(&p.Spec) || p.DeletionTimestamp != nil {
+		t.queue.Add(keyOf(p))
+		return
+	}
+	t.queue.AddAfter(keyOf(p), aggregationRate(p))
+}
+
+func aggregationRate(p *v1alpha1.PodProtector) time.Duration {
+	if millis := p.Spec.AdmissionHistory.AggregationRateMillis; millis != nil {
+		return time.Duration(*millis) * time.Millisecond
+	}
+	return time.Second
+}
+
+func (t *term) work(ctx context.Context) {
+	for {
+		key, shutdown := t.queue.Get()
+		if shutdown {
+			return
+		}
+		t.workOn(ctx, key)
+	}
+}
+
+func (t *term) workOn(ctx context.Context, key types.NamespacedName) {
+	defer t.queue.Done(key)
+	switch err := t.reconcile(ctx, key); {
+	case err == nil:
+		t.queue.Forget(key)
+	case ctx.Err() != nil:
+	case errors.Is(err, errDeposed):
+		t.end(err)
+	default:
+		t.metrics.writes.WithLabelValues("error").Inc()
+		t.log.Error(err, "Not aggregated", "protector", key)
+		t.queue.AddRateLimited(key)
+	}
+}
+
+func (t *term) deadlinesOf(key types.NamespacedName) *quota.Deadlines {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.deadlines[key] == nil {
+		t.deadlines[key] = &quota.Deadlines{}
+	}
+	return t.deadlines[key]
+}
+
+func (t *term) forget(key types.NamespacedName) {
+	t.snapshot.Uncover(key)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.deadlines, key)
+}

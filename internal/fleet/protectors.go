@@ -1,0 +1,91 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// Protectors reads the protectors of one core cluster as new as this process knows them, its own last writes
+// included, and writes their status by compare-and-swap.
+type Protectors struct {
+	// Cache answers from watched protectors, Live from the apiserver itself.
+	Cache, Live client.Reader
+	Writer      client.StatusClient
+
+	mu      sync.Mutex
+	written map[types.NamespacedName]*v1alpha1.PodProtector
+}
+
+// Newest returns a copy of the newest known state of a protector; it reads from memory. An error is NotFound,
+// or the cache's.
+func (s *Protectors) Newest(ctx context.Context, key types.NamespacedName) (*v1alpha1.PodProtector, error) {
+	cached := &v1alpha1.PodProtector{}
+	if err := s.Cache.Get(ctx, key, cached); err != nil {
+		if apierrors.IsNotFound(err) {
+			s.forget(key)
+		}
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	written, ok := s.written[key]
+	if !ok {
+		return cached, nil
+	}
+	newer, err := isNewer(written, cached)
+	if err != nil {
+		return nil, err
+	}
+	if !newer {
+		delete(s.written, key)
+		return cached, nil
+	}
+	return written.DeepCopy(), nil
+}
+
+// Read returns the state of a protector from the apiserver, for a decision after a conflict.
+func (s *Protectors) Read(ctx context.Context, key types.NamespacedName) (*v1alpha1.PodProtector, error) {
+	p := &v1alpha1.PodProtector{}
+	if err := s.Live.Get(ctx, key, p); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// WriteStatus replaces the status of a protector, if it still is the version that p was read at: otherwise the
+// error is a Conflict. Afterwards p is what was stored.
+func (s *Protectors) WriteStatus(ctx context.Context, p *v1alpha1.PodProtector) error {
+	if err := s.Writer.Status().Update(ctx, p); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.written == nil {
+		s.written = map[types.NamespacedName]*v1alpha1.PodProtector{}
+	}
+	s.written[client.ObjectKeyFromObject(p)] = p.DeepCopy()
+	return nil
+}
+
+func (s *Protectors) forget(key types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.written, key)
+}
+
+// isNewer tells whether a stands for a later state than b. Versions of one resource are comparable.
+func isNewer(a, b client.Object) (bool, error) {
+	order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
+	if err != nil {
+		return false, fmt.Errorf("compare versions of PodProtector %s: %w", client.ObjectKeyFromObject(a), err)
+	}
+	return order > 0, nil
+}
