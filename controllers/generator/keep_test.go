@@ -1,0 +1,168 @@
+package generator
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// reconciler is one whose cache a test plays itself: it passes its objects to the steps.
+func (p *plane) reconciler() *Reconciler {
+	p.t.Helper()
+	metrics, err := NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return &Reconciler{
+		Client:   p.Client,
+		Live:     p.Client,
+		Selector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"}),
+		Events:   events.NewFakeRecorder(100),
+		Metrics:  metrics,
+	}
+}
+
+// lose takes a Deployment away as the loss of an etcd would: no deletionTimestamp is ever seen by the generator.
+func (p *plane) lose(web *appsv1.Deployment) {
+	p.t.Helper()
+	p.delete(web)
+	edit(p, web, func(d *appsv1.Deployment) { d.Finalizers = nil })
+	p.gone(web)
+}
+
+// loseAtOnce does the same while a generator runs, which puts the finalizer back when it sees that it is missing.
+// The Deployment goes in the very state in which it has none.
+func (p *plane) loseAtOnce(web *appsv1.Deployment) {
+	p.t.Helper()
+	p.eventually("it is deleted while it has no finalizer", func() string {
+		edit(p, web, func(d *appsv1.Deployment) { d.Finalizers = nil })
+		err := p.Delete(p.t.Context(), web, client.Preconditions{UID: &web.UID, ResourceVersion: &web.ResourceVersion})
+		if err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	p.gone(web)
+}
+
+var isVanished = isResolved(metav1.ConditionFalse, v1alpha1.ReasonSourceVanished)
+
+func TestAProtectorOutlivesADeploymentThatVanished(t *testing.T) {
+	p := newPlane(t)
+	account := p.account(ClusterRules())
+	first := p.startAs(account)
+	web := p.deployment("web", nil)
+	p.create(web)
+	before := p.protector("deployment-web", "it is made", sourceFound)
+	first.stop()
+	p.lose(web)
+
+	second := p.startAs(account)
+	got := p.protector("deployment-web", "it says that its source vanished", isVanished)
+	if got.UID != before.UID || got.DeletionTimestamp != nil || got.Spec.MinAvailable != 7 || !isHeld(got) {
+		t.Errorf("it is not in force as it was:\n%s", dump(got))
+	}
+	condition := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionTargetResolved)
+	for _, advice := range []string{"Create the Deployment again", "delete this PodProtector", v1alpha1.FinalizerProtector} {
+		if !strings.Contains(condition.Message, advice) {
+			t.Errorf("the condition does not say what to do, %q: %s", advice, condition.Message)
+		}
+	}
+	p.announced("PodProtector/deployment-web Warning SourceVanished: Deployment web is gone")
+	p.expectVanished(second, 1)
+	second.stop()
+
+	third := p.startAs(account)
+	p.expectVanished(third, 1)
+	if count := p.countEvents("PodProtector/deployment-web Warning SourceVanished"); count != 1 {
+		t.Errorf("%d events of one transition:\n%s", count, strings.Join(p.events(), "\n"))
+	}
+
+	again := p.deployment("web", func(d *appsv1.Deployment) { *d.Spec.Replicas = 20 })
+	p.create(again)
+	p.protector("deployment-web", "a Deployment of that name takes it up again", func(got *v1alpha1.PodProtector) bool {
+		return got.UID == before.UID && got.Spec.MinAvailable == 14 && sourceFound(got) &&
+			got.Annotations[v1alpha1.AnnotationSourceUID] == string(again.UID)
+	})
+	p.expectVanished(third, 0)
+}
+
+func TestAProtectorOutlivesADeploymentThatVanishesWhileWeWatch(t *testing.T) {
+	p := newPlane(t)
+	g := p.start()
+	web := p.deployment("web", nil)
+	p.create(web)
+	before := p.protector("deployment-web", "it is made", sourceFound)
+
+	p.loseAtOnce(web)
+	got := p.protector("deployment-web", "it says that its source vanished", isVanished)
+	if got.UID != before.UID || got.DeletionTimestamp != nil || got.Spec.MinAvailable != 7 || !isHeld(got) {
+		t.Errorf("it is not in force as it was:\n%s", dump(got))
+	}
+	p.announced("PodProtector/deployment-web Warning SourceVanished: ")
+	p.expectVanished(g, 1)
+}
+
+func TestAVanishedSourceCanBeGivenUpOnPurpose(t *testing.T) {
+	p := newPlane(t)
+	account := p.account(ClusterRules())
+	first := p.startAs(account)
+	web := p.deployment("web", nil)
+	p.create(web)
+	protector := p.protector("deployment-web", "it is made", sourceFound)
+	first.stop()
+	p.lose(web)
+
+	second := p.startAs(account)
+	p.protector("deployment-web", "it says that its source vanished", isVanished)
+	p.delete(protector)
+	edit(p, protector, func(got *v1alpha1.PodProtector) { got.Finalizers = nil })
+	p.gone(protector)
+	p.expectVanished(second, 0)
+}
+
+func TestAProtectorOfSomebodyElseWithoutADeploymentIsNoneOfOurBusiness(t *testing.T) {
+	p := newPlane(t)
+	theirs := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "deployment-web"}}
+	p.create(theirs)
+	got, err := p.reconciler().keep(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: p.namespace, Name: "web"}}, theirs)
+	if err != nil || got != ignored {
+		t.Errorf("keep = %q, %v; want %q", got, err, ignored)
+	}
+}
+
+func TestASourceThatOnlyTheCacheMissesHasNotVanished(t *testing.T) {
+	p := newPlane(t)
+	p.start()
+	web := p.deployment("web", nil)
+	p.create(web)
+	protector := p.protector("deployment-web", "it is made", sourceFound)
+	got, err := p.reconciler().keep(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(web)}, protector)
+	if err != nil || got != outdated {
+		t.Errorf("keep = %q, %v; want %q", got, err, outdated)
+	}
+	if after := p.protector("deployment-web", "it exists", func(*v1alpha1.PodProtector) bool { return true }); !sourceFound(after) {
+		t.Errorf("its condition changed:\n%s", dump(after))
+	}
+}
+
+func (p *plane) expectVanished(g *generator, want float64) {
+	p.t.Helper()
+	p.eventually(fmt.Sprintf("%v vanished sources", want), func() string {
+		if got := g.metric(p.t, "breakwater_generator_vanished_sources", ""); got != want {
+			return fmt.Sprint("breakwater_generator_vanished_sources = ", got)
+		}
+		return ""
+	})
+}

@@ -1,0 +1,283 @@
+package generator
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/yaml"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+func TestMain(m *testing.M) { testplane.Main(m) }
+
+// plane is a namespace of a real apiserver, as an administrator sees it.
+type plane struct {
+	client.Client
+	t         *testing.T
+	namespace string
+	scheme    *runtime.Scheme
+}
+
+func newPlane(t *testing.T) *plane {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.New(testplane.Config(t), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &plane{Client: c, t: t, namespace: testplane.Namespace(t), scheme: scheme}
+}
+
+// account makes a user who may do what the rules say, and nothing else.
+func (p *plane) account(rules []rbacv1.PolicyRule) *rest.Config {
+	p.t.Helper()
+	user := "generator-of-" + p.namespace
+	p.create(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: rules})
+	p.create(&rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: user},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	})
+	config := testplane.Config(p.t)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user}
+	return config
+}
+
+// generator is a generator that runs, for one namespace.
+type generator struct {
+	registry *prometheus.Registry
+	stop     func()
+}
+
+// start runs a generator with the rights of ClusterRules until the test ends or stop is called.
+func (p *plane) start() *generator {
+	p.t.Helper()
+	return p.startAs(p.account(ClusterRules()))
+}
+
+func (p *plane) startAs(account *rest.Config) *generator {
+	p.t.Helper()
+	g := &generator{registry: prometheus.NewRegistry()}
+	caches := CacheOptions()
+	caches.DefaultNamespaces = map[string]cache.Config{p.namespace: {}}
+	several := true
+	mgr, err := manager.New(account, manager.Options{
+		Scheme:     p.scheme,
+		Cache:      caches,
+		Logger:     testr.New(p.t),
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: &several},
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	selector := labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"})
+	ctx, cancel := context.WithCancel(context.Background())
+	if err := Setup(ctx, mgr, Options{Selector: selector, Registry: g.registry}); err != nil {
+		cancel()
+		p.t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	g.stop = func() {
+		cancel()
+		if err, running := <-done; running {
+			if err != nil {
+				p.t.Errorf("the generator failed: %v", err)
+			}
+			close(done)
+		}
+	}
+	p.t.Cleanup(g.stop)
+	return g
+}
+
+// metric reads a metric; series are told apart by their one label's value, which is empty for a metric without.
+func (g *generator) metric(t *testing.T, name, label string) float64 {
+	t.Helper()
+	families, err := g.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.Metric {
+			if family.GetName() == name && (len(m.Label) == 0 && label == "" || len(m.Label) == 1 && m.Label[0].GetValue() == label) {
+				return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+	}
+	t.Fatalf("no metric %s{%q}", name, label)
+	return 0
+}
+
+// deployment is a Deployment of 10 replicas, 3 of which may be unavailable.
+func (p *plane) deployment(name string, change func(*appsv1.Deployment)) *appsv1.Deployment {
+	replicas, surge, unavailable := int32(10), intstr.FromString("25%"), intstr.FromString("30%")
+	app := map[string]string{"app": "web"}
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name, Labels: map[string]string{v1alpha1.LabelProtect: "true"}},
+		Spec: appsv1.DeploymentSpec{
+			Replicas:        &replicas,
+			MinReadySeconds: 15,
+			Selector:        &metav1.LabelSelector{MatchLabels: app},
+			Strategy: appsv1.DeploymentStrategy{
+				Type:          appsv1.RollingUpdateDeploymentStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &surge, MaxUnavailable: &unavailable},
+			},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: app},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web"}}},
+			},
+		},
+	}
+	if change != nil {
+		change(d)
+	}
+	return d
+}
+
+func (p *plane) create(object client.Object) {
+	p.t.Helper()
+	if err := p.Create(p.t.Context(), object); err != nil {
+		p.t.Fatalf("create %T: %v", object, err)
+	}
+}
+
+// edit changes an object as a hand does, on its newest state.
+func edit[T client.Object](p *plane, object T, change func(T)) {
+	p.t.Helper()
+	for {
+		if err := p.Get(p.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			p.t.Fatalf("edit %T: %v", object, err)
+		}
+		change(object)
+		err := p.Update(p.t.Context(), object)
+		if err == nil {
+			return
+		}
+		if !apierrors.IsConflict(err) {
+			p.t.Fatalf("edit %T: %v", object, err)
+		}
+	}
+}
+
+func (p *plane) delete(object client.Object, options ...client.DeleteOption) {
+	p.t.Helper()
+	if err := p.Delete(p.t.Context(), object, options...); err != nil {
+		p.t.Fatalf("delete %T %s: %v", object, object.GetName(), err)
+	}
+}
+
+// eventually waits for a condition, which returns what it saw; an empty text is success.
+func (p *plane) eventually(claim string, unmet func() string) {
+	p.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for seen := unmet(); seen != ""; seen = unmet() {
+		if time.Now().After(deadline) {
+			p.t.Fatalf("%s: not within a minute; last seen:\n%s\nevents:\n%s", claim, seen, strings.Join(p.events(), "\n"))
+		}
+		<-tick.C
+	}
+}
+
+// protector waits until the protector by that name satisfies the claim, and returns it.
+func (p *plane) protector(name, claim string, holds func(*v1alpha1.PodProtector) bool) *v1alpha1.PodProtector {
+	p.t.Helper()
+	got := &v1alpha1.PodProtector{}
+	p.eventually(claim, func() string {
+		got = &v1alpha1.PodProtector{}
+		err := p.Get(p.t.Context(), client.ObjectKey{Namespace: p.namespace, Name: name}, got)
+		if err != nil {
+			return err.Error()
+		}
+		if holds(got) {
+			return ""
+		}
+		return dump(got)
+	})
+	return got
+}
+
+// gone waits until an object does not exist.
+func (p *plane) gone(object client.Object) {
+	p.t.Helper()
+	p.eventually(fmt.Sprintf("%T %s is gone", object, object.GetName()), func() string {
+		err := p.Get(p.t.Context(), client.ObjectKeyFromObject(object), object)
+		if apierrors.IsNotFound(err) {
+			return ""
+		}
+		return fmt.Sprint(err, "\n", dump(object))
+	})
+}
+
+// events lists the events of the namespace as "Kind/name Type Reason: note".
+func (p *plane) events() []string {
+	var list eventsv1.EventList
+	if err := p.List(context.Background(), &list, client.InNamespace(p.namespace)); err != nil {
+		return []string{err.Error()}
+	}
+	var all []string
+	for _, e := range list.Items {
+		all = append(all, fmt.Sprintf("%s/%s %s %s: %s", e.Regarding.Kind, e.Regarding.Name, e.Type, e.Reason, e.Note))
+	}
+	return all
+}
+
+// countEvents counts the events that begin like that.
+func (p *plane) countEvents(start string) int {
+	count := 0
+	for _, e := range p.events() {
+		if strings.HasPrefix(e, start) {
+			count++
+		}
+	}
+	return count
+}
+
+func (p *plane) announced(start string) {
+	p.t.Helper()
+	p.eventually("the event "+start, func() string {
+		if p.countEvents(start) > 0 {
+			return ""
+		}
+		return "no such event"
+	})
+}
+
+func dump(object client.Object) string {
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}

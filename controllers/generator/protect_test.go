@@ -1,0 +1,276 @@
+package generator
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/desired"
+)
+
+func TestAFloorFollowsItsDeployment(t *testing.T) {
+	p := newPlane(t)
+	g := p.start()
+	web := p.deployment("web", nil)
+	p.create(web)
+
+	got := p.protector("deployment-web", "10 replicas of which 30 % may be unavailable have a floor of 7", func(got *v1alpha1.PodProtector) bool {
+		return got.Spec.MinAvailable == 7 && sourceFound(got)
+	})
+	if got.Spec.MinReadySeconds != 15 || got.Spec.Selector.MatchLabels["app"] != "web" || !isHeld(got) ||
+		got.Annotations[v1alpha1.AnnotationSourceUID] != string(web.UID) {
+		t.Errorf("the protector is not its Deployment's:\n%s", dump(got))
+	}
+	edit(p, web, func(d *appsv1.Deployment) { *d.Spec.Replicas = 20 })
+	p.protector("deployment-web", "20 replicas have a floor of 14", hasFloor(14))
+	edit(p, web, func(d *appsv1.Deployment) { *d.Spec.Replicas = 0 })
+	p.protector("deployment-web", "scaled to 0 it has a floor of 0", hasFloor(0))
+
+	p.eventually("metrics", func() string {
+		count, writes := g.metric(t, "breakwater_generator_protected_sources", "Deployment"), g.metric(t, "breakwater_generator_protector_writes_total", "update")
+		if count == 1 && writes == 2 {
+			return ""
+		}
+		return fmt.Sprintf("%v protected, %v updates; want 1 and 2", count, writes)
+	})
+}
+
+func TestDeletionOfAProtectorIsHeldAndDeletionOfItsDeploymentReleasesBoth(t *testing.T) {
+	p := newPlane(t)
+	p.start()
+	web := p.deployment("web", nil)
+	p.create(web)
+	protector := p.protector("deployment-web", "it is made", sourceFound)
+
+	p.delete(protector)
+	got := p.protector("deployment-web", "its deletion is held and explained", isResolved(metav1.ConditionTrue, v1alpha1.ReasonDeletionHeld))
+	if got.UID != protector.UID || got.DeletionTimestamp == nil || got.Spec.MinAvailable != 7 {
+		t.Errorf("not the deleted protector, in force:\n%s", dump(got))
+	}
+	p.announced("PodProtector/deployment-web Warning DeletionHeld: ")
+	edit(p, web, func(d *appsv1.Deployment) { *d.Spec.Replicas = 20 })
+	p.protector("deployment-web", "it goes on following its Deployment", hasFloor(14))
+
+	p.delete(web)
+	p.gone(protector)
+	p.gone(web)
+}
+
+func TestAProtectorThatWasForcedAwayIsMadeAnew(t *testing.T) {
+	p := newPlane(t)
+	p.start()
+	p.create(p.deployment("web", nil))
+	first := p.protector("deployment-web", "it is made", sourceFound)
+
+	p.delete(first)
+	p.protector("deployment-web", "its deletion is held", isResolved(metav1.ConditionTrue, v1alpha1.ReasonDeletionHeld))
+	edit(p, first, func(got *v1alpha1.PodProtector) { got.Finalizers = nil })
+	p.protector("deployment-web", "there is a new one, in force", func(got *v1alpha1.PodProtector) bool {
+		return got.UID != first.UID && got.Spec.MinAvailable == 7 && isHeld(got) && sourceFound(got)
+	})
+}
+
+func TestDriftOfWhatTheGeneratorOwnsIsRepaired(t *testing.T) {
+	for claim, change := range map[string]func(*v1alpha1.PodProtector){
+		"a floor edited by hand":    func(got *v1alpha1.PodProtector) { got.Spec.MinAvailable = 1 },
+		"minReadySeconds":           func(got *v1alpha1.PodProtector) { got.Spec.MinReadySeconds = 3600 },
+		"another selector":          func(got *v1alpha1.PodProtector) { got.Spec.Selector.MatchLabels["app"] = "shop" },
+		"a narrower selector":       func(got *v1alpha1.PodProtector) { got.Spec.Selector.MatchLabels["tier"] = "front" },
+		"a removed finalizer":       func(got *v1alpha1.PodProtector) { got.Finalizers = nil },
+		"a removed label":           func(got *v1alpha1.PodProtector) { delete(got.Labels, desired.LabelManagedBy) },
+		"all labels removed":        func(got *v1alpha1.PodProtector) { got.Labels = nil },
+		"all annotations removed":   func(got *v1alpha1.PodProtector) { got.Annotations = nil },
+		"an annotation that lies":   func(got *v1alpha1.PodProtector) { got.Annotations[v1alpha1.AnnotationSourceName] = "shop" },
+		"a label claimed by a tool": func(got *v1alpha1.PodProtector) { got.Labels[desired.LabelManagedBy] = "Helm" },
+	} {
+		t.Run(claim, func(t *testing.T) {
+			p := newPlane(t)
+			p.start()
+			p.create(p.deployment("web", func(d *appsv1.Deployment) { d.Spec.MinReadySeconds = 0 }))
+			want := p.protector("deployment-web", "it is made", sourceFound)
+
+			edited := want.DeepCopy()
+			edit(p, edited, change)
+			p.protector("deployment-web", "it is repaired", func(got *v1alpha1.PodProtector) bool {
+				return got.ResourceVersion != edited.ResourceVersion && cmp.Equal(got.Spec, want.Spec) && maps.Equal(got.Labels, want.Labels) &&
+					maps.Equal(got.Annotations, want.Annotations) && isHeld(got)
+			})
+		})
+	}
+}
+
+func TestWhatUsersTuneSurvives(t *testing.T) {
+	p := newPlane(t)
+	p.start()
+	web := p.deployment("web", nil)
+	p.create(web)
+	protector := p.protector("deployment-web", "it is made", sourceFound)
+
+	threshold, rate := int32(7), int32(250)
+	tuned := v1alpha1.AdmissionHistorySpec{MaxConcurrentLag: 3, CompactThreshold: &threshold, AggregationRateMillis: &rate}
+	edit(p, protector, func(got *v1alpha1.PodProtector) {
+		got.Spec.AdmissionHistory = tuned
+		got.Labels["team"] = "shop"
+		got.Annotations["example.com/note"] = "tuned by hand"
+		got.Finalizers = append(got.Finalizers, "example.com/also")
+		got.Spec.MinAvailable = 2
+	})
+	edit(p, web, func(d *appsv1.Deployment) { *d.Spec.Replicas = 20 })
+	got := p.protector("deployment-web", "floor repaired and followed", hasFloor(14))
+	if diff := cmp.Diff(tuned, got.Spec.AdmissionHistory); diff != "" {
+		t.Errorf("spec.admissionHistory changed: %s", diff)
+	}
+	if got.Labels["team"] != "shop" || got.Annotations["example.com/note"] != "tuned by hand" || len(got.Finalizers) != 2 {
+		t.Errorf("labels, annotations or finalizers of users are gone:\n%s", dump(got))
+	}
+	edit(p, protector, func(got *v1alpha1.PodProtector) { got.Finalizers = []string{v1alpha1.FinalizerProtector} })
+}
+
+func TestStatusWritesOfOthersCauseNoWriteOfOurs(t *testing.T) {
+	p := newPlane(t)
+	g := p.start()
+	p.create(p.deployment("web", nil))
+	protector := p.protector("deployment-web", "it is made", sourceFound)
+	condition := protector.Status.Conditions[0]
+
+	protector.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: "worker-1", Aggregation: v1alpha1.Aggregation{
+		AvailableReplicas: 9, CountedSpec: "a", SnapshotVersion: "1", LastEventTime: metav1.NowMicro(), Epoch: 1, Holder: "aggregator"}}}
+	if err := p.Status().Update(t.Context(), protector); err != nil {
+		t.Fatal(err)
+	}
+	written := protector.ResourceVersion
+
+	// A second Deployment that is protected proves that the generator has come past the first one's event.
+	p.create(p.deployment("shop", nil))
+	p.protector("deployment-shop", "it is made", sourceFound)
+	got := p.protector("deployment-web", "it exists", func(*v1alpha1.PodProtector) bool { return true })
+	if got.ResourceVersion != written {
+		t.Errorf("the generator wrote after an aggregator did:\n%s", dump(got))
+	}
+	if updates := g.metric(t, "breakwater_generator_protector_writes_total", "update"); updates != 0 {
+		t.Errorf("%v updates, want none", updates)
+	}
+
+	edit := got.DeepCopy()
+	edit.Status.Conditions = nil
+	if err := p.Status().Update(t.Context(), edit); err != nil {
+		t.Fatal(err)
+	}
+	got = p.protector("deployment-web", "a condition that somebody removed comes back", sourceFound)
+	if len(got.Status.Cells) != 1 || got.Status.Cells[0].Aggregation.AvailableReplicas != 9 {
+		t.Errorf("an aggregator's part of the status is gone:\n%s", dump(got))
+	}
+	if got.Status.Conditions[0].Reason != condition.Reason {
+		t.Errorf("condition %+v, want %+v", got.Status.Conditions[0], condition)
+	}
+}
+
+func TestARecreatedDeploymentIsToldThatItHasNoFloor(t *testing.T) {
+	p := newPlane(t)
+	p.start()
+	p.create(p.deployment("web", func(d *appsv1.Deployment) {
+		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+	}))
+	p.protector("deployment-web", "floor 0, with the reason", func(got *v1alpha1.PodProtector) bool {
+		return got.Spec.MinAvailable == 0 && isResolved(metav1.ConditionTrue, v1alpha1.ReasonRecreateStrategy)(got)
+	})
+	p.announced("PodProtector/deployment-web Warning RecreateStrategy: Deployment web has the strategy Recreate")
+}
+
+func TestADeploymentWithALongNameIsProtected(t *testing.T) {
+	p := newPlane(t)
+	p.start()
+	web := p.deployment(strings.Repeat("a.b-", 62)+"web", nil)
+	p.create(web)
+	protector := p.protector(desired.ProtectorName(web.Name), "it is made", sourceFound)
+	p.announced("PodProtector/" + protector.Name + " Normal SourceFound: ")
+	edit(p, protector, func(got *v1alpha1.PodProtector) { got.Spec.MinAvailable = 1 })
+	p.protector(protector.Name, "its floor is repaired", hasFloor(7))
+	p.delete(web)
+	p.gone(protector)
+	p.gone(web)
+}
+
+func TestAProtectorOfSomebodyElseIsLeftAlone(t *testing.T) {
+	p := newPlane(t)
+	theirs := &v1alpha1.PodProtector{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "deployment-web", Labels: map[string]string{desired.LabelManagedBy: "Helm"}},
+		Spec:       v1alpha1.PodProtectorSpec{Selector: v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "mine"}}, MinAvailable: 3},
+	}
+	p.create(theirs)
+	g := p.start()
+	web := p.deployment("web", nil)
+	p.create(web)
+	p.announced("Deployment/web Warning NameTaken: PodProtector deployment-web is not the generator's")
+
+	got := p.protector("deployment-web", "it exists", func(*v1alpha1.PodProtector) bool { return true })
+	if got.ResourceVersion != theirs.ResourceVersion {
+		t.Errorf("it was changed:\n%s", dump(got))
+	}
+	if taken := g.metric(t, "breakwater_generator_unprotected_sources", "NameTaken"); taken != 1 {
+		t.Errorf("NameTaken = %v, want 1", taken)
+	}
+	p.delete(theirs)
+	p.protector("deployment-web", "when the name is free the Deployment has its own", func(got *v1alpha1.PodProtector) bool {
+		return got.UID != theirs.UID && got.Spec.MinAvailable == 7 && sourceFound(got)
+	})
+	p.eventually("the metric falls", func() string {
+		if taken := g.metric(t, "breakwater_generator_unprotected_sources", "NameTaken"); taken != 0 {
+			return fmt.Sprint("NameTaken = ", taken)
+		}
+		return ""
+	})
+}
+
+func TestADeploymentWithoutAProtectorOfOursGoesAndLeavesSomebodyElses(t *testing.T) {
+	p := newPlane(t)
+	theirs := &v1alpha1.PodProtector{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "deployment-web"},
+		Spec:       v1alpha1.PodProtectorSpec{MinAvailable: 3},
+	}
+	p.create(theirs)
+	p.start()
+	web := p.deployment("web", func(d *appsv1.Deployment) { d.Finalizers = []string{v1alpha1.FinalizerSource} })
+	p.create(web)
+	p.announced("Deployment/web Warning NameTaken: ")
+	p.delete(web)
+	p.gone(web)
+	got := p.protector("deployment-web", "it exists", func(*v1alpha1.PodProtector) bool { return true })
+	if got.DeletionTimestamp != nil || got.ResourceVersion != theirs.ResourceVersion {
+		t.Errorf("it was touched:\n%s", dump(got))
+	}
+}
+
+func TestASelectorThatTheAPIRefusesIsReportedInTheAPIServersWords(t *testing.T) {
+	p := newPlane(t)
+	g := p.start()
+	web := p.deployment("web", func(d *appsv1.Deployment) {
+		for i := range 65 {
+			d.Spec.Selector.MatchLabels[fmt.Sprintf("label-%d", i)] = "x"
+		}
+		d.Spec.Template.Labels = d.Spec.Selector.MatchLabels
+	})
+	p.create(web)
+	p.announced("Deployment/web Warning Refused: ")
+	for _, e := range p.events() {
+		if strings.Contains(e, "Refused") && !strings.Contains(e, "spec.selector.matchLabels: Too many: 66: must have at most 64 items") {
+			t.Errorf("the event does not say what is wrong: %s", e)
+		}
+	}
+	if count := g.metric(t, "breakwater_generator_unprotected_sources", "Refused"); count != 1 {
+		t.Errorf("Refused = %v, want 1", count)
+	}
+	p.delete(web)
+	p.gone(web)
+	err := p.Get(t.Context(), client.ObjectKey{Namespace: p.namespace, Name: "deployment-web"}, &v1alpha1.PodProtector{})
+	if client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("get the protector: %v, want not found", err)
+	}
+}
