@@ -92,6 +92,8 @@ func (c *Cluster) etcdArguments() []string {
 		"--name=" + c.spec.Name,
 		"--data-dir=" + c.layout.data(federation.Etcd),
 		"--listen-client-urls=" + client,
+		// With gRPC and HTTP on one port, TLS makes etcd serve gRPC by a slow path that can starve watches.
+		"--listen-client-http-urls=https://" + c.ports[etcdHTTP].Address(),
 		"--advertise-client-urls=" + client,
 		"--listen-peer-urls=" + peer,
 		"--initial-advertise-peer-urls=" + peer,
@@ -133,6 +135,8 @@ func (c *Cluster) apiServerArguments() []string {
 		"--service-cluster-ip-range=" + serviceRange,
 		// A loopback address is no legal endpoint of the Service kubernetes, and no pod here would use it.
 		"--endpoint-reconciler-type=none",
+		// Watches end soon after SIGTERM. Without this the apiserver waits for its clients to end them.
+		"--shutdown-watch-termination-grace-period=1s",
 		"--allow-privileged=true",
 	}
 }

@@ -83,7 +83,7 @@ func (c *Cluster) writeEtcdIdentities() error {
 	if err != nil {
 		return err
 	}
-	c.etcd, err = newProber(restConfig(c.ports[etcdClient].Address(), port.Host, caPEM, client))
+	c.etcd, err = newProber(restConfig(c.ports[etcdHTTP].Address(), port.Host, caPEM, client))
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,9 @@ import (
 // tailLines of a log are shown when a component dies.
 const tailLines = 20
 
+// errNotRunning is the error of a signal to a component that was killed or died.
+var errNotRunning = errors.New("it does not run")
+
 // command is how to run one component.
 type command struct {
 	program   string
@@ -72,12 +75,24 @@ func (p *process) running() bool {
 // signal sends to the whole process group.
 func (p *process) signal(signal syscall.Signal) error {
 	if !p.running() {
-		return errors.New("it does not run")
+		return errNotRunning
 	}
 	if err := syscall.Kill(-p.cmd.Process.Pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return err
 	}
 	return nil
+}
+
+// until waits for a signal to take effect. The kernel tells nobody, so it has to be asked.
+func (p *process) until(want Status) error {
+	for p.running() {
+		_, status, err := inspect(p.cmd.Process.Pid)
+		if err == nil && status == want {
+			return nil
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return errors.New("it ended meanwhile")
 }
 
 // kill ends the process at once and waits until it is gone.
