@@ -74,7 +74,7 @@ func (d *topologyDecoder) cluster(node *yaml.Node, field string) ClusterSpec {
 	}
 	nodes, has := fields["nodes"]
 	switch {
-	case has && !spec.Is(Worker):
+	case has && len(spec.Roles) > 0 && !spec.Is(Worker):
 		d.fault(nodes, field+".nodes", "only a cluster with the role worker has nodes")
 	case has:
 		spec.Nodes = d.nodes(nodes, field+".nodes")
@@ -88,6 +88,9 @@ func (d *topologyDecoder) roles(node *yaml.Node, field string) []Role {
 	items, ok := d.sequence(node, field)
 	if !ok {
 		return nil
+	}
+	if len(items) == 0 {
+		d.fault(node, field, "empty: want %s, %s or both", Core, Worker)
 	}
 	var roles []Role
 	for i, item := range items {
