@@ -1,0 +1,100 @@
+package live
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// Display writes messages and scenes. Close gives the terminal back as it was.
+type Display struct {
+	mu  sync.Mutex
+	out io.Writer
+	// size gives the terminal's size; ok is false where frames cannot be drawn.
+	size    func() (width, height int, ok bool)
+	colours bool
+
+	drawn    int // lines of the frame that stands on the screen
+	lastLine time.Duration
+	lineDue  bool
+}
+
+// linePause is the time between two plain lines.
+const linePause = time.Second
+
+// NewDisplay draws frames if out is a terminal that can show them, and writes plain lines otherwise. NO_COLOR, if it
+// is not empty, turns colours off (https://no-color.org).
+func NewDisplay(out *os.File, getenv func(string) string) *Display {
+	descriptor := int(out.Fd())
+	drawable := term.IsTerminal(descriptor) && getenv("TERM") != "dumb"
+	return &Display{
+		out: out,
+		size: func() (int, int, bool) {
+			width, height, err := term.GetSize(descriptor)
+			return width, height, drawable && err == nil
+		},
+		colours: drawable && getenv("NO_COLOR") == "",
+		lineDue: true,
+	}
+}
+
+// Sayf writes a line that stays. A frame that stands on the screen stays above it.
+func (d *Display) Sayf(format string, arguments ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.leaveFrame()
+	fmt.Fprintf(d.out, format+"\n", arguments...)
+}
+
+// Show draws a scene over the one before, or writes a plain line if the last one is a second old.
+func (d *Display) Show(s Scene) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	width, height, ok := d.size()
+	// A line as wide as the terminal would wrap in some, and the cursor needs a line of its own.
+	width, height = width-1, height-1
+	if !ok || width < MinWidth || height < MinHeight {
+		d.leaveFrame()
+		if d.lineDue || s.Elapsed < d.lastLine || s.Elapsed-d.lastLine >= linePause {
+			d.lastLine, d.lineDue = s.Elapsed, false
+			fmt.Fprintln(d.out, Line(s))
+		}
+		return
+	}
+	var b strings.Builder
+	if d.drawn > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA\r", d.drawn)
+	} else {
+		b.WriteString("\x1b[?25l") // hide the cursor
+	}
+	lines := Frame(s, width, height, d.colours)
+	for _, line := range lines {
+		b.WriteString("\x1b[2K" + line + "\n")
+	}
+	b.WriteString("\x1b[J") // what an earlier, longer frame left
+	d.drawn = len(lines)
+	io.WriteString(d.out, b.String()) //nolint:errcheck // a terminal that is gone has nobody who would miss it
+}
+
+// Leave keeps the frame on the screen; the next one is drawn below it.
+func (d *Display) Leave() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.leaveFrame()
+	d.lineDue = true
+}
+
+func (d *Display) leaveFrame() {
+	if d.drawn > 0 {
+		d.drawn = 0
+		io.WriteString(d.out, "\x1b[?25h") //nolint:errcheck // as above
+	}
+}
+
+// Close shows the cursor again.
+func (d *Display) Close() { d.Leave() }
