@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -29,7 +30,7 @@ func (f *componentFlags) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&f.logFormat, "log-format", "json", "`format` of the log: json or text")
 }
 
-// logger makes the logger that these flags ask for, and hands it to controller-runtime too.
+// logger makes the logger that these flags ask for, and hands it to controller-runtime and client-go too.
 func (f *componentFlags) logger(component string) (logr.Logger, error) {
 	options := &slog.HandlerOptions{Level: f.logLevel}
 	var handler slog.Handler
@@ -43,6 +44,7 @@ func (f *componentFlags) logger(component string) (logr.Logger, error) {
 	}
 	log := logr.FromSlogHandler(handler).WithName(component)
 	ctrl.SetLogger(log)
+	klog.SetLogger(log)
 	return log, nil
 }
 

@@ -50,6 +50,9 @@ the generator derives protectors from workloads.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand()
+	root.AddCommand(
+		devCommand(),
+		generatorCommand(),
+	)
 	return root
 }

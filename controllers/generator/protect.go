@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -41,7 +42,7 @@ func (r *Reconciler) protect(ctx context.Context, source *appsv1.Deployment, pro
 			return stale(err, "apply the PodProtector")
 		}
 		r.Metrics.writes.WithLabelValues("update").Inc()
-		log.FromContext(ctx).Info("PodProtector updated", "protector", client.ObjectKeyFromObject(protector), "floor", wanted.Object.Spec.MinAvailable)
+		log.FromContext(ctx).Info("PodProtector updated", "protector", klog.KObj(protector), "floor", wanted.Object.Spec.MinAvailable)
 	}
 	return protected, r.resolve(ctx, protector, resolved(source, protector, wanted))
 }
@@ -69,7 +70,7 @@ func (r *Reconciler) create(ctx context.Context, source *appsv1.Deployment, want
 		return stale(err, "create the PodProtector")
 	}
 	r.Metrics.writes.WithLabelValues("create").Inc()
-	log.FromContext(ctx).Info("PodProtector created", "protector", client.ObjectKeyFromObject(wanted.Object), "floor", wanted.Object.Spec.MinAvailable)
+	log.FromContext(ctx).Info("PodProtector created", "protector", klog.KObj(wanted.Object), "floor", wanted.Object.Spec.MinAvailable)
 	return protected, r.resolve(ctx, wanted.Object, resolved(source, wanted.Object, wanted))
 }
 

@@ -13,11 +13,12 @@ func ClusterRules() []rbacv1.PolicyRule {
 	}
 }
 
-// ElectionRules are what it needs in the namespace of its Lease.
+// ElectionRules are what it needs in the namespace of its Lease. Events of elections are still those of the core
+// group; all others are of events.k8s.io.
 func ElectionRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get"}},
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create", "get", "update"}},
-		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -50,7 +51,7 @@ func (r *Reconciler) remove(ctx context.Context, protector *v1alpha1.PodProtecto
 		return fmt.Errorf("delete the PodProtector: %w", err)
 	}
 	r.Metrics.writes.WithLabelValues("release").Inc()
-	log.FromContext(ctx).Info("PodProtector released", "protector", client.ObjectKeyFromObject(protector))
+	log.FromContext(ctx).Info("PodProtector released", "protector", klog.KObj(protector))
 	return nil
 }
 

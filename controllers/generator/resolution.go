@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -76,7 +77,7 @@ func (r *Reconciler) resolve(ctx context.Context, protector *v1alpha1.PodProtect
 		_, err = stale(err, "apply the condition "+want.Type)
 		return err
 	}
-	log.FromContext(ctx).Info("condition changed", "protector", client.ObjectKeyFromObject(live), "condition", want.Type, "status", want.Status, "reason", want.Reason)
+	log.FromContext(ctx).Info("condition changed", "protector", klog.KObj(live), "condition", want.Type, "status", want.Status, "reason", want.Reason)
 	r.Events.Eventf(live, nil, want.eventType, want.Reason, "Resolve", "%s", note(want.Message))
 	return nil
 }

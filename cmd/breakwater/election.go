@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+const (
+	// inClusterNamespace is the file in a pod that holds its namespace.
+	inClusterNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+	defaultNamespace   = "breakwater-system"
+)
+
+// electionFlags are those of components of which one of several replicas works.
+type electionFlags struct {
+	enabled   bool
+	namespace string
+}
+
+func (f *electionFlags) bind(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.enabled, "leader-elect", true, "elect a leader among the replicas by a Lease; without it run only one")
+	flags.StringVar(&f.namespace, "leader-election-namespace", "",
+		"`namespace` of the Lease, which must exist (default: the pod's own, otherwise "+defaultNamespace+")")
+}
+
+// resolve fills in the namespace and makes sure that it exists. An election in a namespace that does not exist
+// would only be a process that stands by for ever.
+func (f *electionFlags) resolve(ctx context.Context, config *rest.Config) error {
+	if !f.enabled {
+		return nil
+	}
+	if f.namespace == "" {
+		namespace, err := ownNamespace(inClusterNamespace)
+		if err != nil {
+			return err
+		}
+		f.namespace = namespace
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	_, err = client.CoreV1().Namespaces().Get(ctx, f.namespace, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("--leader-election-namespace %s: %s has no such namespace: create it, name another one, or run a single replica with --leader-elect=false",
+			f.namespace, config.Host)
+	}
+	if err != nil {
+		return fmt.Errorf("--leader-election-namespace %s: %w", f.namespace, err)
+	}
+	return nil
+}
+
+// ownNamespace reads the namespace of the pod that we run in; outside of pods it is the default.
+func ownNamespace(file string) (string, error) {
+	content, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return defaultNamespace, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("find the namespace for the leader election: %w", err)
+	}
+	return strings.TrimSpace(string(content)), nil
+}
+
+// change makes a manager elect a leader by the Lease of that name. The lease is given up on exit, so that the
+// next replica need not wait; that is safe because the process ends with its manager.
+func (f *electionFlags) change(lease string) func(*manager.Options) {
+	return func(options *manager.Options) {
+		options.LeaderElection = f.enabled
+		options.LeaderElectionNamespace = f.namespace
+		options.LeaderElectionID = lease
+		options.LeaderElectionReleaseOnCancel = true
+	}
+}

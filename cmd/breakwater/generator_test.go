@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/controllers/generator"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+func TestGeneratorRefusesBadFlagsByName(t *testing.T) {
+	kubeconfig := writeKubeconfig(t, testplane.Config(t))
+	for claim, c := range map[string]struct {
+		arguments []string
+		want      string
+	}{
+		"a selector that is none":             {[]string{"--workload-selector", "a=b=c"}, `--workload-selector "a=b=c": `},
+		"an empty selector":                   {[]string{"--workload-selector", ""}, "--workload-selector is empty"},
+		"a kubeconfig that does not exist":    {[]string{"--kubeconfig", "/nonexistent"}, `--kubeconfig: load kubeconfig "/nonexistent": `},
+		"a context that the kubeconfig lacks": {[]string{"--kubeconfig", kubeconfig, "--context", "moon"}, `context "moon" does not exist`},
+		"groups without a user":               {[]string{"--kubeconfig", kubeconfig, "--as-group", "a"}, "groups to impersonate need a user"},
+		"a namespace that does not exist":     {[]string{"--kubeconfig", kubeconfig, "--leader-election-namespace", "moon"}, "--leader-election-namespace moon: "},
+		"a metrics address without a port":    {[]string{"--kubeconfig", kubeconfig, "--leader-elect=false", "--metrics-listen", "localhost"}, `--metrics-listen "localhost": `},
+		"a health address without a port":     {[]string{"--kubeconfig", kubeconfig, "--leader-elect=false", "--health-listen", "8081"}, `--health-listen "8081": `},
+		"a format of the log that we lack":    {[]string{"--kubeconfig", kubeconfig, "--leader-elect=false", "--log-format", "xml"}, `--log-format "xml": `},
+		"arguments":                           {[]string{"web"}, "unknown command"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			command := rootCommand()
+			command.SetArgs(append([]string{"generator"}, c.arguments...))
+			if err := command.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one that says %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestOwnNamespace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "namespace")
+	if got, err := ownNamespace(file); err != nil || got != "breakwater-system" {
+		t.Errorf("outside of a pod: %q, %v", got, err)
+	}
+	if err := os.WriteFile(file, []byte("protection\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ownNamespace(file); err != nil || got != "protection" {
+		t.Errorf("in a pod: %q, %v", got, err)
+	}
+}
+
+func TestGeneratorLeadsProtectsAndEnds(t *testing.T) {
+	config := testplane.Config(t)
+	namespace, elections := testplane.Namespace(t), testplane.Namespace(t)
+	grant(t, "the-generator", elections)
+	health, metrics := freeAddress(t), freeAddress(t)
+
+	ctx, stop := context.WithCancel(t.Context())
+	command := rootCommand()
+	command.SetArgs([]string{"generator", "--kubeconfig", writeKubeconfig(t, config), "--as", "the-generator",
+		"--leader-election-namespace", elections, "--health-listen", health, "--metrics-listen", metrics})
+	ended := make(chan error, 1)
+	go func() { ended <- command.ExecuteContext(ctx) }()
+	defer stop()
+
+	eventually(t, "ready", func() string { return fetch("http://"+health+"/readyz", "ok") })
+	eventually(t, "alive", func() string { return fetch("http://"+health+"/healthz", "ok") })
+
+	app := map[string]string{"app": "web"}
+	web := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: namespace, Labels: map[string]string{v1alpha1.LabelProtect: "true"}},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: app},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: app}, Spec: corev1.PodSpec{
+				Containers: []corev1.Container{{Name: "web", Image: "web"}}}},
+		},
+	}
+	clients := kubernetes.NewForConfigOrDie(config)
+	if _, err := clients.AppsV1().Deployments(namespace).Create(ctx, web, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	scheme, err := newScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a protector", func() string {
+		if err := admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "deployment-web"}, &v1alpha1.PodProtector{}); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	eventually(t, "metrics", func() string {
+		return fetch("http://"+metrics+"/metrics", `breakwater_generator_protected_sources{kind="Deployment"} 1`)
+	})
+	eventually(t, "an event that tells who leads", func() string {
+		list, err := clients.CoreV1().Events(elections).List(ctx, metav1.ListOptions{})
+		if err != nil || len(list.Items) == 0 {
+			return fmt.Sprint("no event; ", err)
+		}
+		return ""
+	})
+
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	lease, err := clients.CoordinationV1().Leases(elections).Get(t.Context(), generator.Name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "" {
+		t.Errorf("the Lease is still held by %q: the next leader waits in vain", *lease.Spec.HolderIdentity)
+	}
+}
+
+// grant gives a user the generator's rights and no others.
+func grant(t *testing.T, user, elections string) {
+	t.Helper()
+	client := kubernetes.NewForConfigOrDie(testplane.Config(t)).RbacV1()
+	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}
+	meta := metav1.ObjectMeta{Name: user}
+	_, err := client.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: generator.ClusterRules()}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.Roles(elections).Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: generator.ElectionRules()}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.RoleBindings(elections).Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// fetch returns what is wrong with the answer of a URL; nothing when it is 200 and holds the text.
+func fetch(url, text string) string {
+	response, err := http.Get(url)
+	if err != nil {
+		return err.Error()
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err.Error()
+	}
+	if response.StatusCode == http.StatusOK && strings.Contains(string(body), text) {
+		return ""
+	}
+	return fmt.Sprint(response.Status, "\n", string(body))
+}
+
+// eventually waits for a condition, which returns what it saw; an empty text is success.
+func eventually(t *testing.T, claim string, unmet func() string) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for seen := unmet(); seen != ""; seen = unmet() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within a minute; last seen:\n%s", claim, seen)
+		}
+		<-tick.C
+	}
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+// manager makes the controller-runtime manager of a component: it serves metrics and health, watches the
+// cluster of config, and on SIGTERM lets its parts finish. A component adds its own parts, and leader election
+// if it wants that of controller-runtime, by change.
+func (f *componentFlags) manager(
+	component string, config *rest.Config, change ...func(*manager.Options),
+) (manager.Manager, error) {
+	if err := errors.Join(checkAddress("metrics-listen", f.metricsAddress), checkAddress("health-listen", f.healthAddress)); err != nil {
+		return nil, err
+	}
+	log, err := f.logger(component)
+	if err != nil {
+		return nil, err
+	}
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	options := manager.Options{
+		Scheme:                 scheme,
+		Logger:                 log,
+		Metrics:                metricsserver.Options{BindAddress: f.metricsAddress},
+		HealthProbeBindAddress: f.healthAddress,
+		Cache:                  cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+	}
+	for _, c := range change {
+		c(&options)
+	}
+	mgr, err := ctrl.NewManager(config, options)
+	if err != nil {
+		return nil, fmt.Errorf("set up %s for %s: %w", component, config.Host, err)
+	}
+	return mgr, mgr.AddHealthzCheck("process", healthz.Ping)
+}
+
+// checkAddress finds a malformed address before the manager does, which would not name the flag.
+func checkAddress(flag, address string) error {
+	if address == "0" {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return fmt.Errorf("--%s %q: %w: want [HOST]:PORT, or 0 to turn it off", flag, address, err)
+	}
+	return nil
+}
+
+// processIdentity tells this process from others in a leader election.
+func processIdentity() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown-host"
+	}
+	return host + "-" + strconv.Itoa(os.Getpid())
+}
