@@ -82,8 +82,8 @@ const defaultAdmissionDeadline = 65 * time.Second
 
 // admissionDeadline is how long a removal that was admitted may still take effect in a cell.
 func admissionDeadline(cell *v1alpha1.Cell) time.Duration {
-	if deadline := cell.Spec.AdmissionDeadline.Duration; deadline > 0 {
-		return deadline
+	if deadline := cell.Spec.AdmissionDeadline; deadline != nil {
+		return deadline.Duration
 	}
 	return defaultAdmissionDeadline
 }

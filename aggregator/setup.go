@@ -19,6 +19,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -139,7 +140,7 @@ func (a *Aggregator) Start(ctx context.Context) error {
 
 // standOnce waits for the leadership, leads, and returns when it is over.
 func (a *Aggregator) standOnce(ctx context.Context) error {
-	ctx, resign := context.WithCancel(ctx)
+	ctx, resign := context.WithCancel(klog.NewContext(ctx, a.log))
 	defer resign()
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{

@@ -46,7 +46,7 @@ type CellSpec struct {
 	// +kubebuilder:validation:Format=duration
 	// +kubebuilder:validation:XValidation:rule="self >= duration('5s') && self <= duration('1h')",message="admissionDeadline must be from 5s to 1h"
 	// +optional
-	AdmissionDeadline metav1.Duration `json:"admissionDeadline,omitempty"`
+	AdmissionDeadline *metav1.Duration `json:"admissionDeadline,omitempty"`
 }
 
 // CellStatus is the state of a cell, written by its aggregator.

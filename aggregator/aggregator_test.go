@@ -1,0 +1,304 @@
+package aggregator_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/breakwater-k8s/breakwater/aggregator"
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+func TestMain(m *testing.M) { testplane.Main(m) }
+
+// lab is a namespace, and a cell, of a real apiserver that is core and worker at once.
+type lab struct {
+	*testing.T
+	client    client.Client
+	scheme    *runtime.Scheme
+	namespace string
+	cell      string
+}
+
+func newLab(t *testing.T) *lab {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.New(testplane.Config(t), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace := testplane.Namespace(t)
+	return &lab{T: t, client: c, scheme: scheme, namespace: namespace, cell: namespace}
+}
+
+func (l *lab) create(object client.Object) {
+	l.Helper()
+	if err := l.client.Create(l.Context(), object); err != nil {
+		l.Fatalf("create %T %s: %v", object, object.GetName(), err)
+	}
+}
+
+func (l *lab) createCell() {
+	l.Helper()
+	l.create(&v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: l.cell}})
+}
+
+func (l *lab) createProtector(change func(*v1alpha1.PodProtectorSpec)) *v1alpha1.PodProtector {
+	l.Helper()
+	rate := int32(50)
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: "web"}}
+	p.Spec.Selector.MatchLabels = map[string]string{"app": "web"}
+	p.Spec.MinAvailable = 1
+	p.Spec.AdmissionHistory.AggregationRateMillis = &rate
+	change(&p.Spec)
+	l.create(p)
+	return p
+}
+
+func (l *lab) createPod(name string, ready bool) *corev1.Pod {
+	l.Helper()
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: l.namespace, Name: name, Labels: map[string]string{"app": "web"},
+	}}
+	p.Spec.NodeName = "node-1"
+	p.Spec.Containers = []corev1.Container{{Name: "web", Image: "web"}}
+	l.create(p)
+	l.setReady(p, ready)
+	return p
+}
+
+func (l *lab) setReady(p *corev1.Pod, ready bool) {
+	l.Helper()
+	status := corev1.ConditionFalse
+	if ready {
+		status = corev1.ConditionTrue
+	}
+	p.Status.Phase = corev1.PodRunning
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status, LastTransitionTime: metav1.Now()}}
+	if err := l.client.Status().Update(l.Context(), p); err != nil {
+		l.Fatalf("set the status of pod %s: %v", p.Name, err)
+	}
+}
+
+// run starts an aggregator and returns what stops it and waits for its end.
+func (l *lab) run(identity string) (stop func()) {
+	l.Helper()
+	config := testplane.Config(l.T)
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: l.scheme, Logger: testr.New(l.T), Metrics: metricsserver.Options{BindAddress: "0"},
+	})
+	if err != nil {
+		l.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	err = aggregator.SetupWithManager(ctx, mgr, aggregator.Options{
+		Cell: l.cell, CellConfig: config, Identity: identity, LeaseNamespace: l.namespace,
+		LeaseDuration: 2 * time.Second, Heartbeat: time.Second, Workers: 2, Metrics: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		l.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			l.Errorf("aggregator %s: %v", identity, err)
+		}
+		ended <- nil
+	}
+	l.Cleanup(stop)
+	return stop
+}
+
+// eventually waits until look says "" and fails with its last word otherwise.
+func (l *lab) eventually(look func() string) {
+	l.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for word := look(); word != ""; word = look() {
+		if time.Now().After(deadline) {
+			l.Fatalf("waited too long: %s", word)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+func (l *lab) protector() *v1alpha1.PodProtector {
+	l.Helper()
+	p := &v1alpha1.PodProtector{}
+	if err := l.client.Get(l.Context(), client.ObjectKey{Namespace: l.namespace, Name: "web"}, p); err != nil {
+		l.Fatal(err)
+	}
+	return p
+}
+
+func (l *lab) wantSummary(want v1alpha1.Summary) *v1alpha1.PodProtector {
+	l.Helper()
+	var p *v1alpha1.PodProtector
+	l.eventually(func() string {
+		p = l.protector()
+		if diff := cmp.Diff(want, p.Status.Summary); diff != "" || len(p.Status.Cells) == 0 {
+			return fmt.Sprintf("summary (-want +got):\n%s\nstatus %+v", diff, p.Status)
+		}
+		return ""
+	})
+	return p
+}
+
+func TestAvailabilityComesByTimeWithoutAnEvent(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.createCell()
+	l.createProtector(func(s *v1alpha1.PodProtectorSpec) { s.MinReadySeconds = 3 })
+	var pods []*corev1.Pod
+	for i := range 7 {
+		pods = append(pods, l.createPod(fmt.Sprint("web-", i), false))
+	}
+	l.run("a")
+	l.wantSummary(v1alpha1.Summary{Total: 7, Running: 7, Scheduled: 7})
+	for _, p := range pods[:4] {
+		l.setReady(p, true)
+	}
+	l.wantSummary(v1alpha1.Summary{Total: 7, Ready: 4, Running: 7, Scheduled: 7})
+	p := l.wantSummary(v1alpha1.Summary{Total: 7, Available: 4, EstimatedAvailable: 4, Ready: 4, Running: 7, Scheduled: 7})
+	if age := p.Status.Cells[0].Aggregation.LastEventTime.Sub(pods[0].Status.Conditions[0].LastTransitionTime.Time); age < 3*time.Second {
+		t.Errorf("counted as available after %v, want 3 s", age)
+	}
+	if p.Status.DisruptionsAllowed != 3 || p.Status.DesiredAvailable != 1 {
+		t.Errorf("%d disruptions allowed above a floor of %d, want 3 above 1", p.Status.DisruptionsAllowed, p.Status.DesiredAvailable)
+	}
+}
+
+// reserve does to the status what a webhook does.
+func (l *lab) reserve(removals ...quota.Removal) {
+	l.Helper()
+	l.eventually(func() string {
+		p := l.protector()
+		for _, v := range quota.Decide(p, removals) {
+			if !v.Outcome.Admitted() {
+				l.Fatalf("not admitted: %+v of %+v", v, p.Status)
+			}
+		}
+		quota.Compact(p)
+		quota.Summarize(p)
+		if err := l.client.Status().Update(l.Context(), p); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+func removalOf(cell string, p *corev1.Pod) quota.Removal {
+	return quota.Removal{Cell: cell, PodUID: p.UID, PodName: p.Name, Operation: v1alpha1.OperationDelete, At: time.Now()}
+}
+
+func TestReservationsAreSettledByWhatBecomesOfTheirPods(t *testing.T) {
+	for _, threshold := range []int32{100, 0} {
+		t.Run(fmt.Sprint("compactThreshold ", threshold), func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			l.create(&v1alpha1.Cell{
+				ObjectMeta: metav1.ObjectMeta{Name: l.cell},
+				Spec:       v1alpha1.CellSpec{AdmissionDeadline: &metav1.Duration{Duration: 5 * time.Second}},
+			})
+			l.createProtector(func(s *v1alpha1.PodProtectorSpec) { s.AdmissionHistory.CompactThreshold = &threshold })
+			removed, refused := l.createPod("removed", true), l.createPod("refused", true)
+			for i := range 3 {
+				l.createPod(fmt.Sprint("web-", i), true)
+			}
+			l.run("a")
+			l.wantSummary(v1alpha1.Summary{Total: 5, Available: 5, EstimatedAvailable: 5, Ready: 5, Running: 5, Scheduled: 5})
+
+			stray := removed.DeepCopy()
+			stray.Name, stray.UID = "stray", "never-existed"
+			l.reserve(removalOf(l.cell, removed), removalOf(l.cell, refused), removalOf(l.cell, stray))
+			grace := int64(0)
+			if err := l.client.Delete(t.Context(), removed, &client.DeleteOptions{GracePeriodSeconds: &grace}); err != nil {
+				t.Fatal(err)
+			}
+			// Gone: the removed one by its event, the stray one by a live read. The refused one stays ...
+			l.wantSummary(v1alpha1.Summary{Total: 4, Available: 4, Reserved: 1, EstimatedAvailable: 3, Ready: 4, Running: 4, Scheduled: 4})
+			// ... until its request can no longer succeed.
+			l.wantSummary(v1alpha1.Summary{Total: 4, Available: 4, EstimatedAvailable: 4, Ready: 4, Running: 4, Scheduled: 4})
+		})
+	}
+}
+
+func TestANewLeaderHasAHigherEpoch(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.createCell()
+	l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
+	l.createPod("web-0", true)
+	one := v1alpha1.Summary{Total: 1, Available: 1, EstimatedAvailable: 1, Ready: 1, Running: 1, Scheduled: 1}
+	stop := l.run("a")
+	first := l.wantSummary(one).Status.Cells[0].Aggregation
+	stop()
+	l.run("b")
+	l.eventually(func() string {
+		if second := l.protector().Status.Cells[0].Aggregation; second.Epoch <= first.Epoch || second.Holder != "b" {
+			return fmt.Sprintf("aggregation of the next leader: %+v", second)
+		}
+		return ""
+	})
+	l.eventually(func() string {
+		cell := &v1alpha1.Cell{}
+		if err := l.client.Get(t.Context(), client.ObjectKey{Name: l.cell}, cell); err != nil {
+			return err.Error()
+		}
+		if a := cell.Status.Aggregator; a.Holder != "b" || a.LastHeartbeat == nil || cell.Status.Protectors < 1 {
+			return fmt.Sprintf("status of the cell: %+v", cell.Status)
+		}
+		return ""
+	})
+}
+
+func TestACellThatIsMadeLaterIsTakenUp(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
+	l.run("a")
+	l.createCell()
+	// Without a single pod: the webhook must learn that the cell has none.
+	l.wantSummary(v1alpha1.Summary{})
+}
+
+func TestAChangedSelectorIsCountedAnew(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.createCell()
+	l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
+	l.createPod("web-0", true)
+	l.run("a")
+	l.wantSummary(v1alpha1.Summary{Total: 1, Available: 1, EstimatedAvailable: 1, Ready: 1, Running: 1, Scheduled: 1})
+	l.eventually(func() string {
+		p := l.protector()
+		p.Spec.Selector.MatchLabels["app"] = "other"
+		if err := l.client.Update(t.Context(), p); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	p := l.wantSummary(v1alpha1.Summary{})
+	if got, want := p.Status.Cells[0].Aggregation.CountedSpec, quota.CountedSpec(&p.Spec); got != want {
+		t.Errorf("counted by spec %s, want %s", got, want)
+	}
+}
