@@ -51,8 +51,11 @@ the generator derives protectors from workloads.`,
 		SilenceErrors: true,
 	}
 	root.AddCommand(
+		aggregatorCommand(),
 		devCommand(),
 		generatorCommand(),
+		webhookCommand(),
+		webhookConfigCommand(),
 	)
 	return root
 }

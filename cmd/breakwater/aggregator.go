@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/breakwater-k8s/breakwater/aggregator"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+)
+
+type aggregatorFlags struct {
+	componentFlags
+	core, cell    fleet.Connection
+	name          string
+	identity      string
+	namespace     string
+	leaseDuration time.Duration
+	heartbeat     time.Duration
+	workers       int
+}
+
+func aggregatorCommand() *cobra.Command {
+	f := &aggregatorFlags{}
+	command := &cobra.Command{
+		Use:   "aggregator --cell NAME --core-kubeconfig FILE --kubeconfig FILE",
+		Short: "Count the pods of one cell and settle what was admitted",
+		Long: `The aggregator counts the available pods of one cell for every protector of one core cluster, and drops the
+reservations that its counts account for. Run one for each cell and core cluster; replicas elect a leader by a
+Lease in the core cluster, and the others wait.
+
+The core cluster must have a Cell object of the name --cell.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
+	}
+	flags := command.Flags()
+	flags.StringVar(&f.name, "cell", "", "`name` of the Cell object in the core cluster (required)")
+	flags.StringVar(&f.core.Kubeconfig, "core-kubeconfig", "",
+		"kubeconfig `file` of the core cluster, or in-cluster; empty: as kubectl would choose")
+	flags.StringVar(&f.core.Context, "core-context", "", "`context` of --core-kubeconfig")
+	flags.StringVar(&f.cell.Kubeconfig, "kubeconfig", "",
+		"kubeconfig `file` of the cluster that runs the cell's pods, or in-cluster; empty: as kubectl would choose")
+	flags.StringVar(&f.cell.Context, "context", "", "`context` of --kubeconfig")
+	flags.StringVar(&f.core.As, "core-as", "", "`user` to impersonate in the core cluster")
+	flags.StringSliceVar(&f.core.AsGroups, "core-as-group", nil, "`group` to impersonate in the core cluster; may be repeated")
+	flags.StringVar(&f.cell.As, "as", "", "`user` to impersonate in the cell's cluster")
+	flags.StringSliceVar(&f.cell.AsGroups, "as-group", nil, "`group` to impersonate in the cell's cluster; may be repeated")
+	flags.StringVar(&f.identity, "identity", "", "`name` of this process in the leader election (default: host name and process ID)")
+	flags.StringVar(&f.namespace, "leader-election-namespace", "breakwater-system", "`namespace` in the core cluster of the Lease aggregator-<cell>")
+	flags.DurationVar(&f.leaseDuration, "lease-duration", 15*time.Second, "how long a leader that does not answer stays the leader")
+	flags.DurationVar(&f.heartbeat, "heartbeat", 10*time.Second, "time between two reports to the Cell's status")
+	flags.IntVar(&f.workers, "workers", 8, "protectors that are written at the same time")
+	f.bind(flags)
+	return command
+}
+
+func (f *aggregatorFlags) validate() error {
+	var all []error
+	if problems := validation.IsDNS1123Label(f.name); len(problems) > 0 {
+		all = append(all, fmt.Errorf("--cell %q is not the name of a Cell: %s", f.name, problems[0]))
+	}
+	if f.leaseDuration < 2*time.Second {
+		all = append(all, fmt.Errorf("--lease-duration %s: want at least 2s", f.leaseDuration))
+	}
+	if f.heartbeat < time.Second {
+		all = append(all, fmt.Errorf("--heartbeat %s: want at least 1s", f.heartbeat))
+	}
+	if f.workers < 1 {
+		all = append(all, fmt.Errorf("--workers %d: want at least 1", f.workers))
+	}
+	return errors.Join(all...)
+}
+
+func (f *aggregatorFlags) run(ctx context.Context) error {
+	if err := f.validate(); err != nil {
+		return err
+	}
+	if f.identity == "" {
+		f.identity = processIdentity()
+	}
+	core, err := f.core.Config("aggregator")
+	if err != nil {
+		return fmt.Errorf("--core-kubeconfig: %w", err)
+	}
+	cell, err := f.cell.Config("aggregator")
+	if err != nil {
+		return fmt.Errorf("--kubeconfig: %w", err)
+	}
+	mgr, err := f.manager("aggregator", core)
+	if err != nil {
+		return err
+	}
+	err = aggregator.SetupWithManager(ctx, mgr, aggregator.Options{
+		Cell: f.name, CellConfig: cell, Identity: f.identity, LeaseNamespace: f.namespace,
+		LeaseDuration: f.leaseDuration, Heartbeat: f.heartbeat, Workers: f.workers, Metrics: metrics.Registry,
+	})
+	if err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}

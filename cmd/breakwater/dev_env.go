@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+)
+
+func devEnvCommand(flags *devFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "env",
+		Short: "Print what a shell needs to use the federation",
+		Long: `Print what a shell needs to use the federation: a kubeconfig that holds one context for each cluster, the
+kubeconfigs of the single clusters as comments, and the folder of kubectl.
+
+  eval "$(breakwater dev env)"`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			target, err := flags.resolve()
+			if err != nil {
+				return err
+			}
+			state, runs, err := target.running()
+			if err != nil {
+				return err
+			}
+			if !runs || !state.Usable {
+				return target.notRunning()
+			}
+			printEnv(command.OutOrStdout(), state, target.binaries)
+			return nil
+		},
+	}
+}
+
+func printEnv(out io.Writer, state *local.State, binaries []string) {
+	fmt.Fprintf(out, "export KUBECONFIG=%s\n", shellQuote(state.Kubeconfig))
+	if kubectl, ok := local.FindProgram(binaries, "kubectl"); ok {
+		fmt.Fprintf(out, "export PATH=%s:\"$PATH\"\n", shellQuote(filepath.Dir(kubectl)))
+	} else {
+		fmt.Fprintf(out, "# kubectl is in no folder of --binaries or $%s: use your own\n", local.BinariesVariable)
+	}
+	fmt.Fprintln(out, "# One context for each cluster: kubectl --context NAME. Kubeconfigs of single clusters:")
+	for _, cluster := range state.Clusters {
+		fmt.Fprintf(out, "#   %s: %s\n", cluster.Name, cluster.Kubeconfig)
+	}
+}
+
+// shellQuote makes one word of a POSIX shell of any text.
+func shellQuote(text string) string {
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/webhook"
+)
+
+type webhookFlags struct {
+	componentFlags
+	cores, cells []string
+	as           string
+	asGroups     []string
+	server       webhook.Server
+}
+
+func webhookCommand() *cobra.Command {
+	f := &webhookFlags{}
+	command := &cobra.Command{
+		Use:   "webhook --core NAME=KUBECONFIG ... --cell NAME=KUBECONFIG ... --tls-cert FILE --tls-key FILE",
+		Short: "Refuse removals of pods that would break a protector's floor",
+		Long: `The webhook answers the admission reviews of the apiservers of all cells, at /cells/<cell>/validate. It
+reserves each removal that it allows in the status of the protectors that cover the pod, in every core cluster.
+
+Replicas need no leader; run as many as you like. Print the configuration that makes an apiserver ask it with
+breakwater webhook-config.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
+	}
+	flags := command.Flags()
+	flags.StringArrayVar(&f.cores, "core", nil, "`NAME=KUBECONFIG` of a core cluster (or NAME=in-cluster); may be repeated")
+	flags.StringArrayVar(&f.cells, "cell", nil, "`NAME=KUBECONFIG` of a cell's cluster (or NAME=in-cluster), to read pods that are evicted; may be repeated")
+	flags.StringVar(&f.as, "as", "", "`user` to impersonate in all clusters")
+	flags.StringSliceVar(&f.asGroups, "as-group", nil, "`group` to impersonate in all clusters; may be repeated")
+	flags.StringVar(&f.server.Listen, "listen", ":9443", "`address` to serve reviews on")
+	flags.StringVar(&f.server.CertFile, "tls-cert", "", "PEM `file` of the serving certificate; reloaded when it changes (required)")
+	flags.StringVar(&f.server.KeyFile, "tls-key", "", "PEM `file` of its key (required)")
+	flags.StringVar(&f.server.ClientCAFile, "client-ca", "", "PEM `file` of the CA that must have signed the certificates of clients; empty: everybody may ask")
+	flags.DurationVar(&f.server.Drain, "drain", 0, "how long to go on accepting reviews after SIGTERM, while the endpoint is taken out of service")
+	f.bind(flags)
+	return command
+}
+
+func (f *webhookFlags) validate() error {
+	var all []error
+	if len(f.cores) == 0 {
+		all = append(all, errors.New("--core is required at least once: protectors are read from core clusters"))
+	}
+	if len(f.cells) == 0 {
+		all = append(all, errors.New("--cell is required at least once: reviews of other cells are refused"))
+	}
+	if f.server.CertFile == "" || f.server.KeyFile == "" {
+		all = append(all, errors.New("--tls-cert and --tls-key are required: apiservers speak only TLS to webhooks"))
+	}
+	if f.server.Drain < 0 || f.server.Drain > time.Minute {
+		all = append(all, fmt.Errorf("--drain %s: want from 0s to 1m", f.server.Drain))
+	}
+	return errors.Join(all...)
+}
+
+// connections reads the NAME=KUBECONFIG values of a flag.
+func (f *webhookFlags) connections(flag string, arguments []string) (map[string]*rest.Config, error) {
+	configs := map[string]*rest.Config{}
+	for _, argument := range arguments {
+		name, connection, err := fleet.ParseNamed(argument)
+		if err != nil {
+			return nil, fmt.Errorf("--%s: %w", flag, err)
+		}
+		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
+			return nil, fmt.Errorf("--%s %s: %q is not a name: %s", flag, argument, name, problems[0])
+		}
+		if _, ok := configs[name]; ok {
+			return nil, fmt.Errorf("--%s %s: %q is given twice", flag, argument, name)
+		}
+		connection.As, connection.AsGroups = f.as, f.asGroups
+		if configs[name], err = connection.Config("webhook"); err != nil {
+			return nil, fmt.Errorf("--%s %s: %w", flag, argument, err)
+		}
+	}
+	return configs, nil
+}
+
+func (f *webhookFlags) run(ctx context.Context) error {
+	if err := f.validate(); err != nil {
+		return err
+	}
+	cores, err := f.connections("core", f.cores)
+	if err != nil {
+		return err
+	}
+	cells, err := f.connections("cell", f.cells)
+	if err != nil {
+		return err
+	}
+	// The manager's own cluster is the first core by name; the others join it.
+	names := make([]string, 0, len(cores))
+	for name := range cores {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	mgr, err := f.manager("webhook", cores[names[0]])
+	if err != nil {
+		return err
+	}
+	clusters := map[string]cluster.Cluster{names[0]: mgr}
+	for _, name := range names[1:] {
+		clusters[name], err = cluster.New(cores[name], func(o *cluster.Options) { o.Scheme = mgr.GetScheme() })
+		if err != nil {
+			return fmt.Errorf("--core %s: %w", name, err)
+		}
+	}
+	err = webhook.SetupWithManager(ctx, mgr, webhook.Options{
+		Cores: clusters, Cells: cells, Server: &f.server, Metrics: metrics.Registry,
+	})
+	if err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}

@@ -1,0 +1,145 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// VerdictReason is the reason of an answer in one word, for audit annotations and metrics.
+type VerdictReason string
+
+// The reasons. Those of refusals by a protector are the outcomes of package quota.
+const (
+	VerdictUnguarded    VerdictReason = "Unguarded"    // not a removal that Breakwater guards
+	VerdictNoPod        VerdictReason = "NoPod"        // an eviction of a pod that does not exist
+	VerdictNotAvailable VerdictReason = "NotAvailable" // the pod is not available, so its removal costs nothing
+	VerdictUnprotected  VerdictReason = "Unprotected"  // no protector covers the pod
+	VerdictReserved     VerdictReason = "Reserved"     // admitted and charged, now or by an earlier attempt
+	VerdictDryRun       VerdictReason = "DryRun"       // would be admitted; nothing was written
+	VerdictMalformed    VerdictReason = "Malformed"    // the review cannot be understood
+	VerdictUnknownCell  VerdictReason = "UnknownCell"  // no --cell of that name
+	VerdictUnknown      VerdictReason = "Unknown"      // what is needed to decide is not known
+	VerdictUnreachable  VerdictReason = "Unreachable"  // the core cluster did not answer in time
+)
+
+// Answer is the answer to a review.
+type Answer struct {
+	Allowed bool
+	Verdict VerdictReason
+	// Protectors that were asked, as core/namespace/name.
+	Protectors []string
+	// Status tells the client of a refusal; nil when allowed.
+	Status *metav1.Status
+	// blames is the protector that refused; nil when none did.
+	blames *charge
+}
+
+// Audit returns the audit annotations of the answer.
+func (a Answer) Audit() map[string]string {
+	audit := map[string]string{v1alpha1.AuditVerdict: string(a.Verdict)}
+	if len(a.Protectors) > 0 {
+		audit[v1alpha1.AuditProtectors] = strings.Join(a.Protectors, ",")
+	}
+	return audit
+}
+
+func allow(verdict VerdictReason) Answer { return Answer{Allowed: true, Verdict: verdict} }
+
+func admit(verdict VerdictReason, charges []charge) Answer {
+	return Answer{Allowed: true, Verdict: verdict, Protectors: names(charges)}
+}
+
+func names(charges []charge) []string {
+	all := make([]string, 0, len(charges))
+	for _, c := range charges {
+		all = append(all, c.String())
+	}
+	return all
+}
+
+// later refuses for now. 429 makes kubectl drain and controllers try again; a Retry-After would make client-go
+// try again ten times inside one call, unseen by anybody.
+func later(verdict VerdictReason, message string) Answer {
+	return Answer{Verdict: verdict, Status: &metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusTooManyRequests,
+		Reason: metav1.StatusReasonTooManyRequests, Message: message,
+	}}
+}
+
+// refuse words the refusal of a protector.
+func refuse(charges []charge, c charge, verdict quota.Verdict, r Request) Answer {
+	answer := later(VerdictReason(verdict.Outcome), refusal(c, verdict, r))
+	answer.Protectors, answer.blames = names(charges), &c
+	return answer
+}
+
+func refusal(c charge, verdict quota.Verdict, r Request) string {
+	b := verdict.Budget
+	state := fmt.Sprintf("floor %d, available %d, removals under way %d", b.Floor, b.Available, b.Reserved)
+	var why, do string
+	switch verdict.Outcome {
+	case quota.RefusedFull:
+		why = "has as many removals under way as its maxConcurrentLag allows"
+		do = "try again when the aggregators have seen them"
+	case quota.RefusedNeverAggregated:
+		why = "has never been aggregated in this cell"
+		do = "check that an aggregator runs for the cell and try again"
+	case quota.RefusedNameless:
+		why = "cannot reserve the removal of a pod without a UID"
+		do = "this is a fault of the review, please report it"
+	default:
+		why = "would have fewer pods available than its floor"
+		do = "try again when more pods are available, or lower the floor where it is declared"
+	}
+	return fmt.Sprintf("Breakwater refuses to remove pod %q: PodProtector %s %s (%s); %s.", r.PodName, place(c), why, state, do)
+}
+
+func place(c charge) string { return fmt.Sprintf("%s in core cluster %q", c.key, c.core.name) }
+
+const wayOut = "in an emergency label the namespace " + v1alpha1.LabelExempt + "=true in this cluster to remove pods unguarded"
+
+func refuseUnreachable(charges []charge, c charge, r Request, err error) Answer {
+	reason := err.Error()
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		reason = "no answer in time"
+	}
+	answer := later(VerdictUnreachable, fmt.Sprintf(
+		"Breakwater refuses to remove pod %q: its removal could not be reserved with PodProtector %s (%s); try again, or %s.",
+		r.PodName, place(c), reason, wayOut))
+	answer.Protectors, answer.blames = names(charges), &c
+	return answer
+}
+
+func refuseUnknown(r Request, err error) Answer {
+	return later(VerdictUnknown, fmt.Sprintf(
+		"Breakwater refuses to remove pod %q, since it is not known who protects it: %v; try again, or %s.",
+		r.PodName, err, wayOut))
+}
+
+func refuseUnreadablePod(cell string, r Request, err error) Answer {
+	return later(VerdictUnknown, fmt.Sprintf(
+		"Breakwater refuses to evict pod %q, since the pod cannot be read from cell %q: %v; try again, or %s.",
+		r.PodName, cell, err, wayOut))
+}
+
+func refuseUnknownCell(cell string) Answer {
+	return Answer{Verdict: VerdictUnknownCell, Status: &metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
+		Message: fmt.Sprintf("Breakwater knows no cell %q: the webhook configuration of this cluster and the --cell flags of the webhook do not agree; %s.", cell, wayOut),
+	}}
+}
+
+func refuseMalformed(err error) Answer {
+	return Answer{Verdict: VerdictMalformed, Status: &metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusBadRequest, Reason: metav1.StatusReasonBadRequest,
+		Message: fmt.Sprintf("Breakwater cannot understand the review: %v.", err),
+	}}
+}

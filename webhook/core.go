@@ -1,0 +1,161 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/batch"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+)
+
+// core is one core cluster: which of its protectors cover a pod, and flights to their status.
+type core struct {
+	name       string
+	protectors *fleet.Protectors
+	events     events.EventRecorder
+	metrics    *metrics
+	flights    *batch.Batch[types.NamespacedName, ask, answer]
+	synced     toolscache.InformerSynced
+
+	mu    sync.RWMutex
+	index *selectorindex.Index[types.NamespacedName]
+}
+
+// ask is one thing to do to a protector's history: to make a reservation, or to give one back.
+type ask struct {
+	removal quota.Removal
+	// giveBack takes back the reservation of the removal whose stamp this is.
+	giveBack *time.Time
+}
+
+// answer is what became of it. vanished means that the protector does not exist any more.
+type answer struct {
+	verdict  quota.Verdict
+	vanished bool
+}
+
+func newCore(ctx context.Context, name string, source cluster.Cluster, metrics *metrics) (*core, error) {
+	c := &core{
+		name: name,
+		protectors: &fleet.Protectors{
+			Cache: source.GetClient(), Live: source.GetAPIReader(), Writer: source.GetClient(),
+		},
+		events:  source.GetEventRecorder("breakwater-webhook"),
+		metrics: metrics,
+		index:   selectorindex.New[types.NamespacedName](),
+	}
+	c.flights = batch.New(c.fly)
+	informer, err := source.GetCache().GetInformer(ctx, &v1alpha1.PodProtector{})
+	if err != nil {
+		return nil, fmt.Errorf("watch PodProtectors of core cluster %s: %w", name, err)
+	}
+	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { c.cover(obj) },
+		UpdateFunc: func(_, obj any) { c.cover(obj) },
+		DeleteFunc: func(obj any) { c.uncover(obj) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch PodProtectors of core cluster %s: %w", name, err)
+	}
+	c.synced = registration.HasSynced
+	return c, nil
+}
+
+func (c *core) cover(obj any) {
+	p, ok := obj.(*v1alpha1.PodProtector)
+	if !ok {
+		return
+	}
+	selector, err := selectorindex.Compile(p.Spec.Selector)
+	if err != nil {
+		// Which pods it means is unknown, so it means all of its namespace, and refuses them.
+		selector = selectorindex.Everything()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.index.Set(client.ObjectKeyFromObject(p), p.Namespace, selector)
+}
+
+func (c *core) uncover(obj any) {
+	key, err := toolscache.DeletionHandlingObjectToName(obj)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.index.Delete(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
+}
+
+// covering returns the protectors that cover a pod with those labels.
+func (c *core) covering(namespace string, labels map[string]string) []types.NamespacedName {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.index.Query(namespace, labels, nil)
+}
+
+// fly answers all that was asked of one protector, in one compare-and-swap. Refusals are decided from the
+// newest object that this process knows; whatever is admitted stands in the object that was written.
+func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([]answer, error) {
+	c.metrics.flightSize.Observe(float64(len(asks)))
+	p, err := c.protectors.Newest(ctx, key)
+	for {
+		if apierrors.IsNotFound(err) {
+			return allVanished(len(asks)), nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read PodProtector %s of core cluster %s: %w", key, c.name, err)
+		}
+		answers, changed := settleAsks(p, asks)
+		if !changed {
+			return answers, nil
+		}
+		quota.Compact(p)
+		quota.Summarize(p)
+		err = c.protectors.WriteStatus(ctx, p)
+		switch {
+		case err == nil:
+			c.metrics.writes.WithLabelValues(c.name, "written").Inc()
+			return answers, nil
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+			c.metrics.writes.WithLabelValues(c.name, "conflict").Inc()
+			p, err = c.protectors.Read(ctx, key)
+		default:
+			c.metrics.writes.WithLabelValues(c.name, "error").Inc()
+			return nil, fmt.Errorf("reserve in PodProtector %s of core cluster %s: %w", key, c.name, err)
+		}
+	}
+}
+
+// settleAsks does what is asked to the history of p, in order, and tells whether it changed.
+func settleAsks(p *v1alpha1.PodProtector, asks []ask) (answers []answer, changed bool) {
+	answers = make([]answer, len(asks))
+	for i, a := range asks {
+		if a.giveBack != nil {
+			changed = quota.GiveBack(p, a.removal.Cell, a.removal.PodUID, *a.giveBack) || changed
+			continue
+		}
+		answers[i].verdict = quota.Decide(p, []quota.Removal{a.removal})[0]
+		changed = answers[i].verdict.Outcome.Written() || changed
+	}
+	return answers, changed
+}
+
+func allVanished(n int) []answer {
+	answers := make([]answer, n)
+	for i := range answers {
+		answers[i].vanished = true
+	}
+	return answers
+}

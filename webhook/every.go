@@ -1,0 +1,78 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// preview looks at all budgets before any is touched, from memory: a removal that one of them refuses anyway
+// need not reserve in the others and give back. It returns the refusal, nil if there is none.
+func preview(charges []charge, removal quota.Removal, r Request) *Answer {
+	if len(charges) == 1 && !r.DryRun {
+		return nil // the flight itself decides as well, and once
+	}
+	for _, c := range charges {
+		verdict := quota.Decide(c.protector.DeepCopy(), []quota.Removal{removal})[0]
+		if !verdict.Outcome.Admitted() {
+			refusal := refuse(charges, c, verdict, r)
+			return &refusal
+		}
+	}
+	return nil
+}
+
+// reserveAll reserves with each protector in turn. When one refuses, or cannot be asked, or nobody waits for
+// the answer any more, what this very request reserved is given back.
+func (p *Protection) reserveAll(ctx context.Context, charges []charge, removal quota.Removal, r Request) Answer {
+	var reserved []reservation
+	for _, c := range charges {
+		answer, err := c.core.flights.Do(ctx, c.key, ask{removal: removal})
+		if err != nil {
+			// The flight may have gone through all the same; its stamp is the removal's time then.
+			p.giveBack(ctx, append(reserved, reservation{c, removal.At}), removal)
+			return refuseUnreachable(charges, c, r, err)
+		}
+		verdict := answer.verdict
+		switch {
+		case answer.vanished:
+			continue
+		case !verdict.Outcome.Admitted():
+			p.giveBack(ctx, reserved, removal)
+			return refuse(charges, c, verdict, r)
+		case verdict.Outcome == quota.Reserved:
+			reserved = append(reserved, reservation{c, verdict.Stamp})
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		p.giveBack(ctx, reserved, removal)
+		return refuseUnreachable(charges, charges[len(charges)-1], r, err)
+	}
+	return admit(VerdictReserved, charges)
+}
+
+// reservation is one that a request has made.
+type reservation struct {
+	charge charge
+	stamp  time.Time
+}
+
+// giveBackTime bounds the giving back; what it cannot do, the admission deadline does later.
+const giveBackTime = 5 * time.Second
+
+// giveBack returns reservations in the background: the caller's time is mostly up when it is called.
+func (p *Protection) giveBack(ctx context.Context, reserved []reservation, removal quota.Removal) {
+	for _, r := range reserved {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
+		p.background.Go(func() {
+			defer cancel()
+			p.metrics.givenBack.WithLabelValues(r.charge.core.name).Inc()
+			_, err := r.charge.core.flights.Do(ctx, r.charge.key, ask{removal: removal, giveBack: &r.stamp})
+			if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				p.log.Error(err, "A reservation stays until its deadline", "protector", r.charge.String(), "pod", removal.PodName)
+			}
+		})
+	}
+}

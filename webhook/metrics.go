@@ -1,0 +1,42 @@
+package webhook
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// metrics are listed in docs/metrics.md.
+type metrics struct {
+	reviews    *prometheus.CounterVec
+	duration   *prometheus.HistogramVec
+	inFlight   prometheus.Gauge
+	writes     *prometheus.CounterVec
+	givenBack  *prometheus.CounterVec
+	flightSize prometheus.Histogram
+}
+
+func newMetrics(registry prometheus.Registerer) *metrics {
+	m := &metrics{
+		reviews: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "breakwater_webhook_reviews_total", Help: "Reviews by cell, operation and verdict.",
+		}, []string{"cell", "operation", "verdict"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "breakwater_webhook_review_duration_seconds", Help: "Time to answer a review, by cell.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
+		}, []string{"cell"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "breakwater_webhook_reviews_in_flight", Help: "Reviews that are not answered yet.",
+		}),
+		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "breakwater_webhook_status_writes_total",
+			Help: "Status writes by core cluster and result: written, conflict or error.",
+		}, []string{"core", "result"}),
+		givenBack: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "breakwater_webhook_given_back_total",
+			Help: "Reservations given back because another protector refused or nobody waited, by core cluster.",
+		}, []string{"core"}),
+		flightSize: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "breakwater_webhook_flight_size", Help: "Removals that one status write decided.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 11),
+		}),
+	}
+	registry.MustRegister(m.reviews, m.duration, m.inFlight, m.writes, m.givenBack, m.flightSize)
+	return m
+}

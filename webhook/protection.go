@@ -1,0 +1,145 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/podhealth"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// Protection answers reviews. It keeps no state of its own: what it knows is in the core clusters.
+type Protection struct {
+	cores []*core
+	// cells reach the worker clusters, to look at the pod of an eviction.
+	cells   map[string]kubernetes.Interface
+	metrics *metrics
+	log     logr.Logger
+	refused *refusals
+	now     func() time.Time
+	// background is what is still given back.
+	background sync.WaitGroup
+}
+
+// Review answers one review of a cell, before ctx ends.
+func (p *Protection) Review(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) Answer {
+	if _, ok := p.cells[cell]; !ok {
+		return refuseUnknownCell(cell)
+	}
+	request, guarded, err := Parse(review)
+	switch {
+	case err != nil:
+		return refuseMalformed(err)
+	case !guarded:
+		return allow(VerdictUnguarded)
+	}
+	if request.Pod == nil {
+		if request.Pod, err = p.podOf(ctx, cell, request); err != nil {
+			return refuseUnreadablePod(cell, request, err)
+		}
+		if request.Pod == nil {
+			return allow(VerdictNoPod) // the apiserver says so itself
+		}
+	}
+	// Before anything that could fail: a pod that is going must go, or nodes never finish their work.
+	if facts := podhealth.FactsOf(request.Pod); facts.Gone() || request.Pod.Spec.NodeName == "" {
+		return allow(VerdictNotAvailable)
+	}
+	return p.protect(ctx, cell, request)
+}
+
+// podOf reads the pod of an eviction from its cell; nil if there is none.
+func (p *Protection) podOf(ctx context.Context, cell string, r Request) (*corev1.Pod, error) {
+	pod, err := p.cells[cell].CoreV1().Pods(r.Namespace).Get(ctx, r.PodName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return pod, err
+}
+
+// charge is one protector that a removal costs budget.
+type charge struct {
+	core      *core
+	key       types.NamespacedName
+	protector *v1alpha1.PodProtector
+}
+
+func (c charge) String() string { return c.core.name + "/" + c.key.String() }
+
+// protect asks the protectors of a pod that is scheduled and alive.
+func (p *Protection) protect(ctx context.Context, cell string, r Request) Answer {
+	charges, covered, err := p.charges(ctx, cell, r)
+	switch {
+	case err != nil:
+		return refuseUnknown(r, err)
+	case !covered:
+		return allow(VerdictUnprotected)
+	case len(charges) == 0:
+		return allow(VerdictNotAvailable)
+	}
+	removal := quota.Removal{
+		Cell: cell, PodUID: r.Pod.UID, PodName: r.PodName, Operation: r.Operation,
+		At: p.now().Truncate(time.Microsecond),
+	}
+	if refusal := preview(charges, removal, r); refusal != nil {
+		p.refused.note(charges, *refusal)
+		return *refusal
+	}
+	if r.DryRun {
+		return admit(VerdictDryRun, charges)
+	}
+	answer := p.reserveAll(ctx, charges, removal, r)
+	if !answer.Allowed {
+		p.refused.note(charges, answer)
+	}
+	return answer
+}
+
+// charges returns the protectors that would lose an available pod, in the order in which they are asked. covered
+// tells whether any protector covers the pod at all.
+func (p *Protection) charges(ctx context.Context, cell string, r Request) (charges []charge, covered bool, err error) {
+	facts := podhealth.FactsOf(r.Pod)
+	for _, core := range p.cores {
+		if !core.synced() {
+			return nil, false, fmt.Errorf("the PodProtectors of core cluster %q have not been read yet", core.name)
+		}
+		for _, key := range core.covering(r.Namespace, r.Pod.Labels) {
+			protector, err := core.protectors.Newest(ctx, key)
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			if err != nil {
+				return nil, false, fmt.Errorf("PodProtector %s of core cluster %q: %w", key, core.name, err)
+			}
+			covered = true
+			if facts.At(protector.Spec.MinReadySeconds, p.noEarlierThan(protector, cell)).Charged() {
+				charges = append(charges, charge{core, key, protector})
+			}
+		}
+	}
+	slices.SortFunc(charges, func(a, b charge) int { return cmp.Compare(a.String(), b.String()) })
+	return charges, covered, nil
+}
+
+// noEarlierThan is the time at which a pod's age is judged: now, but not before the aggregator counted. A pod
+// that its clock took for available must not pass uncharged because ours is behind.
+func (p *Protection) noEarlierThan(protector *v1alpha1.PodProtector, cellID string) time.Time {
+	now := p.now()
+	if cell := quota.CellOf(protector, cellID); cell != nil && cell.Aggregation.LastEventTime.After(now) {
+		return cell.Aggregation.LastEventTime.Time
+	}
+	return now
+}

@@ -1,0 +1,205 @@
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+)
+
+const (
+	// maxReviewBytes bounds what a client can make us read; the apiserver's own objects are below 2 MiB.
+	maxReviewBytes = 8 << 20
+	// defaultReviewTime is for clients that do not say how long they wait.
+	defaultReviewTime = 10 * time.Second
+	// drainTime is how long reviews in flight may take after SIGTERM.
+	drainTime = 30 * time.Second
+)
+
+// Server serves reviews by TLS.
+type Server struct {
+	Listen            string
+	CertFile, KeyFile string
+	// ClientCAFile makes clients present a certificate that this CA signed; empty lets everybody ask.
+	ClientCAFile string
+	// Drain is how long the server goes on accepting reviews after it is told to stop, while its endpoint is
+	// taken out of service.
+	Drain time.Duration
+
+	Protection *Protection
+	Log        logr.Logger
+
+	address  atomic.Pointer[net.TCPAddr]
+	draining atomic.Bool
+}
+
+// Start serves until ctx ends, and then answers what is in flight.
+func (s *Server) Start(ctx context.Context) error {
+	listener, err := s.listen(ctx)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{
+		Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		IdleTimeout: 2 * time.Minute,
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	s.Log.Info("Serving reviews", "address", listener.Addr().String(), "clientCertificates", s.ClientCAFile != "")
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve reviews on %s: %w", s.Listen, err)
+	case <-ctx.Done():
+	}
+	return s.stop(context.WithoutCancel(ctx), server)
+}
+
+func (s *Server) stop(ctx context.Context, server *http.Server) error {
+	s.draining.Store(true)
+	s.Log.Info("Draining reviews")
+	time.Sleep(s.Drain)
+	ctx, cancel := context.WithTimeout(ctx, drainTime)
+	defer cancel()
+	err := server.Shutdown(ctx)
+	s.Protection.background.Wait()
+	if err != nil {
+		return fmt.Errorf("drain reviews: %w", err)
+	}
+	s.Log.Info("All reviews are answered")
+	return nil
+}
+
+func (s *Server) listen(ctx context.Context) (net.Listener, error) {
+	watcher, err := certwatcher.New(s.CertFile, s.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-cert %s, --tls-key %s: %w", s.CertFile, s.KeyFile, err)
+	}
+	go func() {
+		if err := watcher.Start(ctx); err != nil {
+			s.Log.Error(err, "Certificates are no longer reloaded")
+		}
+	}()
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS12, GetCertificate: watcher.GetCertificate, NextProtos: []string{"h2", "http/1.1"},
+	}
+	if s.ClientCAFile != "" {
+		if config.ClientCAs, err = loadPool(s.ClientCAFile); err != nil {
+			return nil, fmt.Errorf("--client-ca: %w", err)
+		}
+		config.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	listener, err := tls.Listen("tcp", s.Listen, config)
+	if err != nil {
+		return nil, fmt.Errorf("--listen: %w", err)
+	}
+	if address, ok := listener.Addr().(*net.TCPAddr); ok {
+		s.address.Store(address)
+	}
+	return listener, nil
+}
+
+func loadPool(file string) (*x509.CertPool, error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(raw) {
+		return nil, fmt.Errorf("%s holds no PEM certificate", file)
+	}
+	return pool, nil
+}
+
+// Ready is nil when reviews can be decided: the server listens and the protectors of all cores were read.
+func (s *Server) Ready(*http.Request) error {
+	if s.draining.Load() {
+		return errors.New("draining")
+	}
+	if s.address.Load() == nil {
+		return errors.New("not listening yet")
+	}
+	for _, core := range s.Protection.cores {
+		if !core.synced() {
+			return fmt.Errorf("PodProtectors of core cluster %q are not read yet", core.name)
+		}
+	}
+	return nil
+}
+
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /cells/{cell}/validate", s.review)
+	return mux
+}
+
+func (s *Server) review(w http.ResponseWriter, r *http.Request) {
+	review := &admissionv1.AdmissionReview{}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxReviewBytes))
+	if err == nil {
+		err = json.Unmarshal(body, review)
+	}
+	if err == nil && (review.Request == nil || review.APIVersion != admissionv1.SchemeGroupVersion.String()) {
+		err = fmt.Errorf("want an AdmissionReview of %s with a request", admissionv1.SchemeGroupVersion)
+	}
+	if err != nil {
+		http.Error(w, fmt.Sprintf("Breakwater cannot read the review: %v", err), http.StatusBadRequest)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), reviewTime(r))
+	defer cancel()
+	answer := s.Protection.measure(ctx, r.PathValue("cell"), review.Request)
+	w.Header().Set("Content-Type", "application/json")
+	err = json.NewEncoder(w).Encode(&admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: review.APIVersion, Kind: "AdmissionReview"},
+		Response: &admissionv1.AdmissionResponse{
+			UID: review.Request.UID, Allowed: answer.Allowed, Result: answer.Status, AuditAnnotations: answer.Audit(),
+		},
+	})
+	if err != nil {
+		s.Log.V(1).Info("Nobody took the answer", "error", err.Error())
+	}
+}
+
+// reviewTime is how long the apiserver waits, as its URL tells, less what the answer needs to get there: an
+// answer in time with a reason is better than a time-out without.
+func reviewTime(r *http.Request) time.Duration {
+	timeout, err := time.ParseDuration(r.URL.Query().Get("timeout"))
+	if err != nil || timeout <= 0 {
+		timeout = defaultReviewTime
+	}
+	return timeout - min(timeout/10, 500*time.Millisecond)
+}
+
+// measure is Review with its metrics.
+func (p *Protection) measure(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) Answer {
+	began := time.Now()
+	p.metrics.inFlight.Inc()
+	defer p.metrics.inFlight.Dec()
+	answer := p.Review(ctx, cell, review)
+	if _, known := p.cells[cell]; !known {
+		cell = "unknown" // a client must not be able to make labels
+	}
+	operation := "Delete"
+	if review.SubResource == "eviction" {
+		operation = "Evict"
+	}
+	p.metrics.reviews.WithLabelValues(cell, operation, string(answer.Verdict)).Inc()
+	p.metrics.duration.WithLabelValues(cell).Observe(time.Since(began).Seconds())
+	if !answer.Allowed {
+		p.log.V(1).Info("Refused", "cell", cell, "verdict", answer.Verdict, "reason", answer.Status.Message)
+	}
+	return answer
+}

@@ -1,0 +1,64 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// Options of a webhook.
+type Options struct {
+	// Cores are the core clusters by name; that of the manager is one of them.
+	Cores map[string]cluster.Cluster
+	// Cells reach the clusters whose removals are reviewed, by the name of their Cell.
+	Cells map[string]*rest.Config
+	// Server is what to serve on; its Protection is set here.
+	Server *Server
+	// Metrics is where the webhook registers its metrics.
+	Metrics prometheus.Registerer
+}
+
+// SetupWithManager adds the webhook, and the core clusters that are not the manager's own, to a manager.
+func SetupWithManager(ctx context.Context, mgr manager.Manager, options Options) error {
+	p := &Protection{
+		cells:   map[string]kubernetes.Interface{},
+		metrics: newMetrics(options.Metrics),
+		log:     mgr.GetLogger(),
+		now:     time.Now,
+		refused: &refusals{now: time.Now},
+	}
+	for name, source := range options.Cores {
+		if source != cluster.Cluster(mgr) {
+			if err := mgr.Add(source); err != nil {
+				return fmt.Errorf("add core cluster %s: %w", name, err)
+			}
+		}
+		core, err := newCore(ctx, name, source, p.metrics)
+		if err != nil {
+			return err
+		}
+		p.cores = append(p.cores, core)
+	}
+	for name, config := range options.Cells {
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return fmt.Errorf("client of cell %s: %w", name, err)
+		}
+		p.cells[name] = client
+	}
+	server := options.Server
+	server.Protection, server.Log = p, mgr.GetLogger()
+	if err := mgr.AddReadyzCheck("reviews", server.Ready); err != nil {
+		return err
+	}
+	return mgr.Add(server)
+}
+
+// NeedLeaderElection is false: all replicas answer.
+func (s *Server) NeedLeaderElection() bool { return false }
