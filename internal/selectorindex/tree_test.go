@@ -1,0 +1,182 @@
+package selectorindex
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// check fails the test unless the tree of every namespace is sound: each place of an entry holds it, nothing
+// is held that has no place, no branch is empty, and the vocabulary counts what there is.
+func check[ID comparable](t *testing.T, x *Index[ID]) {
+	t.Helper()
+	members := map[*space[ID]]int{}
+	for id, e := range x.entries {
+		if e.space == nil {
+			continue
+		}
+		members[e.space]++
+		for _, p := range e.places {
+			if p.node.held[p.at].entry != e {
+				t.Fatalf("entry %v is not at its place", id)
+			}
+		}
+	}
+	if len(members) != len(x.spaces) {
+		t.Fatalf("%d namespaces have selectors, the index has %d", len(members), len(x.spaces))
+	}
+	for sp, want := range members {
+		if sp.members != want {
+			t.Fatalf("namespace %s counts %d members, has %d", sp.namespace, sp.members, want)
+		}
+		branches := map[*term]int{}
+		places := checkNode(t, &sp.root, branches)
+		conditions := 0
+		for _, e := range x.entries {
+			if e.space == sp {
+				places -= len(e.places)
+				conditions += len(e.conditions)
+			}
+		}
+		if places != 0 {
+			t.Fatalf("namespace %s holds %d entries more than have a place", sp.namespace, places)
+		}
+		for text, k := range sp.words.keys {
+			conditions -= k.uses
+			if k.anyValue.branches != branches[&k.anyValue] {
+				t.Fatalf("key %s counts %d branches, has %d", text, k.anyValue.branches, branches[&k.anyValue])
+			}
+			for value, w := range k.values {
+				if w.uses < 1 || w.branches != branches[w] {
+					t.Fatalf("%s=%s counts %d uses and %d branches, has %d branches", text, value, w.uses, w.branches, branches[w])
+				}
+			}
+		}
+		if conditions != 0 {
+			t.Fatalf("namespace %s: keys miss %d uses", sp.namespace, conditions)
+		}
+	}
+}
+
+// checkNode returns how many entries the node and those below it hold.
+func checkNode[ID comparable](t *testing.T, n *node[ID], branches map[*term]int) int {
+	t.Helper()
+	if !n.grown && (len(n.branches) > 0 || len(n.held) > bucket) {
+		t.Fatalf("a node with %d branches holds %d entries and has not grown", len(n.branches), len(n.held))
+	}
+	places := len(n.held)
+	for by, below := range n.branches {
+		if below.parent != n || below.by != by || n.keys&by.key.bit == 0 {
+			t.Fatalf("the branch by %s=%s is not known as such", by.key.text, by.text)
+		}
+		if len(below.held) == 0 && len(below.branches) == 0 {
+			t.Fatalf("the branch by %s=%s leads to nothing", by.key.text, by.text)
+		}
+		branches[by]++
+		places += checkNode(t, below, branches)
+	}
+	return places
+}
+
+// random is a selector of up to four keys of any operator; few values, so that buckets overflow.
+func random(r *rand.Rand) v1alpha1.PodSelector {
+	operators := []metav1.LabelSelectorOperator{
+		metav1.LabelSelectorOpIn, metav1.LabelSelectorOpIn, metav1.LabelSelectorOpIn,
+		metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist,
+	}
+	var s v1alpha1.PodSelector
+	for range r.IntN(5) {
+		e := v1alpha1.PodSelectorRequirement{Key: fmt.Sprintf("key-%d", r.IntN(6)), Operator: operators[r.IntN(len(operators))]}
+		if e.Operator == metav1.LabelSelectorOpIn || e.Operator == metav1.LabelSelectorOpNotIn {
+			for range 1 + r.IntN(3) {
+				e.Values = append(e.Values, fmt.Sprint(r.IntN(8)))
+			}
+		}
+		s.MatchExpressions = append(s.MatchExpressions, e)
+	}
+	return s
+}
+
+func TestChurnLeavesNothingBehind(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	x := New[int]()
+	for round := range 3 {
+		for i := range 5000 {
+			s, err := Compile(random(r))
+			if err != nil {
+				t.Fatal(err)
+			}
+			x.Set(r.IntN(3000), fmt.Sprint(r.IntN(2)), s)
+			if i%3 == 0 {
+				x.Delete(r.IntN(3000))
+			}
+			if i%500 == 0 {
+				check(t, x)
+			}
+		}
+		if x.Len() == 0 {
+			t.Fatal("the churn has left no selector to delete")
+		}
+		for _, id := range r.Perm(3000) {
+			x.Delete(id)
+			if id%500 == 0 {
+				check(t, x)
+			}
+		}
+		if len(x.entries) != 0 || len(x.spaces) != 0 {
+			t.Fatalf("round %d leaves %d entries and %d namespaces", round, len(x.entries), len(x.spaces))
+		}
+	}
+}
+
+// A namespace that stays gives back what its selectors took, too.
+func TestDeletingAllButOneLeavesOneNode(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	x := New[int]()
+	x.Set(-1, "shop", Everything())
+	for i := range 2000 {
+		s, err := Compile(random(r))
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.Set(i, "shop", s)
+	}
+	for i := range 2000 {
+		x.Delete(i)
+	}
+	check(t, x)
+	sp := x.spaces["shop"]
+	if len(sp.words.keys) != 0 || sp.root.branches != nil || cap(sp.root.held) > 2*bucket {
+		t.Errorf("one selector is left with %d keys, branches %v and room for %d in its node",
+			len(sp.words.keys), sp.root.branches, cap(sp.root.held))
+	}
+}
+
+func TestPlacesAreLinearInTheText(t *testing.T) {
+	x := New[int]()
+	for i := range 1000 {
+		var s v1alpha1.PodSelector
+		for k := range 5 {
+			e := v1alpha1.PodSelectorRequirement{Key: fmt.Sprintf("key-%d", k), Operator: metav1.LabelSelectorOpIn}
+			for v := range 10 {
+				e.Values = append(e.Values, fmt.Sprint((i+v*(k+1))%12))
+			}
+			s.MatchExpressions = append(s.MatchExpressions, e)
+		}
+		compiled, err := Compile(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.Set(i, "shop", compiled)
+	}
+	check(t, x)
+	for id, e := range x.entries {
+		if len(e.places) > 50 {
+			t.Fatalf("selector %d with 50 values takes %d places", id, len(e.places))
+		}
+	}
+}
