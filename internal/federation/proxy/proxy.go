@@ -75,8 +75,8 @@ func (p *Proxy) Stall(direction Direction) {
 // Cut in both directions resets all connections and refuses new ones. In one direction it ends that direction
 // alone: the receiver sees the end of the stream, also in new connections, while the other direction goes on.
 func (p *Proxy) Cut(direction Direction) error {
-	p.change(direction, func(f *fault) { f.cut = true })
 	if direction != Both {
+		p.change(direction, func(f *fault) { f.cut = true })
 		return nil
 	}
 	p.mu.Lock()
