@@ -52,6 +52,7 @@ the generator derives protectors from workloads.`,
 	}
 	root.AddCommand(
 		aggregatorCommand(),
+		demoCommand(),
 		devCommand(),
 		generatorCommand(),
 		webhookCommand(),
