@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// image is never pulled: kwok plays the containers.
-const image = "registry.k8s.io/pause:3.10"
+// Image of all pods. It is never pulled: kwok plays the containers.
+const Image = "registry.k8s.io/pause:3.10"
 
 // retryPause is how long to wait for a cell that is not ready for new pods yet.
 const retryPause = 50 * time.Millisecond
@@ -137,7 +137,7 @@ func podSpec(grace int64) corev1.PodSpec {
 	return corev1.PodSpec{
 		TerminationGracePeriodSeconds: &grace,
 		AutomountServiceAccountToken:  &noToken,
-		Containers:                    []corev1.Container{{Name: "app", Image: image}},
+		Containers:                    []corev1.Container{{Name: "app", Image: Image}},
 	}
 }
 

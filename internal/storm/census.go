@@ -125,8 +125,12 @@ func (c *census) available() int {
 	return n
 }
 
-// pick gives a random living pod.
-func (c *census) pick(n int) Pod { return c.pods[c.living[n]].pod }
+// asPod tells of the pod as it is now.
+func (r *resident) asPod() Pod {
+	pod := r.pod
+	pod.Available = r.available
+	return pod
+}
 
 func (c *census) judge(r *resident, now time.Time) []change {
 	before := r.available
@@ -167,7 +171,7 @@ func pickFrom(censuses []*census, random *rand.Rand) (Pod, bool) {
 	n := random.IntN(total)
 	for _, c := range censuses {
 		if n < len(c.living) {
-			return c.pick(n), true
+			return c.pods[c.living[n]].asPod(), true
 		}
 		n -= len(c.living)
 	}

@@ -149,6 +149,7 @@ func (f *follower) note(uncertainty time.Duration, look func(*census) []change) 
 	}
 	f.inSync = seen
 	if len(changes) > 0 {
+		r.history = append(r.history, r.point())
 		close(r.changed)
 		r.changed = make(chan struct{})
 	}

@@ -26,7 +26,8 @@ type Recorder struct {
 	mu       sync.Mutex
 	censuses []*census
 	streams  []Stream
-	now      []int         // available by cell
+	now      []int // available by cell
+	history  []Point
 	changed  chan struct{} // closed and replaced at every event
 	trouble  []error       // why a cell's stream is broken; nil while it is not
 }
@@ -70,7 +71,20 @@ func StartRecorder(ctx context.Context, scope Scope, options RecorderOptions) (*
 			return nil, err
 		}
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.history = slices.Insert(r.history, 0, r.baseline())
 	return r, nil
+}
+
+// baseline is the point at the start of the record.
+func (r *Recorder) baseline() Point {
+	var point Point
+	for _, stream := range r.streams {
+		point.Cells = append(point.Cells, stream.Baseline)
+		point.Total += stream.Baseline
+	}
+	return point
 }
 
 // Stop ends the streams and gives the record.
@@ -148,8 +162,8 @@ func (r *Recorder) Pods() []Pod {
 	var pods []Pod
 	for _, c := range r.censuses {
 		from := len(pods)
-		for n := range c.living {
-			pods = append(pods, c.pick(n))
+		for _, uid := range c.living {
+			pods = append(pods, c.pods[uid].asPod())
 		}
 		slices.SortFunc(pods[from:], func(a, b Pod) int { return cmp.Compare(a.Name, b.Name) })
 	}
@@ -161,4 +175,27 @@ func (r *Recorder) Pick(random *rand.Rand) (Pod, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return pickFrom(r.censuses, random)
+}
+
+// History gives the number of available pods at the start and after each event, as they were seen.
+func (r *Recorder) History() []Point {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.history)
+}
+
+// Quiet returns when nothing has changed for that time.
+func (r *Recorder) Quiet(ctx context.Context, pause time.Duration) error {
+	for {
+		r.mu.Lock()
+		changed := r.changed
+		r.mu.Unlock()
+		select {
+		case <-changed:
+		case <-time.After(pause):
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("wait until nothing changes for %s: %w", pause, ctx.Err())
+		}
+	}
 }

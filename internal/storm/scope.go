@@ -40,6 +40,8 @@ type Pod struct {
 	Namespace string
 	Name      string
 	UID       types.UID
+	// Available tells whether it was available when we were asked.
+	Available bool
 }
 
 func podOf(cell Cell, pod *corev1.Pod) Pod {

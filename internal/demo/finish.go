@@ -1,0 +1,47 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// finish writes the report and tells the outcome.
+func (d *demo) finish() error {
+	raw, err := d.report.JSON()
+	if err != nil {
+		return fmt.Errorf("render the report: %w", err)
+	}
+	page, err := d.report.HTML()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(d.options.ReportDir, 0o755); err != nil {
+		return fmt.Errorf("--report-dir: %w", err)
+	}
+	for name, content := range map[string][]byte{
+		"report.json": raw, "report.html": page, "timeline.svg": []byte(d.report.SVG()),
+	} {
+		if err := os.WriteFile(filepath.Join(d.options.ReportDir, name), content, 0o644); err != nil {
+			return fmt.Errorf("--report-dir: %w", err)
+		}
+	}
+	d.display.Sayf("\n%s\n%s\nThe report is in %s: report.html, report.json, timeline.svg.",
+		d.report.Table(), d.report.Outcome(), d.options.ReportDir)
+	return nil
+}
+
+// keep leaves everything running until ctx ends.
+func (d *demo) keep(ctx context.Context) {
+	d.display.Sayf(`
+Everything still runs. In another terminal:
+
+  export KUBECONFIG=%s
+  kubectl --context %s -n protected get podprotectors
+  kubectl --context %s -n protected get pods
+  kubectl --context %[3]s -n protected delete pods --all
+
+Logs are in %s. Ctrl-C ends it all.`, d.federation.Kubeconfig(), d.core.Name(), d.cells[0].Name, d.dir)
+	<-ctx.Done()
+}

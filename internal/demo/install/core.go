@@ -1,0 +1,50 @@
+package install
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/federation"
+)
+
+// Client gives a client of a cluster that knows Breakwater's kinds and Kubernetes' own.
+func Client(cluster federation.Cluster) (client.Client, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	c, err := client.New(cluster.RESTConfig(), client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connect to cluster %s: %w", cluster.Name(), err)
+	}
+	return c, nil
+}
+
+// furnishCore makes what the components need before they start. The federation has installed the API.
+func (i *Installation) furnishCore(ctx context.Context) error {
+	core, err := Client(i.options.Core)
+	if err != nil {
+		return err
+	}
+	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: SystemNamespace}}}
+	for _, worker := range i.options.Workers {
+		objects = append(objects, &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: worker.Name()}})
+	}
+	for _, object := range objects {
+		if err := core.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create %s in cluster %s: %w", object.GetName(), i.options.Core.Name(), err)
+		}
+	}
+	return nil
+}

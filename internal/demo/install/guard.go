@@ -1,0 +1,93 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/federation"
+	"github.com/breakwater-k8s/breakwater/internal/storm"
+)
+
+// canary is a protected pod that nobody may remove. An apiserver takes up a webhook configuration some time
+// after it was created; only a refusal shows that it has.
+const canary = "breakwater-canary"
+
+// guardPause is the time between two attempts on the canary.
+const guardPause = 50 * time.Millisecond
+
+// Guard makes the apiservers of all workers ask the webhooks, and returns when each has been seen to refuse.
+func (i *Installation) Guard(ctx context.Context) error {
+	if err := i.protectCanary(ctx); err != nil {
+		return err
+	}
+	var guarding sync.WaitGroup
+	faults := make(chan error, len(i.options.Workers))
+	for _, worker := range i.options.Workers {
+		guarding.Go(func() {
+			if err := i.guard(ctx, worker); err != nil {
+				faults <- err
+			}
+		})
+	}
+	guarding.Wait()
+	select {
+	case err := <-faults:
+		return err
+	default:
+		return nil
+	}
+}
+
+func (i *Installation) protectCanary(ctx context.Context) error {
+	core, err := Client(i.options.Core)
+	if err != nil {
+		return err
+	}
+	for _, object := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: canary}},
+		&v1alpha1.PodProtector{
+			ObjectMeta: metav1.ObjectMeta{Name: canary, Namespace: canary},
+			Spec:       v1alpha1.PodProtectorSpec{MinAvailable: int32(len(i.options.Workers))},
+		},
+	} {
+		if err := core.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("protect the canary in cluster %s: %w", i.options.Core.Name(), err)
+		}
+	}
+	return nil
+}
+
+func (i *Installation) guard(ctx context.Context, worker federation.Cluster) error {
+	if err := i.configure(ctx, worker); err != nil {
+		return err
+	}
+	cell, err := storm.NewCell(worker.Name(), worker.RESTConfig())
+	if err != nil {
+		return err
+	}
+	birds := storm.Application{Namespace: canary, Name: canary, Pods: 1, GraceSeconds: []int64{0}}
+	if err := birds.DeployBare(ctx, []storm.Cell{cell}); err != nil {
+		return err
+	}
+	// A dry run removes nothing while it is still admitted.
+	dryRun := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
+	var last error
+	err = wait.PollUntilContextCancel(ctx, guardPause, true, func(ctx context.Context) (bool, error) {
+		last = cell.Client.CoreV1().Pods(canary).Delete(ctx, canary+"-0", dryRun)
+		return storm.OutcomeOf(last) == storm.Refused, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait until cell %s is guarded (the last answer to a removal: %v): %w", worker.Name(), last, err)
+	}
+	return nil
+}

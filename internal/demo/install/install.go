@@ -1,0 +1,154 @@
+// Package install runs Breakwater beside a federation, as real processes of its one program: a generator and a
+// webhook configuration as a user would have them, an aggregator and a webhook for each worker.
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation"
+)
+
+// SystemNamespace in the core cluster holds the Leases of the components.
+const SystemNamespace = "breakwater-system"
+
+// Options say what to run.
+type Options struct {
+	// Program is the path of breakwater.
+	Program string
+	// Dir takes certificates and logs. It must exist.
+	Dir     string
+	Core    federation.Cluster
+	Workers []federation.Cluster
+	// Grace is how long a process may take to end before it is killed. 0 means five seconds.
+	Grace time.Duration
+}
+
+// Installation is a running Breakwater.
+type Installation struct {
+	options   Options
+	spawner   *spawner
+	webhooks  map[string]webhook // by worker
+	stop      sync.Once
+	mu        sync.Mutex
+	processes []*process
+	died      chan error
+}
+
+// Start runs all components and returns when each says that it is ready. No removal is refused until Guard.
+func Start(ctx context.Context, options Options) (*Installation, error) {
+	if options.Grace == 0 {
+		options.Grace = 5 * time.Second
+	}
+	i := &Installation{
+		options: options, spawner: newSpawner(), webhooks: map[string]webhook{}, died: make(chan error, 1),
+	}
+	if err := i.start(ctx); err != nil {
+		i.Stop()
+		return nil, err
+	}
+	return i, nil
+}
+
+func (i *Installation) start(ctx context.Context) error {
+	if err := i.furnishCore(ctx); err != nil {
+		return err
+	}
+	var wanted []component
+	core := i.options.Core
+	wanted = append(wanted, component{name: "generator", arguments: []string{
+		"generator", "--kubeconfig=" + core.Kubeconfig(), "--leader-elect=false",
+	}})
+	for _, worker := range i.options.Workers {
+		wanted = append(wanted, component{name: "aggregator-" + worker.Name(), arguments: []string{
+			"aggregator", "--cell=" + worker.Name(),
+			"--core-kubeconfig=" + core.Kubeconfig(), "--kubeconfig=" + worker.Kubeconfig(),
+		}})
+		hook, err := i.newWebhook(worker)
+		if err != nil {
+			return err
+		}
+		i.webhooks[worker.Name()] = hook
+		wanted = append(wanted, hook.component)
+	}
+	return i.startAll(ctx, wanted)
+}
+
+// startAll starts all components at once and waits until the last is ready.
+func (i *Installation) startAll(ctx context.Context, wanted []component) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // one that failed ends the wait for the others
+	results := make(chan error, len(wanted))
+	for _, c := range wanted {
+		go func() {
+			results <- i.startOne(ctx, c)
+		}()
+	}
+	var all []error
+	for range wanted {
+		if err := <-results; err != nil && (len(all) == 0 || !errors.Is(err, context.Canceled)) {
+			all = append(all, err)
+			cancel()
+		}
+	}
+	return errors.Join(all...)
+}
+
+func (i *Installation) startOne(ctx context.Context, c component) error {
+	health, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	c.arguments = append(c.arguments, "--health-listen="+health, "--metrics-listen=0", "--log-format=text")
+	p, err := run(i.spawner, i.options.Program, c, filepath.Join(i.options.Dir, c.name+".log"))
+	if err != nil {
+		return err
+	}
+	i.mu.Lock()
+	i.processes = append(i.processes, p)
+	i.mu.Unlock()
+	if err := p.awaitReady(ctx, "http://"+health+"/readyz"); err != nil {
+		return err
+	}
+	go func() {
+		<-p.ended
+		if !p.wanted.Load() {
+			select {
+			case i.died <- p.death():
+			default: // one death is enough to know
+			}
+		}
+	}()
+	return nil
+}
+
+// Died gives the first component that ended by itself after it was ready.
+func (i *Installation) Died() <-chan error { return i.died }
+
+// Stop ends all processes and returns when none is left. What was put into the clusters stays there.
+func (i *Installation) Stop() {
+	i.stop.Do(func() {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		var ending sync.WaitGroup
+		for _, p := range i.processes {
+			ending.Go(func() { p.terminate(i.options.Grace) })
+		}
+		ending.Wait()
+		i.spawner.close()
+	})
+}
+
+// folder makes a folder of the installation's own.
+func (i *Installation) folder(name string) (string, error) {
+	path := filepath.Join(i.options.Dir, name)
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return "", fmt.Errorf("make a folder for %s: %w", name, err)
+	}
+	return path, nil
+}

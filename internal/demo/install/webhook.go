@@ -1,0 +1,95 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/client-go/util/cert"
+	"sigs.k8s.io/yaml"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation"
+	"github.com/breakwater-k8s/breakwater/internal/federation/port"
+)
+
+// webhook is the webhook of one worker.
+type webhook struct {
+	component component
+	url       string
+	authority string // PEM file that the worker's apiserver trusts it by
+}
+
+// newWebhook makes a certificate and finds an address.
+func (i *Installation) newWebhook(worker federation.Cluster) (webhook, error) {
+	name := "webhook-" + worker.Name()
+	folder, err := i.folder(name)
+	if err != nil {
+		return webhook{}, err
+	}
+	// The certificate holds its authority's too: the one file serves as both.
+	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.ParseIP(port.Host)}, nil)
+	if err != nil {
+		return webhook{}, fmt.Errorf("make a certificate for %s: %w", name, err)
+	}
+	certificateFile, keyFile := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
+	if err := errors.Join(os.WriteFile(certificateFile, certificate, 0o600), os.WriteFile(keyFile, key, 0o600)); err != nil {
+		return webhook{}, fmt.Errorf("write the certificate of %s: %w", name, err)
+	}
+	address, err := freeAddress()
+	if err != nil {
+		return webhook{}, err
+	}
+	return webhook{
+		url:       "https://" + address,
+		authority: certificateFile,
+		component: component{name: name, arguments: []string{
+			"webhook",
+			"--core=" + i.options.Core.Name() + "=" + i.options.Core.Kubeconfig(),
+			"--cell=" + worker.Name() + "=" + worker.Kubeconfig(),
+			"--listen=" + address, "--tls-cert=" + certificateFile, "--tls-key=" + keyFile,
+		}},
+	}, nil
+}
+
+// freeAddress finds a free port of the loopback interface. Another program can take it before it is used, which
+// then shows as a component that does not start.
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", net.JoinHostPort(port.Host, strconv.Itoa(0)))
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	defer listener.Close()
+	return listener.Addr().String(), nil
+}
+
+// configure makes a worker's apiserver ask its webhook, with the configuration that users get.
+func (i *Installation) configure(ctx context.Context, worker federation.Cluster) error {
+	hook := i.webhooks[worker.Name()]
+	raw, err := exec.CommandContext(ctx, i.options.Program, "webhook-config", "--cell="+worker.Name(),
+		"--url="+hook.url, "--ca-bundle="+hook.authority).Output()
+	if err != nil {
+		exit := &exec.ExitError{}
+		if errors.As(err, &exit) {
+			err = fmt.Errorf("%w: %s", err, exit.Stderr)
+		}
+		return fmt.Errorf("breakwater webhook-config for cell %s: %w", worker.Name(), err)
+	}
+	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	if err := yaml.UnmarshalStrict(raw, configuration); err != nil {
+		return fmt.Errorf("read the webhook configuration of cell %s: %w", worker.Name(), err)
+	}
+	c, err := Client(worker)
+	if err != nil {
+		return err
+	}
+	if err := c.Create(ctx, configuration); err != nil {
+		return fmt.Errorf("create the webhook configuration of cell %s: %w", worker.Name(), err)
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+// Package demo shows what Breakwater is for: the same deletion storm twice on real control planes, first without
+// Breakwater and then with it.
+package demo
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Options are what a user can choose.
+type Options struct {
+	// Pods is how many pods the application has over all workers, Floor how many must stay available.
+	Pods, Floor int
+	// Clients is how many clients delete at random.
+	Clients int
+	// Seed decides the random draws.
+	Seed uint64
+	// Keep leaves everything running after the report until ctx ends.
+	Keep bool
+	// ReportDir takes the report. It is made if it does not exist.
+	ReportDir string
+	// Binaries are the folders of the control planes' programs.
+	Binaries []string
+	// Program is the path of breakwater.
+	Program string
+	// Version is that of Program.
+	Version string
+}
+
+const (
+	maxPods    = 1000
+	maxClients = 1000
+	// minPods gives each Deployment of each of two workers a pod.
+	minPods = 4
+)
+
+// Validate names each flag whose value cannot work.
+func (o Options) Validate() error {
+	var all []error
+	if o.Pods < minPods || o.Pods > maxPods {
+		all = append(all, fmt.Errorf("--pods %d: want from %d to %d", o.Pods, minPods, maxPods))
+	}
+	switch {
+	case o.Floor < 1:
+		all = append(all, fmt.Errorf("--floor %d: want at least 1: a floor of 0 protects nothing", o.Floor))
+	case o.Floor >= o.Pods:
+		all = append(all, fmt.Errorf("--floor %d: want less than --pods (%d): with no pod to spare every removal is refused, "+
+			"and nothing shows that budget can be used", o.Floor, o.Pods))
+	}
+	if o.Clients < 1 || o.Clients > maxClients {
+		all = append(all, fmt.Errorf("--clients %d: want from 1 to %d", o.Clients, maxClients))
+	}
+	if o.ReportDir == "" {
+		all = append(all, errors.New("--report-dir: want a folder for the report"))
+	}
+	if len(o.Binaries) == 0 {
+		all = append(all, errors.New("--binaries: want the folders of the control planes' programs; "+
+			"`make demo` builds them and sets the flag"))
+	}
+	return errors.Join(all...)
+}

@@ -1,0 +1,82 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/internal/demo/report"
+	"github.com/breakwater-k8s/breakwater/internal/storm"
+)
+
+// recoveryPause is the time between two removals that are tried for budget.
+const recoveryPause = 50 * time.Millisecond
+
+// recover deploys the application again beside what is left of it, as an operator would after such an accident,
+// and removes an available pod as soon as that is admitted. From then on the garbage collector, which never
+// gave up, may also finish the cascade.
+func (d *demo) recover(ctx context.Context, r *stormRun) error {
+	err := d.tryRecovery(ctx, r)
+	if err != nil {
+		r.recorder.Stop()
+		return fmt.Errorf("deploy the application again after the storm: %w", err)
+	}
+	return nil
+}
+
+func (d *demo) tryRecovery(ctx context.Context, r *stormRun) error {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	stop := d.show(ctx, r)
+	defer stop()
+	r.recovery = &report.Recovery{BeginSeconds: report.Seconds(r.recorder.Now().At)}
+	again := r.app
+	again.Instance = "again"
+	if err := again.Deploy(ctx, d.cells); err != nil {
+		return err
+	}
+	if err := r.recorder.Wait(ctx, "more available pods than the floor",
+		func(p storm.Point) bool { return p.Total > d.options.Floor }); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := removeOne(ctx, r.recorder); err != nil {
+		return err
+	}
+	r.recovery.UsableAfterSeconds = report.Seconds(time.Since(began))
+	if err := r.recorder.Wait(ctx, fmt.Sprintf("%d available pods again", d.options.Pods),
+		func(p storm.Point) bool { return p.Total >= d.options.Pods }); err != nil {
+		return err
+	}
+	r.recovery.Available = r.recorder.Now().Total
+	return nil
+}
+
+// removeOne tries until the removal of an available pod is admitted.
+func removeOne(ctx context.Context, recorder *storm.Recorder) error {
+	ticker := time.NewTicker(recoveryPause)
+	defer ticker.Stop()
+	var last error
+	for {
+		if pod, ok := firstAvailable(recorder.Pods()); ok {
+			if last = pod.Delete(ctx); last == nil {
+				return nil
+			}
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("there is budget, and no removal was admitted: %w", errors.Join(ctx.Err(), last))
+		}
+	}
+}
+
+func firstAvailable(pods []storm.Pod) (storm.Pod, bool) {
+	i := slices.IndexFunc(pods, func(p storm.Pod) bool { return p.Available })
+	if i < 0 {
+		return storm.Pod{}, false
+	}
+	return pods[i], true
+}
