@@ -35,10 +35,10 @@ func TestAFloorFollowsItsDeployment(t *testing.T) {
 
 	p.eventually("metrics", func() string {
 		count, writes := g.metric(t, "breakwater_generator_protected_sources", "Deployment"), g.metric(t, "breakwater_generator_protector_writes_total", "update")
-		if count == 1 && writes == 2 {
+		if count == 1 && writes >= 2 {
 			return ""
 		}
-		return fmt.Sprintf("%v protected, %v updates; want 1 and 2", count, writes)
+		return fmt.Sprintf("%v protected, %v updates; want 1 and at least 2", count, writes)
 	})
 }
 

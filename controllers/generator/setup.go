@@ -5,15 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -22,6 +25,13 @@ import (
 // workers is how many Deployments are reconciled at once. It bounds the time until all are protected after a
 // first start: each needs a few requests, which mostly wait for the apiserver.
 const workers = 8
+
+// A write that fails is tried again after 50 ms, 100 ms, ... and at least every 30 s: while a release fails, the
+// deletion of a Deployment waits, and its owner with it.
+const (
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = 30 * time.Second
+)
 
 // Options configure the generator.
 type Options struct {
@@ -40,6 +50,7 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 	}
 	c, err := controller.New(Name, mgr, controller.Options{
 		MaxConcurrentReconciles: workers,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
 		Reconciler: &Reconciler{
 			Client:   mgr.GetClient(),
 			Live:     mgr.GetAPIReader(),
