@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr/testr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/breakwater-k8s/breakwater/internal/federation"
@@ -59,6 +60,15 @@ func TestFederatedTopology(t *testing.T) {
 		t.Errorf("a death was reported though all components ended as asked: %v", death)
 	default:
 	}
+}
+
+func fromFile(t *testing.T, file string) *rest.Config {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
 }
 
 func checkKubeconfig(t *testing.T, file, name string) {
