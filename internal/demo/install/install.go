@@ -1,5 +1,5 @@
-// Package install runs Breakwater beside a federation, as real processes of its one program: a generator and a
-// webhook configuration as a user would have them, an aggregator and a webhook for each worker.
+// Package install runs Breakwater beside a federation, as real processes of its one program: a generator and
+// webhook configurations as a user would have them, an aggregator for each worker, and several webhooks for all.
 package install
 
 import (
@@ -25,6 +25,10 @@ type Options struct {
 	Dir     string
 	Core    federation.Cluster
 	Workers []federation.Cluster
+	// WebhookReplicas is the number of webhooks; 0 means two.
+	WebhookReplicas int
+	// AggregatorArguments are added to those of the aggregators.
+	AggregatorArguments []string
 	// Grace is how long a process may take to end before it is killed. 0 means five seconds.
 	Grace time.Duration
 }
@@ -33,10 +37,10 @@ type Options struct {
 type Installation struct {
 	options   Options
 	spawner   *spawner
-	webhooks  map[string]webhook // by worker
+	webhooks  *webhooks
 	stop      sync.Once
 	mu        sync.Mutex
-	processes []*process
+	processes map[string]*process // by component
 	died      chan error
 }
 
@@ -45,8 +49,11 @@ func Start(ctx context.Context, options Options) (*Installation, error) {
 	if options.Grace == 0 {
 		options.Grace = 5 * time.Second
 	}
+	if options.WebhookReplicas == 0 {
+		options.WebhookReplicas = 2
+	}
 	i := &Installation{
-		options: options, spawner: newSpawner(), webhooks: map[string]webhook{}, died: make(chan error, 1),
+		options: options, spawner: newSpawner(), processes: map[string]*process{}, died: make(chan error, 1),
 	}
 	if err := i.start(ctx); err != nil {
 		i.Stop()
@@ -59,22 +66,19 @@ func (i *Installation) start(ctx context.Context) error {
 	if err := i.furnishCore(ctx); err != nil {
 		return err
 	}
-	var wanted []component
+	var err error
+	if i.webhooks, err = i.newWebhooks(); err != nil {
+		return err
+	}
 	core := i.options.Core
-	wanted = append(wanted, component{name: "generator", arguments: []string{
+	wanted := append(i.webhooks.replicas, component{name: GeneratorName, arguments: []string{
 		"generator", "--kubeconfig=" + core.Kubeconfig(), "--leader-elect=false",
 	}})
 	for _, worker := range i.options.Workers {
-		wanted = append(wanted, component{name: "aggregator-" + worker.Name(), arguments: []string{
+		wanted = append(wanted, component{name: AggregatorName(worker.Name()), arguments: append([]string{
 			"aggregator", "--cell=" + worker.Name(),
 			"--core-kubeconfig=" + core.Kubeconfig(), "--kubeconfig=" + worker.Kubeconfig(),
-		}})
-		hook, err := i.newWebhook(worker)
-		if err != nil {
-			return err
-		}
-		i.webhooks[worker.Name()] = hook
-		wanted = append(wanted, hook.component)
+		}, i.options.AggregatorArguments...)})
 	}
 	return i.startAll(ctx, wanted)
 }
@@ -104,15 +108,14 @@ func (i *Installation) startOne(ctx context.Context, c component) error {
 	if err != nil {
 		return err
 	}
-	c.arguments = append(c.arguments, "--health-listen="+health, "--metrics-listen=0", "--log-format=text")
-	p, err := run(i.spawner, i.options.Program, c, filepath.Join(i.options.Dir, c.name+".log"))
+	p, err := run(i.spawner, i.options.Program, c, health, filepath.Join(i.options.Dir, c.name+".log"))
 	if err != nil {
 		return err
 	}
 	i.mu.Lock()
-	i.processes = append(i.processes, p)
+	i.processes[c.name] = p
 	i.mu.Unlock()
-	if err := p.awaitReady(ctx, "http://"+health+"/readyz"); err != nil {
+	if err := p.awaitReady(ctx); err != nil {
 		return err
 	}
 	go func() {
@@ -141,6 +144,9 @@ func (i *Installation) Stop() {
 		}
 		ending.Wait()
 		i.spawner.close()
+		if i.webhooks != nil && i.webhooks.balancer != nil {
+			i.webhooks.balancer.close()
+		}
 	})
 }
 

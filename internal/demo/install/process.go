@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -29,20 +30,22 @@ type component struct {
 
 // process is a running component.
 type process struct {
-	name   string
+	component
+	health string // address of /readyz
 	log    string
 	cmd    *exec.Cmd
 	ended  chan struct{}
 	wanted atomic.Bool // we end it
 }
 
-func run(s *spawner, program string, c component, log string) (*process, error) {
+func run(s *spawner, program string, c component, health, log string) (*process, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the log of %s: %w", c.name, err)
 	}
 	defer file.Close() // the child has its own descriptor
-	cmd := exec.Command(program, c.arguments...)
+	arguments := append(slices.Clone(c.arguments), "--health-listen="+health, "--metrics-listen=0", "--log-format=text")
+	cmd := exec.Command(program, arguments...)
 	cmd.Stdout, cmd.Stderr = file, file
 	// Nothing of our environment: a KUBECONFIG or a proxy variable in it would change what runs.
 	cmd.Env = []string{"HOME=" + os.TempDir()}
@@ -50,7 +53,7 @@ func run(s *spawner, program string, c component, log string) (*process, error) 
 	if err := s.start(cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.name, err)
 	}
-	p := &process{name: c.name, log: log, cmd: cmd, ended: make(chan struct{})}
+	p := &process{component: c, health: health, log: log, cmd: cmd, ended: make(chan struct{})}
 	go func() {
 		_ = cmd.Wait() // the status is in cmd.ProcessState
 		close(p.ended)
@@ -59,7 +62,7 @@ func run(s *spawner, program string, c component, log string) (*process, error) 
 }
 
 // awaitReady returns when the component says that it can do its job.
-func (p *process) awaitReady(ctx context.Context, url string) error {
+func (p *process) awaitReady(ctx context.Context) error {
 	var last string
 	client := &http.Client{Timeout: time.Second}
 	err := wait.PollUntilContextCancel(ctx, readyPause, true, func(ctx context.Context) (bool, error) {
@@ -68,7 +71,7 @@ func (p *process) awaitReady(ctx context.Context, url string) error {
 			return false, p.death()
 		default:
 		}
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.health+"/readyz", nil)
 		if err != nil {
 			return false, err
 		}

@@ -18,43 +18,47 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/federation/port"
 )
 
-// webhook is the webhook of one worker.
-type webhook struct {
-	component component
-	url       string
-	authority string // PEM file that the worker's apiserver trusts it by
+// webhooks are the replicas that the apiservers of all workers ask, behind one address.
+type webhooks struct {
+	replicas  []component
+	balancer  *balancer
+	authority string // PEM file that the apiservers trust them by
 }
 
-// newWebhook makes a certificate and finds an address.
-func (i *Installation) newWebhook(worker federation.Cluster) (webhook, error) {
-	name := "webhook-" + worker.Name()
-	folder, err := i.folder(name)
+// newWebhooks makes a certificate and finds addresses.
+func (i *Installation) newWebhooks() (*webhooks, error) {
+	folder, err := i.folder("webhook")
 	if err != nil {
-		return webhook{}, err
+		return nil, err
 	}
 	// The certificate holds its authority's too: the one file serves as both.
 	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.ParseIP(port.Host)}, nil)
 	if err != nil {
-		return webhook{}, fmt.Errorf("make a certificate for %s: %w", name, err)
+		return nil, fmt.Errorf("make a certificate for the webhooks: %w", err)
 	}
 	certificateFile, keyFile := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
 	if err := errors.Join(os.WriteFile(certificateFile, certificate, 0o600), os.WriteFile(keyFile, key, 0o600)); err != nil {
-		return webhook{}, fmt.Errorf("write the certificate of %s: %w", name, err)
+		return nil, fmt.Errorf("write the certificate of the webhooks: %w", err)
 	}
-	address, err := freeAddress()
-	if err != nil {
-		return webhook{}, err
-	}
-	return webhook{
-		url:       "https://" + address,
-		authority: certificateFile,
-		component: component{name: name, arguments: []string{
-			"webhook",
-			"--core=" + i.options.Core.Name() + "=" + i.options.Core.Kubeconfig(),
-			"--cell=" + worker.Name() + "=" + worker.Kubeconfig(),
+	hooks := &webhooks{authority: certificateFile}
+	var addresses []string
+	for n := range i.options.WebhookReplicas {
+		address, err := freeAddress()
+		if err != nil {
+			return nil, err
+		}
+		arguments := []string{
+			"webhook", "--core=" + i.options.Core.Name() + "=" + i.options.Core.Kubeconfig(),
 			"--listen=" + address, "--tls-cert=" + certificateFile, "--tls-key=" + keyFile,
-		}},
-	}, nil
+		}
+		for _, worker := range i.options.Workers {
+			arguments = append(arguments, "--cell="+worker.Name()+"="+worker.Kubeconfig())
+		}
+		addresses = append(addresses, address)
+		hooks.replicas = append(hooks.replicas, component{name: WebhookName(n), arguments: arguments})
+	}
+	hooks.balancer, err = newBalancer(addresses)
+	return hooks, err
 }
 
 // freeAddress finds a free port of the loopback interface. Another program can take it before it is used, which
@@ -70,9 +74,8 @@ func freeAddress() (string, error) {
 
 // configure makes a worker's apiserver ask its webhook, with the configuration that users get.
 func (i *Installation) configure(ctx context.Context, worker federation.Cluster) error {
-	hook := i.webhooks[worker.Name()]
 	raw, err := exec.CommandContext(ctx, i.options.Program, "webhook-config", "--cell="+worker.Name(),
-		"--url="+hook.url, "--ca-bundle="+hook.authority).Output()
+		"--url=https://"+i.webhooks.balancer.address(), "--ca-bundle="+i.webhooks.authority).Output()
 	if err != nil {
 		exit := &exec.ExitError{}
 		if errors.As(err, &exit) {
