@@ -1,189 +1,182 @@
-// Package batch lets callers that want something of the same key share one flight. While a flight runs, what
-// arrives for its key waits and joins the next one.
+// Package batch runs work in flights: one at a time for a key, and what arrives during a flight joins the next.
+// The busier a key is, the larger its flights, so that the cost of one flight is shared by many callers.
+//
+// Nothing is delayed to make flights larger: a call for an idle key flies at once.
 package batch
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
+	"errors"
+	"runtime"
 	"sync"
-	"time"
 )
 
-// Execute runs one flight: its outputs stand in the order of its inputs, and an error is everybody's. Its
-// context ends when all callers of the flight have left, and carries the latest of their deadlines.
+// ErrClosed is the answer to calls that Close has cut off.
+var ErrClosed = errors.New("batch: closed")
+
+// Execute runs one flight: outputs aligned with inputs, which are in order of arrival; an error is everybody's.
+//
+// ctx ends when all callers of the flight have left or the Batch is closed; its deadline is the latest of its
+// callers, if all have one. It carries no values: callers differ in theirs.
 type Execute[K comparable, In, Out any] func(ctx context.Context, key K, inputs []In) ([]Out, error)
 
-// Batch has at most one flight in the air for each key. Keys do not wait for each other, and a key without
-// callers takes no memory.
+// Batch gathers calls into flights. Keys are independent, and a key without calls takes no memory.
 type Batch[K comparable, In, Out any] struct {
 	execute Execute[K, In, Out]
 
-	mu      sync.Mutex
-	queues  map[K]*queue[In, Out]
-	flights sync.WaitGroup
+	mu     sync.Mutex
+	closed bool
+	// lines has the keys that somebody flies for. A line leaves when its last flight has landed.
+	lines map[K]*line[In, Out]
+	// drained tells that lines has become empty.
+	drained *sync.Cond
 }
 
-// queue is the callers of one key that wait for the next flight; it exists while a flight of the key runs.
-type queue[In, Out any] struct {
-	waiting []*caller[In, Out]
+// line is a key's flights. Batch.mu guards it.
+type line[In, Out any] struct {
+	// flying is the flight under way, or nil before the first has started.
+	flying *flight[In, Out]
+	// boarding is the flight that calls join, or nil when none has since the last one started.
+	boarding *flight[In, Out]
 }
 
-// caller is one call of Do.
-type caller[In, Out any] struct {
-	ctx    context.Context
-	in     In
-	result chan result[Out]
-}
-
-type result[Out any] struct {
-	out Out
-	err error
-}
-
-// New returns a batch whose flights are run by execute.
+// New returns a Batch whose flights are run by execute.
 func New[K comparable, In, Out any](execute Execute[K, In, Out]) *Batch[K, In, Out] {
-	return &Batch[K, In, Out]{execute: execute, queues: map[K]*queue[In, Out]{}}
+	b := &Batch[K, In, Out]{execute: execute, lines: map[K]*line[In, Out]{}}
+	b.drained = sync.NewCond(&b.mu)
+	return b
 }
 
-// Do adds an input to the next flight of its key and returns what became of it. When ctx ends before that, Do
-// returns its cause at once: an input whose flight has not started then is never executed, one whose flight
-// has started may or may not take effect.
+// Do joins the next flight of a key and waits for its own output. When ctx ends it returns the cause at once,
+// even when the flight goes on; an input whose caller left before its flight started is not executed.
 func (b *Batch[K, In, Out]) Do(ctx context.Context, key K, in In) (Out, error) {
+	var none Out
 	if ctx.Err() != nil {
-		var none Out
 		return none, context.Cause(ctx)
 	}
-	c := &caller[In, Out]{ctx: ctx, in: in, result: make(chan result[Out], 1)}
-	b.join(key, c)
+	f, seat, err := b.board(ctx, key, in)
+	if err != nil {
+		return none, err
+	}
 	select {
-	case r := <-c.result:
-		return r.out, r.err
+	case <-f.landed:
 	case <-ctx.Done():
-		var none Out
-		return none, context.Cause(ctx)
+		if !b.leave(ctx, f, seat) {
+			return none, context.Cause(ctx)
+		}
 	}
+	return f.outcome(seat)
 }
 
-// Wait returns when no flight is in the air.
-func (b *Batch[K, In, Out]) Wait() { b.flights.Wait() }
-
-func (b *Batch[K, In, Out]) join(key K, c *caller[In, Out]) {
+// Wait returns when no flight is under way. It is meant for the end, when nobody calls Do any more: with calls
+// coming in there may always be one.
+func (b *Batch[K, In, Out]) Wait() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	q, flying := b.queues[key]
-	if !flying {
-		q = &queue[In, Out]{}
-		b.queues[key] = q
-		b.flights.Add(1)
-		go b.fly(key, q)
-	}
-	q.waiting = append(q.waiting, c)
-}
-
-// fly runs flights of a key until nobody waits for the next one.
-func (b *Batch[K, In, Out]) fly(key K, q *queue[In, Out]) {
-	defer b.flights.Done()
-	for {
-		callers := b.board(key, q)
-		if callers == nil {
-			return
-		}
-		b.run(key, callers)
+	for len(b.lines) > 0 {
+		b.drained.Wait()
 	}
 }
 
-// board takes everybody who waits; nil ends the key's flights.
-func (b *Batch[K, In, Out]) board(key K, q *queue[In, Out]) []*caller[In, Out] {
+// Close cuts off: the contexts of all flights end with ErrClosed, calls that wait for a flight and all later
+// ones fail with it. A call whose flight is under way gets what that flight makes of its end. Close does not
+// wait.
+func (b *Batch[K, In, Out]) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	callers := q.waiting
-	q.waiting = nil
-	if len(callers) == 0 {
-		delete(b.queues, key)
-	}
-	return callers
-}
-
-// run executes one flight with those of its callers that have not left yet.
-func (b *Batch[K, In, Out]) run(key K, callers []*caller[In, Out]) {
-	aboard, inputs := callers[:0], make([]In, 0, len(callers))
-	for _, c := range callers {
-		if c.ctx.Err() == nil {
-			aboard, inputs = append(aboard, c), append(inputs, c.in)
+	b.closed = true
+	for _, l := range b.lines {
+		if l.flying != nil {
+			l.flying.cancel(ErrClosed)
 		}
-	}
-	if len(aboard) == 0 {
-		return
-	}
-	ctx, land := flightContext(aboard)
-	defer land()
-	outs, err := b.guarded(ctx, key, inputs)
-	for i, c := range aboard {
-		if err != nil {
-			c.result <- result[Out]{err: err}
-			continue
+		if l.boarding != nil {
+			l.boarding.land(nil, ErrClosed)
+			l.boarding = nil
 		}
-		c.result <- result[Out]{out: outs[i]}
 	}
 }
 
-// guarded turns a panic, and a wrong number of outputs, into an error of this flight alone.
-func (b *Batch[K, In, Out]) guarded(ctx context.Context, key K, inputs []In) (outs []Out, err error) {
+// board joins the flight of the key that has not started yet, and sees to it that it starts.
+func (b *Batch[K, In, Out]) board(ctx context.Context, key K, in In) (*flight[In, Out], int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, 0, ErrClosed
+	}
+	l := b.lines[key]
+	if l == nil {
+		l = &line[In, Out]{}
+		b.lines[key] = l
+		go b.fly(key, l)
+	}
+	if l.boarding == nil {
+		l.boarding = newFlight[In, Out]()
+	}
+	return l.boarding, l.boarding.board(ctx, in), nil
+}
+
+// leave gives up a seat. It is true when the flight has landed before: there is an outcome after all.
+func (b *Batch[K, In, Out]) leave(ctx context.Context, f *flight[In, Out], seat int) (landed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case <-f.landed:
+		return true
+	default:
+		f.leave(seat, context.Cause(ctx))
+		return false
+	}
+}
+
+// fly runs the flights of a key until nobody waits for another.
+func (b *Batch[K, In, Out]) fly(key K, l *line[In, Out]) {
+	finished := false
 	defer func() {
-		if p := recover(); p != nil {
-			outs, err = nil, fmt.Errorf("flight of %v panicked: %v\n%s", key, p, debug.Stack())
+		if !finished {
+			// The executor has ended this goroutine, as a test does that fails. The key needs a new one.
+			go b.fly(key, l)
 		}
 	}()
-	outs, err = b.execute(ctx, key, inputs)
-	if err == nil && len(outs) != len(inputs) {
-		return nil, fmt.Errorf("flight of %v returned %d outputs for %d inputs", key, len(outs), len(inputs))
-	}
-	return outs, err
-}
-
-// flightContext lives as long as one of the callers does, and has the values of the first.
-func flightContext[In, Out any](callers []*caller[In, Out]) (context.Context, context.CancelFunc) {
-	if len(callers) == 1 {
-		return context.WithCancel(callers[0].ctx)
-	}
-	ctx := context.WithoutCancel(callers[0].ctx)
-	var cancel context.CancelFunc
-	if latest, ok := latestDeadline(callers); ok {
-		ctx, cancel = context.WithDeadline(ctx, latest)
-	} else {
-		ctx, cancel = context.WithCancel(ctx)
-	}
-	var mu sync.Mutex
-	left, stops := len(callers), make([]func() bool, 0, len(callers))
-	leave := func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if left--; left == 0 {
-			cancel()
+	for {
+		f := b.takeOff(key, l)
+		if f == nil {
+			finished = true
+			return
 		}
-	}
-	for _, c := range callers {
-		stops = append(stops, context.AfterFunc(c.ctx, leave))
-	}
-	return ctx, func() {
-		for _, stop := range stops {
-			stop()
-		}
-		cancel()
+		b.run(key, f)
+		// The callers who have just been woken may call again, and others be about to: let them run first, so
+		// that they share the next flight. When nobody is ready to run this costs next to nothing.
+		runtime.Gosched()
 	}
 }
 
-// latestDeadline is the last of the callers' deadlines; ok is false when one of them has none.
-func latestDeadline[In, Out any](callers []*caller[In, Out]) (latest time.Time, ok bool) {
-	for _, c := range callers {
-		deadline, ok := c.ctx.Deadline()
-		if !ok {
-			return time.Time{}, false
+// takeOff starts the flight that is boarding, or takes the line away when there is none.
+func (b *Batch[K, In, Out]) takeOff(key K, l *line[In, Out]) *flight[In, Out] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f := l.boarding
+	l.boarding, l.flying = nil, f
+	if f == nil || !f.start() {
+		delete(b.lines, key)
+		if len(b.lines) == 0 {
+			b.drained.Broadcast()
 		}
-		if deadline.After(latest) {
-			latest = deadline
-		}
+		return nil
 	}
-	return latest, true
+	return f
+}
+
+// run executes one flight and lands it, whatever the executor does.
+func (b *Batch[K, In, Out]) run(key K, f *flight[In, Out]) {
+	var outputs []Out
+	err := errExited
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = panicked(reason)
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		f.land(outputs, err)
+	}()
+	outputs, err = b.execute(f.ctx, key, f.inputs)
 }
