@@ -39,7 +39,11 @@ func (i *Installation) furnishCore(ctx context.Context) error {
 	}
 	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: SystemNamespace}}}
 	for _, worker := range i.options.Workers {
-		objects = append(objects, &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: worker.Name()}})
+		cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: worker.Name()}}
+		if deadline := i.options.AdmissionDeadline; deadline > 0 {
+			cell.Spec.AdmissionDeadline = &metav1.Duration{Duration: deadline}
+		}
+		objects = append(objects, cell)
 	}
 	for _, object := range objects {
 		if err := core.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {

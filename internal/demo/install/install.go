@@ -29,6 +29,8 @@ type Options struct {
 	WebhookReplicas int
 	// AggregatorArguments are added to those of the aggregators.
 	AggregatorArguments []string
+	// AdmissionDeadline is that of the Cells; 0 means the API's default.
+	AdmissionDeadline time.Duration
 	// Grace is how long a process may take to end before it is killed. 0 means five seconds.
 	Grace time.Duration
 }

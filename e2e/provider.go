@@ -1,0 +1,112 @@
+// Package e2e tests Breakwater from outside: real control planes, real processes, real storms.
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/e2e-framework/klient"
+	"sigs.k8s.io/e2e-framework/support"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation"
+)
+
+// Shared is a federation whose clusters are handed to e2e-framework one by one: the first Create starts it, the
+// last Destroy stops it.
+type Shared struct {
+	// Start brings the federation up, by whatever backend.
+	Start func(ctx context.Context) (federation.Federation, error)
+
+	mu         sync.Mutex
+	federation federation.Federation
+	users      int
+}
+
+// Provider returns the provider of one cluster of the federation.
+func (s *Shared) Provider() support.E2EClusterProvider { return &provider{shared: s} }
+
+// Federation is the running federation; nil before the first Create.
+func (s *Shared) Federation() federation.Federation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.federation
+}
+
+func (s *Shared) join(ctx context.Context, name string) (federation.Cluster, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.federation == nil {
+		started, err := s.Start(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s.federation = started
+	}
+	cluster, ok := s.federation.Cluster(name)
+	if !ok {
+		return nil, fmt.Errorf("topology %s has no cluster %q", s.federation.Topology().Name, name)
+	}
+	s.users++
+	return cluster, nil
+}
+
+func (s *Shared) leave(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users--; s.users > 0 || s.federation == nil {
+		return nil
+	}
+	stopping := s.federation
+	s.federation = nil
+	return stopping.Stop(ctx)
+}
+
+// provider is one cluster of a shared federation, as e2e-framework wants clusters.
+type provider struct {
+	shared  *Shared
+	name    string
+	cluster federation.Cluster
+}
+
+var _ support.E2EClusterProvider = (*provider)(nil)
+
+func (p *provider) WithName(name string) support.E2EClusterProvider {
+	p.name = name
+	return p
+}
+
+// The backend pins its own version and programs.
+func (p *provider) WithVersion(string) support.E2EClusterProvider              { return p }
+func (p *provider) WithPath(string) support.E2EClusterProvider                 { return p }
+func (p *provider) WithOpts(...support.ClusterOpts) support.E2EClusterProvider { return p }
+func (p *provider) SetDefaults() support.E2EClusterProvider                    { return p }
+
+// Create returns the path of the cluster's kubeconfig once the cluster is usable.
+func (p *provider) Create(ctx context.Context, _ ...string) (string, error) {
+	cluster, err := p.shared.join(ctx, p.name)
+	if err != nil {
+		return "", err
+	}
+	p.cluster = cluster
+	return cluster.Kubeconfig(), nil
+}
+
+func (p *provider) CreateWithConfig(context.Context, string) (string, error) {
+	return "", fmt.Errorf("cluster %s is described by its topology, not by a configuration file", p.name)
+}
+
+func (p *provider) GetKubeconfig() string                        { return p.cluster.Kubeconfig() }
+func (p *provider) GenerateKubeconfig(...string) (string, error) { return p.cluster.Kubeconfig(), nil }
+func (p *provider) GetKubectlContext() string                    { return p.name }
+func (p *provider) KubernetesRestConfig() *rest.Config           { return p.cluster.RESTConfig() }
+func (p *provider) Destroy(ctx context.Context) error            { return p.shared.leave(ctx) }
+
+// WaitForControlPlane has nothing to wait for: a federation is usable when it has started.
+func (p *provider) WaitForControlPlane(context.Context, klient.Client) error { return nil }
+
+// ExportLogs says where they are.
+func (p *provider) ExportLogs(_ context.Context, dest string) error {
+	return fmt.Errorf("the logs are in %s already, none are copied to %s", p.shared.Federation().Dir(), dest)
+}
