@@ -38,8 +38,8 @@ func devDown(ctx context.Context, out io.Writer, target devTarget) error {
 	case err != nil:
 		return err
 	case state == nil:
-		fmt.Fprintf(out, "No federation runs in %s.\n", target.dir)
-		return nil
+		_, err := fmt.Fprintf(out, "No federation runs in %s.\n", target.dir)
+		return err
 	case runs:
 		if err := endSupervisor(ctx, state); err != nil {
 			return err
@@ -59,8 +59,9 @@ func devDown(ctx context.Context, out io.Writer, target devTarget) error {
 			}
 		}
 	}
-	fmt.Fprintf(out, "The federation %s is down, nothing of it runs any more. Its logs are in %s.\n", state.Topology, target.dir)
-	return nil
+	_, err = fmt.Fprintf(out, "The federation %s is down, nothing of it runs any more. Its logs are in %s.\n",
+		state.Topology, target.dir)
+	return err
 }
 
 // endSupervisor asks the supervisor to stop all components, and kills it if that takes too long: its components

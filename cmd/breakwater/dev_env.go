@@ -32,23 +32,25 @@ kubeconfigs of the single clusters as comments, and the folder of kubectl.
 			if !runs || !state.Usable {
 				return target.notRunning()
 			}
-			printEnv(command.OutOrStdout(), state, target.binaries)
-			return nil
+			_, err = io.WriteString(command.OutOrStdout(), shellEnv(state, target.binaries))
+			return err
 		},
 	}
 }
 
-func printEnv(out io.Writer, state *local.State, binaries []string) {
-	fmt.Fprintf(out, "export KUBECONFIG=%s\n", shellQuote(state.Kubeconfig))
+func shellEnv(state *local.State, binaries []string) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "export KUBECONFIG=%s\n", shellQuote(state.Kubeconfig))
 	if kubectl, ok := local.FindProgram(binaries, "kubectl"); ok {
-		fmt.Fprintf(out, "export PATH=%s:\"$PATH\"\n", shellQuote(filepath.Dir(kubectl)))
+		fmt.Fprintf(&out, "export PATH=%s:\"$PATH\"\n", shellQuote(filepath.Dir(kubectl)))
 	} else {
-		fmt.Fprintf(out, "# kubectl is in no folder of --binaries or $%s: use your own\n", local.BinariesVariable)
+		fmt.Fprintf(&out, "# kubectl is in no folder of --binaries or $%s: use your own\n", local.BinariesVariable)
 	}
-	fmt.Fprintln(out, "# One context for each cluster: kubectl --context NAME. Kubeconfigs of single clusters:")
+	fmt.Fprintln(&out, "# One context for each cluster: kubectl --context NAME. Kubeconfigs of single clusters:")
 	for _, cluster := range state.Clusters {
-		fmt.Fprintf(out, "#   %s: %s\n", cluster.Name, cluster.Kubeconfig)
+		fmt.Fprintf(&out, "#   %s: %s\n", cluster.Name, cluster.Kubeconfig)
 	}
+	return out.String()
 }
 
 // shellQuote makes one word of a POSIX shell of any text.

@@ -42,10 +42,10 @@ func printStatus(out io.Writer, state *local.State, now time.Time) error {
 	if !state.Usable {
 		phase = "starting"
 	}
-	fmt.Fprintf(out, "federation %s: %s, supervisor %d, up %s\n\n", state.Topology, phase, state.Supervisor.PID,
+	var text strings.Builder
+	fmt.Fprintf(&text, "federation %s: %s, supervisor %d, up %s\n\n", state.Topology, phase, state.Supervisor.PID,
 		uptime(state.Supervisor, now))
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "CLUSTER\tROLES\tSERVER\tCOMPONENT\tPID\tSTATUS\tUP")
+	fmt.Fprintln(&text, "CLUSTER\tROLES\tSERVER\tCOMPONENT\tPID\tSTATUS\tUP")
 	for _, cluster := range state.Clusters {
 		roles := make([]string, 0, len(cluster.Roles))
 		for _, role := range cluster.Roles {
@@ -56,9 +56,13 @@ func printStatus(out io.Writer, state *local.State, now time.Time) error {
 			if status != local.Gone {
 				up = uptime(component.Process, now)
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", cluster.Name, strings.Join(roles, ","), cluster.Server,
+			fmt.Fprintf(&text, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", cluster.Name, strings.Join(roles, ","), cluster.Server,
 				component.Name, component.Process.PID, status, up)
 		}
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if _, err := io.WriteString(table, text.String()); err != nil {
+		return err
 	}
 	return table.Flush()
 }

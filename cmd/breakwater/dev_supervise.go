@@ -64,7 +64,7 @@ func tell(result *os.File, err error) error {
 	if result == nil {
 		return nil
 	}
-	defer result.Close()
+	defer func() { _ = result.Close() }()
 	var message startResult
 	if err != nil {
 		message.Error = err.Error()

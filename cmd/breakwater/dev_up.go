@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation/local"
 )
 
 func devUpCommand(flags *devFlags) *cobra.Command {
@@ -40,28 +42,33 @@ func devUp(ctx context.Context, out io.Writer, target devTarget) error {
 		return fmt.Errorf("a federation is being started in %s by process %d: wait for it, or end it by "+
 			"`breakwater dev down`", target.dir, state.Supervisor.PID)
 	case runs:
-		fmt.Fprintf(out, "The federation %s runs already in %s (process %d).\n", state.Topology, target.dir, state.Supervisor.PID)
-		return nil
+		_, err := fmt.Fprintf(out, "The federation %s runs already in %s (process %d).\n", state.Topology, target.dir,
+			state.Supervisor.PID)
+		return err
 	case state != nil:
-		fmt.Fprintf(out, "An earlier federation in %s was killed: cleaning up after it.\n", target.dir)
+		if _, err := fmt.Fprintf(out, "An earlier federation in %s was killed: cleaning up after it.\n", target.dir); err != nil {
+			return err
+		}
 	}
 	names := make([]string, 0, len(target.topology.Clusters))
 	for _, cluster := range target.topology.Clusters {
 		names = append(names, cluster.Name)
 	}
-	fmt.Fprintf(out, "Starting the federation %s: %s.\n", target.topology.Name, strings.Join(names, ", "))
+	if _, err := fmt.Fprintf(out, "Starting the federation %s: %s.\n", target.topology.Name, strings.Join(names, ", ")); err != nil {
+		return err
+	}
 	began := time.Now()
 	if err := startSupervisor(ctx, target); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, `It is usable after %.1f s; logs and kubeconfigs are in %s.
+	_, err = fmt.Fprintf(out, `It is usable after %.1f s; logs and kubeconfigs are in %s.
 
   eval "$(%[3]s dev env%[4]s)"    # KUBECONFIG with a context for each cluster, and kubectl
   kubectl --context %[5]s get nodes,pods -A
   %[3]s dev status%[4]s
   %[3]s dev down%[4]s
 `, time.Since(began).Seconds(), target.dir, os.Args[0], target.again, names[len(names)-1])
-	return nil
+	return err
 }
 
 // startSupervisor starts ourselves in a session of its own, which outlives this command and its terminal.
@@ -70,27 +77,27 @@ func startSupervisor(ctx context.Context, target devTarget) error {
 	if err != nil {
 		return fmt.Errorf("find our own program: %w", err)
 	}
-	if err := os.MkdirAll(target.dir, 0o700); err != nil {
-		return fmt.Errorf("make the folder of the federation: %w", err)
+	if err := local.Claim(target.dir); err != nil {
+		return err
 	}
 	logPath := filepath.Join(target.dir, "supervisor.log")
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("open the supervisor's log: %w", err)
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	result, tell, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("make a pipe: %w", err)
 	}
-	defer result.Close()
+	defer func() { _ = result.Close() }()
 	cmd := exec.Command(self, "dev", "supervise", "--topology="+target.source, "--dir="+target.dir,
 		"--binaries="+strings.Join(target.binaries, string(filepath.ListSeparator)))
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{tell} // resultDescriptor
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = cmd.Start()
-	tell.Close() // ours; the supervisor's end tells us when it dies
+	_ = tell.Close() // ours; the supervisor's end tells us when it dies
 	if err != nil {
 		return fmt.Errorf("start the supervisor: %w", err)
 	}

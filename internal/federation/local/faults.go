@@ -115,9 +115,7 @@ func (c *Cluster) Proxy(ctx context.Context) (*federation.Proxy, error) {
 
 // freeze returns when the process has stopped: the signal alone only asks for it.
 func (p *process) freeze() error {
-	p.frozen.Store(true)
 	if err := p.signal(syscall.SIGSTOP); err != nil {
-		p.frozen.Store(false)
 		return err
 	}
 	return p.until(Frozen)
@@ -127,6 +125,5 @@ func (p *process) thaw() error {
 	if err := p.signal(syscall.SIGCONT); err != nil {
 		return err
 	}
-	p.frozen.Store(false)
 	return p.until(Running)
 }

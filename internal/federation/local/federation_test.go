@@ -91,7 +91,7 @@ func checkKubeconfig(t *testing.T, file, name string) {
 func onlyLogsAreLeft(t *testing.T, folder string) {
 	t.Helper()
 	err := filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && filepath.Ext(path) != ".log" && filepath.Base(path) != "lock" {
+		if err == nil && !entry.IsDir() && filepath.Ext(path) != ".log" && filepath.Base(path) != "federation.lock" {
 			t.Errorf("%s is left", path)
 		}
 		return err
@@ -149,6 +149,18 @@ func TestStartFails(t *testing.T) {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("the error does not say %q: %v", want, err)
 			}
+		}
+	})
+	t.Run("in a folder that holds something else, and leaves that alone", func(t *testing.T) {
+		folder := t.TempDir()
+		mine := filepath.Join(folder, "clusters", "mine")
+		must(t, os.MkdirAll(mine, 0o700))
+		f, err := local.Start(t.Context(), single(t), local.Options{Binaries: binaries(), Dir: folder, Log: logr.Discard()})
+		if err == nil || !strings.Contains(err.Error(), "holds other things than a federation") {
+			t.Errorf("got %v, %v", f, err)
+		}
+		if _, err := os.Stat(mine); err != nil {
+			t.Error(err)
 		}
 	})
 	t.Run("in a folder where one runs", func(t *testing.T) {

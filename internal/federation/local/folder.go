@@ -8,8 +8,9 @@ import (
 	"syscall"
 )
 
-// lockFile is held for as long as the federation in its folder runs. The kernel gives it up when we die.
-const lockFile = "lock"
+// lockFile marks a folder as a federation's, and is held for as long as the federation runs. The kernel gives it
+// up when we die.
+const lockFile = "federation.lock"
 
 // ErrRuns is the error that a folder belongs to a federation that runs.
 var ErrRuns = errors.New("a federation runs in this folder already")
@@ -25,14 +26,37 @@ func (f *Federation) takeFolder() (err error) {
 	if f.options.Dir, err = filepath.Abs(f.options.Dir); err != nil {
 		return fmt.Errorf("find the folder of the federation: %w", err)
 	}
-	if err := os.MkdirAll(f.options.Dir, 0o700); err != nil {
-		return fmt.Errorf("make the folder of the federation: %w", err)
+	if err := Claim(f.options.Dir); err != nil {
+		return err
 	}
 	if f.lock, err = lockFolder(f.options.Dir); err != nil {
 		return err
 	}
 	if err := Clean(f.options.Dir, true); err != nil {
 		return errors.Join(err, f.lock.Close())
+	}
+	return nil
+}
+
+// Claim makes a folder for a federation. It refuses a folder that holds something else, since Start and Clean
+// remove what they find in theirs.
+func Claim(folder string) error {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return fmt.Errorf("make the folder of the federation: %w", err)
+	}
+	marker := filepath.Join(folder, lockFile)
+	if _, err := os.Stat(marker); err == nil {
+		return nil
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return fmt.Errorf("look into the folder of the federation: %w", err)
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("the folder %s holds other things than a federation: choose an empty or a new one", folder)
+	}
+	if err := os.WriteFile(marker, nil, 0o600); err != nil {
+		return fmt.Errorf("mark the folder of the federation: %w", err)
 	}
 	return nil
 }
@@ -54,11 +78,11 @@ func lockFolder(folder string) (*os.File, error) {
 
 // leaveFolder removes all but the logs, and these too when the folder was a temporary one.
 func (f *Federation) leaveFolder() error {
-	defer f.lock.Close()
+	clean := func() error { return Clean(f.options.Dir, false) }
 	if f.temporary {
-		return os.RemoveAll(f.options.Dir)
+		clean = func() error { return os.RemoveAll(f.options.Dir) }
 	}
-	return Clean(f.options.Dir, false)
+	return errors.Join(clean(), f.lock.Close())
 }
 
 // Clean ends what is left of a federation whose program was killed, and removes its keys, data and kubeconfigs;

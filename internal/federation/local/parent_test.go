@@ -58,7 +58,7 @@ func TestNothingIsLeftAfterTheProgramEnds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer stdin.Close()
+			defer func() { _ = stdin.Close() }()
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}

@@ -32,7 +32,6 @@ type process struct {
 	cmd     *exec.Cmd
 	ended   chan struct{} // closed when the process was waited for
 	wanted  atomic.Bool   // we end it, so its end is no news
-	frozen  atomic.Bool
 	started time.Time
 }
 
@@ -42,7 +41,7 @@ func run(s *spawner, c command, died func(*process)) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close() // the child has its own descriptor
+	defer func() { _ = log.Close() }() // the child has a descriptor of its own
 	cmd := exec.Command(c.program, c.arguments...)
 	cmd.Dir = c.folder
 	cmd.Stdout, cmd.Stderr = log, log
@@ -115,7 +114,7 @@ func (p *process) terminate(ctx context.Context, grace time.Duration) error {
 	if !p.running() {
 		return nil
 	}
-	if p.frozen.Load() || p.signal(syscall.SIGTERM) != nil {
+	if _, status, _ := inspect(p.cmd.Process.Pid); status == Frozen || p.signal(syscall.SIGTERM) != nil {
 		return p.kill()
 	}
 	timer := time.NewTimer(grace)

@@ -67,7 +67,7 @@ func (p *prober) ready(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 16<<10))
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ func TestReservation(t *testing.T) {
 	}
 	refuses("before anyone listens")
 	if l, err := net.Listen("tcp4", r.Address()); err == nil {
-		l.Close()
+		_ = l.Close()
 		t.Error("a listener that does not share ports got the reserved one")
 	}
 	for range 2 {

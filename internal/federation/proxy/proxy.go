@@ -13,6 +13,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/federation/port"
 )
 
+// dialTimeout bounds how long a client waits for a server that does not accept.
+const dialTimeout = 10 * time.Second
+
 // Direction is a way through the proxy.
 type Direction int
 
@@ -32,6 +35,7 @@ type Proxy struct {
 	target      string
 	reservation *port.Reservation
 	lanes       map[Direction]*lane // of ToServer and ToClient
+	closing     chan struct{}
 
 	mu       sync.Mutex
 	listener net.Listener // nil while connections are refused
@@ -50,6 +54,7 @@ func Start(ctx context.Context, target string) (*Proxy, error) {
 		target:      target,
 		reservation: reservation,
 		lanes:       map[Direction]*lane{ToServer: newLane(), ToClient: newLane()},
+		closing:     make(chan struct{}),
 		pairs:       map[*pair]struct{}{},
 	}
 	if err := p.listen(ctx); err != nil {
@@ -98,6 +103,7 @@ func (p *Proxy) Close() error {
 		return nil
 	}
 	p.closed = true
+	close(p.closing)
 	err := p.refuse()
 	p.mu.Unlock()
 	p.running.Wait()
@@ -154,7 +160,7 @@ func (p *Proxy) accept(listener net.Listener) {
 }
 
 func (p *Proxy) forward(listener net.Listener, client *net.TCPConn) {
-	dialled, err := net.DialTimeout("tcp4", p.target, 10*time.Second)
+	dialled, err := p.dial()
 	if err != nil {
 		reset(client) // the server refuses, so do we
 		return
@@ -171,4 +177,20 @@ func (p *Proxy) forward(listener net.Listener, client *net.TCPConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.pairs, pair)
+}
+
+// dial reaches the server. It can take long when the server is frozen and its backlog is full.
+func (p *Proxy) dial() (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	defer cancel()
+	done := make(chan struct{})
+	defer close(done)
+	p.running.Go(func() {
+		select {
+		case <-p.closing:
+			cancel()
+		case <-done:
+		}
+	})
+	return new(net.Dialer).DialContext(ctx, "tcp4", p.target)
 }

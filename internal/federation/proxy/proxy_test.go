@@ -33,7 +33,7 @@ func connect(t *testing.T) *through {
 	t.Helper()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	must(t, err)
-	t.Cleanup(func() { listener.Close() })
+	t.Cleanup(func() { _ = listener.Close() })
 	p, err := proxy.Start(t.Context(), listener.Addr().String())
 	must(t, err)
 	t.Cleanup(func() { must(t, p.Close()) })
@@ -46,11 +46,11 @@ func (c *through) dial(t *testing.T) (client, server net.Conn) {
 	t.Helper()
 	client, err := net.Dial("tcp4", c.proxy.Address())
 	must(t, err)
-	t.Cleanup(func() { client.Close() })
+	t.Cleanup(func() { _ = client.Close() })
 	must(t, c.listener.(*net.TCPListener).SetDeadline(time.Now().Add(patience)))
 	server, err = c.listener.Accept()
 	must(t, err)
-	t.Cleanup(func() { server.Close() })
+	t.Cleanup(func() { _ = server.Close() })
 	return client, server
 }
 
@@ -194,7 +194,7 @@ func TestServerThatIsGone(t *testing.T) {
 	must(t, c.listener.Close())
 	client, err := net.Dial("tcp4", c.proxy.Address())
 	if err == nil { // the reset may come before the connection is reported
-		defer client.Close()
+		defer func() { _ = client.Close() }()
 		must(t, client.SetReadDeadline(time.Now().Add(patience)))
 		_, err = client.Read(make([]byte, 1))
 	}
