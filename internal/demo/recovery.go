@@ -11,22 +11,17 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/storm"
 )
 
-// recoveryPause is the time between two removals that are tried for budget.
-const recoveryPause = 50 * time.Millisecond
+const (
+	// recoveryPause is the time between two removals that are tried for budget.
+	recoveryPause = 50 * time.Millisecond
+	// recoveryTime bounds how long we look at what the garbage collectors do with the budget.
+	recoveryTime = 8 * time.Second
+)
 
-// recover deploys the application again beside what is left of it, as an operator would after such an accident,
-// and removes an available pod as soon as that is admitted. From then on the garbage collector, which never
-// gave up, may also finish the cascade.
+// recover deploys the application again beside what is left of it, as an operator would after such an accident, and
+// removes an available pod as soon as that is admitted. The garbage collectors never gave up: with the new pods
+// there is budget for them to end the cascade, and the old pods go.
 func (d *demo) recover(ctx context.Context, r *stormRun) error {
-	err := d.tryRecovery(ctx, r)
-	if err != nil {
-		r.recorder.Stop()
-		return fmt.Errorf("deploy the application again after the storm: %w", err)
-	}
-	return nil
-}
-
-func (d *demo) tryRecovery(ctx context.Context, r *stormRun) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	stop := d.show(ctx, r)
@@ -46,8 +41,7 @@ func (d *demo) tryRecovery(ctx context.Context, r *stormRun) error {
 		return err
 	}
 	r.recovery.UsableAfterSeconds = report.Seconds(time.Since(began))
-	if err := r.recorder.Wait(ctx, fmt.Sprintf("%d available pods again", d.options.Pods),
-		func(p storm.Point) bool { return p.Total >= d.options.Pods }); err != nil {
+	if err := r.recorder.Settle(ctx, quiet, recoveryTime); err != nil {
 		return err
 	}
 	r.recovery.Available = r.recorder.Now().Total

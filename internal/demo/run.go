@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,7 +11,8 @@ import (
 )
 
 const (
-	// quiet is how long nothing may change before a storm counts as over, settleTimeout when it does anyway.
+	// quiet is how long nothing may change before a storm counts as over. settleTimeout is when it does anyway: a
+	// cell whose controllers still try has then been given its time.
 	quiet         = 2 * time.Second
 	settleTimeout = 15 * time.Second
 )
@@ -52,7 +52,8 @@ func (d *demo) protected(ctx context.Context) (report.Run, error) {
 		return report.Run{}, err
 	}
 	if err := d.recover(ctx, r); err != nil {
-		return report.Run{}, err
+		r.recorder.Stop()
+		return report.Run{}, fmt.Errorf("deploy the application again: %w", err)
 	}
 	return r.result(d.options.Floor), nil
 }
@@ -130,12 +131,9 @@ func (d *demo) storm(ctx context.Context, app storm.Application, title string) (
 		recorder.Stop()
 		return nil, err
 	}
-	settling, cancel := context.WithTimeout(ctx, settleTimeout)
-	defer cancel()
-	// A cell whose controllers still try is settled too, once it has been given its time.
-	if err := recorder.Quiet(settling, quiet); err != nil && ctx.Err() != nil {
+	if err := recorder.Settle(ctx, quiet, settleTimeout); err != nil {
 		recorder.Stop()
-		return nil, errors.Join(ctx.Err(), err)
+		return nil, err
 	}
 	now := recorder.Now()
 	r.settled, r.final = now.At, now.Total

@@ -184,18 +184,22 @@ func (r *Recorder) History() []Point {
 	return slices.Clone(r.history)
 }
 
-// Quiet returns when nothing has changed for that time.
-func (r *Recorder) Quiet(ctx context.Context, pause time.Duration) error {
+// Settle returns when nothing has changed for the time quiet, or when the time limit has passed. Its error is that
+// of ctx.
+func (r *Recorder) Settle(ctx context.Context, quiet, limit time.Duration) error {
+	late := time.After(limit)
 	for {
 		r.mu.Lock()
 		changed := r.changed
 		r.mu.Unlock()
 		select {
 		case <-changed:
-		case <-time.After(pause):
+		case <-time.After(quiet):
+			return nil
+		case <-late:
 			return nil
 		case <-ctx.Done():
-			return fmt.Errorf("wait until nothing changes for %s: %w", pause, ctx.Err())
+			return fmt.Errorf("wait until nothing changes for %s: %w", quiet, ctx.Err())
 		}
 	}
 }

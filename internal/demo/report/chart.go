@@ -22,6 +22,12 @@ type chart struct {
 	out                      strings.Builder
 }
 
+// The parts below the plot: the times, then the rows of labels.
+const (
+	axisHeight = 32
+	rowHeight  = 26
+)
+
 // series is one line of the plot.
 type series struct {
 	class, name string
@@ -42,10 +48,9 @@ func (r Report) SVG() string {
 }
 
 func (c *chart) draw() string {
-	c.left, c.right, c.top, c.bottom = 44, 14, 40, 86
-	if c.narrow() {
-		c.bottom = 150
-	}
+	c.left, c.right, c.top = 44, 14, 60
+	_, rows := c.labels()
+	c.bottom = axisHeight + float64(rows)*rowHeight + 10
 	c.seconds = math.Max(1, math.Ceil(math.Max(c.report.Unprotected.end(), c.report.Protected.end())))
 	c.pods = float64(c.most())
 
@@ -124,7 +129,7 @@ func (c *chart) legend() {
 	x := c.left
 	for _, s := range c.series() {
 		c.printf(`<path class="line %s" d="M%.1f 20h18"/><text x="%.1f" y="24">%s</text>`, s.class, x, x+24, s.name)
-		x += 40 + 7.2*float64(len(s.name))
+		x += 24 + textWidth(s.name) + 16
 	}
 	if !c.narrow() {
 		c.printf(`<text x="%.1f" y="24" text-anchor="end">available pods</text>`, c.width-c.right)

@@ -70,7 +70,7 @@ type Recovery struct {
 	// UsableAfterSeconds is from the moment at which more pods than the floor were available to the first
 	// removal that was admitted.
 	UsableAfterSeconds float64 `json:"usableAfterSeconds"`
-	// Available is the number of available pods at the end.
+	// Available is the number of available pods some seconds later.
 	Available int `json:"available"`
 }
 
