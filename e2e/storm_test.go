@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -29,16 +30,16 @@ func (l *lab) forbidEvictions(cell storm.Cell) {
 // tempest is a storm on pods that no controller replaces, so that the judgement is exact, with a fault in it.
 type tempest struct {
 	pods, floor int
-	// fault strikes while the storm rages; mend ends it afterwards.
-	fault, mend func(l *lab)
+	// before strikes before the storm, during while it rages, and after when it is over.
+	before, during, after func(l *lab, gale *storm.Storm)
 	// exhausts tells that the storm uses the whole budget in spite of the fault.
 	exhausts bool
 }
 
 const (
-	stormTime  = 6 * time.Second
-	stormSeed  = 20261121
-	faultAfter = 1500 * time.Millisecond
+	stormSeed = 20261121
+	// stormTime bounds a storm on a slow machine. It ends by the number of its requests.
+	stormTime = time.Minute
 )
 
 func (w tempest) rage(l *lab) {
@@ -51,15 +52,16 @@ func (w tempest) rage(l *lab) {
 	defer recorder.Stop()
 
 	gale := storm.New(
-		storm.Wave{Attack: storm.RandomDeletes{Recorder: recorder, Clients: 32, Each: 40, Seed: stormSeed}, For: stormTime},
+		storm.Wave{Attack: storm.RandomDeletes{Recorder: recorder, Clients: 32, Each: 25, Seed: stormSeed}, For: stormTime},
 		storm.Wave{Attack: storm.EvictionWave{Recorder: recorder, Clients: 8, Seed: stormSeed}, For: stormTime},
 		storm.Wave{Attack: storm.DeleteCollection{Scope: scope, Times: 10}, For: stormTime},
 	)
+	strike(l, w.before, gale)
 	raging := make(chan error, 1)
 	go func() { raging <- gale.Run(l.ctx) }()
-	w.fault(l)
+	strike(l, w.during, gale)
 	l.must(<-raging)
-	w.mend(l)
+	strike(l, w.after, gale)
 
 	ctx, cancel := context.WithTimeout(l.ctx, patience)
 	defer cancel()
@@ -109,25 +111,34 @@ func (l *lab) removeAny() error {
 	return nil
 }
 
-func pause(l *lab, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-l.ctx.Done():
+func strike(l *lab, fault func(*lab, *storm.Storm), gale *storm.Storm) {
+	if fault != nil {
+		fault(l, gale)
 	}
 }
 
-func nothing(*lab) {}
+// awaitRequests waits until the storm has had so many answers more.
+func awaitRequests(l *lab, gale *storm.Storm, more int) {
+	l.Helper()
+	want := gale.Counts().Attempted + more
+	l.eventually(func() string {
+		if got := gale.Counts(); got.Attempted < want {
+			return fmt.Sprintf("the storm has %+v, want %d attempts", got, want)
+		}
+		return ""
+	})
+}
 
 func TestAStormInGoodWeather(t *testing.T) {
 	claim(t, "the floor holds to the pod, and the whole budget is used", func(l *lab) {
-		tempest{pods: 120, floor: 70, exhausts: true, fault: nothing, mend: nothing}.rage(l)
+		tempest{pods: 120, floor: 70, exhausts: true}.rage(l)
 	})
 }
 
 func TestAStormWithFrozenAggregators(t *testing.T) {
 	claim(t, "no removal is counted away while the aggregators see nothing", func(l *lab) {
-		each := func(do func(string) error) func(*lab) {
-			return func(l *lab) {
+		each := func(do func(string) error) func(*lab, *storm.Storm) {
+			return func(l *lab, _ *storm.Storm) {
 				for _, cell := range l.cells {
 					l.must(do(install.AggregatorName(cell.Name)))
 				}
@@ -135,7 +146,7 @@ func TestAStormWithFrozenAggregators(t *testing.T) {
 		}
 		// More than compactThreshold removals in each cell, so that reservations merge.
 		tempest{
-			pods: 300, floor: 60, exhausts: true, fault: each(l.breakwater.Freeze), mend: each(l.breakwater.Thaw),
+			pods: 300, floor: 60, exhausts: true, before: each(l.breakwater.Freeze), after: each(l.breakwater.Thaw),
 		}.rage(l)
 	})
 }
@@ -145,8 +156,11 @@ func TestAStormInWhichAWebhookIsKilled(t *testing.T) {
 		killed := install.WebhookName(0)
 		tempest{
 			pods: 120, floor: 70,
-			fault: func(l *lab) { pause(l, 300*time.Millisecond); l.must(l.breakwater.Kill(killed)) },
-			mend:  func(l *lab) { l.must(l.breakwater.Restart(l.ctx, killed)) },
+			during: func(l *lab, gale *storm.Storm) {
+				awaitRequests(l, gale, 20)
+				l.must(l.breakwater.Kill(killed))
+			},
+			after: func(l *lab, _ *storm.Storm) { l.must(l.breakwater.Restart(l.ctx, killed)) },
 		}.rage(l)
 	})
 }
@@ -159,13 +173,12 @@ func TestAStormInWhichTheCoreRestarts(t *testing.T) {
 		}
 		tempest{
 			pods: 120, floor: 70,
-			fault: func(l *lab) {
-				pause(l, 300*time.Millisecond)
+			during: func(l *lab, gale *storm.Storm) {
+				awaitRequests(l, gale, 20)
 				l.must(core.Kill(federation.APIServer))
-				pause(l, faultAfter)
+				awaitRequests(l, gale, 100)
 				l.must(core.Restart(l.ctx, federation.APIServer))
 			},
-			mend: nothing,
 		}.rage(l)
 	})
 }
