@@ -7,14 +7,19 @@ import (
 	"path/filepath"
 
 	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// openLog sends what the federation logs to a file: on the terminal it would tear the picture apart.
+// openLog sends what the federation and the client libraries log to a file: on the terminal it would tear the
+// picture apart.
 func (d *demo) openLog() (*os.File, error) {
 	file, err := os.Create(filepath.Join(d.dir, "demo.log"))
 	if err != nil {
 		return nil, fmt.Errorf("open the log: %w", err)
 	}
 	d.log = logr.FromSlogHandler(slog.NewTextHandler(file, nil))
+	klog.SetLogger(d.log)
+	ctrllog.SetLogger(d.log)
 	return file, nil
 }

@@ -20,6 +20,7 @@ type Display struct {
 	colours bool
 
 	drawn    int // lines of the frame that stands on the screen
+	width    int // that it was drawn for
 	lastLine time.Duration
 	lineDue  bool
 }
@@ -66,6 +67,10 @@ func (d *Display) Show(s Scene) {
 		}
 		return
 	}
+	if width < d.width {
+		d.leaveFrame() // its lines have been wrapped, so how many they are now is not known
+	}
+	d.width = width
 	var b strings.Builder
 	if d.drawn > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA\r", d.drawn)

@@ -8,7 +8,7 @@ import (
 )
 
 // minSpan is what the plot's whole width shows at first; a longer run is squeezed into it.
-const minSpan = 20 * time.Second
+const minSpan = 15 * time.Second
 
 var eighths = []rune(" ▁▂▃▄▅▆▇█")
 
