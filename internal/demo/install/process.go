@@ -104,7 +104,12 @@ func (p *process) death() error {
 // terminate asks the process to end, and kills it after the grace period.
 func (p *process) terminate(grace time.Duration) {
 	p.wanted.Store(true)
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM) // one that has ended does not mind
+	select {
+	case <-p.ended:
+		return // its number may be another's by now
+	default:
+	}
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM) // one that ends just now does not mind
 	select {
 	case <-p.ended:
 		return

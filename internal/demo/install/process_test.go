@@ -4,14 +4,21 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-func shell(t *testing.T, script string) *process {
+// nobody is an address at which nobody listens.
+const nobody = "127.0.0.1:1"
+
+// shell runs a script as a component that serves its readiness at health.
+func shell(t *testing.T, script, health string) *process {
 	t.Helper()
 	program, err := exec.LookPath("sh")
 	if err != nil {
@@ -19,7 +26,7 @@ func shell(t *testing.T, script string) *process {
 	}
 	s := newSpawner()
 	t.Cleanup(s.close)
-	p, err := run(s, program, component{name: "part", arguments: []string{"-c", script}}, "127.0.0.1:1", filepath.Join(t.TempDir(), "part.log"))
+	p, err := run(s, program, component{name: "part", arguments: []string{"-c", script}}, health, filepath.Join(t.TempDir(), "part.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,8 +35,8 @@ func shell(t *testing.T, script string) *process {
 }
 
 func TestADeathShowsTheLastLines(t *testing.T) {
-	p := shell(t, "echo the disk is full >&2; exit 3")
-	err := p.awaitReady(t.Context(), "http://127.0.0.1:1/readyz")
+	p := shell(t, "echo the disk is full >&2; exit 3", nobody)
+	err := p.awaitReady(t.Context())
 	if err == nil {
 		t.Fatal("a dead component is ready")
 	}
@@ -49,7 +56,7 @@ func TestReadyIsWhatTheComponentSays(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	if err := shell(t, "sleep 60").awaitReady(t.Context(), server.URL); err != nil || asked != 3 {
+	if err := shell(t, "sleep 60", server.Listener.Addr().String()).awaitReady(t.Context()); err != nil || asked != 3 {
 		t.Errorf("asked %d times, %v", asked, err)
 	}
 }
@@ -59,18 +66,28 @@ func TestAWaitForReadinessEndsWithItsContextAndTellsWhy(t *testing.T) {
 	defer server.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	err := shell(t, "sleep 60").awaitReady(ctx, server.URL)
+	err := shell(t, "sleep 60", server.Listener.Addr().String()).awaitReady(ctx)
 	if err == nil || !strings.Contains(err.Error(), "wait for part to be ready (404 Not Found") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestAProcessThatDoesNotListenIsKilled(t *testing.T) {
-	p := shell(t, "trap '' TERM; echo deaf; while :; do sleep 1; done")
+	p := shell(t, "trap '' TERM; echo deaf; while :; do sleep 1; done", nobody)
+	err := wait.PollUntilContextTimeout(t.Context(), readyPause, time.Minute, true, func(context.Context) (bool, error) {
+		raw, err := os.ReadFile(p.log)
+		return strings.Contains(string(raw), "deaf"), err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	p.terminate(100 * time.Millisecond)
 	select {
 	case <-p.ended:
 	default:
-		t.Error("it still runs")
+		t.Fatal("it still runs")
+	}
+	if status := p.cmd.ProcessState.String(); status != "signal: killed" {
+		t.Errorf("it ended by %s", status)
 	}
 }
