@@ -1,0 +1,93 @@
+# make help lists the targets. A fresh machine needs Go, make, bash, git and coreutils; everything else is built
+# from the modules under hack/tools into a cache that all checkouts share ($XDG_CACHE_HOME/breakwater).
+
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+TOPOLOGY ?= federated
+FUZZTIME ?= 20s
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+
+export CGO_ENABLED := 0
+export GOFLAGS := -mod=readonly -buildvcs=false
+
+# The folder of a tool module's programs; the first call builds them, which takes minutes and says so.
+tool = $$(hack/tools/install $(1))
+# The programs of the control planes, as the federation looks for them.
+define with_control_planes
+folders=""; for module in kubernetes etcd kwok; do folder=$(call tool,$$module); folders+="$${folders:+:}$$folder"; done; \
+export BREAKWATER_BINARIES="$$folders";
+endef
+
+##@ Use it
+
+.PHONY: demo
+demo: build ## Run a deletion storm twice, without and with Breakwater, and write demo-report/ (ARGS="--help" for options)
+	@$(with_control_planes) bin/breakwater demo $(ARGS)
+
+.PHONY: federation-up
+federation-up: build ## Start a federation to play with (TOPOLOGY=federated|single|mesh)
+	@$(with_control_planes) bin/breakwater dev up --topology $(TOPOLOGY)
+
+.PHONY: federation-down
+federation-down: build ## Stop it
+	@bin/breakwater dev down --topology $(TOPOLOGY)
+
+##@ Test it
+
+.PHONY: test
+test: ## Run all tests: unit, property, real apiservers, end to end
+	@$(with_control_planes) go test -p 2 -timeout 20m $$(go list ./... | grep -v /e2e) && \
+	go test -count=1 -timeout 15m ./e2e/...
+
+.PHONY: e2e
+e2e: ## Run the end-to-end tests alone (ARGS="-run Storm -v")
+	@$(with_control_planes) go test -count=1 -timeout 15m ./e2e/... $(ARGS)
+
+.PHONY: bench
+bench: ## Run the benchmarks, the storm against real control planes last (figures: docs/performance.md)
+	@go test -run XXX -bench . -benchmem ./internal/selectorindex ./internal/batch ./internal/quota ./internal/storm
+	@$(with_control_planes) go test -run XXX -bench . -benchtime 3x -timeout 20m ./e2e
+
+.PHONY: fuzz-short
+fuzz-short: ## Run each fuzz target for a while (FUZZTIME=20s)
+	@for package in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+		for target in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]+).*/\1/p' $$package/*_test.go); do \
+			go test -run XXX -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package; \
+		done; \
+	done
+
+##@ Change it
+
+.PHONY: build
+build: ## Build bin/breakwater
+	@go build -trimpath -ldflags "-s -w -X github.com/breakwater-k8s/breakwater/internal/version.Version=$(VERSION)" \
+		-o bin/breakwater ./cmd/breakwater
+
+.PHONY: generate
+generate: ## Write what is generated: deep copies and CRDs
+	@$(call tool,controller-gen)/controller-gen object crd:generateEmbeddedObjectMeta=false \
+		paths=./api/v1alpha1 output:crd:dir=api/crds
+
+.PHONY: lint
+lint: ## Check style and import rules
+	@$(call tool,golangci-lint)/golangci-lint run ./...
+
+.PHONY: verify
+verify: ## Check that modules are tidy, generated files current, the format right and lint clean, on a copy of the tree
+	@hack/verify
+
+.PHONY: tools
+tools: ## Build all tools and control planes into the cache
+	@for module in hack/tools/*/; do hack/tools/install "$$(basename "$$module")"; done
+
+.PHONY: clean
+clean: ## Remove what was built here; the shared cache stays
+	@rm -rf bin demo-report coverage.out
+
+.PHONY: help
+help: ## Show this help
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -1,0 +1,181 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/storm"
+)
+
+// bench is a namespace with bare pods in one cell, protected or exempt.
+type bench struct {
+	*testing.B
+	*suite
+	namespace string
+	cell      storm.Cell
+	pods      []string
+}
+
+func newBench(b *testing.B, pods int, protected bool) *bench {
+	b.Helper()
+	n := &bench{B: b, suite: &loop, cell: loop.cells[0]}
+	core := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "bench-"}}
+	n.must(n.core.Create(b.Context(), core))
+	n.namespace = core.Name
+	labels := map[string]string{}
+	if !protected {
+		labels[v1alpha1.LabelExempt] = "true"
+	}
+	_, err := n.cell.Client.CoreV1().Namespaces().Create(b.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.namespace, Labels: labels}}, metav1.CreateOptions{})
+	n.must(err)
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: n.namespace, Name: "web"}}
+	p.Spec.Selector.MatchLabels = map[string]string{"app": "web"}
+	p.Spec.MinAvailable = 1
+	n.must(n.core.Create(b.Context(), p))
+	n.deploy(pods)
+	return n
+}
+
+func (n *bench) must(err error) {
+	n.Helper()
+	if err != nil {
+		n.Fatal(err)
+	}
+}
+
+// spare pods are never removed, so that a removal that is asked twice in the storm does not meet the floor.
+const spare = 100
+
+// deploy makes the pods and waits until they are counted.
+func (n *bench) deploy(pods int) {
+	n.Helper()
+	ctx, cancel := context.WithTimeout(n.Context(), 2*time.Minute)
+	defer cancel()
+	app := storm.Application{Namespace: n.namespace, Name: "web", Pods: pods + spare, GraceSeconds: []int64{0}}
+	n.must(app.DeployBare(ctx, []storm.Cell{n.cell}))
+	for {
+		p := &v1alpha1.PodProtector{}
+		n.must(n.core.Get(ctx, client.ObjectKey{Namespace: n.namespace, Name: "web"}, p))
+		if int(p.Status.Summary.Available) == pods+spare {
+			break
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			n.Fatalf("pods are not available: %+v", p.Status.Summary)
+		}
+	}
+	list, err := n.cell.Client.CoreV1().Pods(n.namespace).List(ctx, metav1.ListOptions{})
+	n.must(err)
+	for _, pod := range list.Items[:pods] {
+		n.pods = append(n.pods, pod.Name)
+	}
+}
+
+// removeAll removes the pods by that many clients and returns how long each removal took, and all of them.
+func (n *bench) removeAll(clients int) (each []time.Duration, whole time.Duration) {
+	n.Helper()
+	todo := make(chan string, len(n.pods))
+	for _, pod := range n.pods {
+		todo <- pod
+	}
+	close(todo)
+	var (
+		mu      sync.Mutex
+		running sync.WaitGroup
+		failed  error
+	)
+	began := time.Now()
+	for range clients {
+		running.Go(func() {
+			for pod := range todo {
+				asked := time.Now()
+				err := n.cell.Client.CoreV1().Pods(n.namespace).Delete(n.Context(), pod, metav1.DeleteOptions{})
+				mu.Lock()
+				each, failed = append(each, time.Since(asked)), firstOf(failed, err)
+				mu.Unlock()
+			}
+		})
+	}
+	running.Wait()
+	n.must(failed)
+	return each, time.Since(began)
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// countWrites counts the writes to the protector until stop.
+func (n *bench) countWrites() (stop func() int) {
+	n.Helper()
+	core, err := client.NewWithWatch(n.shared.Federation().Cores()[0].RESTConfig(), client.Options{Scheme: n.core.Scheme()})
+	n.must(err)
+	events, err := core.Watch(n.Context(), &v1alpha1.PodProtectorList{}, client.InNamespace(n.namespace))
+	n.must(err)
+	counted := make(chan int)
+	go func() {
+		writes := 0
+		for event := range events.ResultChan() {
+			if event.Type == watch.Modified {
+				writes++
+			}
+		}
+		counted <- writes
+	}()
+	return func() int {
+		events.Stop()
+		return <-counted
+	}
+}
+
+// One protector, 64 clients, as fast as they can; the same without Breakwater in the same run.
+func BenchmarkStorm(b *testing.B) {
+	const clients, pods = 64, 1000
+	for b.Loop() {
+		without := newBench(b, pods, false)
+		_, bare := without.removeAll(clients)
+		with := newBench(b, pods, true)
+		stop := with.countWrites()
+		_, guarded := with.removeAll(clients)
+		writes := stop()
+		b.ReportMetric(float64(pods)/bare.Seconds(), "unprotected/s")
+		b.ReportMetric(float64(pods)/guarded.Seconds(), "protected/s")
+		b.ReportMetric(bare.Seconds()/guarded.Seconds(), "ratio")
+		b.ReportMetric(float64(writes)/pods, "writes/removal")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// One client, one removal after the other.
+func BenchmarkUncontendedDelete(b *testing.B) {
+	const pods = 300
+	for b.Loop() {
+		for _, protected := range []bool{false, true} {
+			each, _ := newBench(b, pods, protected).removeAll(1)
+			slices.Sort(each)
+			name := map[bool]string{false: "unprotected", true: "protected"}[protected]
+			for _, percent := range []int{50, 99} {
+				at := each[len(each)*percent/100]
+				b.ReportMetric(float64(at.Microseconds())/1000, fmt.Sprintf("%s-p%d-ms", name, percent))
+			}
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+}
