@@ -41,7 +41,7 @@ type suite struct {
 	cells      []storm.Cell
 }
 
-//nolint:gochecknoglobals // TestMain has no other way to hand it to the tests
+// loop is how TestMain hands it to the tests.
 var loop suite
 
 func TestMain(m *testing.M) {

@@ -70,7 +70,7 @@ func (s *Server) Start(ctx context.Context) error {
 func (s *Server) stop(ctx context.Context, server *http.Server) error {
 	s.draining.Store(true)
 	s.Log.Info("Draining reviews")
-	time.Sleep(s.Drain)
+	<-time.After(s.Drain)
 	ctx, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()
 	err := server.Shutdown(ctx)

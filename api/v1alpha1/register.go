@@ -7,7 +7,7 @@ import (
 )
 
 // GroupVersion is the group and version of all kinds of this package.
-var GroupVersion = schema.GroupVersion{Group: "breakwater.dev", Version: "v1alpha1"}
+var GroupVersion = schema.GroupVersion{Group: "breakwater.dev", Version: "v1alpha1"} //nolint:gochecknoglobals // a constant in all but the language's sense
 
 // AddToScheme registers the kinds of this package.
 func AddToScheme(scheme *runtime.Scheme) error {

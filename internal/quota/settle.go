@@ -10,14 +10,14 @@ import (
 type Sighting int
 
 const (
-	// Unseen: neither the snapshot nor a live read has told. The snapshot may be older than the pod.
+	// Unseen means that neither the snapshot nor a live read has told; the snapshot may be older than the pod.
 	Unseen Sighting = iota
-	// Alive: the pod is in the snapshot and not terminating.
+	// Alive means that the pod is in the snapshot and not terminating.
 	Alive
-	// Gone: the pod is absent or terminating in the snapshot that the cell's counts were taken from, and no
+	// Gone means that the pod is absent or terminating in the snapshot that the cell's counts were taken from, and no
 	// later snapshot will count it.
 	Gone
-	// Expired: the admission deadline has passed since the reservation was first seen with its present stamp,
+	// Expired means that the admission deadline has passed since the reservation was first seen with its present stamp,
 	// and a live read after that showed the pod alive: its removal can no longer succeed.
 	Expired
 )

@@ -89,7 +89,7 @@ func (p *process) until(want Status) error {
 		if err == nil && status == want {
 			return nil
 		}
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 	}
 	return errors.New("it ended meanwhile")
 }
