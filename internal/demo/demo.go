@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,19 +86,25 @@ func Run(ctx context.Context, options Options, display *live.Display) (err error
 		}
 	}()
 	if err := d.both(ctx); err != nil {
-		// A component that died explains the error better than what followed from it.
-		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
-			return cause
-		}
-		return err
+		return cmp.Or(died(ctx), err)
 	}
 	if err := d.finish(); err != nil {
 		return err
 	}
 	if options.Keep {
-		d.keep(ctx)
+		if err := d.keep(ctx); err != nil {
+			return err
+		}
 	}
 	return d.verdict()
+}
+
+// died is the death of a component, which explains an error better than what followed from it.
+func died(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
 }
 
 // both runs the storm without and with Breakwater.
@@ -118,7 +125,7 @@ func (d *demo) startFederation(ctx context.Context, topology *federation.Topolog
 	began := time.Now()
 	d.display.Sayf("Starting the federation: a core and two worker clusters, real control planes on this machine.")
 	f, err := local.Start(ctx, topology, local.Options{
-		Binaries: d.options.Binaries, Dir: filepath.Join(d.dir, "federation"), Log: d.log,
+		Binaries: d.options.Binaries, Dir: d.federationDir(), Log: d.log,
 	})
 	if err != nil {
 		return err
@@ -163,12 +170,15 @@ func (d *demo) stop(ctx context.Context, outcome error) error {
 		err = d.federation.Stop(ctx)
 	}
 	interrupted := errors.Is(outcome, context.Canceled)
-	if (outcome != nil && !interrupted) || err != nil {
+	_, missing := os.Stat(d.federationDir())
+	if missing == nil && ((outcome != nil && !interrupted) || err != nil) {
 		d.display.Sayf("Logs are in %s.", d.dir)
 		return err
 	}
-	return os.RemoveAll(d.dir)
+	return errors.Join(err, os.RemoveAll(d.dir))
 }
+
+func (d *demo) federationDir() string { return filepath.Join(d.dir, "federation") }
 
 func (d *demo) verdict() error {
 	switch {

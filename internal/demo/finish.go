@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation/local"
 )
 
 // finish writes the report and tells the outcome.
@@ -32,16 +34,22 @@ func (d *demo) finish() error {
 	return nil
 }
 
-// keep leaves everything running until ctx ends.
-func (d *demo) keep(ctx context.Context) {
+// keep leaves everything running until ctx ends. Its error is the death of a component.
+func (d *demo) keep(ctx context.Context) error {
+	kubectl, ok := local.FindProgram(d.options.Binaries, "kubectl")
+	if !ok {
+		kubectl = "kubectl"
+	}
 	d.display.Sayf(`
 Everything still runs. In another terminal:
 
   export KUBECONFIG=%s
-  kubectl --context %s -n protected get podprotectors
-  kubectl --context %s -n protected get pods
-  kubectl --context %[3]s -n protected delete pods --all
+  alias k=%s
+  k --context %s -n protected get podprotectors
+  k --context %s -n protected get pods
+  k --context %[4]s -n protected delete pods --all    # refused as soon as the floor is reached
 
-Logs are in %s. Ctrl-C ends it all.`, d.federation.Kubeconfig(), d.core.Name(), d.cells[0].Name, d.dir)
+Logs are in %s. Ctrl-C ends it all.`, d.federation.Kubeconfig(), kubectl, d.core.Name(), d.cells[0].Name, d.dir)
 	<-ctx.Done()
+	return died(ctx)
 }
