@@ -25,8 +25,8 @@ type page struct {
 // row is one line of the comparison.
 type row struct {
 	Label, Unprotected, Protected string
-	// Bad marks the value that broke the floor.
-	Bad bool
+	// UnprotectedBad and ProtectedBad mark values that show a broken floor.
+	UnprotectedBad, ProtectedBad bool
 }
 
 // attackRow is one attack in both runs.
@@ -72,9 +72,9 @@ func (r Report) rows() []row {
 		return row{Label: label, Unprotected: strconv.Itoa(u), Protected: strconv.Itoa(p)}
 	}
 	least := number("fewest available pods", u.MinAvailable, p.MinAvailable)
-	least.Bad = u.MinAvailable < r.Floor
+	least.UnprotectedBad, least.ProtectedBad = u.MinAvailable < r.Floor, p.MinAvailable < r.Floor
 	over := number("removals below the floor", u.OverAdmissions, p.OverAdmissions)
-	over.Bad = u.OverAdmissions > 0
+	over.UnprotectedBad, over.ProtectedBad = u.OverAdmissions > 0, p.OverAdmissions > 0
 	rows := []row{
 		least,
 		over,

@@ -108,7 +108,7 @@ func (r Report) Outcome() string {
 		return fmt.Sprintf("The storm proved nothing: without Breakwater at least %d pods stayed available, and the floor is %d.",
 			r.Unprotected.MinAvailable, r.Floor)
 	case !r.Held():
-		return fmt.Sprintf("The floor was broken: with Breakwater only %d pods stayed available, the floor is %d; %d removals went over it.",
+		return fmt.Sprintf("The floor was broken: with Breakwater only %d pods stayed available, the floor is %d; %d removals were admitted below it.",
 			r.Protected.MinAvailable, r.Floor, r.Protected.OverAdmissions)
 	}
 	return fmt.Sprintf("The floor held: with Breakwater never fewer than %d of %d pods were available, the floor is %d. "+
