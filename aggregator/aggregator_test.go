@@ -25,7 +25,8 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-// lab is a namespace, and a cell, of a real apiserver that is core and worker at once.
+// lab is a namespace, and a cell, of a real apiserver that is core and worker at once. Its pods are in every cell of
+// that apiserver, so one lab runs at a time.
 type lab struct {
 	*testing.T
 	client    client.Client
@@ -164,7 +165,6 @@ func (l *lab) wantSummary(want v1alpha1.Summary) *v1alpha1.PodProtector {
 }
 
 func TestAvailabilityComesByTimeWithoutAnEvent(t *testing.T) {
-	t.Parallel()
 	l := newLab(t)
 	l.createCell()
 	l.createProtector(func(s *v1alpha1.PodProtectorSpec) { s.MinReadySeconds = 3 })
@@ -213,7 +213,6 @@ func removalOf(cell string, p *corev1.Pod) quota.Removal {
 func TestReservationsAreSettledByWhatBecomesOfTheirPods(t *testing.T) {
 	for _, threshold := range []int32{100, 0} {
 		t.Run(fmt.Sprint("compactThreshold ", threshold), func(t *testing.T) {
-			t.Parallel()
 			l := newLab(t)
 			l.create(&v1alpha1.Cell{
 				ObjectMeta: metav1.ObjectMeta{Name: l.cell},
@@ -243,7 +242,6 @@ func TestReservationsAreSettledByWhatBecomesOfTheirPods(t *testing.T) {
 }
 
 func TestANewLeaderHasAHigherEpoch(t *testing.T) {
-	t.Parallel()
 	l := newLab(t)
 	l.createCell()
 	l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
@@ -272,7 +270,6 @@ func TestANewLeaderHasAHigherEpoch(t *testing.T) {
 }
 
 func TestACellThatIsMadeLaterIsTakenUp(t *testing.T) {
-	t.Parallel()
 	l := newLab(t)
 	l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
 	l.run("a")
@@ -282,7 +279,6 @@ func TestACellThatIsMadeLaterIsTakenUp(t *testing.T) {
 }
 
 func TestAChangedSelectorIsCountedAnew(t *testing.T) {
-	t.Parallel()
 	l := newLab(t)
 	l.createCell()
 	l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
