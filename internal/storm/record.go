@@ -9,11 +9,11 @@ import (
 type Change int8
 
 const (
-	// Gained: the pod became available.
+	// Gained tells that the pod became available.
 	Gained Change = iota
-	// Dropped: the pod stopped being available by itself: it became unready, or finished.
+	// Dropped tells that the pod stopped being available by itself: it became unready, or finished.
 	Dropped
-	// Removed: the pod was available, and is terminating or gone.
+	// Removed tells that the pod was available, and is terminating or gone.
 	Removed
 )
 

@@ -1,7 +1,9 @@
 package install
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -24,6 +26,9 @@ const canary = "breakwater-canary"
 
 // guardPause is the time between two attempts on the canary.
 const guardPause = 50 * time.Millisecond
+
+// errAdmitted stands for the answer that has no error.
+var errAdmitted = errors.New("admitted")
 
 // Guard makes the apiservers of all workers ask the webhooks, and returns when each has been seen to refuse.
 func (i *Installation) Guard(ctx context.Context) error {
@@ -87,7 +92,8 @@ func (i *Installation) guard(ctx context.Context, worker federation.Cluster) err
 		return storm.OutcomeOf(last) == storm.Refused, nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait until cell %s is guarded (the last answer to a removal: %v): %w", worker.Name(), last, err)
+		return fmt.Errorf("wait until cell %s is guarded: %w", worker.Name(),
+			errors.Join(err, fmt.Errorf("the last answer to a removal: %w", cmp.Or(last, errAdmitted))))
 	}
 	return nil
 }

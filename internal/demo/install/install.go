@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -73,7 +74,7 @@ func (i *Installation) start(ctx context.Context) error {
 		return err
 	}
 	core := i.options.Core
-	wanted := append(i.webhooks.replicas, component{name: GeneratorName, arguments: []string{
+	wanted := append(slices.Clone(i.webhooks.replicas), component{name: GeneratorName, arguments: []string{
 		"generator", "--kubeconfig=" + core.Kubeconfig(), "--leader-elect=false",
 	}})
 	for _, worker := range i.options.Workers {

@@ -49,7 +49,7 @@ func (d *Display) Sayf(format string, arguments ...any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.leaveFrame()
-	fmt.Fprintf(d.out, format+"\n", arguments...)
+	d.write(fmt.Sprintf(format, arguments...) + "\n")
 }
 
 // Show draws a scene over the one before, or writes a plain line if the last one is a second old.
@@ -63,7 +63,7 @@ func (d *Display) Show(s Scene) {
 		d.leaveFrame()
 		if d.lineDue || s.Elapsed < d.lastLine || s.Elapsed-d.lastLine >= linePause {
 			d.lastLine, d.lineDue = s.Elapsed, false
-			fmt.Fprintln(d.out, Line(s))
+			d.write(Line(s) + "\n")
 		}
 		return
 	}
@@ -83,8 +83,11 @@ func (d *Display) Show(s Scene) {
 	}
 	b.WriteString("\x1b[J") // what an earlier, longer frame left
 	d.drawn = len(lines)
-	io.WriteString(d.out, b.String()) //nolint:errcheck // a terminal that is gone has nobody who would miss it
+	d.write(b.String())
 }
+
+// write does without the error: who cannot see the output does not miss it, and the report is what counts.
+func (d *Display) write(text string) { _, _ = io.WriteString(d.out, text) }
 
 // Leave keeps the frame on the screen; the next one is drawn below it.
 func (d *Display) Leave() {
@@ -97,7 +100,7 @@ func (d *Display) Leave() {
 func (d *Display) leaveFrame() {
 	if d.drawn > 0 {
 		d.drawn = 0
-		io.WriteString(d.out, "\x1b[?25h") //nolint:errcheck // as above
+		d.write("\x1b[?25h")
 	}
 }
 

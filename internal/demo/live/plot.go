@@ -10,9 +10,10 @@ import (
 // minSpan is what the plot's whole width shows at first; a longer run is squeezed into it.
 const minSpan = 15 * time.Second
 
-var eighths = []rune(" ▁▂▃▄▅▆▇█")
+// eighth is a block that is filled from below, by 1 to 8 eighths.
+func eighth(n int) rune { return '▁' + rune(n-1) }
 
-// cell of the plot.
+// glyph is one place of the plot.
 type glyph struct {
 	rune  rune
 	paint paint
@@ -48,7 +49,7 @@ func plot(s Scene, width, height int) [][]glyph {
 			if part == 0 {
 				continue
 			}
-			rows[height-1-y][x] = glyph{rune: eighths[part], paint: colour}
+			rows[height-1-y][x] = glyph{rune: eighth(part), paint: colour}
 		}
 	}
 	return rows
