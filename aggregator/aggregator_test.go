@@ -197,7 +197,7 @@ func (l *lab) reserve(removals ...quota.Removal) {
 				l.Fatalf("not admitted: %+v of %+v", v, p.Status)
 			}
 		}
-		quota.Compact(p)
+		quota.Compact(p, time.Now())
 		quota.Summarize(p)
 		if err := l.client.Status().Update(l.Context(), p); err != nil {
 			return err.Error()

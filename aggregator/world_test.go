@@ -202,7 +202,7 @@ func (w *world) ask(p *corev1.Pod) {
 		Cell: worldCell, PodUID: p.UID, PodName: p.Name, Operation: v1alpha1.OperationDelete, At: w.clock,
 	}})[0]
 	if verdict.Outcome.Written() {
-		quota.Compact(copied)
+		quota.Compact(copied, w.clock)
 		quota.Summarize(copied)
 		w.store(copied)
 	}

@@ -19,7 +19,7 @@ type VerdictReason string
 // The reasons. Those of refusals by a protector are the outcomes of package quota.
 const (
 	VerdictUnguarded    VerdictReason = "Unguarded"    // not a removal that Breakwater guards
-	VerdictNoPod        VerdictReason = "NoPod"        // an eviction of a pod that does not exist
+	VerdictNoPod        VerdictReason = "NoPod"        // an eviction of a pod that does not exist in the cell
 	VerdictNotAvailable VerdictReason = "NotAvailable" // the pod is not available, so its removal costs nothing
 	VerdictUnprotected  VerdictReason = "Unprotected"  // no protector covers the pod
 	VerdictReserved     VerdictReason = "Reserved"     // admitted and charged, now or by an earlier attempt
@@ -128,6 +128,15 @@ func refuseUnreadablePod(cell string, r Request, err error) Answer {
 	return later(VerdictUnknown, fmt.Sprintf(
 		"Breakwater refuses to evict pod %q, since the pod cannot be read from cell %q: %v; try again, or %s.",
 		r.PodName, cell, err, wayOut))
+}
+
+// refuseNoPod answers what the apiserver would: 404. It does not leave that to the apiserver, for a pod of that
+// name may have come since, and if the webhook's kubeconfig of the cell is that of another cluster, it exists.
+func refuseNoPod(cell string, r Request) Answer {
+	return Answer{Verdict: VerdictNoPod, Status: &metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+		Message: fmt.Sprintf("Breakwater finds no pod %q in namespace %q of cell %q.", r.PodName, r.Namespace, cell),
+	}}
 }
 
 func refuseUnknownCell(cell string) Answer {

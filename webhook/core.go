@@ -25,6 +25,7 @@ type core struct {
 	name       string
 	protectors *fleet.Protectors
 	events     events.EventRecorder
+	now        func() time.Time
 	metrics    *metrics
 	flights    *batch.Batch[types.NamespacedName, ask, answer]
 	synced     toolscache.InformerSynced
@@ -36,13 +37,23 @@ type core struct {
 // ask is one thing to do to a protector's history: to make a reservation, or to give one back.
 type ask struct {
 	removal quota.Removal
-	// giveBack takes back the reservation of the removal whose stamp this is.
-	giveBack *time.Time
+	// claim is where the flight notes what it reserved for this very request. With giveBack it is what an
+	// earlier flight noted there.
+	claim    *claim
+	giveBack bool
+}
+
+// claim is the reservation that one request has made with one protector. Only flights of that protector touch
+// it, which are one at a time, so that it is true even for a request whose caller did not wait for its flight.
+type claim struct {
+	// stamp is the reservation's; zero while there is none. A renewed reservation is another request's.
+	stamp time.Time
 }
 
 // answer is what became of it. vanished means that the protector does not exist any more.
 type answer struct {
 	verdict  quota.Verdict
+	gaveBack bool
 	vanished bool
 }
 
@@ -54,6 +65,7 @@ func newCore(ctx context.Context, name string, source cluster.Cluster, metrics *
 		},
 		events:  source.GetEventRecorder("breakwater-webhook"),
 		metrics: metrics,
+		now:     time.Now,
 		index:   selectorindex.New[types.NamespacedName](),
 	}
 	c.flights = batch.New(c.fly)
@@ -121,7 +133,7 @@ func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([
 		if !changed {
 			return answers, nil
 		}
-		quota.Compact(p)
+		quota.Compact(p, c.now())
 		quota.Summarize(p)
 		err = c.protectors.WriteStatus(ctx, p)
 		switch {
@@ -130,6 +142,7 @@ func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([
 			return answers, nil
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 			c.metrics.writes.WithLabelValues(c.name, "conflict").Inc()
+			dropClaims(asks) // they were not stored
 			p, err = c.protectors.Read(ctx, key)
 		default:
 			c.metrics.writes.WithLabelValues(c.name, "error").Inc()
@@ -142,14 +155,28 @@ func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([
 func settleAsks(p *v1alpha1.PodProtector, asks []ask) (answers []answer, changed bool) {
 	answers = make([]answer, len(asks))
 	for i, a := range asks {
-		if a.giveBack != nil {
-			changed = quota.GiveBack(p, a.removal.Cell, a.removal.PodUID, *a.giveBack) || changed
+		if a.giveBack {
+			answers[i].gaveBack = !a.claim.stamp.IsZero() &&
+				quota.GiveBack(p, a.removal.Cell, a.removal.PodUID, a.claim.stamp)
+			changed = changed || answers[i].gaveBack
 			continue
 		}
-		answers[i].verdict = quota.Decide(p, []quota.Removal{a.removal})[0]
-		changed = answers[i].verdict.Outcome.Written() || changed
+		verdict := quota.Decide(p, []quota.Removal{a.removal})[0]
+		if verdict.Outcome == quota.Reserved {
+			a.claim.stamp = verdict.Stamp
+		}
+		answers[i].verdict = verdict
+		changed = changed || verdict.Outcome.Written()
 	}
 	return answers, changed
+}
+
+func dropClaims(asks []ask) {
+	for _, a := range asks {
+		if !a.giveBack {
+			*a.claim = claim{}
+		}
+	}
 }
 
 func allVanished(n int) []answer {

@@ -27,12 +27,14 @@ func preview(charges []charge, removal quota.Removal, r Request) *Answer {
 // reserveAll reserves with each protector in turn. When one refuses, or cannot be asked, or nobody waits for
 // the answer any more, what this very request reserved is given back.
 func (p *Protection) reserveAll(ctx context.Context, charges []charge, removal quota.Removal, r Request) Answer {
+	var admitting []charge
 	var reserved []reservation
 	for _, c := range charges {
-		answer, err := c.core.flights.Do(ctx, c.key, ask{removal: removal})
+		made := reservation{c, &claim{}}
+		answer, err := c.core.flights.Do(ctx, c.key, ask{removal: removal, claim: made.claim})
 		if err != nil {
-			// The flight may have gone through all the same; its stamp is the removal's time then.
-			p.giveBack(ctx, append(reserved, reservation{c, removal.At}), removal)
+			// The flight may have gone through all the same.
+			p.giveBack(ctx, append(reserved, made), removal)
 			return refuseUnreachable(charges, c, r, err)
 		}
 		verdict := answer.verdict
@@ -43,20 +45,24 @@ func (p *Protection) reserveAll(ctx context.Context, charges []charge, removal q
 			p.giveBack(ctx, reserved, removal)
 			return refuse(charges, c, verdict, r)
 		case verdict.Outcome == quota.Reserved:
-			reserved = append(reserved, reservation{c, verdict.Stamp})
+			reserved = append(reserved, made)
 		}
+		admitting = append(admitting, c)
 	}
 	if err := ctx.Err(); err != nil {
 		p.giveBack(ctx, reserved, removal)
 		return refuseUnreachable(charges, charges[len(charges)-1], r, err)
 	}
-	return admit(VerdictReserved, charges)
+	if len(admitting) == 0 {
+		return allow(VerdictUnprotected) // all protectors have been deleted since
+	}
+	return admit(VerdictReserved, admitting)
 }
 
-// reservation is one that a request has made.
+// reservation is one that a request has made, or may have made, with a protector.
 type reservation struct {
 	charge charge
-	stamp  time.Time
+	claim  *claim
 }
 
 // giveBackTime bounds the giving back; what it cannot do, the admission deadline does later.
@@ -68,8 +74,10 @@ func (p *Protection) giveBack(ctx context.Context, reserved []reservation, remov
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
 		p.background.Go(func() {
 			defer cancel()
-			p.metrics.givenBack.WithLabelValues(r.charge.core.name).Inc()
-			_, err := r.charge.core.flights.Do(ctx, r.charge.key, ask{removal: removal, giveBack: &r.stamp})
+			answer, err := r.charge.core.flights.Do(ctx, r.charge.key, ask{removal: removal, claim: r.claim, giveBack: true})
+			if answer.gaveBack {
+				p.metrics.givenBack.WithLabelValues(r.charge.core.name).Inc()
+			}
 			if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				p.log.Error(err, "A reservation stays until its deadline", "protector", r.charge.String(), "pod", removal.PodName)
 			}

@@ -51,7 +51,7 @@ func (p *Protection) Review(ctx context.Context, cell string, review *admissionv
 			return refuseUnreadablePod(cell, request, err)
 		}
 		if request.Pod == nil {
-			return allow(VerdictNoPod) // the apiserver says so itself
+			return refuseNoPod(cell, request)
 		}
 	}
 	// Before anything that could fail: a pod that is going must go, or nodes never finish their work.
@@ -93,6 +93,9 @@ func (p *Protection) protect(ctx context.Context, cell string, r Request) Answer
 	removal := quota.Removal{
 		Cell: cell, PodUID: r.Pod.UID, PodName: r.PodName, Operation: r.Operation,
 		At: p.now().Truncate(time.Microsecond),
+	}
+	if len(charges) > 1 {
+		removal.RevocableUntil = removal.At.Add(giveBackTime)
 	}
 	if refusal := preview(charges, removal, r); refusal != nil {
 		p.refused.note(charges, *refusal)

@@ -82,6 +82,14 @@ func (s *Server) stop(ctx context.Context, server *http.Server) error {
 	return nil
 }
 
+// Address is the host:port that is served; empty until it is.
+func (s *Server) Address() string {
+	if address := s.address.Load(); address != nil {
+		return address.String()
+	}
+	return ""
+}
+
 func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 	watcher, err := certwatcher.New(s.CertFile, s.KeyFile)
 	if err != nil {

@@ -73,11 +73,12 @@ type AdmissionHistorySpec struct {
 	MaxConcurrentLag int32 `json:"maxConcurrentLag,omitempty"`
 
 	// CompactThreshold is how many reservations of a cell are kept one by one; older ones merge into one
-	// bucket that keeps their number and identity and loses only their pods' names.
+	// bucket that keeps their number and identity and loses only their pods' names. Each that is kept one by one
+	// makes every write of the status a little dearer for all who watch it.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
-	// +kubebuilder:default=100
+	// +kubebuilder:default=20
 	// +optional
 	CompactThreshold *int32 `json:"compactThreshold,omitempty"`
 
@@ -281,6 +282,12 @@ type Bucket struct {
 	PodName string `json:"podName,omitempty"`
 	// +optional
 	Operation Operation `json:"operation,omitempty"`
+
+	// RevocableUntil is set on a reservation that may still be given back, since other protectors of the pod have
+	// not all been asked yet. Until then it is not merged: a merged one could not be told from its renewal.
+	//
+	// +optional
+	RevocableUntil *metav1.MicroTime `json:"revocableUntil,omitempty"`
 
 	// PodUIDHashes identifies the reservations of a merged bucket: 8 bytes for each, in order of merging.
 	//

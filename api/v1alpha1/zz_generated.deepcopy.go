@@ -80,6 +80,10 @@ func (in *Bucket) DeepCopyInto(out *Bucket) {
 		in, out := &in.EndTime, &out.EndTime
 		*out = (*in).DeepCopy()
 	}
+	if in.RevocableUntil != nil {
+		in, out := &in.RevocableUntil, &out.RevocableUntil
+		*out = (*in).DeepCopy()
+	}
 	if in.PodUIDHashes != nil {
 		in, out := &in.PodUIDHashes, &out.PodUIDHashes
 		*out = make([]byte, len(*in))

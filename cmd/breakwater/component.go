@@ -19,6 +19,7 @@ import (
 type componentFlags struct {
 	metricsAddress string
 	healthAddress  string
+	profileAddress string
 	logLevel       slog.Level
 	logFormat      string
 }
@@ -26,6 +27,7 @@ type componentFlags struct {
 func (f *componentFlags) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&f.metricsAddress, "metrics-listen", ":8080", "`address` to serve Prometheus metrics on (/metrics); 0 turns it off")
 	flags.StringVar(&f.healthAddress, "health-listen", ":8081", "`address` to serve /healthz and /readyz on; 0 turns it off")
+	flags.StringVar(&f.profileAddress, "profile-listen", "0", "`address` to serve Go profiles on (/debug/pprof/); 0 turns it off")
 	flags.TextVar(&f.logLevel, "log-level", slog.LevelInfo, "lowest `level` to log: debug, info, warn or error")
 	flags.StringVar(&f.logFormat, "log-format", "json", "`format` of the log: json or text")
 }

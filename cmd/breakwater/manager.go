@@ -37,6 +37,7 @@ func (f *componentFlags) manager(
 		Logger:                 log,
 		Metrics:                metricsserver.Options{BindAddress: f.metricsAddress},
 		HealthProbeBindAddress: f.healthAddress,
+		PprofBindAddress:       f.profileAddress,
 		Cache:                  cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
 	}
 	for _, c := range change {

@@ -15,7 +15,7 @@ func BenchmarkDecide64(b *testing.B) {
 			for i := range open {
 				quota.Decide(p, []quota.Removal{removal("c0", fmt.Sprint("old-", i))})
 			}
-			quota.Compact(p)
+			quota.Compact(p, start)
 			var removals []quota.Removal
 			for i := range 64 {
 				removals = append(removals, removal("c0", fmt.Sprint("new-", i)))
@@ -24,7 +24,7 @@ func BenchmarkDecide64(b *testing.B) {
 			for b.Loop() {
 				copied := p.DeepCopy()
 				quota.Decide(copied, removals)
-				quota.Compact(copied)
+				quota.Compact(copied, start)
 				quota.Summarize(copied)
 			}
 		})

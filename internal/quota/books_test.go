@@ -132,7 +132,7 @@ func TestTheHistoryAgreesWithTheBooks(t *testing.T) {
 			},
 			"compact": func(t *rapid.T) {
 				threshold(p, int32(rapid.IntRange(0, 4).Draw(t, "compactThreshold")))
-				quota.Compact(p)
+				quota.Compact(p, start)
 				for i := range p.Status.Cells {
 					if got, most := len(p.Status.Cells[i].AdmissionHistory.Buckets), quota.CompactThreshold(&p.Spec)+1; got > most {
 						t.Fatalf("%d buckets after Compact, want at most %d", got, most)
@@ -195,7 +195,7 @@ func TestABatchDecidesAsOneByOne(t *testing.T) {
 		var want []quota.Outcome
 		for _, r := range removals {
 			want = append(want, quota.Decide(single, []quota.Removal{r})[0].Outcome)
-			quota.Compact(single)
+			quota.Compact(single, start)
 			single = throughTheAPI(t, single)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -263,7 +263,7 @@ func TestDeadlinesStartAnewWithEachStamp(t *testing.T) {
 		t.Error("want the timer of a renewed reservation to begin when the renewal is observed")
 	}
 
-	quota.Compact(threshold(p, 0))
+	quota.Compact(threshold(p, 0), start)
 	d.Observe(h, start.Add(50*time.Second))
 	if !passed(100 * time.Second) {
 		t.Error("a lone reservation that was only merged keeps its timer")
@@ -282,7 +282,7 @@ func TestTenThousandReservationsFitInTheStatus(t *testing.T) {
 		r.PodName = fmt.Sprintf("deployment-with-a-name-5d4f8c7b9d-%05d", i)
 		quota.Decide(p, []quota.Removal{r})
 	}
-	quota.Compact(p)
+	quota.Compact(p, start)
 	quota.Summarize(p)
 	raw, err := json.Marshal(p.Status)
 	if err != nil {

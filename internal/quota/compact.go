@@ -2,12 +2,13 @@ package quota
 
 import (
 	"encoding/binary"
+	"time"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
 // DefaultCompactThreshold is the compactThreshold of a spec that has none.
-const DefaultCompactThreshold = 100
+const DefaultCompactThreshold = 20
 
 // CompactThreshold returns how many reservations of a cell are kept one by one.
 func CompactThreshold(spec *v1alpha1.PodProtectorSpec) int {
@@ -18,21 +19,23 @@ func CompactThreshold(spec *v1alpha1.PodProtectorSpec) int {
 }
 
 // Compact merges the oldest reservations of each cell until at most the spec's compactThreshold single ones are
-// left. It keeps the total, since losing one would admit one too many, and the identity of each, so that a
-// repeated removal is still recognised and settlement still finds its pod.
-func Compact(p *v1alpha1.PodProtector) {
+// left, besides those that may still be given back at the time now. It keeps the total, since losing one would
+// admit one too many, and the identity of each, so that a repeated removal is still recognised and settlement
+// still finds its pod.
+func Compact(p *v1alpha1.PodProtector, now time.Time) {
 	threshold := CompactThreshold(&p.Spec)
 	for i := range p.Status.Cells {
-		compact(&p.Status.Cells[i].AdmissionHistory, threshold)
+		compact(&p.Status.Cells[i].AdmissionHistory, threshold, now)
 	}
 }
 
-func compact(h *v1alpha1.AdmissionHistory, threshold int) {
+func compact(h *v1alpha1.AdmissionHistory, threshold int, now time.Time) {
 	surplus, mergedBuckets := -threshold, 0
 	for i := range h.Buckets {
-		if isMerged(&h.Buckets[i]) {
+		switch bucket := &h.Buckets[i]; {
+		case isMerged(bucket):
 			mergedBuckets++
-		} else {
+		case !isRevocable(bucket, now):
 			surplus++
 		}
 	}
@@ -45,7 +48,7 @@ func compact(h *v1alpha1.AdmissionHistory, threshold int) {
 		bucket := &h.Buckets[i]
 		switch {
 		case isMerged(bucket):
-		case surplus > 0:
+		case surplus > 0 && !isRevocable(bucket, now):
 			surplus--
 		default:
 			kept = append(kept, *bucket)
@@ -55,6 +58,10 @@ func compact(h *v1alpha1.AdmissionHistory, threshold int) {
 	}
 	kept[0] = *merged
 	h.Buckets = kept
+}
+
+func isRevocable(bucket *v1alpha1.Bucket, now time.Time) bool {
+	return bucket.RevocableUntil != nil && now.Before(bucket.RevocableUntil.Time)
 }
 
 // merge adds a bucket to a merged one, nil at first.

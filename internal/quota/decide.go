@@ -17,6 +17,8 @@ type Removal struct {
 	Operation v1alpha1.Operation
 	// At is the time of the attempt. It only has to differ from the time of other attempts on the same pod.
 	At time.Time
+	// RevocableUntil is how long the reservation may be given back; zero when nothing will ask for that.
+	RevocableUntil time.Time
 }
 
 // Outcome is what became of a removal.
@@ -95,13 +97,18 @@ func decide(p *v1alpha1.PodProtector, budget Budget, r Removal) Verdict {
 func reserve(h *v1alpha1.AdmissionHistory, r Removal, stamp time.Time) time.Time {
 	// The stored time has microseconds; a stamp that had more would never be found again.
 	stamp = stamp.Truncate(time.Microsecond)
-	h.Buckets = append(h.Buckets, v1alpha1.Bucket{
+	bucket := v1alpha1.Bucket{
 		StartTime: metav1.NewMicroTime(stamp),
 		Counter:   1,
 		PodUID:    r.PodUID,
 		PodName:   r.PodName,
 		Operation: r.Operation,
-	})
+	}
+	if !r.RevocableUntil.IsZero() {
+		until := metav1.NewMicroTime(r.RevocableUntil)
+		bucket.RevocableUntil = &until
+	}
+	h.Buckets = append(h.Buckets, bucket)
 	return stamp
 }
 

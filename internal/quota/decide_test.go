@@ -138,7 +138,7 @@ func TestAStampGrowsWithEachRenewal(t *testing.T) {
 	for _, compact := range []int32{0, 100} {
 		p := threshold(protector(1, 9), compact)
 		first := quota.Decide(p, []quota.Removal{removal("c0", "a")})[0].Stamp
-		quota.Compact(p)
+		quota.Compact(p, start)
 		late := removal("c0", "a")
 		late.At = start.Add(-time.Hour) // a clock that is behind
 		second := quota.Decide(p, []quota.Removal{late})[0].Stamp
@@ -173,7 +173,7 @@ func TestGiveBack(t *testing.T) {
 		}, false, 0},
 		"gives back a merged reservation that is the newest of its bucket": {func(p *v1alpha1.PodProtector) bool {
 			stamp := reserve(threshold(p, 0), "a")
-			quota.Compact(p)
+			quota.Compact(p, start)
 			return quota.GiveBack(p, "c0", "a", stamp)
 		}, true, 0},
 		"leaves a merged reservation that may have been renewed": {func(p *v1alpha1.PodProtector) bool {
@@ -181,7 +181,7 @@ func TestGiveBack(t *testing.T) {
 			later := removal("c0", "b")
 			later.At = start.Add(time.Second)
 			quota.Decide(p, []quota.Removal{later})
-			quota.Compact(p)
+			quota.Compact(p, start)
 			return quota.GiveBack(p, "c0", "a", stamp)
 		}, false, 2},
 	} {
@@ -194,5 +194,29 @@ func TestGiveBack(t *testing.T) {
 				t.Errorf("%d reservations left, want %d", got, test.left)
 			}
 		})
+	}
+}
+
+func TestARevocableReservationIsNotMergedBeforeItsTime(t *testing.T) {
+	p := threshold(protector(1, 9), 0)
+	revocable := removal("c0", "a")
+	revocable.RevocableUntil = start.Add(time.Second)
+	later := removal("c0", "b")
+	later.At = start.Add(time.Minute)
+	verdicts := quota.Decide(p, []quota.Removal{revocable, later})
+	quota.Compact(p, start)
+	if got := len(p.Status.Cells[0].AdmissionHistory.Buckets); got != 2 {
+		t.Fatalf("%d buckets, want the merged one and the revocable one", got)
+	}
+	again := p.DeepCopy()
+	if !quota.GiveBack(again, "c0", "a", verdicts[0].Stamp) {
+		t.Error("a revocable reservation could not be given back")
+	}
+	quota.Compact(p, start.Add(time.Second))
+	if got := len(p.Status.Cells[0].AdmissionHistory.Buckets); got != 1 {
+		t.Errorf("%d buckets after its time, want one", got)
+	}
+	if got := quota.BudgetOf(p).Reserved; got != 2 {
+		t.Errorf("%d reservations, want 2", got)
 	}
 }
