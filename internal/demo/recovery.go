@@ -24,9 +24,9 @@ const (
 func (d *demo) recover(ctx context.Context, r *stormRun) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	stop := d.show(ctx, r)
-	defer stop()
 	r.recovery = &report.Recovery{BeginSeconds: report.Seconds(r.recorder.Now().At)}
+	stop := d.show(ctx, r) // which reads that there is a recovery
+	defer stop()
 	again := r.app
 	again.Instance = "again"
 	if err := again.Deploy(ctx, d.cells); err != nil {
