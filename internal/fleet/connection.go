@@ -53,11 +53,23 @@ func (c Connection) load() (*rest.Config, error) {
 		return config, nil
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = c.Kubeconfig
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.Context}
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	if c.Kubeconfig == "" {
+		config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+		if err != nil {
+			return nil, fmt.Errorf("load the kubeconfig of KUBECONFIG or ~/.kube/config: %w", err)
+		}
+		return config, nil
+	}
+	// A deferred configuration would take the pod's own cluster in the place of a file that names none.
+	rules.ExplicitPath = c.Kubeconfig
+	file, err := rules.Load()
 	if err != nil {
 		return nil, fmt.Errorf("load kubeconfig %q: %w", c.Kubeconfig, err)
+	}
+	config, err := clientcmd.NewNonInteractiveClientConfig(*file, c.Context, overrides, rules).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %q: %w", c.Kubeconfig, err)
 	}
 	return config, nil
 }

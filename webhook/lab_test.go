@@ -1,0 +1,185 @@
+package webhook_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+func TestMain(m *testing.M) { testplane.Main(m) }
+
+// lab is a namespace of a real apiserver that is core cluster and cell at once. No aggregator runs: a test says
+// what was counted, and reservations stay where they are.
+type lab struct {
+	*testing.T
+	client    client.Client
+	scheme    *runtime.Scheme
+	namespace string
+	cell      string
+}
+
+func newLab(t *testing.T) *lab {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.New(testplane.Config(t), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace := testplane.Namespace(t)
+	return &lab{T: t, client: c, scheme: scheme, namespace: namespace, cell: namespace}
+}
+
+func (l *lab) create(object client.Object) {
+	l.Helper()
+	if err := l.client.Create(l.Context(), object); err != nil {
+		l.Fatalf("create %T %s: %v", object, object.GetName(), err)
+	}
+}
+
+// protect makes a protector of the pods with app=web and says that so many of them were counted as available.
+// Call it before serve, so that the webhook knows it from the beginning.
+func (l *lab) protect(name string, floor, available int32, change ...func(*v1alpha1.PodProtectorSpec)) {
+	l.Helper()
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}
+	p.Spec.Selector.MatchLabels = map[string]string{"app": "web"}
+	p.Spec.MinAvailable = floor
+	for _, c := range change {
+		c(&p.Spec)
+	}
+	l.create(p)
+	p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: l.cell, Aggregation: v1alpha1.Aggregation{
+		TotalReplicas: available, AvailableReplicas: available, ReadyReplicas: available,
+		CountedSpec: quota.CountedSpec(&p.Spec), SnapshotVersion: "1", Epoch: 1, LastEventTime: metav1.NowMicro(),
+	}}}
+	quota.Summarize(p)
+	if err := l.client.Status().Update(l.Context(), p); err != nil {
+		l.Fatalf("aggregate protector %s: %v", name, err)
+	}
+}
+
+func (l *lab) protector(name string) *v1alpha1.PodProtector {
+	l.Helper()
+	p := &v1alpha1.PodProtector{}
+	if err := l.client.Get(l.Context(), client.ObjectKey{Namespace: l.namespace, Name: name}, p); err != nil {
+		l.Fatalf("read protector %s: %v", name, err)
+	}
+	return p
+}
+
+// reserved is the number of open reservations of a protector.
+func (l *lab) reserved(name string) int {
+	l.Helper()
+	return quota.BudgetOf(l.protector(name)).Reserved
+}
+
+func (l *lab) wantReserved(name string, want int) {
+	l.Helper()
+	if got := l.reserved(name); got != want {
+		l.Errorf("%d open reservations of protector %s, want %d: %+v", got, name, want, l.protector(name).Status.Cells)
+	}
+}
+
+// pods makes available pods with app=web.
+func (l *lab) pods(number int, change ...func(*corev1.Pod)) []*corev1.Pod {
+	l.Helper()
+	pods := make([]*corev1.Pod, number)
+	for i := range pods {
+		pods[i] = l.pod(fmt.Sprint("web-", i), change...)
+	}
+	return pods
+}
+
+func (l *lab) pod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
+	l.Helper()
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: l.namespace, Name: name, Labels: map[string]string{"app": "web"},
+	}}
+	p.Spec.NodeName = "node-1"
+	p.Spec.Containers = []corev1.Container{{Name: "web", Image: "web"}}
+	p.Status.Phase = corev1.PodRunning
+	p.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(),
+	}}
+	for _, c := range change {
+		c(p)
+	}
+	status := p.Status.DeepCopy()
+	l.create(p)
+	p.Status = *status
+	if err := l.client.Status().Update(l.Context(), p); err != nil {
+		l.Fatalf("set the status of pod %s: %v", name, err)
+	}
+	return p
+}
+
+func unready(p *corev1.Pod)     { p.Status.Conditions[0].Status = corev1.ConditionFalse }
+func finished(p *corev1.Pod)    { p.Status.Phase = corev1.PodSucceeded }
+func unscheduled(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "", corev1.PodPending }
+func unprotected(p *corev1.Pod) { p.Labels["app"] = "other" }
+func finalized(p *corev1.Pod)   { p.Finalizers = []string{"example.com/hold"} }
+
+// left is the number of pods with app=web that nobody has begun to delete.
+func (l *lab) left() int {
+	l.Helper()
+	pods := &corev1.PodList{}
+	if err := l.client.List(l.Context(), pods, client.InNamespace(l.namespace), client.MatchingLabels{"app": "web"}); err != nil {
+		l.Fatal(err)
+	}
+	left := 0
+	for i := range pods.Items {
+		if pods.Items[i].DeletionTimestamp == nil {
+			left++
+		}
+	}
+	return left
+}
+
+// eventually waits until look says "" and fails with its last word otherwise.
+func (l *lab) eventually(look func() string) {
+	l.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for word := look(); word != ""; word = look() {
+		if time.Now().After(deadline) {
+			l.Fatalf("waited too long: %s", word)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// wantRefused checks that an error is a refusal that may pass later, with a message that holds the parts.
+func wantRefused(t testing.TB, err error, parts ...string) {
+	t.Helper()
+	status := apierrors.APIStatus(nil)
+	if !apierrors.IsTooManyRequests(err) || !asStatus(err, &status) {
+		t.Fatalf("error %v, want a refusal with 429", err)
+	}
+	if s := status.Status(); s.Code != 429 || s.Reason != metav1.StatusReasonTooManyRequests ||
+		s.Details != nil && s.Details.RetryAfterSeconds != 0 {
+		t.Errorf("refusal %+v, want code 429, reason TooManyRequests and no time to retry after", s)
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("message %q, want it to say %q", err, part)
+		}
+	}
+	if message := err.Error(); !strings.HasSuffix(message, ".") || strings.Contains(message, ". ") {
+		t.Errorf("message %q, want one sentence", message)
+	}
+}

@@ -1,0 +1,51 @@
+package webhook_test
+
+import (
+	"context"
+	"net/url"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation/proxy"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// link is a way to the apiserver that a test can hold up.
+type link struct {
+	*lab
+	proxy  *proxy.Proxy
+	config *rest.Config
+}
+
+func (l *lab) throughProxy() *link {
+	l.Helper()
+	config := testplane.Config(l)
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		l.Fatal(err)
+	}
+	p, err := proxy.Start(l.Context(), target.Host)
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.Cleanup(func() { p.Close() })
+	config.Host = "https://" + p.Address()
+	return &link{lab: l, proxy: p, config: config}
+}
+
+func (k *link) asCore(s *setup) { s.core = k.config }
+func (k *link) asCell(s *setup) { s.cell = k.config }
+
+// stall makes the apiserver fall silent without closing anything, until heal.
+func (k *link) stall() {
+	k.proxy.Stall(proxy.Both)
+	// A webhook that stops must not wait for a silent core at the end of a test.
+	k.Cleanup(k.heal)
+}
+
+func (k *link) heal() {
+	k.Helper()
+	if err := k.proxy.Heal(context.Background()); err != nil {
+		k.Errorf("heal the proxy: %v", err)
+	}
+}

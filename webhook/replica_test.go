@@ -1,0 +1,222 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	"github.com/prometheus/client_golang/prometheus"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/webhook"
+)
+
+// replica is a webhook that runs.
+type replica struct {
+	*lab
+	server    *webhook.Server
+	authority *authority
+	metrics   *prometheus.Registry
+	// stop tells it to stop and waits until it has.
+	stop func() error
+}
+
+// setup is what can be different about a replica.
+type setup struct {
+	core, cell *rest.Config
+	server     *webhook.Server
+}
+
+// serve starts a webhook for the lab's cell that listens and is ready.
+func (l *lab) serve(change ...func(*setup)) *replica {
+	l.Helper()
+	r := l.start(change...)
+	l.eventually(func() string {
+		if err := r.server.Ready(nil); err != nil {
+			return "the webhook is not ready: " + err.Error()
+		}
+		return ""
+	})
+	return r
+}
+
+// start does not wait.
+func (l *lab) start(change ...func(*setup)) *replica {
+	l.Helper()
+	a := newAuthority(l)
+	s := setup{core: testplane.Config(l), cell: testplane.Config(l), server: &webhook.Server{Listen: "127.0.0.1:0"}}
+	s.server.CertFile, s.server.KeyFile = a.store(l.TempDir())
+	for _, c := range change {
+		c(&s)
+	}
+	r := &replica{lab: l, server: s.server, authority: a, metrics: prometheus.NewRegistry()}
+	mgr, err := ctrl.NewManager(s.core, ctrl.Options{
+		Scheme: l.scheme, Logger: testr.New(l.T), Metrics: metricsserver.Options{BindAddress: "0"},
+	})
+	if err != nil {
+		l.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	err = webhook.SetupWithManager(ctx, mgr, webhook.Options{
+		Cores:   map[string]cluster.Cluster{"core": mgr},
+		Cells:   map[string]*rest.Config{l.cell: s.cell},
+		Server:  s.server,
+		Metrics: r.metrics,
+	})
+	if err != nil {
+		l.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	r.stop = sync.OnceValue(func() error {
+		cancel()
+		return <-ended
+	})
+	l.Cleanup(func() {
+		if err := r.stop(); err != nil {
+			l.Errorf("webhook: %v", err)
+		}
+	})
+	return r
+}
+
+// guard makes the apiserver ask the replica about the lab's namespace, and waits until it does.
+func (r *replica) guard(change ...func(*admissionregistrationv1.ValidatingWebhook)) *replica {
+	r.Helper()
+	r.register(webhook.Endpoint{URL: "https://" + r.server.Address(), CABundle: r.authority.pem()}, change...)
+	r.probe(func(error) bool { return r.count("breakwater_webhook_reviews_total") > 0 })
+	return r
+}
+
+// register creates the configuration that users get, for the lab's namespace alone.
+func (l *lab) register(endpoint webhook.Endpoint, change ...func(*admissionregistrationv1.ValidatingWebhook)) {
+	l.Helper()
+	configuration, err := webhook.Configuration(webhook.ConfigurationOptions{
+		Cell: l.cell, Endpoint: endpoint, ExemptNamespaces: webhook.DefaultExemptNamespaces(), TimeoutSeconds: 20,
+	})
+	if err != nil {
+		l.Fatal(err)
+	}
+	configuration.GenerateName = l.namespace + "-"
+	hook := &configuration.Webhooks[0]
+	hook.NamespaceSelector.MatchExpressions = append(hook.NamespaceSelector.MatchExpressions, metav1.LabelSelectorRequirement{
+		Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: []string{l.namespace},
+	})
+	for _, c := range change {
+		c(hook)
+	}
+	l.create(configuration)
+	l.Cleanup(func() {
+		if err := l.client.Delete(context.Background(), configuration); err != nil {
+			l.Errorf("delete the configuration: %v", err)
+		}
+	})
+}
+
+// probe asks for the deletion of pods that nobody protects, by dry run, until the apiserver's answer shows that it
+// takes notice of the configuration.
+func (l *lab) probe(shows func(error) bool) {
+	l.Helper()
+	var probes []*corev1.Pod
+	for _, name := range []string{"probe-0", "probe-1"} {
+		if probe := l.existing(name); probe != nil {
+			probes = append(probes, probe)
+		} else {
+			probes = append(probes, l.pod(name, unprotected))
+		}
+	}
+	l.eventually(func() string {
+		var err error
+		for _, probe := range probes {
+			err = errors.Join(err, l.client.Delete(l.Context(), probe.DeepCopy(), client.DryRunAll))
+		}
+		if !shows(err) {
+			return fmt.Sprintf("the apiserver does not use the configuration yet; a deletion ends in %v", err)
+		}
+		return ""
+	})
+}
+
+func (l *lab) existing(name string) *corev1.Pod {
+	l.Helper()
+	pod := &corev1.Pod{}
+	if err := l.client.Get(l.Context(), client.ObjectKey{Namespace: l.namespace, Name: name}, pod); err != nil {
+		return nil
+	}
+	return pod
+}
+
+// count adds up the metrics of a name, whose labels include those given as name and value in turn.
+func (r *replica) count(name string, labels ...string) int {
+	r.Helper()
+	families, err := r.metrics.Gather()
+	if err != nil {
+		r.Fatal(err)
+	}
+	sum := 0.0
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+	metrics:
+		for _, m := range family.GetMetric() {
+			have := map[string]string{}
+			for _, pair := range m.GetLabel() {
+				have[pair.GetName()] = pair.GetValue()
+			}
+			for i := 0; i < len(labels); i += 2 {
+				if have[labels[i]] != labels[i+1] {
+					continue metrics
+				}
+			}
+			sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	return int(sum)
+}
+
+func (r *replica) waitInFlight(want int) {
+	r.Helper()
+	r.eventually(func() string {
+		if got := r.count("breakwater_webhook_reviews_in_flight"); got != want {
+			return fmt.Sprintf("%d reviews in flight, want %d", got, want)
+		}
+		return ""
+	})
+}
+
+// impatient is how long tests wait for a webhook that is expected not to answer: the apiserver then gives its own
+// refusal, which no test wants.
+func impatient(seconds int32) func(*admissionregistrationv1.ValidatingWebhook) {
+	return func(hook *admissionregistrationv1.ValidatingWebhook) { hook.TimeoutSeconds = &seconds }
+}
+
+// after is closed when run has returned.
+func after(run func()) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		run()
+	}()
+	return done
+}
+
+func (l *lab) wait(done <-chan struct{}, what string) {
+	l.Helper()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		l.Fatalf("waited too long for %s", what)
+	}
+}

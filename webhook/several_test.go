@@ -1,0 +1,77 @@
+package webhook_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestAllProtectorsOfAPodMustAdmit(t *testing.T) {
+	for name, remove := range ways() {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			l.protect("a", 0, 10)
+			l.protect("b", 5, 5)
+			pod := l.pod("web-0")
+			l.serve().guard()
+			wantRefused(t, remove(l, pod), "PodProtector "+l.namespace+"/b", "floor 5", "available 5")
+			l.wantReserved("a", 0)
+			l.wantReserved("b", 0)
+		})
+	}
+}
+
+// All 40 have looked at both budgets before any reserves, so 25 meet an exhausted second one with a reservation of
+// the first in hand.
+func TestARefusalBySomeGivesBackWhatOthersReserved(t *testing.T) {
+	l := newLab(t)
+	l.protect("a", 10, 100)
+	l.protect("b", 10, 25)
+	pods := l.pods(40)
+	core := l.throughProxy()
+	r := l.serve(core.asCore).guard()
+	core.stall()
+	var answers []error
+	answered := after(func() { answers = l.removeAll(deletion, pods) })
+	r.waitInFlight(40)
+	core.heal()
+	l.wait(answered, "40 answers")
+	if admitted := l.admitted(answers); admitted != 15 {
+		t.Errorf("%d removals admitted, want 15", admitted)
+	}
+	l.wantReserved("b", 15)
+	l.eventually(func() string {
+		if reserved := l.reserved("a"); reserved != 15 {
+			return fmt.Sprintf("%d open reservations of protector a, want 15 as of b", reserved)
+		}
+		return ""
+	})
+	if got := r.count("breakwater_webhook_given_back_total"); got != 25 {
+		t.Errorf("%d reservations given back, want 25", got)
+	}
+}
+
+func TestAProtectorThatIsDeletedWhileAskedNoLongerRefuses(t *testing.T) {
+	l := newLab(t)
+	l.protect("web", 4, 5)
+	pod := l.pod("web-0")
+	core := l.throughProxy()
+	r := l.serve(core.asCore).guard()
+	core.stall()
+	var answers []error
+	answered := after(func() { answers = l.removeAll(deletion, []*corev1.Pod{pod}) })
+	r.waitInFlight(1)
+	if err := l.client.Delete(context.Background(), l.protector("web")); err != nil {
+		t.Fatal(err)
+	}
+	core.heal()
+	l.wait(answered, "the answer")
+	if answers[0] != nil {
+		t.Errorf("refused in the name of a protector that is gone: %v", answers[0])
+	}
+	if got := r.count("breakwater_webhook_reviews_total", "verdict", "Reserved"); got != 0 {
+		t.Error("the audit says that a removal was reserved with a protector that is gone")
+	}
+}
