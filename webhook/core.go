@@ -69,6 +69,7 @@ func newCore(ctx context.Context, name string, source cluster.Cluster, metrics *
 		index:   selectorindex.New[types.NamespacedName](),
 	}
 	c.flights = batch.New(c.fly)
+	c.flights.Linger = linger
 	informer, err := source.GetCache().GetInformer(ctx, &v1alpha1.PodProtector{})
 	if err != nil {
 		return nil, fmt.Errorf("watch PodProtectors of core cluster %s: %w", name, err)
@@ -83,6 +84,22 @@ func newCore(ctx context.Context, name string, source cluster.Cluster, metrics *
 	}
 	c.synced = registration.HasSynced
 	return c, nil
+}
+
+const (
+	// busyFlight is the number of removals in one flight from which on a storm is assumed.
+	busyFlight = 4
+	// longestLinger bounds what a storm's removals wait for each other.
+	longestLinger = 40 * time.Millisecond
+)
+
+// linger gathers removals in a storm: a write costs the core much more than a removal costs the webhook, and
+// whoever asks for one removal after the other never waits.
+func linger(removals int, took time.Duration) time.Duration {
+	if removals < busyFlight {
+		return 0
+	}
+	return min(2*took, longestLinger)
 }
 
 func (c *core) cover(obj any) {

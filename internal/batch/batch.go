@@ -1,7 +1,8 @@
 // Package batch runs work in flights: one at a time for a key, and what arrives during a flight joins the next.
 // The busier a key is, the larger its flights, so that the cost of one flight is shared by many callers.
 //
-// Nothing is delayed to make flights larger: a call for an idle key flies at once.
+// A call for an idle key flies at once. Linger can make a busy key wait before its next flight, so that fewer
+// flights carry more.
 package batch
 
 import (
@@ -9,6 +10,7 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+	"time"
 )
 
 // ErrClosed is the answer to calls that Close has cut off.
@@ -22,6 +24,10 @@ type Execute[K comparable, In, Out any] func(ctx context.Context, key K, inputs 
 
 // Batch gathers calls into flights. Keys are independent, and a key without calls takes no memory.
 type Batch[K comparable, In, Out any] struct {
+	// Linger says how long to wait after a flight of so many inputs that took so long, while callers for the next
+	// one arrive. Nil is not at all. Set it before the first call of Do.
+	Linger func(inputs int, took time.Duration) time.Duration
+
 	execute Execute[K, In, Out]
 
 	mu     sync.Mutex
@@ -143,7 +149,13 @@ func (b *Batch[K, In, Out]) fly(key K, l *line[In, Out]) {
 			finished = true
 			return
 		}
+		began := time.Now()
 		b.run(key, f)
+		if b.Linger != nil {
+			if pause := b.Linger(len(f.inputs), time.Since(began)); pause > 0 {
+				<-time.After(pause)
+			}
+		}
 		// The callers who have just been woken may call again, and others be about to: let them run first, so
 		// that they share the next flight. When nobody is ready to run this costs next to nothing.
 		runtime.Gosched()
