@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"flag"
 	"fmt"
 	"strings"
 	"testing"
@@ -18,7 +19,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
-func TestMain(m *testing.M) { testplane.Main(m) }
+// TestMain lets more labs run at once than there are processors, unless -parallel says otherwise: they mostly wait,
+// for connections to end and for deadlines to pass.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
+	testplane.Main(m)
+}
 
 // lab is a namespace of a real apiserver that is core cluster and cell at once. No aggregator runs: a test says
 // what was counted, and reservations stay where they are.

@@ -36,6 +36,8 @@ type replica struct {
 type setup struct {
 	core, cell *rest.Config
 	server     *webhook.Server
+	// beforeStart is called when all is set up and nothing of a protector has been read.
+	beforeStart func()
 }
 
 // serve starts a webhook for the lab's cell that listens and is ready.
@@ -76,6 +78,9 @@ func (l *lab) start(change ...func(*setup)) *replica {
 	})
 	if err != nil {
 		l.Fatal(err)
+	}
+	if s.beforeStart != nil {
+		s.beforeStart()
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()

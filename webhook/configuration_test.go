@@ -1,0 +1,66 @@
+package webhook_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/breakwater-k8s/breakwater/webhook"
+)
+
+// The files are what users apply to their clusters: each change of one is a change of what is guarded.
+func TestConfiguration(t *testing.T) {
+	for name, endpoint := range map[string]webhook.Endpoint{
+		"url":     {URL: "https://breakwater.example:9443/", CABundle: []byte("PEM")},
+		"service": {ServiceNamespace: "breakwater-system", ServiceName: "webhook", ServicePort: 443},
+	} {
+		t.Run(name, func(t *testing.T) {
+			configuration, err := webhook.Configuration(webhook.ConfigurationOptions{
+				Name: "breakwater", Cell: "worker-1", Endpoint: endpoint, TimeoutSeconds: 10,
+				ExemptNamespaces: webhook.DefaultExemptNamespaces(),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := yaml.Marshal(configuration)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := os.ReadFile(filepath.Join("testdata", "configuration-"+name+".yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(got)); diff != "" {
+				t.Errorf("configuration (-want +got):\n%s\n%s", diff, got)
+			}
+		})
+	}
+}
+
+func TestConfigurationNeedsOneAddress(t *testing.T) {
+	for claim, test := range map[string]struct {
+		endpoint webhook.Endpoint
+		want     string
+	}{
+		"none":             {webhook.Endpoint{}, "by --url or by --service"},
+		"two":              {webhook.Endpoint{URL: "https://a", ServiceName: "b"}, "exclude each other"},
+		"without TLS":      {webhook.Endpoint{URL: "http://a"}, `--url "http://a": want https://HOST:PORT`},
+		"without a scheme": {webhook.Endpoint{URL: "a:9443"}, "want https://HOST:PORT"},
+		"without a host":   {webhook.Endpoint{URL: "https:///cells"}, "want https://HOST:PORT"},
+		"that is none":     {webhook.Endpoint{URL: "https://a b:%"}, "want https://HOST:PORT"},
+		"with a path":      {webhook.Endpoint{URL: "https://a/cells/b/validate"}, "want no path, query or user"},
+		"with a query":     {webhook.Endpoint{URL: "https://a?cell=b"}, "want no path, query or user"},
+		"with a user":      {webhook.Endpoint{URL: "https://user@a"}, "want no path, query or user"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			_, err := webhook.Configuration(webhook.ConfigurationOptions{Cell: "worker-1", Endpoint: test.endpoint})
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want it to say %q", err, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,109 @@
+package webhook
+
+import (
+	"context"
+	"net"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// The CRD refuses such selectors; an object from before, or from another CRD, may have one.
+func TestAMalformedSelectorCoversItsWholeNamespace(t *testing.T) {
+	for claim, requirement := range map[string]v1alpha1.PodSelectorRequirement{
+		"an operator that does not exist": {Key: "app", Operator: "Like", Values: []string{"web"}},
+		"In without values":               {Key: "app", Operator: metav1.LabelSelectorOpIn},
+		"Exists with values":              {Key: "app", Operator: metav1.LabelSelectorOpExists, Values: []string{"web"}},
+		"a key that is none":              {Key: "a b", Operator: metav1.LabelSelectorOpExists},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			p := deskProtector("web", 1, 1)
+			p.Spec.Selector = v1alpha1.PodSelector{MatchExpressions: []v1alpha1.PodSelectorRequirement{requirement}}
+			d := newDesk(t, p)
+			pod := deskPod("db-0")
+			pod.Labels = map[string]string{"app": "db"}
+			if answer := d.remove(t.Context(), pod); answer.Allowed || answer.Verdict != "NoBudget" {
+				t.Errorf("answer %+v, want it refused by the protector whose selector nobody understands", answer)
+			}
+			pod.Namespace = "elsewhere"
+			if answer := d.remove(t.Context(), pod); !answer.Allowed || answer.Verdict != VerdictUnprotected {
+				t.Errorf("answer %+v in another namespace, want it allowed", answer)
+			}
+		})
+	}
+}
+
+func TestCoversWhatTheNewestSelectorChooses(t *testing.T) {
+	d := newDesk(t)
+	covered := func() []string {
+		var names []string
+		for _, key := range d.core.covering("default", map[string]string{"app": "web"}) {
+			names = append(names, key.Name)
+		}
+		slices.Sort(names)
+		return names
+	}
+	want := func(claim string, names ...string) {
+		t.Helper()
+		if got := covered(); !slices.Equal(got, names) {
+			t.Errorf("%s: covered by %v, want %v", claim, got, names)
+		}
+	}
+	a, b := deskProtector("a", 1, 1), deskProtector("b", 1, 1)
+	d.core.cover(a)
+	d.core.cover(b)
+	d.core.cover("not a protector")
+	want("two protectors", "a", "b")
+	a.Spec.Selector.MatchLabels = map[string]string{"app": "other"}
+	d.core.cover(a)
+	want("one has changed", "b")
+	d.core.uncover(toolscache.DeletedFinalStateUnknown{Key: "default/b"})
+	want("the other was deleted while nobody watched")
+	d.core.uncover("not a protector")
+}
+
+func TestRefusesBeforeTheProtectorsWereRead(t *testing.T) {
+	d := newDesk(t)
+	d.core.synced = func() bool { return false }
+	answer := d.remove(t.Context(), deskPod("web-0"))
+	if answer.Allowed || answer.Verdict != VerdictUnknown || answer.Status.Code != 429 {
+		t.Errorf("answer %+v, want it refused as unknown with 429", answer)
+	}
+	s := &Server{Protection: d.Protection}
+	if err := s.Ready(nil); err == nil {
+		t.Error("ready before it listens")
+	}
+	s.address.Store(&net.TCPAddr{})
+	if err := s.Ready(nil); err == nil || err.Error() != `PodProtectors of core cluster "core" are not read yet` {
+		t.Errorf("ready says %v before the protectors were read", err)
+	}
+	d.core.synced = func() bool { return true }
+	if err := s.Ready(nil); err != nil {
+		t.Errorf("not ready although all is known: %v", err)
+	}
+	s.draining.Store(true)
+	if err := s.Ready(nil); err == nil {
+		t.Error("ready while draining")
+	}
+}
+
+func TestAProtectorThatIsNoLongerThereRefusesNothing(t *testing.T) {
+	d := newDesk(t, deskProtector("web", 5, 5))
+	if err := d.client.Delete(context.Background(), deskProtector("web", 5, 5)); err != nil {
+		t.Fatal(err)
+	}
+	// Its selector is still in the index.
+	if answer := d.remove(t.Context(), deskPod("web-0")); !answer.Allowed || answer.Verdict != VerdictUnprotected {
+		t.Errorf("answer %+v, want it allowed as unprotected", answer)
+	}
+	asks := []ask{{claim: &claim{}}, {claim: &claim{}}}
+	answers, err := d.core.fly(t.Context(), types.NamespacedName{Namespace: "default", Name: "web"}, asks)
+	if err != nil || len(answers) != 2 || !answers[0].vanished || !answers[1].vanished {
+		t.Errorf("answers %+v, error %v; want both to say that it vanished", answers, err)
+	}
+}

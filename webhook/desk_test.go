@@ -1,0 +1,131 @@
+package webhook
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	kubernetesfake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/batch"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+)
+
+const deskCell = "c0"
+
+// desk is a Protection over a core cluster in memory, for faults that a real one cannot be made to have.
+type desk struct {
+	*Protection
+	core   *core
+	client client.Client
+	events *events.FakeRecorder
+
+	mu sync.Mutex
+	// fault is what becomes of the next status writes; nil is nothing.
+	fault func(write func() error) error
+}
+
+func newDesk(t testing.TB, protectors ...*v1alpha1.PodProtector) *desk {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	d := &desk{events: events.NewFakeRecorder(1000)}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.PodProtector{}).
+		WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: d.update})
+	for _, p := range protectors {
+		builder = builder.WithObjects(p)
+	}
+	d.client = builder.Build()
+	m := newMetrics(prometheus.NewRegistry())
+	d.core = &core{
+		name: "core", protectors: &fleet.Protectors{Cache: d.client, Live: d.client, Writer: d.client},
+		events: d.events, metrics: m, index: selectorindex.New[types.NamespacedName](), synced: func() bool { return true },
+	}
+	d.core.flights = batch.New(d.core.fly)
+	for _, p := range protectors {
+		d.core.cover(p)
+	}
+	d.Protection = &Protection{
+		cores: []*core{d.core}, cells: map[string]kubernetes.Interface{deskCell: kubernetesfake.NewClientset()},
+		metrics: m, log: logr.Discard(), now: time.Now, refused: &refusals{now: time.Now},
+	}
+	return d
+}
+
+func (d *desk) update(
+	ctx context.Context, c client.Client, subresource string, object client.Object, options ...client.SubResourceUpdateOption,
+) error {
+	write := func() error { return c.SubResource(subresource).Update(ctx, object, options...) }
+	d.mu.Lock()
+	fault := d.fault
+	d.mu.Unlock()
+	if fault != nil {
+		return fault(write)
+	}
+	return write()
+}
+
+func (d *desk) suffer(fault func(write func() error) error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fault = fault
+}
+
+// stored is the protector as the core has it.
+func (d *desk) stored(t interface {
+	Helper()
+	Fatal(...any)
+}, name string,
+) *v1alpha1.PodProtector {
+	t.Helper()
+	p := &v1alpha1.PodProtector{}
+	if err := d.client.Get(context.Background(), client.ObjectKey{Namespace: "default", Name: name}, p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// deskProtector covers the pods with app=web, of which so many were counted.
+func deskProtector(name string, floor, available int32) *v1alpha1.PodProtector {
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	p.Spec.Selector.MatchLabels = map[string]string{"app": "web"}
+	p.Spec.MinAvailable = floor
+	p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: deskCell, Aggregation: v1alpha1.Aggregation{
+		AvailableReplicas: available, CountedSpec: quota.CountedSpec(&p.Spec),
+	}}}
+	return p
+}
+
+func deskPod(name string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: name, UID: types.UID("uid-of-" + name), Labels: map[string]string{"app": "web"},
+	}}
+	p.Spec.NodeName = "node-1"
+	p.Status.Phase = corev1.PodRunning
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	return p
+}
+
+// remove asks for the deletion of a pod.
+func (d *desk) remove(ctx context.Context, p *corev1.Pod) Answer {
+	return d.protect(ctx, deskCell, Request{
+		Operation: v1alpha1.OperationDelete, Namespace: p.Namespace, PodName: p.Name, Pod: p,
+	})
+}

@@ -1,0 +1,129 @@
+package webhook_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/webhook"
+)
+
+// asked returns the review of an operation on pods or a subresource of theirs; object is that of the operation.
+func asked(operation admissionv1.Operation, subresource, object string) *admissionv1.AdmissionRequest {
+	r := &admissionv1.AdmissionRequest{
+		Operation: operation, SubResource: subresource, Namespace: "default", Name: "web-0",
+		Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
+	}
+	if operation == admissionv1.Delete {
+		r.OldObject = runtime.RawExtension{Raw: []byte(object)}
+	} else {
+		r.Object = runtime.RawExtension{Raw: []byte(object)}
+	}
+	return r
+}
+
+func with(r *admissionv1.AdmissionRequest, change func(*admissionv1.AdmissionRequest)) *admissionv1.AdmissionRequest {
+	change(r)
+	return r
+}
+
+func TestParse(t *testing.T) {
+	const pod = `{"metadata":{"namespace":"default","name":"web-0","uid":"u","labels":{"app":"web"}},
+		"spec":{"nodeName":"n","containers":"of no interest"},"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`
+	parsed := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-0", UID: "u", Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.PodSpec{NodeName: "n"},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{
+			{Type: corev1.PodReady, Status: corev1.ConditionTrue},
+		}},
+	}
+	yes, no := true, false
+	deleted := webhook.Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-0", Pod: parsed}
+	evicted := webhook.Request{Operation: v1alpha1.OperationEvict, Namespace: "default", PodName: "web-0"}
+	dry := func(r webhook.Request) webhook.Request { r.DryRun = true; return r }
+	for claim, test := range map[string]struct {
+		review *admissionv1.AdmissionRequest
+		want   webhook.Request
+	}{
+		"a deletion": {asked(admissionv1.Delete, "", pod), deleted},
+		"one of a deletecollection has its name in oldObject alone": {
+			with(asked(admissionv1.Delete, "", pod), func(r *admissionv1.AdmissionRequest) { r.Name = "" }), deleted},
+		"an oldObject without a namespace is in that of the request": {
+			asked(admissionv1.Delete, "", strings.Replace(pod, `"namespace":"default",`, "", 1)),
+			webhook.Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-0",
+				Pod: func() *corev1.Pod { p := parsed.DeepCopy(); p.Namespace = ""; return p }()}},
+		"a deletion as dry run": {with(asked(admissionv1.Delete, "", pod), func(r *admissionv1.AdmissionRequest) { r.DryRun = &yes }), dry(deleted)},
+		"dryRun may be false":   {with(asked(admissionv1.Delete, "", pod), func(r *admissionv1.AdmissionRequest) { r.DryRun = &no }), deleted},
+		"an eviction":           {asked(admissionv1.Create, "eviction", `{"metadata":{"name":"web-0"}}`), evicted},
+		"an eviction of policy/v1beta1": {asked(admissionv1.Create, "eviction",
+			`{"apiVersion":"policy/v1beta1","kind":"Eviction","metadata":{"name":"web-0"}}`), evicted},
+		"an eviction without an object": {asked(admissionv1.Create, "eviction", ""), evicted},
+		"an eviction that has its name in the object alone": {
+			with(asked(admissionv1.Create, "eviction", `{"metadata":{"name":"web-0"}}`), func(r *admissionv1.AdmissionRequest) { r.Name = "" }), evicted},
+		"an eviction as dry run by its own options": {
+			asked(admissionv1.Create, "eviction", `{"metadata":{"name":"web-0"},"deleteOptions":{"dryRun":["All"]}}`), dry(evicted)},
+		"an eviction with other options": {
+			asked(admissionv1.Create, "eviction", `{"metadata":{"name":"web-0"},"deleteOptions":{"gracePeriodSeconds":0}}`), evicted},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			got, guarded, err := webhook.Parse(test.review)
+			if err != nil || !guarded {
+				t.Fatalf("guarded %v, error %v", guarded, err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("request (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseLeavesOtherRequestsAlone(t *testing.T) {
+	other := func(group, resource string) *admissionv1.AdmissionRequest {
+		return with(asked(admissionv1.Delete, "", "{}"), func(r *admissionv1.AdmissionRequest) {
+			r.Resource.Group, r.Resource.Resource = group, resource
+		})
+	}
+	for claim, review := range map[string]*admissionv1.AdmissionRequest{
+		"the creation of a pod":       asked(admissionv1.Create, "", "{}"),
+		"an update of a pod":          asked(admissionv1.Update, "", "{}"),
+		"a change of its status":      asked(admissionv1.Update, "status", "{}"),
+		"a connection to it":          asked(admissionv1.Connect, "exec", "{}"),
+		"a deletion of a subresource": asked(admissionv1.Delete, "eviction", "{}"),
+		"a deletion of nodes":         other("", "nodes"),
+		"pods of another group":       other("metrics.k8s.io", "pods"),
+	} {
+		if got, guarded, err := webhook.Parse(review); guarded || err != nil {
+			t.Errorf("%s: guarded %v as %+v, error %v", claim, guarded, got, err)
+		}
+	}
+}
+
+func TestParseRefusesWhatItCannotUnderstand(t *testing.T) {
+	for claim, test := range map[string]struct {
+		review *admissionv1.AdmissionRequest
+		want   string
+	}{
+		"no oldObject":                  {asked(admissionv1.Delete, "", ""), `deletion of pod "web-0" has no oldObject`},
+		"oldObject is null":             {asked(admissionv1.Delete, "", "null"), "names no pod"},
+		"oldObject is cut off":          {asked(admissionv1.Delete, "", `{"metadata":`), "oldObject of the deletion"},
+		"labels are not text":           {asked(admissionv1.Delete, "", `{"metadata":{"labels":{"app":1}}}`), "oldObject of the deletion"},
+		"a deletion time is none":       {asked(admissionv1.Delete, "", `{"metadata":{"deletionTimestamp":"soon"}}`), "oldObject of the deletion"},
+		"conditions are not a list":     {asked(admissionv1.Delete, "", `{"status":{"conditions":"Ready"}}`), "oldObject of the deletion"},
+		"the pod has no name":           {asked(admissionv1.Delete, "", `{"metadata":{"namespace":"default"}}`), `names no pod: namespace "default", name ""`},
+		"an eviction is cut off":        {asked(admissionv1.Create, "eviction", "{"), `eviction of pod "web-0"`},
+		"an eviction without namespace": {with(asked(admissionv1.Create, "eviction", ""), func(r *admissionv1.AdmissionRequest) { r.Namespace = "" }), `names no pod: namespace "", name "web-0"`},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			_, guarded, err := webhook.Parse(test.review)
+			if !guarded || err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("guarded %v, error %v; want an error with %q", guarded, err, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,69 @@
+package webhook
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestEventsOfOneProtectorKeepTheirDistance(t *testing.T) {
+	d := newDesk(t, deskProtector("full", 5, 5))
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	d.refused.now = func() time.Time { return now }
+	refuse := func(times int) {
+		for range times {
+			if answer := d.remove(t.Context(), deskPod("web-0")); answer.Allowed {
+				t.Fatalf("answer %+v, want a refusal", answer)
+			}
+		}
+	}
+	wantEvent := func(claim, part string) {
+		t.Helper()
+		select {
+		case event := <-d.events.Events:
+			if part == "" || !strings.Contains(event, part) || !strings.HasPrefix(event, "Warning RemovalRefused Breakwater refuses") {
+				t.Errorf("%s: event %q, want %q", claim, event, part)
+			}
+		default:
+			if part != "" {
+				t.Errorf("%s: no event, want %q", claim, part)
+			}
+		}
+	}
+	refuse(1)
+	wantEvent("the first refusal", "(0 more were refused since the last event.)")
+	refuse(1000)
+	wantEvent("a storm", "")
+	now = now.Add(eventPause - time.Nanosecond)
+	refuse(1)
+	wantEvent("just before the pause ends", "")
+	now = now.Add(time.Nanosecond)
+	refuse(1)
+	wantEvent("after the pause", "(1001 more were refused since the last event.)")
+	now = now.Add(eventPause)
+	refuse(1)
+	wantEvent("after another pause", "(0 more were refused since the last event.)")
+}
+
+func TestProtectorsHaveTheirEventsApart(t *testing.T) {
+	r := &refusals{now: time.Now}
+	for _, protector := range []string{"core/default/a", "core/default/b"} {
+		if _, due := r.due(protector); !due {
+			t.Errorf("no event for %s because of another's", protector)
+		}
+		if _, due := r.due(protector); due {
+			t.Errorf("two events at once for %s", protector)
+		}
+	}
+}
+
+func TestARefusalThatIsNobodysFaultMakesNoEvent(t *testing.T) {
+	d := newDesk(t)
+	d.core.synced = func() bool { return false }
+	d.remove(t.Context(), deskPod("web-0"))
+	select {
+	case event := <-d.events.Events:
+		t.Errorf("event %q", event)
+	default:
+	}
+}

@@ -1,0 +1,153 @@
+package webhook_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// All are asked while the first flight is held up, so that the rest share the second. Evictions, since a deletion
+// asks twice: once when its grace period is set and once when it is carried out.
+func TestRemovalsThatArriveTogetherShareAWrite(t *testing.T) {
+	for _, threshold := range []int32{0, 1, 100} {
+		t.Run(fmt.Sprint("compactThreshold ", threshold), func(t *testing.T) {
+			l := newLab(t)
+			l.protect("web", 54, 64, compacted(threshold))
+			pods := l.pods(64)
+			core := l.throughProxy()
+			r := l.serve(core.asCore).guard()
+			core.stall()
+			var answers []error
+			answered := after(func() { answers = l.removeAll(eviction, pods) })
+			r.waitInFlight(64)
+			core.heal()
+			l.wait(answered, "64 answers")
+			if admitted := l.admitted(answers); admitted != 10 || l.left() != 54 {
+				t.Errorf("%d removals admitted and %d pods left, want 10 and 54", admitted, l.left())
+			}
+			l.wantReserved("web", 10)
+			if writes := r.count("breakwater_webhook_status_writes_total"); writes > 2 {
+				t.Errorf("%d status writes for 10 removals, want at most 2", writes)
+			}
+			if buckets := len(l.protector("web").Status.Cells[0].AdmissionHistory.Buckets); threshold < 10 && buckets > int(threshold)+1 {
+				t.Errorf("%d buckets with a compactThreshold of %d", buckets, threshold)
+			}
+		})
+	}
+}
+
+func TestTwoReplicasAdmitWhatOneWould(t *testing.T) {
+	l := newLab(t)
+	l.protect("web", 30, 40)
+	var pods []*corev1.Pod
+	for i := range 20 {
+		pods = append(pods, l.pod(fmt.Sprintf("web-%d-0", i)), l.pod(fmt.Sprintf("web-%d-1", i)))
+	}
+	// Each is asked about the pods whose names end as those of its probe.
+	var replicas []*replica
+	for _, suffix := range []string{"-0", "-1"} {
+		replicas = append(replicas, l.serve().guard(func(hook *admissionregistrationv1.ValidatingWebhook) {
+			hook.MatchConditions = append(hook.MatchConditions, admissionregistrationv1.MatchCondition{
+				Name: "half", Expression: "request.name.endsWith('" + suffix + "')",
+			})
+		}))
+	}
+	if admitted := l.admitted(l.removeAll(deletion, pods)); admitted != 10 || l.left() != 30 {
+		t.Errorf("%d removals admitted and %d pods left, want 10 and 30", admitted, l.left())
+	}
+	l.wantReserved("web", 10)
+	for i, r := range replicas {
+		if asked := r.count("breakwater_webhook_reviews_total"); asked < 20 {
+			t.Errorf("replica %d was asked %d times, want half of the removals", i, asked)
+		}
+	}
+}
+
+func TestAnotherWriterOfTheStatusDelaysAndLosesNothing(t *testing.T) {
+	l := newLab(t)
+	l.protect("web", 14, 24)
+	pods := l.pods(24)
+	r := l.serve().guard()
+	ctx, stop := context.WithCancel(t.Context())
+	var writer sync.WaitGroup
+	writer.Go(func() { l.scribble(ctx, "web") })
+	admitted := l.admitted(l.removeAll(deletion, pods))
+	stop()
+	writer.Wait()
+	if admitted != 10 || l.left() != 14 {
+		t.Errorf("%d removals admitted and %d pods left, want 10 and 14", admitted, l.left())
+	}
+	l.wantReserved("web", 10)
+	if r.count("breakwater_webhook_status_writes_total", "result", "error") != 0 {
+		t.Error("a conflict ended in an error")
+	}
+}
+
+// scribble changes the status of a protector as fast as it can until ctx ends.
+func (l *lab) scribble(ctx context.Context, name string) {
+	for ctx.Err() == nil {
+		p := l.protector(name)
+		p.Status.ObservedGeneration++
+		if err := l.client.Status().Update(context.Background(), p); err != nil && !apierrors.IsConflict(err) {
+			l.Errorf("another writer: %v", err)
+		}
+	}
+}
+
+func TestAStormOfRefusalsMakesOneEvent(t *testing.T) {
+	l := newLab(t)
+	l.protect("web", 10, 10)
+	pods := l.pods(10)
+	l.serve().guard()
+	if admitted := l.admitted(l.removeAll(deletion, pods)); admitted != 0 {
+		t.Fatalf("%d removals admitted without budget", admitted)
+	}
+	l.eventually(func() string {
+		events := &eventsv1.EventList{}
+		if err := l.client.List(t.Context(), events, client.InNamespace(l.namespace)); err != nil {
+			return err.Error()
+		}
+		if len(events.Items) == 0 {
+			return "no event yet"
+		}
+		e := events.Items[0]
+		if len(events.Items) > 1 || e.Series != nil || e.Regarding.Kind != "PodProtector" || e.Regarding.Name != "web" ||
+			e.Reason != "RemovalRefused" || e.Type != corev1.EventTypeWarning || e.ReportingController != "breakwater-webhook" {
+			t.Fatalf("events %+v, want one of the refusals", events.Items)
+		}
+		return ""
+	})
+}
+
+// What is refused must be admitted as soon as budget is back: a refusal is not remembered.
+func TestBudgetThatReturnsIsUsable(t *testing.T) {
+	l := newLab(t)
+	l.protect("web", 2, 2)
+	pod := l.pod("web-0")
+	l.serve().guard()
+	wantRefused(t, deletion(l, pod))
+	l.eventually(func() string {
+		p := l.protector("web")
+		p.Status.Cells[0].Aggregation.AvailableReplicas = 3
+		p.Status.Cells[0].Aggregation.LastEventTime = metav1.NowMicro()
+		if err := l.client.Status().Update(t.Context(), p); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	l.eventually(func() string {
+		if err := deletion(l, pod); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	l.wantReserved("web", 1)
+}
