@@ -4,7 +4,7 @@ package selectorindex
 type entry[ID comparable] struct {
 	id         ID
 	space      *space[ID]
-	conditions []condition
+	conditions []condition[ID]
 	// places is where the tree holds the entry.
 	places []place[ID]
 }
@@ -26,7 +26,7 @@ func (e *entry[ID]) needs() uint64 {
 	return bits
 }
 
-func (e *entry[ID]) matches(p pod) bool {
+func (e *entry[ID]) matches(p pod[ID]) bool {
 	for i := range e.conditions {
 		if !e.conditions[i].admits(p) {
 			return false
@@ -41,7 +41,7 @@ func (e *entry[ID]) matches(p pod) bool {
 // A condition with several values makes as many places of one, and conditions below each other multiply. The
 // product stays within the number of values in the selector, so that 5 keys with 10 values take 10 places and
 // not 10^5.
-func (e *entry[ID]) next(from *node[ID]) *condition {
+func (e *entry[ID]) next(from *node[ID]) *condition[ID] {
 	allowed, taken := 1, 1
 	for i := range e.conditions {
 		c := &e.conditions[i]
@@ -50,7 +50,7 @@ func (e *entry[ID]) next(from *node[ID]) *condition {
 			taken *= c.fan()
 		}
 	}
-	var best *condition
+	var best *condition[ID]
 	for i := range e.conditions {
 		c := &e.conditions[i]
 		if !c.narrows() || taken*c.fan() > allowed || from.decides(c.key) {
@@ -64,7 +64,7 @@ func (e *entry[ID]) next(from *node[ID]) *condition {
 }
 
 // decides tells whether the way from the root to the node goes by a term of this key.
-func (n *node[ID]) decides(k *key) bool {
+func (n *node[ID]) decides(k *key[ID]) bool {
 	for ; n.parent != nil; n = n.parent {
 		if n.by.key == k {
 			return true

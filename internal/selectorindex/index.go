@@ -18,7 +18,7 @@ type space[ID comparable] struct {
 	namespace string
 	// members is the number of entries in the tree. A space without any is dropped.
 	members int
-	words   vocabulary
+	words   vocabulary[ID]
 	root    node[ID]
 }
 
@@ -36,7 +36,7 @@ func (x *Index[ID]) Set(id ID, namespace string, s *Selector) {
 	}
 	sp := x.spaces[namespace]
 	if sp == nil {
-		sp = &space[ID]{namespace: namespace, words: vocabulary{keys: map[string]*key{}}}
+		sp = &space[ID]{namespace: namespace, words: vocabulary[ID]{keys: map[string]*key[ID]{}}}
 		x.spaces[namespace] = sp
 	}
 	e := &entry[ID]{id: id, space: sp, conditions: sp.words.learn(s.requirements)}
@@ -75,7 +75,7 @@ func (x *Index[ID]) Query(namespace string, labels map[string]string, found []ID
 	if sp == nil {
 		return found
 	}
-	var room [32]podLabel
+	var room [32]podLabel[ID]
 	return sp.root.query(sp.words.read(labels, room[:0]), found)
 }
 

@@ -2,7 +2,7 @@ package selectorindex
 
 // bucket is how many entries a node holds before it grows branches. Checking an entry costs about as much
 // as going down one branch.
-const bucket = 16
+const bucket = 32
 
 // node holds entries that the terms on the way from the root have led to. When they become too many, the node
 // grows branches and each entry moves down one of them, by a term of a condition of its own. A query goes
@@ -13,12 +13,14 @@ const bucket = 16
 type node[ID comparable] struct {
 	parent *node[ID]
 	// by is the term that leads here from the parent.
-	by *term
+	by *term[ID]
 
 	// grown is set when the node has tried to move its entries down. What it holds then cannot move.
-	grown    bool
-	held     []candidate[ID]
-	branches map[*term]*node[ID]
+	grown bool
+	held  []candidate[ID]
+	// count is the number of branches. Those of the root are found by their terms, all others by the map.
+	count    int
+	branches map[*term[ID]]*node[ID]
 	// keys has the bits of the keys of all branches; bits of branches that are gone may stay.
 	keys uint64
 }
@@ -30,14 +32,14 @@ type candidate[ID comparable] struct {
 }
 
 // query appends the entries at and below the node that match.
-func (n *node[ID]) query(p pod, found []ID) []ID {
+func (n *node[ID]) query(p pod[ID], found []ID) []ID {
 	for i := range n.held {
 		c := &n.held[i]
 		if c.needs&^p.bits == 0 && c.entry.matches(p) {
 			found = append(found, c.entry.id)
 		}
 	}
-	if n.keys == 0 {
+	if n.count == 0 {
 		return found
 	}
 	for i := range p.labels {
@@ -45,18 +47,28 @@ func (n *node[ID]) query(p pod, found []ID) []ID {
 		if n.keys&l.key.bit == 0 {
 			continue
 		}
-		if l.value != nil && l.value.branches > 0 {
-			if below := n.branches[l.value]; below != nil {
+		if l.value != nil {
+			if below := n.below(l.value); below != nil {
 				found = below.query(p, found)
 			}
 		}
-		if l.key.anyValue.branches > 0 {
-			if below := n.branches[&l.key.anyValue]; below != nil {
-				found = below.query(p, found)
-			}
+		if below := n.below(&l.key.anyValue); below != nil {
+			found = below.query(p, found)
 		}
 	}
 	return found
+}
+
+// below is the node that a term leads to, or nil.
+func (n *node[ID]) below(by *term[ID]) *node[ID] {
+	switch {
+	case n.parent == nil:
+		return by.first
+	case by.further == 0:
+		return nil
+	default:
+		return n.branches[by]
+	}
 }
 
 // insert adds an entry at the node or below it.
@@ -92,18 +104,35 @@ func (n *node[ID]) pass(e *entry[ID]) {
 	}
 }
 
-func (n *node[ID]) branch(by *term) *node[ID] {
-	below := n.branches[by]
-	if below == nil {
-		if n.branches == nil {
-			n.branches = map[*term]*node[ID]{}
-		}
-		below = &node[ID]{parent: n, by: by}
-		n.branches[by] = below
-		n.keys |= by.key.bit
-		by.branches++
+// branch is the node that a term leads to; it grows if there is none.
+func (n *node[ID]) branch(by *term[ID]) *node[ID] {
+	if below := n.below(by); below != nil {
+		return below
 	}
+	below := &node[ID]{parent: n, by: by}
+	if n.parent == nil {
+		by.first = below
+	} else {
+		if n.branches == nil {
+			n.branches = map[*term[ID]]*node[ID]{}
+		}
+		n.branches[by] = below
+		by.further++
+	}
+	n.count++
+	n.keys |= by.key.bit
 	return below
+}
+
+// cut removes the branch that a term leads to.
+func (n *node[ID]) cut(by *term[ID]) {
+	if n.parent == nil {
+		by.first = nil
+	} else {
+		delete(n.branches, by)
+		by.further--
+	}
+	n.count--
 }
 
 func (n *node[ID]) hold(e *entry[ID]) {
@@ -128,13 +157,12 @@ func (n *node[ID]) drop(at int) {
 
 // prune removes the node and those above it that neither hold nor lead to an entry.
 func (n *node[ID]) prune() {
-	for ; len(n.branches) == 0; n = n.parent {
+	for ; n.count == 0; n = n.parent {
 		n.branches, n.keys = nil, 0
 		n.grown = n.grown && len(n.held) > bucket
 		if n.parent == nil || len(n.held) > 0 {
 			return
 		}
-		delete(n.parent.branches, n.by)
-		n.by.branches--
+		n.parent.cut(n.by)
 	}
 }

@@ -33,8 +33,8 @@ func check[ID comparable](t *testing.T, x *Index[ID]) {
 		if sp.members != want {
 			t.Fatalf("namespace %s counts %d members, has %d", sp.namespace, sp.members, want)
 		}
-		branches := map[*term]int{}
-		places := checkNode(t, &sp.root, branches)
+		further := map[*term[ID]]int{}
+		places := checkNode(t, &sp.root, fromRoot(sp), further)
 		conditions := 0
 		for _, e := range x.entries {
 			if e.space == sp {
@@ -47,12 +47,12 @@ func check[ID comparable](t *testing.T, x *Index[ID]) {
 		}
 		for text, k := range sp.words.keys {
 			conditions -= k.uses
-			if k.anyValue.branches != branches[&k.anyValue] {
-				t.Fatalf("key %s counts %d branches, has %d", text, k.anyValue.branches, branches[&k.anyValue])
+			if k.anyValue.further != further[&k.anyValue] {
+				t.Fatalf("key %s counts %d further branches, has %d", text, k.anyValue.further, further[&k.anyValue])
 			}
 			for value, w := range k.values {
-				if w.uses < 1 || w.branches != branches[w] {
-					t.Fatalf("%s=%s counts %d uses and %d branches, has %d branches", text, value, w.uses, w.branches, branches[w])
+				if w.uses < 1 || w.further != further[w] {
+					t.Fatalf("%s=%s counts %d uses and %d further branches, has %d", text, value, w.uses, w.further, further[w])
 				}
 			}
 		}
@@ -62,22 +62,47 @@ func check[ID comparable](t *testing.T, x *Index[ID]) {
 	}
 }
 
-// checkNode returns how many entries the node and those below it hold.
-func checkNode[ID comparable](t *testing.T, n *node[ID], branches map[*term]int) int {
+// fromRoot collects the branches of the root, which their terms keep.
+func fromRoot[ID comparable](sp *space[ID]) map[*term[ID]]*node[ID] {
+	branches := map[*term[ID]]*node[ID]{}
+	note := func(by *term[ID]) {
+		if by.first != nil {
+			branches[by] = by.first
+		}
+	}
+	for _, k := range sp.words.keys {
+		note(&k.anyValue)
+		for _, w := range k.values {
+			note(w)
+		}
+	}
+	return branches
+}
+
+// checkNode returns how many entries the node and those below it hold, and counts the branches that are not the
+// root's in further.
+func checkNode[ID comparable](
+	t *testing.T, n *node[ID], branches map[*term[ID]]*node[ID], further map[*term[ID]]int,
+) int {
 	t.Helper()
-	if !n.grown && (len(n.branches) > 0 || len(n.held) > bucket) {
-		t.Fatalf("a node with %d branches holds %d entries and has not grown", len(n.branches), len(n.held))
+	if !n.grown && (n.count > 0 || len(n.held) > bucket) {
+		t.Fatalf("a node with %d branches holds %d entries and has not grown", n.count, len(n.held))
+	}
+	if n.count != len(branches) {
+		t.Fatalf("a node counts %d branches, has %d", n.count, len(branches))
 	}
 	places := len(n.held)
-	for by, below := range n.branches {
+	for by, below := range branches {
 		if below.parent != n || below.by != by || n.keys&by.key.bit == 0 {
 			t.Fatalf("the branch by %s=%s is not known as such", by.key.text, by.text)
 		}
-		if len(below.held) == 0 && len(below.branches) == 0 {
+		if len(below.held) == 0 && below.count == 0 {
 			t.Fatalf("the branch by %s=%s leads to nothing", by.key.text, by.text)
 		}
-		branches[by]++
-		places += checkNode(t, below, branches)
+		if n.parent != nil {
+			further[by]++
+		}
+		places += checkNode(t, below, below.branches, further)
 	}
 	return places
 }
