@@ -53,7 +53,7 @@ func TestScript(t *testing.T) {
 		lengths := rapid.SliceOfN(ms(0, 30), 1, 10).Draw(rt, "lengths of flights")
 
 		var runs []run
-		synctest.Test(t, func(t *testing.T) { runs = play(visits, lengths) })
+		synctest.Test(t, func(*testing.T) { runs = play(visits, lengths) })
 		for _, key := range []string{"web", "api"} {
 			checkRuns(rt, key, visits, runs)
 		}

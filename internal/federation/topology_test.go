@@ -64,7 +64,7 @@ func TestLoadTopologyNamesFileLineAndFieldOfEachFault(t *testing.T) {
 		"not YAML":            {"name: [\n", []string{`did not find expected node content`}},
 		"not a mapping":       {"- a\n", []string{`:1: a list: want the fields name, clusters`}},
 		"a second document":   {header + core + worker + "---\nname: b\n", []string{`:5: a second document: want one topology a file`}},
-		"an unknown field":    {header + core + worker + "nmae: x\n", []string{`:5: nmae: unknown field: want one of name, clusters`}},
+		"an unknown field":    {header + core + worker + "colour: x\n", []string{`:5: colour: unknown field: want one of name, clusters`}},
 		"a field given twice": {"name: a\n" + header + core + worker, []string{`:2: name: the field is given twice`}},
 		"no name":             {"clusters:\n" + core + worker, []string{`:1: name: missing`}},
 		"a name that is a number": {"name: 1\nclusters:\n" + core + worker, []string{

@@ -4,7 +4,7 @@ package version
 import "runtime/debug"
 
 // Version is set by the linker (make build); go install leaves it to the module's own version.
-var Version = ""
+var Version = "" //nolint:gochecknoglobals // the linker has no other way in
 
 // String returns the version of this build, "devel" when none is known.
 func String() string {
