@@ -107,7 +107,8 @@ func place(c charge) string { return fmt.Sprintf("%s in core cluster %q", c.key,
 const wayOut = "in an emergency label the namespace " + v1alpha1.LabelExempt + "=true in this cluster to remove pods unguarded"
 
 func refuseUnreachable(charges []charge, c charge, r Request, err error) Answer {
-	reason := err.Error()
+	// The stack of a flight that panicked is for the log.
+	reason, _, _ := strings.Cut(err.Error(), "\n")
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		reason = "no answer in time"
 	}

@@ -3,7 +3,6 @@ package webhook
 import (
 	"context"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -40,7 +39,13 @@ type desk struct {
 	fault func(write func() error) error
 }
 
-func newDesk(t testing.TB, protectors ...*v1alpha1.PodProtector) *desk {
+// failer is what tests, fuzz tests and properties have in common.
+type failer interface {
+	Helper()
+	Fatal(...any)
+}
+
+func newDesk(t failer, protectors ...*v1alpha1.PodProtector) *desk {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
@@ -56,7 +61,7 @@ func newDesk(t testing.TB, protectors ...*v1alpha1.PodProtector) *desk {
 	m := newMetrics(prometheus.NewRegistry())
 	d.core = &core{
 		name: "core", protectors: &fleet.Protectors{Cache: d.client, Live: d.client, Writer: d.client},
-		events: d.events, metrics: m, index: selectorindex.New[types.NamespacedName](), synced: func() bool { return true },
+		events: d.events, now: time.Now, metrics: m, index: selectorindex.New[types.NamespacedName](), synced: func() bool { return true },
 	}
 	d.core.flights = batch.New(d.core.fly)
 	for _, p := range protectors {
@@ -89,11 +94,7 @@ func (d *desk) suffer(fault func(write func() error) error) {
 }
 
 // stored is the protector as the core has it.
-func (d *desk) stored(t interface {
-	Helper()
-	Fatal(...any)
-}, name string,
-) *v1alpha1.PodProtector {
+func (d *desk) stored(t failer, name string) *v1alpha1.PodProtector {
 	t.Helper()
 	p := &v1alpha1.PodProtector{}
 	if err := d.client.Get(context.Background(), client.ObjectKey{Namespace: "default", Name: name}, p); err != nil {

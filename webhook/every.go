@@ -33,6 +33,9 @@ func (p *Protection) reserveAll(ctx context.Context, charges []charge, removal q
 		made := reservation{c, &claim{}}
 		answer, err := c.core.flights.Do(ctx, c.key, ask{removal: removal, claim: made.claim})
 		if err != nil {
+			if ctx.Err() == nil {
+				p.log.Error(err, "A removal could not be reserved", "protector", c.String(), "pod", removal.PodName)
+			}
 			// The flight may have gone through all the same.
 			p.giveBack(ctx, append(reserved, made), removal)
 			return refuseUnreachable(charges, c, r, err)

@@ -1,0 +1,161 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// faults are what can become of a status write, and whether the one who made it learns what it did. leave makes
+// the callers leave.
+func faults() map[string]func(write func() error, leave func()) error {
+	lost := errors.New("the connection is lost")
+	return map[string]func(write func() error, leave func()) error{
+		"none":                     nil,
+		"conflict":                 func(func() error, func()) error { return conflict() },
+		"lost before it is stored": func(func() error, func()) error { return lost },
+		"lost after it is stored":  func(write func() error, _ func()) error { return errors.Join(lost, write()) },
+		"stored for nobody":        func(write func() error, leave func()) error { leave(); return write() },
+		"abandoned":                func(_ func() error, leave func()) error { leave(); return context.Canceled },
+	}
+}
+
+func conflict() error {
+	return apierrors.NewConflict(schema.GroupResource{Resource: "podprotectors"}, "a", errors.New("somebody was faster"))
+}
+
+// round is some removals at once, one of whose writes suffers.
+type round struct {
+	pods  []int
+	fault string
+	at    int32
+}
+
+func drawRound(t *rapid.T) round {
+	return round{
+		pods:  rapid.SliceOfN(rapid.IntRange(0, 7), 1, 4).Draw(t, "pods"),
+		fault: rapid.SampledFrom([]string{"none", "none", "conflict", "lost before it is stored", "lost after it is stored", "stored for nobody", "abandoned"}).Draw(t, "fault"),
+		at:    rapid.Int32Range(1, 4).Draw(t, "at write"),
+	}
+}
+
+// play asks for the removals of a round and returns the pods that may go.
+func (d *desk) play(r round, pods []*corev1.Pod) []*corev1.Pod {
+	ctx, leave := context.WithCancel(context.Background())
+	defer leave()
+	var writes atomic.Int32
+	fault := faults()[r.fault]
+	d.suffer(func(write func() error) error {
+		if fault != nil && writes.Add(1) == r.at {
+			return fault(write, leave)
+		}
+		return write()
+	})
+	var mu sync.Mutex
+	var allowed []*corev1.Pod
+	var asking sync.WaitGroup
+	for _, i := range r.pods {
+		asking.Go(func() {
+			if d.remove(ctx, pods[i]).Allowed {
+				mu.Lock()
+				defer mu.Unlock()
+				allowed = append(allowed, pods[i])
+			}
+		})
+	}
+	asking.Wait()
+	d.background.Wait()
+	d.core.flights.Wait()
+	return allowed
+}
+
+// What must be true whatever becomes of writes and callers: a pod that may go has a reservation with each protector
+// that covers it, and no protector has more than its budget. Without faults, and without two callers for one pod,
+// nothing else is reserved.
+func TestWhoMayGoIsReservedWithAll(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var protectors []*v1alpha1.PodProtector
+		for i := range rapid.IntRange(1, 3).Draw(t, "protectors") {
+			p := deskProtector(fmt.Sprint("p", i), rapid.Int32Range(0, 5).Draw(t, "floor"), rapid.Int32Range(0, 12).Draw(t, "available"))
+			threshold := rapid.SampledFrom([]int32{0, 1, 100}).Draw(t, "compactThreshold")
+			p.Spec.AdmissionHistory.CompactThreshold = &threshold
+			if i > 0 && rapid.Bool().Draw(t, "covers the front alone") {
+				p.Spec.Selector.MatchLabels["tier"] = "front"
+				p.Status.Cells[0].Aggregation.CountedSpec = quota.CountedSpec(&p.Spec)
+			}
+			protectors = append(protectors, p)
+		}
+		var pods []*corev1.Pod
+		for i := range 8 {
+			pod := deskPod(fmt.Sprint("web-", i))
+			pod.Labels["tier"] = []string{"front", "back"}[i%2]
+			pods = append(pods, pod)
+		}
+		d := newDesk(t, protectors...)
+		going, exact := map[*corev1.Pod]bool{}, true
+		for _, r := range rapid.SliceOfN(rapid.Custom(drawRound), 1, 12).Draw(t, "rounds") {
+			may := d.mayAll(t, r, protectors)
+			allowed := d.play(r, pods)
+			for _, pod := range allowed {
+				going[pod] = true
+			}
+			if may && (r.fault == "none" || r.fault == "conflict") && len(allowed) != len(r.pods) {
+				t.Fatalf("%d of %d removals admitted with a fault of %s, although there was budget for all", len(allowed), len(r.pods), r.fault)
+			}
+			distinct := slices.Compact(slices.Sorted(slices.Values(r.pods)))
+			exact = exact && (r.fault == "none" || r.fault == "conflict") && len(distinct) == len(r.pods)
+			for _, p := range protectors {
+				d.check(t, p, going, exact)
+			}
+		}
+	})
+}
+
+// mayAll tells whether there is budget for all removals of a round.
+func (d *desk) mayAll(t *rapid.T, r round, protectors []*v1alpha1.PodProtector) bool {
+	for _, p := range protectors {
+		budget := quota.BudgetOf(d.stored(t, p.Name))
+		if budget.Floor > 0 && budget.Left() < len(r.pods) {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *desk) check(t *rapid.T, p *v1alpha1.PodProtector, going map[*corev1.Pod]bool, exact bool) {
+	stored := d.stored(t, p.Name)
+	reserved := map[quota.UIDHash]bool{}
+	for r := range quota.Reservations(&stored.Status.Cells[0].AdmissionHistory) {
+		reserved[r.Hash] = true
+	}
+	covered := 0
+	for pod := range going {
+		if !slices.Contains(d.core.covering("default", pod.Labels), client.ObjectKeyFromObject(p)) {
+			continue
+		}
+		covered++
+		if !reserved[quota.HashUID(pod.UID)] {
+			t.Fatalf("pod %s may go without a reservation with %s: %+v", pod.Name, p.Name, stored.Status.Cells[0])
+		}
+	}
+	budget := quota.BudgetOf(stored)
+	if budget.Floor > 0 && budget.Left() < min(0, budget.Available-budget.Floor) {
+		t.Fatalf("%s has reserved more than its budget: %+v", p.Name, budget)
+	}
+	if exact && budget.Reserved != covered {
+		t.Fatalf("%s has %d open reservations for %d pods that may go: %+v", p.Name, budget.Reserved, covered, stored.Status.Cells[0])
+	}
+}
