@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/envfuncs"
 
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/demo/install"
 	"github.com/breakwater-k8s/breakwater/internal/federation"
 	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+	"github.com/breakwater-k8s/breakwater/internal/install"
 	"github.com/breakwater-k8s/breakwater/internal/storm"
 )
 

@@ -12,11 +12,11 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/breakwater-k8s/breakwater/internal/demo/install"
 	"github.com/breakwater-k8s/breakwater/internal/demo/live"
 	"github.com/breakwater-k8s/breakwater/internal/demo/report"
 	"github.com/breakwater-k8s/breakwater/internal/federation"
 	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+	"github.com/breakwater-k8s/breakwater/internal/install"
 	"github.com/breakwater-k8s/breakwater/internal/storm"
 )
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/breakwater-k8s/breakwater/internal/demo/install"
 	"github.com/breakwater-k8s/breakwater/internal/demo/report"
+	"github.com/breakwater-k8s/breakwater/internal/install"
 	"github.com/breakwater-k8s/breakwater/internal/storm"
 )
 

@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 
+	"github.com/breakwater-k8s/breakwater/internal/children"
 	"github.com/breakwater-k8s/breakwater/internal/federation"
 	"github.com/breakwater-k8s/breakwater/internal/federation/port"
 	"github.com/breakwater-k8s/breakwater/internal/federation/proxy"
@@ -36,7 +37,7 @@ type Cluster struct {
 	order    []federation.Component
 	log      logr.Logger
 
-	spawner *spawner
+	spawner *children.Spawner
 	ports   [purposes]*port.Reservation
 	ca      *authority
 	caPEM   []byte

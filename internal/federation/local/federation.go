@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/breakwater-k8s/breakwater/internal/children"
 	"github.com/breakwater-k8s/breakwater/internal/federation"
 )
 
@@ -23,7 +24,7 @@ type Federation struct {
 	topology  *federation.Topology
 	options   Options
 	clusters  []*Cluster
-	spawner   *spawner
+	spawner   *children.Spawner
 	lock      *os.File
 	temporary bool
 	deaths    chan *Death
@@ -49,7 +50,7 @@ func Start(ctx context.Context, topology *federation.Topology, options Options) 
 	if err := f.takeFolder(); err != nil {
 		return nil, err
 	}
-	f.spawner = newSpawner()
+	f.spawner = children.NewSpawner()
 	for _, spec := range topology.Clusters {
 		f.clusters = append(f.clusters, f.newCluster(spec, programs))
 	}
@@ -178,7 +179,7 @@ func (f *Federation) Stop(ctx context.Context) error {
 			stops.Go(func() { errs[i] = cluster.stop(ctx) })
 		}
 		stops.Wait()
-		f.spawner.close()
+		f.spawner.Close()
 		f.stopErr = errors.Join(append(errs, f.leaveFolder())...)
 	})
 	return f.stopErr

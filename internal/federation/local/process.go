@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/breakwater-k8s/breakwater/internal/children"
 )
 
 // tailLines of a log are shown when a component dies.
@@ -36,7 +38,7 @@ type process struct {
 }
 
 // run starts a process. When it ends by itself, died is called, once.
-func run(s *spawner, c command, died func(*process)) (*process, error) {
+func run(s *children.Spawner, c command, died func(*process)) (*process, error) {
 	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
@@ -47,9 +49,8 @@ func run(s *spawner, c command, died func(*process)) (*process, error) {
 	cmd.Stdout, cmd.Stderr = log, log
 	// Nothing of our environment: a proxy variable or a kubeconfig in it would change what runs.
 	cmd.Env = []string{"HOME=" + c.folder, "TMPDIR=" + c.folder}
-	cmd.SysProcAttr = processAttributes()
 	p := &process{cmd: cmd, ended: make(chan struct{}), started: time.Now()}
-	if err := s.start(cmd); err != nil {
+	if err := s.Start(cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", filepath.Base(c.program), err)
 	}
 	go func() {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/breakwater-k8s/breakwater/internal/children"
 )
 
 const (
@@ -38,7 +40,7 @@ type process struct {
 	wanted atomic.Bool // we end it
 }
 
-func run(s *spawner, program string, c component, health, log string) (*process, error) {
+func run(s *children.Spawner, program string, c component, health, log string) (*process, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the log of %s: %w", c.name, err)
@@ -49,8 +51,7 @@ func run(s *spawner, program string, c component, health, log string) (*process,
 	cmd.Stdout, cmd.Stderr = file, file
 	// Nothing of our environment: a KUBECONFIG or a proxy variable in it would change what runs.
 	cmd.Env = []string{"HOME=" + os.TempDir()}
-	cmd.SysProcAttr = processAttributes()
-	if err := s.start(cmd); err != nil {
+	if err := s.Start(cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.name, err)
 	}
 	p := &process{component: c, health: health, log: log, cmd: cmd, ended: make(chan struct{})}

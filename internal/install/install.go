@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/breakwater-k8s/breakwater/internal/children"
 	"github.com/breakwater-k8s/breakwater/internal/federation"
 )
 
@@ -39,7 +40,7 @@ type Options struct {
 // Installation is a running Breakwater.
 type Installation struct {
 	options   Options
-	spawner   *spawner
+	spawner   *children.Spawner
 	webhooks  *webhooks
 	stop      sync.Once
 	mu        sync.Mutex
@@ -56,7 +57,7 @@ func Start(ctx context.Context, options Options) (*Installation, error) {
 		options.WebhookReplicas = 2
 	}
 	i := &Installation{
-		options: options, spawner: newSpawner(), processes: map[string]*process{}, died: make(chan error, 1),
+		options: options, spawner: children.NewSpawner(), processes: map[string]*process{}, died: make(chan error, 1),
 	}
 	if err := i.start(ctx); err != nil {
 		i.Stop()
@@ -146,7 +147,7 @@ func (i *Installation) Stop() {
 			ending.Go(func() { p.terminate(i.options.Grace) })
 		}
 		ending.Wait()
-		i.spawner.close()
+		i.spawner.Close()
 		if i.webhooks != nil && i.webhooks.balancer != nil {
 			i.webhooks.balancer.close()
 		}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/breakwater-k8s/breakwater/internal/children"
 )
 
 // nobody is an address at which nobody listens.
@@ -24,7 +26,7 @@ func shell(t *testing.T, script, health string) *process {
 	if err != nil {
 		t.Skip("there is no shell")
 	}
-	s := newSpawner()
+	s := children.NewSpawner()
 	t.Cleanup(s.close)
 	p, err := run(s, program, component{name: "part", arguments: []string{"-c", script}}, health, filepath.Join(t.TempDir(), "part.log"))
 	if err != nil {
