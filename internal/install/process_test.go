@@ -27,7 +27,7 @@ func shell(t *testing.T, script, health string) *process {
 		t.Skip("there is no shell")
 	}
 	s := children.NewSpawner()
-	t.Cleanup(s.close)
+	t.Cleanup(s.Close)
 	p, err := run(s, program, component{name: "part", arguments: []string{"-c", script}}, health, filepath.Join(t.TempDir(), "part.log"))
 	if err != nil {
 		t.Fatal(err)
