@@ -73,7 +73,7 @@ generate: ## Write what is generated: deep copies and CRDs
 
 .PHONY: lint
 lint: ## Check style and import rules
-	@$(call tool,golangci-lint)/golangci-lint run ./...
+	@$(call tool,golangci-lint)/golangci-lint run --allow-parallel-runners ./...
 
 .PHONY: verify
 verify: ## Check that modules are tidy, generated files current, the format right and lint clean, on a copy of the tree
