@@ -1,0 +1,265 @@
+package v1alpha1_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+func TestMain(m *testing.M) { testplane.Main(m) }
+
+func newClient(t *testing.T) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(testplane.Config(t), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// object reads YAML as a user would write it, and gives it a name of its own.
+func object(t *testing.T, kind, namespace, text string) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))
+	u.SetNamespace(namespace)
+	if u.GetName() == "" {
+		u.SetGenerateName("test-")
+	}
+	return u
+}
+
+// wantVerdict creates an object in a dry run. An empty refusal means that it is accepted.
+func wantVerdict(t *testing.T, c client.Client, u *unstructured.Unstructured, refusal string) {
+	t.Helper()
+	err := c.Create(t.Context(), u, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
+	switch {
+	case refusal == "" && err != nil:
+		t.Errorf("refused: %v", err)
+	case refusal != "" && err == nil:
+		t.Errorf("accepted, want a refusal that says %q", refusal)
+	case refusal != "" && !strings.Contains(err.Error(), refusal):
+		t.Errorf("refused without %q: %v", refusal, err)
+	}
+}
+
+// many returns n items, each by the format with its number.
+func many(n int, format string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
+}
+
+func TestSelectorsOfPodProtector(t *testing.T) {
+	c, namespace := newClient(t), testplane.Namespace(t)
+	const (
+		key      = "label key"
+		noValues = "values must hold at least one value for In and NotIn, and none for Exists and DoesNotExist"
+	)
+	for claim, test := range map[string]struct{ selector, refusal string }{
+		"the empty selector chooses all":    {`{}`, ""},
+		"labels":                            {`{matchLabels: {app: web, example.com/tier: ""}}`, ""},
+		"all operators":                     {`{matchExpressions: [{key: a, operator: In, values: [b]}, {key: a, operator: NotIn, values: [c]}, {key: d, operator: Exists}, {key: e, operator: DoesNotExist}]}`, ""},
+		"a value twice":                     {`{matchExpressions: [{key: a, operator: In, values: [a, a]}]}`, ""},
+		"a key twice":                       {`{matchLabels: {a: b}, matchExpressions: [{key: a, operator: In, values: [b, c]}, {key: a, operator: Exists}]}`, ""},
+		"the empty value":                   {`{matchExpressions: [{key: a, operator: In, values: [""]}]}`, ""},
+		"63 characters of value":            {`{matchLabels: {a: ` + strings.Repeat("v", 63) + `}}`, ""},
+		"64 labels":                         {`{matchLabels: {` + many(64, "k%d: v, ") + `}}`, ""},
+		"In without values":                 {`{matchExpressions: [{key: a, operator: In}]}`, noValues},
+		"In with no value":                  {`{matchExpressions: [{key: a, operator: In, values: []}]}`, noValues},
+		"NotIn without values":              {`{matchExpressions: [{key: a, operator: NotIn}]}`, noValues},
+		"Exists with values":                {`{matchExpressions: [{key: a, operator: Exists, values: [b]}]}`, noValues},
+		"DoesNotExist with values":          {`{matchExpressions: [{key: a, operator: DoesNotExist, values: [b]}]}`, noValues},
+		"an unknown operator":               {`{matchExpressions: [{key: a, operator: Gt, values: ["1"]}]}`, `supported values: "In", "NotIn", "Exists", "DoesNotExist"`},
+		"an expression without a key":       {`{matchExpressions: [{operator: Exists}]}`, "key: Required value"},
+		"an expression without an operator": {`{matchExpressions: [{key: a}]}`, "operator: Required value"},
+		"an expression with an empty key":   {`{matchExpressions: [{key: "", operator: Exists}]}`, "key"},
+		"an expression with a bad key":      {`{matchExpressions: [{key: "a b", operator: Exists}]}`, key},
+		"an expression with two slashes":    {`{matchExpressions: [{key: "a/b/c", operator: Exists}]}`, key},
+		"an expression with a long name":    {`{matchExpressions: [{key: ` + strings.Repeat("k", 64) + `, operator: Exists}]}`, key},
+		"an expression with a bad value":    {`{matchExpressions: [{key: a, operator: In, values: ["b c"]}]}`, "should match"},
+		"an expression with 64 characters":  {`{matchExpressions: [{key: a, operator: In, values: [` + strings.Repeat("v", 64) + `]}]}`, "may not be more than 63"},
+		"65 expressions":                    {`{matchExpressions: [` + many(65, "{key: k%d, operator: Exists}, ") + `]}`, "must have at most 64 items"},
+		"a label with a bad key":            {`{matchLabels: {"a b": c}}`, "matchLabels has a key that is not a label key"},
+		"a label with an empty key":         {`{matchLabels: {"": c}}`, "matchLabels has a key that is not a label key"},
+		"a label with a long name":          {`{matchLabels: {` + strings.Repeat("k", 64) + `: c}}`, "matchLabels has a key that is not a label key"},
+		"a label with a bad value":          {`{matchLabels: {a: "b c"}}`, "should match"},
+		"a label with 64 characters":        {`{matchLabels: {a: ` + strings.Repeat("v", 64) + `}}`, "may not be more than 63"},
+		"65 labels":                         {`{matchLabels: {` + many(65, "k%d: v, ") + `}}`, "must have at most 64 items"},
+		"a field that does not exist":       {`{matchLabel: {a: b}}`, `unknown field "spec.selector.matchLabel"`},
+		"a selector of another shape":       {`app=web`, "must be of type object"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			wantVerdict(t, c, object(t, "PodProtector", namespace, `spec: {minAvailable: 1, selector: `+test.selector+`}`), test.refusal)
+		})
+	}
+}
+
+func TestSpecsOfPodProtector(t *testing.T) {
+	c, namespace := newClient(t), testplane.Namespace(t)
+	for claim, test := range map[string]struct{ spec, refusal string }{
+		"all fields":                       {`{selector: {}, minAvailable: 0, minReadySeconds: 5, admissionHistory: {maxConcurrentLag: 3, compactThreshold: 7, aggregationRateMillis: 250}}`, ""},
+		"a threshold of 0 and no rate":     {`{selector: {}, minAvailable: 1, admissionHistory: {compactThreshold: 0, aggregationRateMillis: 0}}`, ""},
+		"a threshold of 1":                 {`{selector: {}, minAvailable: 1, admissionHistory: {compactThreshold: 1}}`, ""},
+		"no spec":                          {``, "spec: Required value"},
+		"no selector":                      {`{minAvailable: 1}`, "spec.selector: Required value"},
+		"no floor":                         {`{selector: {}}`, "spec.minAvailable: Required value"},
+		"a floor below 0":                  {`{selector: {}, minAvailable: -1}`, "greater than or equal to 0"},
+		"a percentage":                     {`{selector: {}, minAvailable: 70%}`, "must be of type integer"},
+		"minReadySeconds below 0":          {`{selector: {}, minAvailable: 1, minReadySeconds: -1}`, "greater than or equal to 0"},
+		"maxConcurrentLag below 0":         {`{selector: {}, minAvailable: 1, admissionHistory: {maxConcurrentLag: -1}}`, "greater than or equal to 0"},
+		"compactThreshold below 0":         {`{selector: {}, minAvailable: 1, admissionHistory: {compactThreshold: -1}}`, "greater than or equal to 0"},
+		"compactThreshold above 1000":      {`{selector: {}, minAvailable: 1, admissionHistory: {compactThreshold: 1001}}`, "less than or equal to 1000"},
+		"aggregationRateMillis below 0":    {`{selector: {}, minAvailable: 1, admissionHistory: {aggregationRateMillis: -1}}`, "greater than or equal to 0"},
+		"aggregationRateMillis of a day":   {`{selector: {}, minAvailable: 1, admissionHistory: {aggregationRateMillis: 86400000}}`, "less than or equal to 3600000"},
+		"a field of a version that is not": {`{selector: {}, minAvailable: 1, maxUnavailable: 1}`, `unknown field "spec.maxUnavailable"`},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			text := ""
+			if test.spec != "" {
+				text = "spec: " + test.spec
+			}
+			wantVerdict(t, c, object(t, "PodProtector", namespace, orEmpty(text)), test.refusal)
+		})
+	}
+}
+
+func orEmpty(text string) string {
+	if text == "" {
+		return "{}"
+	}
+	return text
+}
+
+func TestSpecsOfCell(t *testing.T) {
+	c := newClient(t)
+	const bounds = "admissionDeadline must be from 5s to 1h"
+	for claim, test := range map[string]struct{ text, refusal string }{
+		"nothing":                      {`{}`, ""},
+		"the shortest deadline":        {`spec: {admissionDeadline: 5s}`, ""},
+		"the longest deadline":         {`spec: {admissionDeadline: 1h}`, ""},
+		"a deadline of two units":      {`spec: {admissionDeadline: 1m5s}`, ""},
+		"a name of 63 characters":      {`metadata: {name: ` + strings.Repeat("c", 63) + `}`, ""},
+		"a deadline that is too short": {`spec: {admissionDeadline: 4s}`, bounds},
+		"a deadline that is too long":  {`spec: {admissionDeadline: 61m}`, bounds},
+		"a deadline that is none":      {`spec: {admissionDeadline: soon}`, "must be of type duration"},
+		"a name of 64 characters":      {`metadata: {name: ` + strings.Repeat("c", 64) + `}`, "at most 63 characters"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			wantVerdict(t, c, object(t, "Cell", "", test.text), test.refusal)
+		})
+	}
+}
+
+func TestStatusOfPodProtector(t *testing.T) {
+	c, namespace := newClient(t), testplane.Namespace(t)
+	p := object(t, "PodProtector", namespace, `{spec: {selector: {}, minAvailable: 1}}`)
+	if err := c.Create(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	const aggregation = `aggregation: {totalReplicas: 1, availableReplicas: 1, readyReplicas: 1, runningReplicas: 1, ` +
+		`scheduledReplicas: 1, countedSpec: a, snapshotVersion: "1", lastEventTime: "2026-11-21T12:00:00.000000Z", epoch: 1, holder: a}`
+	bucket := func(fields string) string {
+		return `{cells: [{cellID: a, ` + aggregation + `, admissionHistory: {buckets: [{startTime: "2026-11-21T12:00:00.000000Z", ` + fields + `}]}}]}`
+	}
+	for claim, test := range map[string]struct{ status, refusal string }{
+		"a reservation":               {bucket(`counter: 1, podUID: u, podName: p, operation: Evict`), ""},
+		"merged reservations":         {bucket(`counter: 2, podUIDHashes: AAAAAAAAAAEAAAAAAAAAAg==`), ""},
+		"an unknown operation":        {bucket(`counter: 1, podUID: u, operation: Update`), `supported values: "Delete", "Evict"`},
+		"a counter of 0":              {bucket(`counter: 0, podUID: u`), "greater than or equal to 1"},
+		"a cell without a name":       {`{cells: [{cellID: "", ` + aggregation + `}]}`, "at least 1 chars"},
+		"one cell twice":              {`{cells: [{cellID: a, ` + aggregation + `}, {cellID: a, ` + aggregation + `}]}`, "Duplicate value"},
+		"a cell that was not counted": {`{cells: [{cellID: a}]}`, "aggregation: Required value"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			u := p.DeepCopy()
+			var status map[string]any
+			if err := yaml.Unmarshal([]byte(test.status), &status); err != nil {
+				t.Fatal(err)
+			}
+			u.Object["status"] = status
+			err := c.Status().Update(t.Context(), u, client.DryRunAll)
+			switch {
+			case test.refusal == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case test.refusal != "" && (err == nil || !strings.Contains(err.Error(), test.refusal)):
+				t.Errorf("got %v, want a refusal that says %q", err, test.refusal)
+			}
+		})
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	c, namespace := newClient(t), testplane.Namespace(t)
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "defaults"}}
+	if err := c.Create(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	h := p.Spec.AdmissionHistory
+	if h.MaxConcurrentLag != 0 || h.CompactThreshold == nil || *h.CompactThreshold != 20 ||
+		h.AggregationRateMillis == nil || *h.AggregationRateMillis != 1000 {
+		t.Errorf("admissionHistory %+v, want 0, 20 and 1000", h)
+	}
+	cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{GenerateName: "defaults-"}}
+	if err := c.Create(t.Context(), cell); err != nil {
+		t.Fatal(err)
+	}
+	if d := cell.Spec.AdmissionDeadline; d == nil || d.Duration != 65*time.Second {
+		t.Errorf("admissionDeadline %v, want 65 s", d)
+	}
+}
+
+func TestAThresholdOfZeroStaysZero(t *testing.T) {
+	c, namespace := newClient(t), testplane.Namespace(t)
+	zero := int32(0)
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "zero"}}
+	p.Spec.AdmissionHistory.CompactThreshold, p.Spec.AdmissionHistory.AggregationRateMillis = &zero, &zero
+	if err := c.Create(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	p.Spec.MinReadySeconds = 1
+	if err := c.Update(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if h := p.Spec.AdmissionHistory; *h.CompactThreshold != 0 || *h.AggregationRateMillis != 0 {
+		t.Errorf("threshold %d and rate %d after a round trip, want 0", *h.CompactThreshold, *h.AggregationRateMillis)
+	}
+}
+
+func TestSpecAndStatusAreWrittenApart(t *testing.T) {
+	c, namespace := newClient(t), testplane.Namespace(t)
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "apart"}}
+	p.Status.DesiredAvailable = 7
+	if err := c.Create(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if p.Status.DesiredAvailable != 0 {
+		t.Error("a status was created along with its object")
+	}
+	p.Spec.MinAvailable, p.Status.DesiredAvailable = 5, 7
+	if err := c.Status().Update(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if p.Spec.MinAvailable != 0 || p.Status.DesiredAvailable != 7 {
+		t.Errorf("after a write of the status: floor %d, desiredAvailable %d, want 0 and 7", p.Spec.MinAvailable, p.Status.DesiredAvailable)
+	}
+}
