@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,8 +22,19 @@ type Protectors struct {
 	Writer      client.StatusClient
 
 	mu      sync.Mutex
-	written map[types.NamespacedName]*v1alpha1.PodProtector
+	written map[types.NamespacedName]write
 }
+
+// write is the last state of a protector that we stored.
+type write struct {
+	object *v1alpha1.PodProtector
+	at     time.Time
+}
+
+// trustWritten is how long an own write counts as newer than what is watched. A watch that is further behind is
+// no worse than no watch: the compare-and-swap finds out. But when the core was restored from an old state, its
+// versions are lower than those of our writes for ever.
+const trustWritten = 10 * time.Second
 
 // Newest returns a copy of the newest known state of a protector; it reads from memory. An error is NotFound,
 // or the cache's.
@@ -40,15 +52,15 @@ func (s *Protectors) Newest(ctx context.Context, key types.NamespacedName) (*v1a
 	if !ok {
 		return cached, nil
 	}
-	newer, err := isNewer(written, cached)
+	newer, err := isNewer(written.object, cached)
 	if err != nil {
 		return nil, err
 	}
-	if !newer {
+	if !newer || time.Since(written.at) > trustWritten {
 		delete(s.written, key)
 		return cached, nil
 	}
-	return written.DeepCopy(), nil
+	return written.object.DeepCopy(), nil
 }
 
 // Read returns the state of a protector from the apiserver, for a decision after a conflict.
@@ -69,9 +81,9 @@ func (s *Protectors) WriteStatus(ctx context.Context, p *v1alpha1.PodProtector) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.written == nil {
-		s.written = map[types.NamespacedName]*v1alpha1.PodProtector{}
+		s.written = map[types.NamespacedName]write{}
 	}
-	s.written[client.ObjectKeyFromObject(p)] = p.DeepCopy()
+	s.written[client.ObjectKeyFromObject(p)] = write{object: p.DeepCopy(), at: time.Now()}
 	return nil
 }
 

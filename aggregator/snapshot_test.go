@@ -1,0 +1,228 @@
+package aggregator
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/podhealth"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+)
+
+func none(func(quota.Reservation) bool) {}
+
+func samplePod(name, uid, version string, labels map[string]string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: name, UID: types.UID(uid), Labels: labels, ResourceVersion: version,
+	}}
+	p.Spec.NodeName = "node-1"
+	p.Status.Phase = corev1.PodRunning
+	setReady(p, true)
+	return p
+}
+
+func TestAVersionThatGoesBackwardsEndsTheTerm(t *testing.T) {
+	for claim, rewind := range map[string]func(s *Snapshot) error{
+		"a list":     func(s *Snapshot) error { return s.Replace(nil, "9") },
+		"an event":   func(s *Snapshot) error { return s.Update(samplePod("a", "a", "9", nil)) },
+		"a deletion": func(s *Snapshot) error { return s.Delete(samplePod("a", "a", "9", nil)) },
+		"a bookmark": func(s *Snapshot) error { s.UpdateResourceVersion("9"); return errors.New("told otherwise") },
+	} {
+		t.Run(claim, func(t *testing.T) {
+			var rewound error
+			s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { rewound = err }, time.Now)
+			if err := s.Replace([]any{samplePod("a", "a", "10", nil)}, "10"); err != nil || rewound != nil {
+				t.Fatal(err, rewound)
+			}
+			if err := rewind(s); err == nil || rewound == nil {
+				t.Errorf("error %v, term ended for %v, want both", err, rewound)
+			}
+		})
+	}
+}
+
+func TestAVersionThatIsNoNumberIsAnError(t *testing.T) {
+	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now)
+	if err := s.Replace(nil, "abc"); err == nil || s.Listed() {
+		t.Errorf("error %v, listed %v, want an error and no list", err, s.Listed())
+	}
+}
+
+func TestAPodThatALiveReadDidNotListIsNeverCounted(t *testing.T) {
+	key := types.NamespacedName{Namespace: "default", Name: "web"}
+	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now)
+	s.Cover(key, selectorindex.Everything(), 0)
+	if err := s.Replace(nil, "10"); err != nil {
+		t.Fatal(err)
+	}
+	s.BuryUnlisted([]quota.UIDHash{quota.HashUID("late")}, 20)
+	// The stream lags: it shows the pod only now, as it was before its end.
+	if err := s.Add(samplePod("late", "late", "15", nil)); err != nil {
+		t.Fatal(err)
+	}
+	c, ok := s.Count(key, 0, none)
+	if !ok || c.aggregation.AvailableReplicas != 0 {
+		t.Errorf("counted %+v, want none", c.aggregation)
+	}
+}
+
+func TestForgottenDeparturesAreOnesThatTheStreamHasPassed(t *testing.T) {
+	clock := time.Now()
+	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, func() time.Time { return clock })
+	if err := s.Replace(nil, "10"); err != nil {
+		t.Fatal(err)
+	}
+	s.BuryUnlisted([]quota.UIDHash{1}, 10)
+	s.BuryUnlisted([]quota.UIDHash{2}, 1000)
+	clock = clock.Add(rememberDepartures + time.Second)
+	for version := 11; version < 200; version++ {
+		s.UpdateResourceVersion(strconv.Itoa(version))
+	}
+	if _, ok := s.departed[1]; ok {
+		t.Error("an old departure is still remembered")
+	}
+	if _, ok := s.departed[2]; !ok {
+		t.Error("a departure is forgotten that the stream has not passed")
+	}
+}
+
+// The counts of a snapshot are those of a linear scan of the pods, through any events and any change of labels
+// and protectors; each change is announced to the protectors that it is about; and nothing stays behind.
+func TestASnapshotCountsAsALinearScan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		changed := map[types.NamespacedName]bool{}
+		s := newSnapshot(func(key types.NamespacedName, _ time.Duration) { changed[key] = true },
+			func(err error) { t.Fatal(err) }, time.Now)
+		pods, covers := map[types.UID]*corev1.Pod{}, map[types.NamespacedName]*selectorindex.Selector{}
+		version := 1
+		next := func() string { version++; return strconv.Itoa(version) }
+		if err := s.Replace(nil, next()); err != nil {
+			t.Fatal(err)
+		}
+		matching := func(p *corev1.Pod) (keys []types.NamespacedName) {
+			for key, selector := range covers {
+				if p != nil && key.Namespace == p.Namespace && selector.Matches(p.Labels) {
+					keys = append(keys, key)
+				}
+			}
+			return keys
+		}
+		serial := 0
+		t.Repeat(map[string]func(*rapid.T){
+			"put": func(t *rapid.T) {
+				clear(changed)
+				uid := types.UID(fmt.Sprint(rapid.IntRange(max(serial-6, 0), serial).Draw(t, "pod")))
+				old := pods[uid]
+				if old == nil {
+					serial++
+					uid = types.UID(fmt.Sprint(serial))
+				}
+				p := samplePod("web-"+string(uid), string(uid), next(), map[string]string{
+					"app": rapid.SampledFrom([]string{"a", "b"}).Draw(t, "app"),
+				})
+				p.Namespace = "ns-" + string(uid[len(uid)-1:])[:1]
+				setReady(p, rapid.Bool().Draw(t, "ready"))
+				pods[uid] = p
+				if err := s.Update(p.DeepCopy()); err != nil {
+					t.Fatal(err)
+				}
+				for _, key := range append(matching(old), matching(p)...) {
+					if !changed[key] {
+						t.Fatalf("%s was not told of pod %s", key, uid)
+					}
+				}
+			},
+			"delete": func(t *rapid.T) {
+				if len(pods) == 0 {
+					t.Skip("no pods")
+				}
+				var uids []types.UID
+				for uid := range pods {
+					uids = append(uids, uid)
+				}
+				slices.Sort(uids)
+				uid := rapid.SampledFrom(uids).Draw(t, "pod")
+				p := pods[uid].DeepCopy()
+				delete(pods, uid)
+				p.ResourceVersion = next()
+				if err := s.Delete(p); err != nil {
+					t.Fatal(err)
+				}
+			},
+			"relist": func(t *rapid.T) {
+				var list []any
+				for uid, p := range pods {
+					if rapid.IntRange(0, 9).Draw(t, "kept "+string(uid)) == 0 {
+						delete(pods, uid)
+						continue
+					}
+					list = append(list, p.DeepCopy())
+				}
+				if err := s.Replace(list, next()); err != nil {
+					t.Fatal(err)
+				}
+			},
+			"cover": func(t *rapid.T) {
+				key := types.NamespacedName{
+					Namespace: fmt.Sprint("ns-", rapid.IntRange(0, 9).Draw(t, "namespace")),
+					Name:      fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "name")),
+				}
+				selector, err := selectorindex.Compile(v1alpha1.PodSelector{MatchLabels: map[string]string{
+					"app": rapid.SampledFrom([]string{"a", "b"}).Draw(t, "app"),
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				covers[key] = selector
+				s.Cover(key, selector, 0)
+			},
+			"uncover": func(t *rapid.T) {
+				for key := range covers {
+					delete(covers, key)
+					s.Uncover(key)
+					return
+				}
+			},
+			"": func(t *rapid.T) { checkCounts(t, s, pods, covers) },
+		})
+		if err := s.Replace(nil, next()); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.pods) != 0 || len(s.byNamespace) != 0 || len(s.labels) != 0 {
+			t.Fatalf("of no pods %d pods, %d namespaces and %d sets of labels are left", len(s.pods), len(s.byNamespace), len(s.labels))
+		}
+	})
+}
+
+func checkCounts(
+	t *rapid.T, s *Snapshot, pods map[types.UID]*corev1.Pod, covers map[types.NamespacedName]*selectorindex.Selector,
+) {
+	if got, protectors := s.Size(); got != len(pods) || protectors != len(covers) {
+		t.Fatalf("%d pods and %d protectors, want %d and %d", got, protectors, len(pods), len(covers))
+	}
+	for key, selector := range covers {
+		var total, available int32
+		for _, p := range pods {
+			if p.Namespace == key.Namespace && selector.Matches(p.Labels) {
+				total++
+				if podhealth.Of(p, 0, time.Now()).Available {
+					available++
+				}
+			}
+		}
+		c, ok := s.Count(key, 0, none)
+		if a := c.aggregation; !ok || a.TotalReplicas != total || a.AvailableReplicas != available {
+			t.Fatalf("%s counts %+v, want %d pods, %d available", key, a, total, available)
+		}
+	}
+}
