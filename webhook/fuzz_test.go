@@ -1,0 +1,91 @@
+package webhook
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-logr/logr"
+	admissionv1 "k8s.io/api/admission/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// FuzzReview sends anything to the handler. Whatever it is, the answer is a refusal of the HTTP request or a whole
+// review; a protector at its floor keeps its reservations at none, and refusals say why.
+func FuzzReview(f *testing.F) {
+	seeds, err := filepath.Glob(filepath.Join("testdata", "reviews", "*.json"))
+	if err != nil || len(seeds) == 0 {
+		f.Fatalf("no reviews to begin with: %v", err)
+	}
+	for _, seed := range seeds {
+		raw, err := os.ReadFile(seed)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	f.Add([]byte(`null`))
+	f.Add([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{}}`))
+	d := newDesk(f, deskProtector("web", 5, 5))
+	handler := (&Server{Protection: d.Protection, Log: logr.Discard()}).handler()
+	f.Fuzz(func(t *testing.T, body []byte) {
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/cells/"+deskCell+"/validate", bytes.NewReader(body)))
+		checkAnswer(t, recorder)
+		if reserved := quota.BudgetOf(d.stored(t, "web")).Reserved; reserved != 0 {
+			t.Fatalf("%d reservations of a protector without budget", reserved)
+		}
+	})
+}
+
+func checkAnswer(t *testing.T, recorder *httptest.ResponseRecorder) {
+	t.Helper()
+	if recorder.Code == http.StatusBadRequest && recorder.Body.Len() > 0 {
+		return
+	}
+	review := &admissionv1.AdmissionReview{}
+	err := json.Unmarshal(recorder.Body.Bytes(), review)
+	if err != nil || recorder.Code != http.StatusOK || review.Response == nil {
+		t.Fatalf("answer %d %q, error %v", recorder.Code, recorder.Body, err)
+	}
+	r := review.Response
+	if r.AuditAnnotations[v1alpha1.AuditVerdict] == "" {
+		t.Errorf("response %+v has no verdict", r)
+	}
+	if !r.Allowed && (r.Result == nil || r.Result.Code < 400 || r.Result.Message == "") {
+		t.Errorf("response %+v refuses without a reason", r)
+	}
+}
+
+// What the seeds are must be told by the answers: a seed that is only malformed would begin nowhere.
+func TestTheSeedsOfTheFuzzTestReachTheirVerdicts(t *testing.T) {
+	handler := (&Server{Protection: newDesk(t, deskProtector("web", 5, 5)).Protection, Log: logr.Discard()}).handler()
+	for seed, want := range map[string]string{
+		"delete-available": "NoBudget", "delete-dry-run": "NoBudget", "delete-terminating": "NotAvailable",
+		"delete-collection": "NoBudget", "delete-other": "Unprotected", "delete-nameless": "Nameless",
+		"evict-missing": "NoPod", "evict-dry-run": "NoPod", "update": "Unguarded", "delete-broken": "Malformed",
+	} {
+		t.Run(seed, func(t *testing.T) {
+			raw, err := os.ReadFile(filepath.Join("testdata", "reviews", seed+".json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			recorder := httptest.NewRecorder()
+			handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/cells/"+deskCell+"/validate", bytes.NewReader(raw)))
+			checkAnswer(t, recorder)
+			review := &admissionv1.AdmissionReview{}
+			if err := json.Unmarshal(recorder.Body.Bytes(), review); err != nil {
+				t.Fatal(err)
+			}
+			if got := review.Response.AuditAnnotations[v1alpha1.AuditVerdict]; got != want {
+				t.Errorf("verdict %s, want %s: %s", got, want, recorder.Body)
+			}
+		})
+	}
+}

@@ -1,0 +1,54 @@
+package webhook
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	admissionv1 "k8s.io/api/admission/v1"
+
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+func TestMetricsAndVerdictsAreDocumented(t *testing.T) {
+	raw, err := os.ReadFile("../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs := string(raw)
+	m := newMetrics(prometheus.NewRegistry())
+	descriptions := make(chan *prometheus.Desc, 100)
+	for _, c := range []prometheus.Collector{m.reviews, m.duration, m.inFlight, m.writes, m.givenBack, m.flightSize} {
+		c.Describe(descriptions)
+	}
+	close(descriptions)
+	for d := range descriptions {
+		_, rest, _ := strings.Cut(d.String(), `fqName: "`)
+		if name, _, _ := strings.Cut(rest, `"`); name == "" || !strings.Contains(docs, "`"+name+"`") {
+			t.Errorf("docs/metrics.md does not have %q", name)
+		}
+	}
+	for _, verdict := range []VerdictReason{
+		VerdictUnguarded, VerdictNoPod, VerdictNotAvailable, VerdictUnprotected, VerdictReserved, VerdictDryRun, VerdictMalformed,
+		VerdictUnknownCell, VerdictUnknown, VerdictUnreachable, VerdictReason(quota.RefusedNoBudget), VerdictReason(quota.RefusedFull),
+		VerdictReason(quota.RefusedNeverAggregated), VerdictReason(quota.RefusedNameless),
+	} {
+		if !strings.Contains(docs, "`"+string(verdict)+"`") {
+			t.Errorf("docs/metrics.md does not have the verdict %s", verdict)
+		}
+	}
+}
+
+// A client must not be able to make labels.
+func TestReviewsOfUnknownCellsShareALabel(t *testing.T) {
+	d := newDesk(t)
+	for _, cell := range []string{"a", "b", "c"} {
+		d.measure(t.Context(), cell, &admissionv1.AdmissionRequest{})
+	}
+	metrics := make(chan prometheus.Metric, 100)
+	d.metrics.reviews.Collect(metrics)
+	if len(metrics) != 1 {
+		t.Errorf("%d time series for reviews of three unknown cells, want 1", len(metrics))
+	}
+}
