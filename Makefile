@@ -55,7 +55,7 @@ bench: ## Run the benchmarks, the storm against real control planes last (figure
 fuzz-short: ## Run each fuzz target for a while (FUZZTIME=20s)
 	@for package in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
 		for target in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]+).*/\1/p' $$package/*_test.go); do \
-			go test -run XXX -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package; \
+			go test -run XXX -fuzz "^$$target$$" -fuzzminimizetime 10x -fuzztime $(FUZZTIME) $$package; \
 		done; \
 	done
 
