@@ -67,6 +67,10 @@ func (s *Server) Start(ctx context.Context) error {
 	return s.stop(context.WithoutCancel(ctx), server)
 }
 
+// StopTime is how long Start may take to return after its context has ended. A process that ends before loses
+// reviews in flight.
+func (s *Server) StopTime() time.Duration { return s.Drain + drainTime + giveBackTime }
+
 func (s *Server) stop(ctx context.Context, server *http.Server) error {
 	s.draining.Store(true)
 	s.Log.Info("Draining reviews")

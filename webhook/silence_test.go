@@ -142,6 +142,9 @@ func TestAGraceBeforeTheEndGoesOnAnswering(t *testing.T) {
 		}
 		return ""
 	})
+	if least := r.server.StopTime(); least < r.server.Drain+30*time.Second {
+		t.Errorf("a process that gives the server %v to stop cuts reviews off", least)
+	}
 	if response := r.ask(deleteReview(pod)); !response.Allowed {
 		t.Errorf("removal during the grace: %+v", response.Result)
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
@@ -109,7 +110,8 @@ func (f *webhookFlags) run(ctx context.Context) error {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	mgr, err := f.manager("webhook", cores[names[0]])
+	stopTime := f.server.StopTime()
+	mgr, err := f.manager("webhook", cores[names[0]], func(o *manager.Options) { o.GracefulShutdownTimeout = &stopTime })
 	if err != nil {
 		return err
 	}
