@@ -31,6 +31,10 @@ demo: build ## Run a deletion storm twice, without and with Breakwater, and writ
 federation-up: build ## Start a federation to play with (TOPOLOGY=federated|single|mesh)
 	@$(with_control_planes) bin/breakwater dev up --topology $(TOPOLOGY)
 
+.PHONY: federation-env
+federation-env: build ## Print its kubeconfigs for eval, and where kubectl is: eval "$$(make -s federation-env)"
+	@$(with_control_planes) bin/breakwater dev env --topology $(TOPOLOGY)
+
 .PHONY: federation-down
 federation-down: build ## Stop it
 	@bin/breakwater dev down --topology $(TOPOLOGY)
