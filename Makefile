@@ -32,7 +32,7 @@ federation-up: build ## Start a federation to play with (TOPOLOGY=federated|sing
 	@$(with_control_planes) bin/breakwater dev up --topology $(TOPOLOGY)
 
 .PHONY: federation-env
-federation-env: build ## Print its kubeconfigs for eval, and where kubectl is: eval "$$(make -s federation-env)"
+federation-env: build ## Print its kubeconfigs, and where kubectl is, for the eval of a shell
 	@$(with_control_planes) bin/breakwater dev env --topology $(TOPOLOGY)
 
 .PHONY: federation-down
