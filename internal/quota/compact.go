@@ -10,6 +10,10 @@ import (
 // DefaultCompactThreshold is the compactThreshold of a spec that has none.
 const DefaultCompactThreshold = 20
 
+// mostBuckets is how many buckets of a cell there may be before even those are merged that could be given back;
+// the CRD allows a few more.
+const mostBuckets = 2000
+
 // CompactThreshold returns how many reservations of a cell are kept one by one.
 func CompactThreshold(spec *v1alpha1.PodProtectorSpec) int {
 	if spec.AdmissionHistory.CompactThreshold == nil {
@@ -31,6 +35,9 @@ func Compact(p *v1alpha1.PodProtector, now time.Time) {
 
 func compact(h *v1alpha1.AdmissionHistory, threshold int, now time.Time) {
 	surplus, mergedBuckets := -threshold, 0
+	if len(h.Buckets) > mostBuckets {
+		now = forever
+	}
 	for i := range h.Buckets {
 		switch bucket := &h.Buckets[i]; {
 		case isMerged(bucket):
@@ -59,6 +66,9 @@ func compact(h *v1alpha1.AdmissionHistory, threshold int, now time.Time) {
 	kept[0] = *merged
 	h.Buckets = kept
 }
+
+// forever is later than any time until which a reservation may be given back.
+var forever = time.Unix(1<<40, 0) //nolint:gochecknoglobals // a constant in all but the language's sense
 
 func isRevocable(bucket *v1alpha1.Bucket, now time.Time) bool {
 	return bucket.RevocableUntil != nil && now.Before(bucket.RevocableUntil.Time)

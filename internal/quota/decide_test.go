@@ -220,3 +220,19 @@ func TestARevocableReservationIsNotMergedBeforeItsTime(t *testing.T) {
 		t.Errorf("%d reservations, want 2", got)
 	}
 }
+
+func TestRevocableReservationsAreMergedRatherThanTooMany(t *testing.T) {
+	p := threshold(protector(1, 5000), 0)
+	for i := range 2001 {
+		r := removal("c0", fmt.Sprint(i))
+		r.RevocableUntil = start.Add(time.Hour)
+		quota.Decide(p, []quota.Removal{r})
+	}
+	quota.Compact(p, start)
+	if got := len(p.Status.Cells[0].AdmissionHistory.Buckets); got != 1 {
+		t.Errorf("%d buckets, want one", got)
+	}
+	if got := quota.BudgetOf(p).Reserved; got != 2001 {
+		t.Errorf("%d reservations, want 2001", got)
+	}
+}
