@@ -76,7 +76,11 @@ func newCore(ctx context.Context, name string, source cluster.Cluster, metrics *
 	}
 	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { c.cover(obj) },
-		UpdateFunc: func(_, obj any) { c.cover(obj) },
+		UpdateFunc: func(old, obj any) {
+			if !sameSpec(old, obj) {
+				c.cover(obj)
+			}
+		},
 		DeleteFunc: func(obj any) { c.uncover(obj) },
 	})
 	if err != nil {
@@ -100,6 +104,13 @@ func linger(removals int, took time.Duration) time.Duration {
 		return 0
 	}
 	return min(2*took, longestLinger)
+}
+
+// sameSpec tells whether two states of a protector choose the same pods. Most updates are of the status.
+func sameSpec(a, b any) bool {
+	p, ok := a.(*v1alpha1.PodProtector)
+	q, okToo := b.(*v1alpha1.PodProtector)
+	return ok && okToo && p.UID == q.UID && p.Generation == q.Generation
 }
 
 func (c *core) cover(obj any) {
