@@ -75,7 +75,7 @@ func newCore(ctx context.Context, name string, source cluster.Cluster, metrics *
 		return nil, fmt.Errorf("watch PodProtectors of core cluster %s: %w", name, err)
 	}
 	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { c.cover(obj) },
+		AddFunc: func(obj any) { c.cover(obj) },
 		UpdateFunc: func(old, obj any) {
 			if !sameSpec(old, obj) {
 				c.cover(obj)
