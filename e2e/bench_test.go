@@ -54,6 +54,9 @@ func (n *bench) must(err error) {
 	}
 }
 
+// graceSeconds is what pods have that say nothing of it. The deletion of a pod with 0 is reviewed twice.
+const graceSeconds = 30
+
 // spare pods are never removed, so that a removal that is asked twice in the storm does not meet the floor.
 const spare = 100
 
@@ -62,7 +65,7 @@ func (n *bench) deploy(pods int) {
 	n.Helper()
 	ctx, cancel := context.WithTimeout(n.Context(), 2*time.Minute)
 	defer cancel()
-	app := storm.Application{Namespace: n.namespace, Name: "web", Pods: pods + spare, GraceSeconds: []int64{0}}
+	app := storm.Application{Namespace: n.namespace, Name: "web", Pods: pods + spare, GraceSeconds: []int64{graceSeconds}}
 	n.must(app.DeployBare(ctx, []storm.Cell{n.cell}))
 	for {
 		p := &v1alpha1.PodProtector{}
