@@ -243,6 +243,10 @@ type Aggregation struct {
 
 // AdmissionHistory holds the open reservations of a protector in one cell, oldest first.
 type AdmissionHistory struct {
+	// Buckets are at most 1,000 that compactThreshold keeps, a merged one, and those that may still be given back,
+	// which are merged as well when there are more than 2,000 in all.
+	//
+	// +kubebuilder:validation:MaxItems=2100
 	// +listType=atomic
 	// +optional
 	Buckets []Bucket `json:"buckets,omitempty"`
@@ -260,6 +264,8 @@ const (
 )
 
 // Bucket is one reservation, or several that Compact merged.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.podUID) ? self.counter == 1 && !has(self.podUIDHashes) : has(self.podUIDHashes) && size(self.podUIDHashes) == 8 * self.counter",message="a bucket is either one reservation, with podUID, counter 1 and no podUIDHashes, or merged, with no podUID and 8 bytes of podUIDHashes for each of counter"
 type Bucket struct {
 	// StartTime is when the reservation was made or renewed; of a merged bucket, the earliest of them.
 	StartTime metav1.MicroTime `json:"startTime"`
@@ -276,6 +282,8 @@ type Bucket struct {
 
 	// PodUID, PodName and Operation tell of a single reservation; unset in a merged bucket.
 	//
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=1
 	// +optional
 	PodUID types.UID `json:"podUID,omitempty"`
 	// +optional

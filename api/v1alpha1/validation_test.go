@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-func newClient(t *testing.T) client.Client {
+func newClient(t testing.TB) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {

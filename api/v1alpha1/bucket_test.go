@@ -1,0 +1,101 @@
+package v1alpha1_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// A bucket that is neither single nor merged has no meaning to quota: whoever writes one would lose reservations.
+func TestABucketIsSingleOrMerged(t *testing.T) {
+	c := newClient(t)
+	p := created(t, c)
+	const (
+		neither   = "a bucket is either one reservation, with podUID, counter 1 and no podUIDHashes, or merged"
+		oneHash   = "AAAAAAAAAAE="
+		twoHashes = "AAAAAAAAAAEAAAAAAAAAAg=="
+	)
+	for claim, test := range map[string]struct{ fields, refusal string }{
+		"a single one":                    {`counter: 1, podUID: u`, ""},
+		"a single one, with all it tells": {`counter: 1, podUID: u, podName: p, operation: Delete, revocableUntil: "2026-11-21T12:00:01.000000Z"`, ""},
+		"a merged one of one":             {`counter: 1, podUIDHashes: ` + oneHash, ""},
+		"a merged one of two":             {`counter: 2, endTime: "2026-11-21T12:00:01.000000Z", podUIDHashes: ` + twoHashes, ""},
+		"neither UID nor hashes":          {`counter: 1`, neither},
+		"no hashes for two":               {`counter: 2`, neither},
+		"a UID that counts for two":       {`counter: 2, podUID: u`, neither},
+		"both UID and hashes":             {`counter: 1, podUID: u, podUIDHashes: ` + oneHash, neither},
+		"both UID and empty hashes":       {`counter: 1, podUID: u, podUIDHashes: ""`, "must be of type byte"},
+		"too few hashes":                  {`counter: 2, podUIDHashes: ` + oneHash, neither},
+		"too many hashes":                 {`counter: 1, podUIDHashes: ` + twoHashes, neither},
+		"a hash and a half":               {`counter: 1, podUIDHashes: AAAAAAAAAAEAAAAA`, neither},
+		"empty hashes":                    {`counter: 1, podUIDHashes: ""`, "must be of type byte"},
+		"hashes that are not base64":      {`counter: 1, podUIDHashes: "*"`, "must be of type byte"},
+		"an empty UID":                    {`counter: 1, podUID: ""`, "at least 1 chars"},
+		"a counter below 0":               {`counter: -1, podUID: u`, "greater than or equal to 1"},
+		"no counter":                      {`podUID: u`, "counter: Required value"},
+		"no time, but null":               {`startTime: null, counter: 1, podUID: u`, "startTime"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			bucket := `startTime: "2026-11-21T12:00:00.000000Z", ` + test.fields
+			if strings.Contains(test.fields, "startTime") {
+				bucket = test.fields
+			}
+			wantStatusVerdict(t, c, p, cellStatus("a", `admissionHistory: {buckets: [{`+bucket+`}]}`), test.refusal)
+		})
+	}
+}
+
+func TestTheNumberOfBucketsIsBounded(t *testing.T) {
+	c := newClient(t)
+	p := &v1alpha1.PodProtector{}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(created(t, c)), p); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		buckets int
+		refusal string
+	}{{2100, ""}, {2101, "must have at most 2100 items"}} {
+		reserve(p, test.buckets)
+		wantErrorSaying(t, c.Status().Update(t.Context(), p.DeepCopy(), client.DryRunAll), test.refusal)
+	}
+}
+
+// What the rules of a bucket cost a writer of the status, at the default of compactThreshold.
+func BenchmarkStatusUpdateWith20Buckets(b *testing.B) {
+	c := newClient(b)
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: testplane.Namespace(b), Name: "bench"}}
+	if err := c.Create(b.Context(), p); err != nil {
+		b.Fatal(err)
+	}
+	reserve(p, 20)
+	for b.Loop() {
+		p.Status.Cells[0].Aggregation.Epoch++
+		p.Status.Cells[0].AdmissionHistory.Buckets[0].StartTime.Time = p.Status.Cells[0].AdmissionHistory.Buckets[0].StartTime.Add(time.Second)
+		if err := c.Status().Update(b.Context(), p); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// reserve puts n reservations into the status, of one cell.
+func reserve(p *v1alpha1.PodProtector, n int) {
+	now := metav1.NowMicro()
+	cell := v1alpha1.PodProtectorCell{CellID: "a"}
+	cell.Aggregation.LastEventTime = now
+	for i := range n {
+		cell.AdmissionHistory.Buckets = append(cell.AdmissionHistory.Buckets, v1alpha1.Bucket{
+			StartTime: now, Counter: 1, Operation: v1alpha1.OperationDelete,
+			PodUID:  types.UID(fmt.Sprintf("0e4b1a52-35b5-4ba5-9a39-%012d", i)),
+			PodName: fmt.Sprintf("web-6d4cf56db6-%05d", i),
+		})
+	}
+	p.Status.Cells = []v1alpha1.PodProtectorCell{cell}
+}
