@@ -1,0 +1,124 @@
+package v1alpha1_test
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// Keys and values at the edges of what a label may be, in both halves of a selector.
+func TestKeysAndValuesOfSelectors(t *testing.T) {
+	c, namespace := newClient(t), testplane.Namespace(t)
+	const (
+		inLabels      = "matchLabels has a key that is not a label key: use [prefix/]name"
+		inExpressions = "key must be a label key: [prefix/]name"
+	)
+	prefix253 := strings.Repeat("p", 253)
+	for claim, test := range map[string]struct {
+		key     string
+		refused bool
+	}{
+		"a name of 63 characters":    {strings.Repeat("k", 63), false},
+		"a prefix of 253 characters": {prefix253 + "/" + strings.Repeat("k", 63), false},
+		"a name of 64 characters":    {strings.Repeat("k", 64), true},
+		"two slashes":                {"a/b/c", true},
+		"an empty prefix":            {"/a", true},
+		"an empty name":              {"example.com/", true},
+		"a prefix in capitals":       {"Example.com/a", true},
+		"a space":                    {"a b", true},
+		"a dash at the end":          {"a-", true},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			labels, expressions := "", ""
+			if test.refused {
+				labels, expressions = inLabels, inExpressions
+			}
+			spec := func(selector string) string { return `spec: {minAvailable: 1, selector: {` + selector + `}}` }
+			wantVerdict(t, c, object(t, "PodProtector", namespace, spec(`matchLabels: {"`+test.key+`": v}`)), labels)
+			wantVerdict(t, c, object(t, "PodProtector", namespace,
+				spec(`matchExpressions: [{key: "`+test.key+`", operator: Exists}]`)), expressions)
+		})
+	}
+}
+
+func TestEdgesOfSpecs(t *testing.T) {
+	c, namespace := newClient(t), testplane.Namespace(t)
+	for claim, test := range map[string]struct{ kind, spec, refusal string }{
+		"NotIn with no value":             {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: NotIn, values: []}]}}`, "values must hold at least one value"},
+		"64 expressions":                  {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [` + many(64, "{key: k%d, operator: Exists}, ") + `]}}`, ""},
+		"1000 values":                     {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: In, values: [` + many(1000, "v%d, ") + `]}]}}`, ""},
+		"1001 values":                     {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: In, values: [` + many(1001, "v%d, ") + `]}]}}`, "must have at most 1000 items"},
+		"null for a selector":             {"PodProtector", `{minAvailable: 1, selector: null}`, "spec.selector: Required value"},
+		"the highest compactThreshold":    {"PodProtector", `{minAvailable: 1, selector: {}, admissionHistory: {compactThreshold: 1000}}`, ""},
+		"the slowest rate":                {"PodProtector", `{minAvailable: 1, selector: {}, admissionHistory: {aggregationRateMillis: 3600000}}`, ""},
+		"a deadline below 0":              {"Cell", `{admissionDeadline: -65s}`, "admissionDeadline must be from 5s to 1h"},
+		"a deadline just below 5s":        {"Cell", `{admissionDeadline: 4999ms}`, "admissionDeadline must be from 5s to 1h"},
+		"a deadline just above 1h":        {"Cell", `{admissionDeadline: 1h1ms}`, "admissionDeadline must be from 5s to 1h"},
+		"a deadline without a unit":       {"Cell", `{admissionDeadline: "65"}`, "must be of type duration"},
+		"a deadline that is a number":     {"Cell", `{admissionDeadline: 65}`, "must be of type duration"},
+		"a field that a Cell has not yet": {"Cell", `{settlement: Exact}`, `unknown field "spec.settlement"`},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			in := namespace
+			if test.kind == "Cell" {
+				in = ""
+			}
+			wantVerdict(t, c, object(t, test.kind, in, "spec: "+test.spec), test.refusal)
+		})
+	}
+}
+
+// Rules that held on creation could still be undone by an update.
+func TestAnUpdateIsCheckedLikeACreation(t *testing.T) {
+	c := newClient(t)
+	p := created(t, c)
+	for field, test := range map[string]struct {
+		value   any
+		refusal string
+	}{
+		"minAvailable": {int64(-1), "greater than or equal to 0"},
+		"selector":     {map[string]any{"matchLabels": map[string]any{"a b": "c"}}, "matchLabels has a key that is not a label key"},
+	} {
+		t.Run(field, func(t *testing.T) {
+			u := p.DeepCopy()
+			u.Object["spec"].(map[string]any)[field] = test.value
+			wantErrorSaying(t, c.Update(t.Context(), u, client.DryRunAll), test.refusal)
+		})
+	}
+}
+
+func TestAnUnknownFieldIsDroppedUnlessTheWriterIsStrict(t *testing.T) {
+	c, namespace := newClient(t), testplane.Namespace(t)
+	p := object(t, "PodProtector", namespace, `{spec: {selector: {}, minAvailable: 1, maxUnavailable: 1}}`)
+	if err := c.Create(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if _, found, _ := unstructured.NestedFieldNoCopy(p.Object, "spec", "maxUnavailable"); found {
+		t.Errorf("the field was stored: %v", p.Object["spec"])
+	}
+}
+
+func TestAnUpdateOfTheObjectLeavesTheStatus(t *testing.T) {
+	c := newClient(t)
+	p := &v1alpha1.PodProtector{}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(created(t, c)), p); err != nil {
+		t.Fatal(err)
+	}
+	reserve(p, 1)
+	if err := c.Status().Update(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	p.Spec.MinAvailable, p.Status.Cells = 2, nil
+	if err := c.Update(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if p.Spec.MinAvailable != 2 || len(p.Status.Cells) != 1 {
+		t.Errorf("floor %d and %d cells after an update of the object, want 2 and the one that was counted",
+			p.Spec.MinAvailable, len(p.Status.Cells))
+	}
+}
