@@ -35,11 +35,11 @@ func FuzzSelector(f *testing.F) {
 			t.Errorf("%s matches %s: %v, Kubernetes says %v", selector, pod, got, want)
 		}
 		x := selectorindex.New[int]()
-		for id := range 20 { // more than a node holds
+		for id := range 40 { // more than a node holds
 			x.Set(id, namespace, s)
 		}
-		if got := len(x.Query(namespace, podLabels, nil)); got != 20 && want || got != 0 && !want {
-			t.Errorf("%s: %d of 20 are found for %s, Kubernetes says %v", selector, got, pod, want)
+		if got := len(x.Query(namespace, podLabels, nil)); got != 40 && want || got != 0 && !want {
+			t.Errorf("%s: %d of 40 are found for %s, Kubernetes says %v", selector, got, pod, want)
 		}
 	})
 }

@@ -1,7 +1,7 @@
 package selectorindex
 
-// bucket is how many entries a node holds before it grows branches. Checking an entry costs about as much
-// as going down one branch.
+// bucket is how many entries a node holds before it grows branches. To reject so many takes about as long as to
+// go down one branch, whose node is seldom in the processor's cache.
 const bucket = 32
 
 // node holds entries that the terms on the way from the root have led to. When they become too many, the node
