@@ -263,9 +263,9 @@ const (
 	OperationEvict  Operation = "Evict"
 )
 
-// Bucket is one reservation, or several that Compact merged.
-//
-// +kubebuilder:validation:XValidation:rule="has(self.podUID) ? self.counter == 1 && !has(self.podUIDHashes) : has(self.podUIDHashes) && size(self.podUIDHashes) == 8 * self.counter",message="a bucket is either one reservation, with podUID, counter 1 and no podUIDHashes, or merged, with no podUID and 8 bytes of podUIDHashes for each of counter"
+// Bucket is one reservation, or several that Compact merged. It is either single, with podUID, counter 1 and no
+// podUIDHashes, or merged, with no podUID and 8 bytes of podUIDHashes for each of counter. No rule of CEL can say so:
+// the apiserver reads bytes for CEL as URL base64, and Go writes standard base64.
 type Bucket struct {
 	// StartTime is when the reservation was made or renewed; of a merged bucket, the earliest of them.
 	StartTime metav1.MicroTime `json:"startTime"`
