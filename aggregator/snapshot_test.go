@@ -186,7 +186,7 @@ func TestASnapshotCountsAsALinearScan(t *testing.T) {
 				covers[key] = selector
 				s.Cover(key, selector, 0)
 			},
-			"uncover": func(t *rapid.T) {
+			"uncover": func(*rapid.T) {
 				for key := range covers {
 					delete(covers, key)
 					s.Uncover(key)
