@@ -25,7 +25,7 @@ type Execute[K comparable, In, Out any] func(ctx context.Context, key K, inputs 
 // Batch gathers calls into flights. Keys are independent, and a key without calls takes no memory.
 type Batch[K comparable, In, Out any] struct {
 	// Linger says how long to wait after a flight of so many inputs that took so long, while callers for the next
-	// one arrive. Nil is not at all. Set it before the first call of Do.
+	// one arrive. Nil is not at all. Set it before the first call of Do; keys call it concurrently.
 	Linger func(inputs int, took time.Duration) time.Duration
 
 	execute Execute[K, In, Out]

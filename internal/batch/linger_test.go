@@ -10,10 +10,13 @@ import (
 func TestABusyKeyLingers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := open(t)
-		var inputs int
-		var took time.Duration
-		d.Linger = func(n int, t time.Duration) time.Duration {
-			inputs, took = n, t
+		type flown struct {
+			inputs int
+			took   time.Duration
+		}
+		asked := make(chan flown, 10)
+		d.Linger = func(inputs int, took time.Duration) time.Duration {
+			asked <- flown{inputs, took}
 			return 40 * time.Millisecond
 		}
 		one := d.call(t.Context(), "web", 1)
@@ -21,8 +24,8 @@ func TestABusyKeyLingers(t *testing.T) {
 		time.Sleep(3 * time.Millisecond)
 		first.land <- tenfold
 		d.got("one, who need not linger", one, answer{Out: 10, After: 3 * time.Millisecond})
-		if inputs != 1 || took != 3*time.Millisecond {
-			t.Errorf("Linger is asked about %d inputs in %v, want 1 in 3ms", inputs, took)
+		if got, want := <-asked, (flown{1, 3 * time.Millisecond}); got != want {
+			t.Errorf("Linger is asked about %+v, want %+v", got, want)
 		}
 
 		hasty, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)

@@ -115,10 +115,10 @@ func random(r *rand.Rand) v1alpha1.PodSelector {
 	}
 	var s v1alpha1.PodSelector
 	for range r.IntN(5) {
-		e := v1alpha1.PodSelectorRequirement{Key: fmt.Sprintf("key-%d", r.IntN(6)), Operator: operators[r.IntN(len(operators))]}
+		e := v1alpha1.PodSelectorRequirement{Key: fmt.Sprintf("key-%d", r.IntN(4)), Operator: operators[r.IntN(len(operators))]}
 		if e.Operator == metav1.LabelSelectorOpIn || e.Operator == metav1.LabelSelectorOpNotIn {
-			for range 1 + r.IntN(3) {
-				e.Values = append(e.Values, fmt.Sprint(r.IntN(8)))
+			for range 1 + r.IntN(2) {
+				e.Values = append(e.Values, fmt.Sprint(r.IntN(5)))
 			}
 		}
 		s.MatchExpressions = append(s.MatchExpressions, e)
