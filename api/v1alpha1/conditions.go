@@ -20,7 +20,6 @@ const (
 	ReasonSourceVanished   = "SourceVanished"
 	ReasonAggregating      = "Aggregating"
 	ReasonAggregatorIdle   = "AggregatorStopped"
-	ReasonSnapshotRewound  = "SnapshotRewound"
 	ReasonRecreateStrategy = "RecreateStrategy"
 	ReasonDeletionHeld     = "DeletionHeld"
 )
