@@ -70,6 +70,7 @@ func newCore(ctx context.Context, name string, source cluster.Cluster, metrics *
 	}
 	c.flights = batch.New(c.fly)
 	c.flights.Linger = linger
+	metrics.watchWaiting(name, c.flights.Callers)
 	informer, err := source.GetCache().GetInformer(ctx, &v1alpha1.PodProtector{})
 	if err != nil {
 		return nil, fmt.Errorf("watch PodProtectors of core cluster %s: %w", name, err)

@@ -4,6 +4,7 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // metrics are listed in docs/metrics.md.
 type metrics struct {
+	registry   prometheus.Registerer
 	reviews    *prometheus.CounterVec
 	duration   *prometheus.HistogramVec
 	inFlight   prometheus.Gauge
@@ -14,6 +15,7 @@ type metrics struct {
 
 func newMetrics(registry prometheus.Registerer) *metrics {
 	m := &metrics{
+		registry: registry,
 		reviews: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "breakwater_webhook_reviews_total", Help: "Reviews by cell, operation and verdict.",
 		}, []string{"cell", "operation", "verdict"}),
@@ -39,4 +41,13 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	}
 	registry.MustRegister(m.reviews, m.duration, m.inFlight, m.writes, m.givenBack, m.flightSize)
 	return m
+}
+
+// watchWaiting shows the number of removals that wait for a write to a core cluster.
+func (m *metrics) watchWaiting(core string, waiting func() int) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name:        "breakwater_webhook_removals_waiting",
+		Help:        "Removals that wait for the write of their protector's status, by core cluster.",
+		ConstLabels: prometheus.Labels{"core": core},
+	}, func() float64 { return float64(waiting()) }))
 }

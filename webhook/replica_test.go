@@ -191,11 +191,24 @@ func (r *replica) count(name string, labels ...string) int {
 	return int(sum)
 }
 
+// waitInFlight waits until so many reviews have begun and not ended.
 func (r *replica) waitInFlight(want int) {
 	r.Helper()
+	r.waitCount("breakwater_webhook_reviews_in_flight", want)
+}
+
+// waitForFlight waits until so many removals are in a flight or board the next one: all that came before it, as the
+// reading of an evicted pod, is done.
+func (r *replica) waitForFlight(want int) {
+	r.Helper()
+	r.waitCount("breakwater_webhook_removals_waiting", want)
+}
+
+func (r *replica) waitCount(name string, want int) {
+	r.Helper()
 	r.eventually(func() string {
-		if got := r.count("breakwater_webhook_reviews_in_flight"); got != want {
-			return fmt.Sprintf("%d reviews in flight, want %d", got, want)
+		if got := r.count(name); got != want {
+			return fmt.Sprintf("%s is %d, want %d", name, got, want)
 		}
 		return ""
 	})

@@ -35,7 +35,7 @@ func TestARefusalBySomeGivesBackWhatOthersReserved(t *testing.T) {
 	core.stall()
 	var answers []error
 	answered := after(func() { answers = l.removeAll(deletion, pods) })
-	r.waitInFlight(40)
+	r.waitForFlight(40)
 	core.heal()
 	l.wait(answered, "40 answers")
 	if admitted := l.admitted(answers); admitted != 15 {
@@ -62,7 +62,7 @@ func TestAProtectorThatIsDeletedWhileAskedNoLongerRefuses(t *testing.T) {
 	core.stall()
 	var answers []error
 	answered := after(func() { answers = l.removeAll(deletion, []*corev1.Pod{pod}) })
-	r.waitInFlight(1)
+	r.waitForFlight(1)
 	if err := l.client.Delete(context.Background(), l.protector("web")); err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func TestALostRepetitionLeavesAnEarlierReservation(t *testing.T) {
 			t.Error("a silent core answered")
 		}
 	})
-	r.waitInFlight(1)
+	r.waitForFlight(1)
 	cancel()
 	l.wait(left, "the caller to leave")
 	r.waitInFlight(0)

@@ -27,7 +27,7 @@ func TestRemovalsThatArriveTogetherShareAWrite(t *testing.T) {
 			core.stall()
 			var answers []error
 			answered := after(func() { answers = l.removeAll(eviction, pods) })
-			r.waitInFlight(64)
+			r.waitForFlight(64)
 			core.heal()
 			l.wait(answered, "64 answers")
 			if admitted := l.admitted(answers); admitted != 10 || l.left() != 54 {

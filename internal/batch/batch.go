@@ -74,6 +74,21 @@ func (b *Batch[K, In, Out]) Do(ctx context.Context, key K, in In) (Out, error) {
 	return f.outcome(seat)
 }
 
+// Callers is the number of calls that wait for their answer now, those of flights under way included.
+func (b *Batch[K, In, Out]) Callers() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	callers := 0
+	for _, l := range b.lines {
+		for _, f := range []*flight[In, Out]{l.flying, l.boarding} {
+			if f != nil {
+				callers += f.aboard
+			}
+		}
+	}
+	return callers
+}
+
 // Wait returns when no flight is under way. It is meant for the end, when nobody calls Do any more: with calls
 // coming in there may always be one.
 func (b *Batch[K, In, Out]) Wait() {

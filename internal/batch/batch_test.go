@@ -111,6 +111,14 @@ func (d *desk) waits(who string, answers <-chan answer) {
 	}
 }
 
+func (d *desk) callers(want int) {
+	d.t.Helper()
+	synctest.Wait()
+	if got := d.Callers(); got != want {
+		d.t.Errorf("%d callers wait, want %d", got, want)
+	}
+}
+
 func (d *desk) carries(f *takeoff, want ...int) {
 	d.t.Helper()
 	if diff := cmp.Diff(want, f.inputs); diff != "" {
@@ -142,17 +150,20 @@ func TestWhatArrivesDuringAFlightJoinsTheNext(t *testing.T) {
 		two, three := d.call(ctx, "web", 2), d.call(ctx, "web", 3)
 		d.noFlight()
 		d.carries(first, 1)
+		d.callers(3)
 
 		first.land <- tenfold
 		d.got("one", one, answer{Out: 10})
 		second := d.flight()
 		d.carries(second, 2, 3)
 		d.waits("two", two)
+		d.callers(2)
 
 		second.land <- tenfold
 		d.got("two", two, answer{Out: 20})
 		d.got("three", three, answer{Out: 30})
 		d.noFlight()
+		d.callers(0)
 	})
 }
 
@@ -191,12 +202,14 @@ func TestACallerLeavesWhenItsContextEnds(t *testing.T) {
 			t.Errorf("the context of a flight that nobody waits for has cause %v, want %v", got, errChanged)
 		}
 		d.noFlight() // an abandoned flight is still a flight
+		d.callers(3)
 
 		time.Sleep(2 * time.Minute)
 		d.got("who leaves before the flight", three, answer{Err: context.DeadlineExceeded, After: time.Minute})
 		first.land <- tenfold
 		second := d.flight()
 		d.carries(second, 2, 4)
+		d.callers(2)
 		second.land <- tenfold
 		d.got("two", two, answer{Out: 20, After: 2 * time.Minute})
 		d.got("four, whose seat moved up", four, answer{Out: 40, After: 2 * time.Minute})

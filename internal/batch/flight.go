@@ -18,7 +18,7 @@ type flight[In, Out any] struct {
 	deadlines []time.Time
 	// left has the seats whose callers left before the start, in order. Their inputs are not executed.
 	left []int
-	// aboard is the number of callers who wait.
+	// aboard is the number of callers who wait; none once it has landed.
 	aboard int
 
 	// ctx and cancel are nil before the start.
@@ -75,7 +75,7 @@ func (f *flight[In, Out]) land(outputs []Out, err error) {
 	if err == nil && len(outputs) != len(f.inputs) {
 		err = fmt.Errorf("batch: the executor returned %d outputs for %d inputs", len(outputs), len(f.inputs))
 	}
-	f.outputs, f.err = outputs, err
+	f.outputs, f.err, f.aboard = outputs, err, 0
 	if f.cancel != nil {
 		f.cancel(nil)
 	}
