@@ -111,12 +111,12 @@ func same(a, b *v1alpha1.PodProtector, cellID string) bool {
 
 // comeBack looks at the protector again when something happens to it that no event tells.
 func (t *term) comeBack(key types.NamespacedName, p *v1alpha1.PodProtector, work outcome) {
-	now, atLeast := t.now(), max(aggregationRate(p), 100*time.Millisecond)
+	atLeast := max(aggregationRate(p), 100*time.Millisecond)
 	if !work.nextAvailable.IsZero() {
-		t.queue.AddAfter(key, max(work.nextAvailable.Sub(now), 0))
+		t.queue.AddAfter(key, max(work.nextAvailable.Sub(t.now()), 0))
 	}
 	if next, ok := t.deadlinesOf(key).Next(time.Duration(t.admissionDeadline.Load())); ok {
-		t.queue.AddAfter(key, max(next.Sub(now), atLeast))
+		t.queue.AddAfter(key, max(next.Sub(t.monotonic()), atLeast))
 	}
 	if work.again {
 		t.queue.AddAfter(key, atLeast)

@@ -45,6 +45,8 @@ type Options struct {
 	Workers int
 	// Metrics is where the aggregator registers its metrics.
 	Metrics prometheus.Registerer
+	// Now is the wall clock, by which pods have been ready for long enough; nil is the machine's.
+	Now func() time.Time
 }
 
 // Aggregator leads a cell, or waits to.
@@ -59,8 +61,8 @@ type Aggregator struct {
 	podNames   metadata.Interface
 	metrics    *metrics
 	log        logr.Logger
-	// now is the clock: wall clock for minReadySeconds, monotonic for deadlines.
-	now func() time.Time
+	// now is the wall clock, for minReadySeconds. Deadlines are timed by monotonic, which nobody can set.
+	now, monotonic func() time.Time
 
 	// leading is held while a term runs, so that there is never more than one.
 	leading sync.Mutex
@@ -77,7 +79,11 @@ func SetupWithManager(ctx context.Context, mgr manager.Manager, options Options)
 		protectors: &fleet.Protectors{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient()},
 		metrics:    newMetrics(options.Metrics),
 		log:        mgr.GetLogger().WithValues("cell", options.Cell),
-		now:        time.Now,
+		now:        options.Now,
+		monotonic:  time.Now,
+	}
+	if a.now == nil {
+		a.now = time.Now
 	}
 	if err := a.connect(ctx, mgr); err != nil {
 		return err

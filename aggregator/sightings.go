@@ -41,7 +41,7 @@ func (t *term) look(
 	ctx context.Context, key types.NamespacedName, p *v1alpha1.PodProtector, history *v1alpha1.AdmissionHistory,
 ) (look, bool, error) {
 	deadlines := t.deadlinesOf(key)
-	deadlines.Observe(history, t.now())
+	deadlines.Observe(history, t.monotonic())
 	reservations := quota.Reservations(history)
 
 	count, ok := t.snapshot.Count(key, p.Spec.MinReadySeconds, reservations)
@@ -50,7 +50,7 @@ func (t *term) look(
 	}
 	l := look{count: count, expired: map[quota.UIDHash]bool{}}
 	var doubtful []quota.Reservation
-	deadline, now := time.Duration(t.admissionDeadline.Load()), t.now()
+	deadline, now := time.Duration(t.admissionDeadline.Load()), t.monotonic()
 	for r := range reservations {
 		sighting := l.sightings[r.Hash]
 		if sighting == quota.Unseen || sighting == quota.Alive && deadlines.Passed(r, deadline, now) {

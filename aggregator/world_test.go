@@ -122,7 +122,7 @@ func (w *world) lead() {
 	t := &term{
 		Aggregator: &Aggregator{
 			options: Options{Cell: worldCell, Identity: fmt.Sprint("leader-", w.epoch)},
-			metrics: newMetrics(prometheus.NewRegistry()), now: now,
+			metrics: newMetrics(prometheus.NewRegistry()), now: now, monotonic: now,
 		},
 		epoch: w.epoch, log: logr.Discard(), end: func(error) {},
 		deadlines: map[types.NamespacedName]*quota.Deadlines{},

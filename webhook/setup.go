@@ -22,35 +22,15 @@ type Options struct {
 	Server *Server
 	// Metrics is where the webhook registers its metrics.
 	Metrics prometheus.Registerer
+	// Now is the wall clock; nil is the machine's.
+	Now func() time.Time
 }
 
 // SetupWithManager adds the webhook, and the core clusters that are not the manager's own, to a manager.
 func SetupWithManager(ctx context.Context, mgr manager.Manager, options Options) error {
-	p := &Protection{
-		cells:   map[string]kubernetes.Interface{},
-		metrics: newMetrics(options.Metrics),
-		log:     mgr.GetLogger(),
-		now:     time.Now,
-		refused: &refusals{now: time.Now},
-	}
-	for name, source := range options.Cores {
-		if source != cluster.Cluster(mgr) {
-			if err := mgr.Add(source); err != nil {
-				return fmt.Errorf("add core cluster %s: %w", name, err)
-			}
-		}
-		core, err := newCore(ctx, name, source, p.metrics)
-		if err != nil {
-			return err
-		}
-		p.cores = append(p.cores, core)
-	}
-	for name, config := range options.Cells {
-		client, err := kubernetes.NewForConfig(config)
-		if err != nil {
-			return fmt.Errorf("client of cell %s: %w", name, err)
-		}
-		p.cells[name] = client
+	p, err := NewProtection(ctx, mgr, options)
+	if err != nil {
+		return err
 	}
 	server := options.Server
 	server.Protection, server.Log = p, mgr.GetLogger()
@@ -58,6 +38,42 @@ func SetupWithManager(ctx context.Context, mgr manager.Manager, options Options)
 		return err
 	}
 	return mgr.Add(server)
+}
+
+// NewProtection makes what answers reviews, without a server. It knows its protectors once the manager has started.
+func NewProtection(ctx context.Context, mgr manager.Manager, options Options) (*Protection, error) {
+	now := options.Now
+	if now == nil {
+		now = time.Now
+	}
+	p := &Protection{
+		cells:   map[string]kubernetes.Interface{},
+		metrics: newMetrics(options.Metrics),
+		log:     mgr.GetLogger(),
+		now:     now,
+		refused: &refusals{now: time.Now},
+	}
+	for name, source := range options.Cores {
+		if source != cluster.Cluster(mgr) {
+			if err := mgr.Add(source); err != nil {
+				return nil, fmt.Errorf("add core cluster %s: %w", name, err)
+			}
+		}
+		core, err := newCore(ctx, name, source, p.metrics)
+		if err != nil {
+			return nil, err
+		}
+		core.now = now
+		p.cores = append(p.cores, core)
+	}
+	for name, config := range options.Cells {
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return nil, fmt.Errorf("client of cell %s: %w", name, err)
+		}
+		p.cells[name] = client
+	}
+	return p, nil
 }
 
 // NeedLeaderElection is false: all replicas answer.
