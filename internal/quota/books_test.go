@@ -45,6 +45,8 @@ func (b *books) decide(r quota.Removal) quota.Outcome {
 		return quota.Waived
 	case !known:
 		return quota.RefusedNeverAggregated
+	case pods[r.PodUID] && b.floor > 0 && b.left() < 0:
+		return quota.RefusedNoBudget
 	case pods[r.PodUID]:
 		return quota.Renewed
 	case b.lag > 0 && b.open() >= b.lag:

@@ -83,6 +83,11 @@ func decide(p *v1alpha1.PodProtector, budget Budget, r Removal) Verdict {
 		return refuse(RefusedNeverAggregated)
 	}
 	if at, ok := find(&cell.AdmissionHistory, r.PodUID); ok {
+		if budget.Floor > 0 && budget.Left() < 0 {
+			// Since it was made, pods were lost by themselves or the floor was raised: whatever becomes of the
+			// earlier attempt, this one would break the floor.
+			return refuse(RefusedNoBudget)
+		}
 		return Verdict{Outcome: Renewed, Budget: budget, Stamp: renew(&cell.AdmissionHistory, at, r)}
 	}
 	if limit := int(p.Spec.AdmissionHistory.MaxConcurrentLag); limit > 0 && budget.Reserved >= limit {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -56,6 +57,16 @@ func outcomes(verdicts []quota.Verdict) []quota.Outcome {
 	return all
 }
 
+// holding returns p with reservations for those UIDs in c0.
+func holding(p *v1alpha1.PodProtector, uids ...string) *v1alpha1.PodProtector {
+	for _, uid := range uids {
+		p.Status.Cells[0].AdmissionHistory.Buckets = append(p.Status.Cells[0].AdmissionHistory.Buckets, v1alpha1.Bucket{
+			StartTime: metav1.NewMicroTime(start), Counter: 1, PodUID: types.UID(uid), PodName: "pod-" + uid,
+		})
+	}
+	return p
+}
+
 func TestDecide(t *testing.T) {
 	otherSpec := protector(1, 5)
 	otherSpec.Spec.Selector.MatchLabels["app"] = "other"
@@ -101,6 +112,14 @@ func TestDecide(t *testing.T) {
 		},
 		"counts of another spec are worth nothing": {
 			otherSpec, []quota.Removal{removal("c0", "a")}, []quota.Outcome{quota.RefusedNoBudget},
+		},
+		"repeats a removal while no budget is left, and none is overdrawn": {
+			holding(protector(5, 6), "a"), []quota.Removal{removal("c0", "a")}, []quota.Outcome{quota.Renewed},
+		},
+		"refuses to repeat a removal when pods were lost since, or the floor was raised": {
+			holding(protector(5, 5), "a"),
+			[]quota.Removal{removal("c0", "a"), removal("c0", "b")},
+			[]quota.Outcome{quota.RefusedNoBudget, quota.RefusedNoBudget},
 		},
 		"is full at maxConcurrentLag, and repetitions still pass": {
 			lag(protector(1, 9), 2),
