@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -64,8 +63,8 @@ type Aggregator struct {
 	// now is the wall clock, for minReadySeconds. Deadlines are timed by monotonic, which nobody can set.
 	now, monotonic func() time.Time
 
-	// leading is held while a term runs, so that there is never more than one.
-	leading sync.Mutex
+	// leading has room for one: the term that runs, so that there is never more than one.
+	leading chan struct{}
 	// term is the current leadership; nil while another process leads.
 	term atomic.Pointer[term]
 }
@@ -81,6 +80,7 @@ func SetupWithManager(ctx context.Context, mgr manager.Manager, options Options)
 		log:        mgr.GetLogger().WithValues("cell", options.Cell),
 		now:        options.Now,
 		monotonic:  time.Now,
+		leading:    make(chan struct{}, 1),
 	}
 	if a.now == nil {
 		a.now = time.Now
@@ -139,8 +139,7 @@ func (a *Aggregator) Start(ctx context.Context) error {
 		case <-time.After(time.Second):
 		}
 	}
-	a.leading.Lock() // the last term has said farewell
-	defer a.leading.Unlock()
+	a.leading <- struct{}{} // the last term has said farewell
 	return nil
 }
 
@@ -160,8 +159,8 @@ func (a *Aggregator) standOnce(ctx context.Context) error {
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(ctx context.Context) {
-				a.leading.Lock()
-				defer a.leading.Unlock()
+				a.leading <- struct{}{}
+				defer func() { <-a.leading }()
 				defer resign()
 				a.lead(ctx)
 			},

@@ -1,0 +1,59 @@
+package apiserver
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// call is one request, read.
+type call struct {
+	method, path string
+	kind         *Kind
+	key          types.NamespacedName
+	subresource  string
+	query        url.Values
+	watch        bool
+	// metadata asks for nothing but the metadata of a list.
+	metadata    bool
+	contentType string
+	body        []byte
+}
+
+// parse reads the path of a request: /api/v1/namespaces/NS/RESOURCE/NAME/SUBRESOURCE or /apis/GROUP/VERSION/...
+func (l *Link) parse(request *http.Request) (*call, error) {
+	c := &call{
+		method: request.Method, path: request.URL.Path, query: request.URL.Query(), contentType: request.Header.Get(contentType),
+		metadata: strings.Contains(request.Header.Get("Accept"), "PartialObjectMetadataList"),
+	}
+	if request.Body != nil {
+		var err error
+		if c.body, err = io.ReadAll(request.Body); err != nil {
+			return nil, err
+		}
+	}
+	parts := strings.Split(strings.Trim(request.URL.Path, "/"), "/")
+	if len(parts) > 0 && parts[0] == "apis" {
+		parts = parts[1:]
+	}
+	parts = parts[min(2, len(parts)):]
+	if len(parts) >= 2 && parts[0] == "namespaces" {
+		c.key.Namespace, parts = parts[1], parts[2:]
+	}
+	if len(parts) == 0 || l.store.kinds[parts[0]] == nil {
+		return nil, fmt.Errorf("the simulated apiserver serves no %s", request.URL.Path)
+	}
+	c.kind, parts = l.store.kinds[parts[0]], parts[1:]
+	if len(parts) > 0 {
+		c.key.Name, parts = parts[0], parts[1:]
+	}
+	if len(parts) > 0 {
+		c.subresource = parts[0]
+	}
+	c.watch = c.query.Get("watch") == "1" || c.query.Get("watch") == allowedQuery
+	return c, nil
+}

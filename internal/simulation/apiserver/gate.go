@@ -1,0 +1,54 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// ErrSevered is what a connection says whose process or cluster is gone.
+var ErrSevered = errors.New("connection refused")
+
+// gate holds up what passes through it while it is shut, and turns it away once it is severed.
+type gate struct {
+	mu      sync.Mutex
+	shut    bool
+	severed bool
+	changed chan struct{}
+}
+
+func newGate() *gate { return &gate{changed: make(chan struct{})} }
+
+func (g *gate) set(shut, severed bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut, g.severed = shut, severed
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
+// pass waits until the gate is open.
+func (g *gate) pass(ctx context.Context) error {
+	for {
+		g.mu.Lock()
+		shut, severed, changed := g.shut, g.severed, g.changed
+		g.mu.Unlock()
+		switch {
+		case severed:
+			return ErrSevered
+		case !shut:
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (g *gate) isSevered() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.severed
+}

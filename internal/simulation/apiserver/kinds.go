@@ -1,0 +1,47 @@
+package apiserver
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// Kind is one resource that is served.
+type Kind struct {
+	schema.GroupVersionKind
+	Resource   string
+	Namespaced bool
+	// New returns an empty object.
+	New func() client.Object
+}
+
+// Kinds are all resources that our components use.
+func Kinds() []Kind {
+	return []Kind{
+		{corev1.SchemeGroupVersion.WithKind("Pod"), "pods", true, func() client.Object { return &corev1.Pod{} }},
+		{appsv1.SchemeGroupVersion.WithKind("Deployment"), "deployments", true, func() client.Object { return &appsv1.Deployment{} }},
+		{v1alpha1.GroupVersion.WithKind("PodProtector"), "podprotectors", true, func() client.Object { return &v1alpha1.PodProtector{} }},
+		{v1alpha1.GroupVersion.WithKind("Cell"), "cells", false, func() client.Object { return &v1alpha1.Cell{} }},
+		{coordinationv1.SchemeGroupVersion.WithKind("Lease"), "leases", true, func() client.Object { return &coordinationv1.Lease{} }},
+		{eventsv1.SchemeGroupVersion.WithKind("Event"), "events", true, func() client.Object { return &eventsv1.Event{} }},
+	}
+}
+
+// Mapper tells clients of the kinds, which saves them the discovery.
+func Mapper() meta.RESTMapper {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for _, k := range Kinds() {
+		scope := meta.RESTScopeRoot
+		if k.Namespaced {
+			scope = meta.RESTScopeNamespace
+		}
+		mapper.AddSpecific(k.GroupVersionKind, k.GroupVersion().WithResource(k.Resource), k.GroupVersion().WithResource(k.Resource), scope)
+	}
+	return mapper
+}

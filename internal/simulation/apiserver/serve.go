@@ -1,0 +1,212 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+)
+
+// serve carries out a request at one instant.
+func (s *Store) serve(c *call, by *Link) *reply {
+	object, err := s.handle(c, by)
+	if err != nil {
+		return failure(err)
+	}
+	raw, err := json.Marshal(object)
+	if err != nil {
+		return failure(err)
+	}
+	code := http.StatusOK
+	if c.method == http.MethodPost {
+		code = http.StatusCreated
+	}
+	return &reply{code: code, body: raw}
+}
+
+func failure(err error) *reply {
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) {
+		status = apierrors.NewInternalError(err)
+	}
+	body := status.Status()
+	body.Kind, body.APIVersion = "Status", "v1"
+	raw, err := json.Marshal(body)
+	if err != nil {
+		panic(fmt.Sprintf("apiserver: a status has no JSON: %v", err))
+	}
+	return &reply{code: int(body.Code), body: raw}
+}
+
+func (s *Store) handle(c *call, by *Link) (any, error) {
+	switch c.method {
+	case http.MethodGet:
+		if c.key.Name == "" {
+			return s.list(c, by), nil
+		}
+		return s.Get(c.kind.Resource, c.key)
+	case http.MethodPost:
+		return s.create(c, by)
+	case http.MethodPut:
+		return s.put(c, by)
+	case http.MethodPatch:
+		return s.patch(c, by)
+	case http.MethodDelete:
+		return s.Delete(c.kind.Resource, c.key, "", by.name)
+	}
+	return nil, apierrors.NewMethodNotSupported(s.group(c.kind.Resource), c.method)
+}
+
+// list answers from the newest state, or, when any state will do, from one of the last.
+func (s *Store) list(c *call, by *Link) any {
+	objects, version := s.List(c.kind.Resource, c.key.Namespace)
+	if c.query.Get("resourceVersion") == "0" {
+		s.mu.Lock()
+		var old map[types.NamespacedName]client.Object
+		old, version = s.some(c, by)
+		objects = sorted(old, c.key.Namespace)
+		s.mu.Unlock()
+	}
+	by.sawProtectors(c, version)
+	if c.metadata {
+		return metadataOf(objects, version)
+	}
+	return map[string]any{
+		"kind": c.kind.Kind + "List", "apiVersion": c.kind.GroupVersion().String(),
+		"metadata": map[string]any{"resourceVersion": strconv.FormatUint(version, 10)}, "items": nonNil(objects),
+	}
+}
+
+func (l *Link) sawProtectors(c *call, version uint64) {
+	if c.kind.Kind == "PodProtector" && c.key.Name == "" {
+		l.sees(version)
+	}
+}
+
+func nonNil(objects []client.Object) []client.Object {
+	if objects == nil {
+		return []client.Object{}
+	}
+	return objects
+}
+
+// some is what a watch cache that lags has of a resource.
+func (s *Store) some(c *call, by *Link) (map[types.NamespacedName]client.Object, uint64) {
+	version := s.version - min(s.version-100, by.dice.For(by.name+" old list").Uint64N(10))
+	return s.at(c.kind.Resource, version), version
+}
+
+func metadataOf(objects []client.Object, version uint64) any {
+	list := &metav1.PartialObjectMetadataList{
+		TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: metav1.SchemeGroupVersion.String()},
+		ListMeta: metav1.ListMeta{ResourceVersion: strconv.FormatUint(version, 10)},
+	}
+	for _, o := range objects {
+		list.Items = append(list.Items, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
+			DeletionTimestamp: o.GetDeletionTimestamp(), Labels: o.GetLabels(),
+		}})
+	}
+	return list
+}
+
+func (c *call) object() (client.Object, error) {
+	object := c.kind.New()
+	if err := json.Unmarshal(c.body, object); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return object, nil
+}
+
+func (s *Store) create(c *call, by *Link) (any, error) {
+	object, err := c.object()
+	if err != nil {
+		return nil, err
+	}
+	if c.kind.Kind == "Event" {
+		return object, nil // nobody reads them
+	}
+	object.SetNamespace(c.key.Namespace)
+	return s.Create(c.kind.Resource, object, by.name)
+}
+
+// put replaces an object, or, by its subresource, the status of one.
+func (s *Store) put(c *call, by *Link) (any, error) {
+	object, err := c.object()
+	if err != nil {
+		return nil, err
+	}
+	return s.Update(c.kind.Resource, c.key, object.GetResourceVersion(), by.name, func(stored client.Object) error {
+		if uid := object.GetUID(); uid != "" && uid != stored.GetUID() {
+			return apierrors.NewConflict(s.group(c.kind.Resource), c.key.Name, errors.New("the UID is another"))
+		}
+		replace(stored, object, c.subresource == "status")
+		return nil
+	})
+}
+
+// replace takes over the status from an object, or everything but the status.
+func replace(stored, object client.Object, status bool) {
+	to, from := reflect.ValueOf(stored).Elem(), reflect.ValueOf(object).Elem()
+	if field := to.FieldByName("Status"); status || !field.IsValid() {
+		if field.IsValid() {
+			field.Set(from.FieldByName("Status"))
+			return
+		}
+	}
+	for _, part := range []string{"Spec", "Labels", "Annotations", "Finalizers"} {
+		if field := to.FieldByName(part); field.IsValid() {
+			field.Set(from.FieldByName(part))
+		}
+	}
+}
+
+// patch knows the patches that our components send.
+func (s *Store) patch(c *call, by *Link) (any, error) {
+	if types.PatchType(c.contentType) == types.ApplyPatchType {
+		return s.apply(c, by)
+	}
+	return s.Update(c.kind.Resource, c.key, "", by.name, func(stored client.Object) error {
+		raw, err := json.Marshal(stored)
+		if err != nil {
+			return err
+		}
+		var patched []byte
+		switch types.PatchType(c.contentType) {
+		case types.StrategicMergePatchType:
+			patched, err = strategicpatch.StrategicMergePatch(raw, c.body, &appsv1.Deployment{})
+		case types.JSONPatchType:
+			var patch jsonpatch.Patch
+			if patch, err = jsonpatch.DecodePatch(c.body); err == nil {
+				patched, err = patch.Apply(raw)
+			}
+		case types.MergePatchType:
+			patched, err = jsonpatch.MergePatch(raw, c.body)
+		default:
+			err = fmt.Errorf("no such patch: %s", c.contentType)
+		}
+		if err != nil {
+			return apierrors.NewInvalid(c.kind.GroupKind(), c.key.Name, nil)
+		}
+		object := c.kind.New()
+		if err := json.Unmarshal(patched, object); err != nil {
+			return apierrors.NewBadRequest(err.Error())
+		}
+		if object.GetUID() != stored.GetUID() {
+			return apierrors.NewConflict(s.group(c.kind.Resource), c.key.Name, errors.New("the UID is another"))
+		}
+		replace(stored, object, false)
+		return nil
+	})
+}

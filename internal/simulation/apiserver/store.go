@@ -1,0 +1,279 @@
+// Package apiserver simulates the apiserver and the etcd of one cluster, for the clients that our components use:
+// a linearizable store with resourceVersions, compare-and-swap, watches and a compacted history, and connections
+// that delay, lose, hold and cut. It is meant for the virtual time of testing/synctest.
+package apiserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Event is one change of the store. What it points to does not change any more.
+type Event struct {
+	Version  uint64
+	Kind     *Kind
+	Type     watch.EventType
+	Old, New client.Object
+	At       time.Time
+	// By is the connection that wrote, empty for the world.
+	By string
+
+	encode sync.Once
+	json   []byte
+}
+
+// Object is the new state, or the last one of what was deleted.
+func (e *Event) Object() client.Object { return e.New }
+
+// encoded is the event as a watch shows it; all watchers share the bytes.
+func (e *Event) encoded() []byte {
+	e.encode.Do(func() { e.json = encodeEvent(e.Type, e.New) })
+	return e.json
+}
+
+func encodeEvent(kind watch.EventType, object any) []byte {
+	raw, err := json.Marshal(struct {
+		Type   watch.EventType `json:"type"`
+		Object any             `json:"object"`
+	}{kind, object})
+	if err != nil {
+		panic(fmt.Sprintf("apiserver: an object has no JSON: %v", err))
+	}
+	return append(raw, '\n')
+}
+
+// Store is the etcd of one cluster.
+type Store struct {
+	kinds map[string]*Kind
+	// underWay are requests and watches that have not ended.
+	underWay sync.WaitGroup
+	// Committed is told each change before anybody else sees it. It must not call the store.
+	Committed func(*Event)
+
+	mu      sync.Mutex
+	version uint64
+	objects map[string]map[types.NamespacedName]client.Object
+	// history has all changes; those up to compacted are not shown to watches any more.
+	history   []*Event
+	compacted uint64
+	uids      int
+	// moved is closed at the next change, and then made anew.
+	moved chan struct{}
+	// era counts restores and restarts, each of which ends all watches.
+	era int
+}
+
+// NewStore returns an empty store. Its versions start above 1, as those of a real cluster.
+func NewStore() *Store {
+	s := &Store{
+		kinds: map[string]*Kind{}, objects: map[string]map[types.NamespacedName]client.Object{}, version: 100, moved: make(chan struct{}),
+		Committed: func(*Event) {},
+	}
+	for _, k := range Kinds() {
+		s.kinds[k.Resource] = &k
+		s.objects[k.Resource] = map[types.NamespacedName]client.Object{}
+	}
+	return s
+}
+
+// Version is the version of the last change.
+func (s *Store) Version() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version
+}
+
+// Wait returns when nothing is under way to the apiserver or back. All links must be healed or severed before.
+func (s *Store) Wait() { s.underWay.Wait() }
+
+// Get returns a copy of an object.
+func (s *Store) Get(resource string, key types.NamespacedName) (client.Object, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	object, ok := s.objects[resource][key]
+	if !ok {
+		return nil, s.notFound(resource, key)
+	}
+	return clone(object), nil
+}
+
+// List returns copies of the objects of a resource, in order of their names, and the version of the list. A
+// namespace of "" is all.
+func (s *Store) List(resource, namespace string) ([]client.Object, uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return sorted(s.objects[resource], namespace), s.version
+}
+
+func sorted(objects map[types.NamespacedName]client.Object, namespace string) []client.Object {
+	var all []client.Object
+	for key, object := range objects {
+		if namespace == "" || key.Namespace == namespace {
+			all = append(all, clone(object))
+		}
+	}
+	slices.SortFunc(all, func(a, b client.Object) int {
+		return slices.Compare([]string{a.GetNamespace(), a.GetName()}, []string{b.GetNamespace(), b.GetName()})
+	})
+	return all
+}
+
+// Create adds an object and fills in what an apiserver does.
+func (s *Store) Create(resource string, object client.Object, by string) (client.Object, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := client.ObjectKeyFromObject(object)
+	if _, ok := s.objects[resource][key]; ok {
+		return nil, apierrors.NewAlreadyExists(s.group(resource), key.Name)
+	}
+	created := clone(object)
+	s.uids++
+	if created.GetUID() == "" {
+		created.SetUID(types.UID(fmt.Sprintf("%s-%s-%d", resource, key.Name, s.uids)))
+	}
+	created.SetGeneration(1)
+	created.SetCreationTimestamp(metav1Now())
+	s.commit(resource, key, watch.Added, nil, created, by)
+	return clone(created), nil
+}
+
+// Update replaces an object by what change makes of a copy of it. An empty version is the newest; another one that
+// is not the stored one is a conflict. A change that changes nothing writes nothing.
+func (s *Store) Update(
+	resource string, key types.NamespacedName, version, by string, change func(client.Object) error,
+) (client.Object, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old, ok := s.objects[resource][key]
+	if !ok {
+		return nil, s.notFound(resource, key)
+	}
+	if version != "" && version != old.GetResourceVersion() {
+		return nil, apierrors.NewConflict(s.group(resource), key.Name, fmt.Errorf("the object has been modified"))
+	}
+	updated := clone(old)
+	if err := change(updated); err != nil {
+		return nil, err
+	}
+	updated.SetResourceVersion(old.GetResourceVersion())
+	updated.GetObjectKind().SetGroupVersionKind(old.GetObjectKind().GroupVersionKind())
+	if same(old, updated) {
+		return clone(old), nil
+	}
+	if updated.GetDeletionTimestamp() != nil && len(updated.GetFinalizers()) == 0 && s.kinds[resource].Kind != "Pod" {
+		s.commit(resource, key, watch.Deleted, old, updated, by)
+		return clone(updated), nil
+	}
+	s.commit(resource, key, watch.Modified, old, updated, by)
+	return clone(updated), nil
+}
+
+// Delete removes an object; one with finalizers begins to terminate.
+func (s *Store) Delete(resource string, key types.NamespacedName, version, by string) (client.Object, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old, ok := s.objects[resource][key]
+	if !ok {
+		return nil, s.notFound(resource, key)
+	}
+	if version != "" && version != old.GetResourceVersion() {
+		return nil, apierrors.NewConflict(s.group(resource), key.Name, fmt.Errorf("the object has been modified"))
+	}
+	last := clone(old)
+	if len(old.GetFinalizers()) == 0 {
+		s.commit(resource, key, watch.Deleted, old, last, by)
+		return clone(last), nil
+	}
+	if old.GetDeletionTimestamp() == nil {
+		now := metav1Now()
+		last.SetDeletionTimestamp(&now)
+		s.commit(resource, key, watch.Modified, old, last, by)
+	}
+	return clone(last), nil
+}
+
+// commit makes a change the newest. updated must be nobody else's.
+func (s *Store) commit(resource string, key types.NamespacedName, kind watch.EventType, old, updated client.Object, by string) {
+	s.version++
+	updated.SetResourceVersion(strconv.FormatUint(s.version, 10))
+	updated.GetObjectKind().SetGroupVersionKind(s.kinds[resource].GroupVersionKind)
+	if kind == watch.Deleted {
+		delete(s.objects[resource], key)
+	} else {
+		s.objects[resource][key] = updated
+	}
+	event := &Event{Version: s.version, Kind: s.kinds[resource], Type: kind, Old: old, New: updated, At: time.Now(), By: by}
+	s.history = append(s.history, event)
+	s.Committed(event)
+	s.wake()
+}
+
+func (s *Store) wake() {
+	close(s.moved)
+	s.moved = make(chan struct{})
+}
+
+// Compact forgets the history: watches from versions before have to list again.
+func (s *Store) Compact() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.compacted = s.version
+}
+
+// Restart ends all watches, as a restart of the apiserver does.
+func (s *Store) Restart() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.era++
+	s.wake()
+}
+
+// Restore goes back to the state at an earlier version, as from a backup of etcd.
+func (s *Store) Restore(version uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for resource := range s.objects {
+		s.objects[resource] = s.at(resource, version)
+	}
+	s.history = slices.DeleteFunc(s.history, func(e *Event) bool { return e.Version > version })
+	s.version, s.compacted = version, min(s.compacted, version)
+	s.era++
+	s.wake()
+}
+
+// at is the state of a resource at a version.
+func (s *Store) at(resource string, version uint64) map[types.NamespacedName]client.Object {
+	objects := map[types.NamespacedName]client.Object{}
+	for _, e := range s.history {
+		if e.Version > version {
+			break
+		}
+		if e.Kind.Resource != resource {
+			continue
+		}
+		if key := client.ObjectKeyFromObject(e.New); e.Type == watch.Deleted {
+			delete(objects, key)
+		} else {
+			objects[key] = e.New
+		}
+	}
+	return objects
+}
+
+func (s *Store) group(resource string) schema.GroupResource {
+	return schema.GroupResource{Group: s.kinds[resource].Group, Resource: resource}
+}
+
+func (s *Store) notFound(resource string, key types.NamespacedName) error {
+	return apierrors.NewNotFound(s.group(resource), key.Name)
+}

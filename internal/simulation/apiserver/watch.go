@@ -1,0 +1,210 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// openWatch begins to stream events.
+func (l *Link) openWatch(ctx context.Context, request *http.Request, c *call) (*http.Response, error) {
+	if err := sleep(ctx, l.way("watch "+c.path)); err != nil {
+		return nil, err
+	}
+	stream := l.store.watchFrom(c, l)
+	if stream.expired {
+		return failure(apierrors.NewResourceExpired("the history is compacted")).response(request), nil
+	}
+	reader, writer := io.Pipe()
+	ctx, cancel := context.WithCancel(ctx)
+	l.store.underWay.Go(func() {
+		defer cancel()
+		writer.CloseWithError(stream.run(ctx, writer))
+	})
+	return &http.Response{
+		StatusCode: http.StatusOK, Status: "200 OK", Proto: "HTTP/2.0", ProtoMajor: 2, Request: request, ContentLength: -1,
+		Header: http.Header{contentType: {jsonContent}}, Body: &body{PipeReader: reader, cancel: cancel},
+	}, nil
+}
+
+// body ends its stream when the client has read enough.
+type body struct {
+	*io.PipeReader
+	cancel context.CancelFunc
+}
+
+func (b *body) Close() error {
+	b.cancel()
+	return b.PipeReader.Close()
+}
+
+// stream is one watch.
+type stream struct {
+	link     *Link
+	call     *call
+	era      int
+	expired  bool
+	until    time.Time
+	next     int // in the history
+	initial  [][]byte
+	version  uint64
+	deliver  time.Time
+	streamed bool
+}
+
+func (s *Store) watchFrom(c *call, l *Link) *stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := &stream{link: l, call: c, era: s.era, version: s.version}
+	if seconds, err := strconv.Atoi(c.query.Get("timeoutSeconds")); err == nil {
+		w.until = time.Now().Add(time.Duration(seconds) * time.Second)
+	}
+	asked := c.query.Get("resourceVersion")
+	version, err := strconv.ParseUint(asked, 10, 64)
+	switch {
+	case c.query.Get("sendInitialEvents") == allowedQuery:
+		w.streamed = true
+		objects := s.objects[c.kind.Resource]
+		if asked == "0" {
+			objects, w.version = s.some(c, l)
+		}
+		for _, o := range sorted(objects, c.key.Namespace) {
+			w.initial = append(w.initial, encodeEvent(watch.Added, o))
+		}
+	case asked == "" || asked == "0":
+	case err != nil || version < s.compacted || version > s.version:
+		w.expired = true
+		return w
+	default:
+		w.version = version
+	}
+	for w.next < len(s.history) && s.history[w.next].Version <= w.version {
+		w.next++
+	}
+	return w
+}
+
+// run writes events until the client leaves or the watch ends; both are a normal end of the stream.
+func (w *stream) run(ctx context.Context, to io.Writer) error {
+	for _, raw := range w.initial {
+		if err := w.send(ctx, to, raw, time.Now(), w.version); err != nil {
+			return io.EOF
+		}
+	}
+	if w.streamed {
+		if err := w.send(ctx, to, w.bookmark(w.version, map[string]string{initialEnd: allowedQuery}), time.Now(), w.version); err != nil {
+			return io.EOF
+		}
+	}
+	for {
+		event, err := w.await(ctx)
+		if err != nil {
+			return io.EOF
+		}
+		if event == nil {
+			continue // of another resource
+		}
+		if err := w.send(ctx, to, event.encoded(), event.At, event.Version); err != nil {
+			return io.EOF
+		}
+		what := fmt.Sprintf("%s %s %d", w.link.name, w.call.path, event.Version)
+		weather := w.link.weather.Load()
+		if w.link.dice.Chance(0.1, what+" bookmark") {
+			if err := w.send(ctx, to, w.bookmark(event.Version, nil), time.Now(), event.Version); err != nil {
+				return io.EOF
+			}
+		}
+		if w.link.dice.Chance(weather.Break, what+" break") {
+			return io.EOF
+		}
+	}
+}
+
+// await returns the next event; nil if it is not one of this watch. An error ends the watch.
+func (w *stream) await(ctx context.Context) (*Event, error) {
+	s := w.link.store
+	for {
+		s.mu.Lock()
+		if s.era != w.era {
+			s.mu.Unlock()
+			return nil, io.EOF
+		}
+		if w.next < len(s.history) {
+			event := s.history[w.next]
+			w.next++
+			s.mu.Unlock()
+			if event.Kind != w.call.kind || w.call.key.Namespace != "" && event.New.GetNamespace() != w.call.key.Namespace {
+				return nil, nil
+			}
+			return event, nil
+		}
+		moved := s.moved
+		s.mu.Unlock()
+		var ended <-chan time.Time
+		if !w.until.IsZero() {
+			ended = time.After(time.Until(w.until))
+		}
+		select {
+		case <-moved:
+		case <-ended:
+			return nil, io.EOF
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// send delivers bytes after a delay, in order.
+func (w *stream) send(ctx context.Context, to io.Writer, raw []byte, at time.Time, version uint64) error {
+	most := w.link.weather.Load().Lag
+	if most == 0 {
+		most = usualLag
+	}
+	at = at.Add(w.link.dice.Between(shortest, most, fmt.Sprintf("%s %s event %d", w.link.name, w.call.path, version)))
+	if at.Before(w.deliver) {
+		at = w.deliver
+	}
+	w.deliver = at.Add(time.Microsecond)
+	if err := sleep(ctx, time.Until(at)); err != nil {
+		return err
+	}
+	for _, g := range []*gate{w.link.watches, w.link.answers} {
+		if err := g.pass(ctx); err != nil {
+			return err
+		}
+	}
+	if _, err := to.Write(raw); err != nil {
+		return err
+	}
+	w.link.sawProtectors(w.call, version)
+	return nil
+}
+
+func (w *stream) bookmark(version uint64, annotations map[string]string) []byte {
+	object := w.call.kind.New()
+	object.GetObjectKind().SetGroupVersionKind(w.call.kind.GroupVersionKind)
+	object.SetResourceVersion(strconv.FormatUint(version, 10))
+	object.SetAnnotations(annotations)
+	return encodeEvent(watch.Bookmark, object)
+}
+
+// sleep waits for a time, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,133 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
+)
+
+// Result is how a simulation ended.
+type Result struct {
+	Failures []string
+	Counts   Counts
+}
+
+// NewScheme knows the kinds of the simulation. Making it takes long; simulations share it.
+func NewScheme() *runtime.Scheme {
+	// They remember when the last error was, and wait until that time comes round in the next simulation.
+	utilruntime.ErrorHandlers = nil
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			panic(err)
+		}
+	}
+	return scheme
+}
+
+// convergence is how long it may take from the end of all faults until the status is the truth: a lease, a list, the
+// admission deadline and a few retries.
+const convergence = 3 * time.Minute
+
+// usableAfter is how long it may take until budget that a status shows is usable: a webhook's watch is behind.
+const usableAfter = 5 * time.Second
+
+// Run plays a scenario in the bubble of testing/synctest that it is called in.
+func Run(s Scenario, scheme *runtime.Scheme, trace *Trace) Result {
+	w := newWorld(s, scheme, trace)
+	w.populate()
+	w.startAll()
+	if err := w.awaitCounted(time.Minute); err != nil && s.Storm.Weather.Lose == 0 {
+		w.judge.fail("not counted at the beginning: %v", err)
+	}
+	began := time.Now()
+	for n, step := range s.Steps {
+		time.Sleep(time.Until(began.Add(step.At)))
+		w.take(n, step)
+	}
+	time.Sleep(time.Until(began.Add(stormTime)))
+	w.calmDown()
+	w.live()
+	w.stopAll()
+	return Result{Failures: w.judge.failures, Counts: w.judge.counts}
+}
+
+// calmDown ends the weather and waits for what is still broken to be whole again.
+func (w *world) calmDown() {
+	w.trace.add("the storm is over")
+	w.storm = Storm{}
+	w.busy.Wait()
+	for _, p := range w.everybody() {
+		p.skew.Store(0)
+		p.eachLink(func(l *apiserver.Link) { l.SetWeather(apiserver.Weather{}) })
+	}
+}
+
+// live is the second half of the promise: when budget exists it is usable, and not one pod more.
+func (w *world) live() {
+	if err := w.await(convergence, w.isCalm); err != nil {
+		w.judge.fail("the status does not become the truth %v", err)
+		return
+	}
+	for again := true; again; {
+		again = false
+		for _, c := range w.workers {
+			for _, pod := range c.pods() {
+				if w.tryOne(c, pod.Name) {
+					again = true
+				}
+				if len(w.judge.failures) > 0 {
+					return
+				}
+			}
+		}
+	}
+}
+
+// tryOne removes a pod if it may be removed, and says whether it was. It fails when the answer is not the right one.
+func (w *world) tryOne(c *clusterState, pod string) bool {
+	legal := w.isLegal(c, pod)
+	w.mu.Lock()
+	w.serial++
+	id := fmt.Sprintf("calm-%d", w.serial)
+	w.mu.Unlock()
+	word := w.remove(c, &removal{id: id, pod: pod})
+	for deadline := time.Now().Add(usableAfter); legal == "" && word != "removed" && time.Now().Before(deadline); {
+		time.Sleep(500 * time.Millisecond)
+		word = w.remove(c, &removal{id: id, pod: pod})
+	}
+	if removed := word == "removed"; removed != (legal == "") {
+		w.judge.fail("all is calm, and the removal of %s ends: %s; it is legal unless %q", pod, word, legal)
+		return false
+	}
+	if err := w.await(convergence, w.isCalm); err != nil {
+		w.judge.fail("after the removal of %s in a calm the status does not become the truth %v", pod, err)
+	}
+	return legal == ""
+}
+
+// isLegal says why a removal must be refused; "" when it must not.
+func (w *world) isLegal(c *clusterState, pod string) string {
+	line := w.judge.livingPod(c.name, pod)
+	for _, key := range w.judge.sortedProtectors() {
+		p := w.judge.protectors[key]
+		if !line.now().available(p.stored, p.selector, time.Now()) {
+			continue
+		}
+		available := 0
+		for _, t := range w.judge.cells {
+			available += t.available(p.stored, p.selector, time.Now())
+		}
+		if floor := quota.Floor(&p.stored.Spec); floor > 0 && available <= floor {
+			return fmt.Sprintf("protector %s has %d available and a floor of %d", p.name(), available, floor)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,201 @@
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
+)
+
+// Scenario is one run, drawn from its seed: what there is, and what happens to it when.
+type Scenario struct {
+	Seed                         uint64
+	Cores, Workers               int
+	Webhooks, AggregatorsPerCell int
+	Pods                         int
+	Protectors                   []ProtectorPlan
+	// Generated makes the generator derive a protector from a Deployment besides.
+	Generated bool
+	Storm     Storm
+	Steps     []Step
+}
+
+// ProtectorPlan is a protector of the pods with a label.
+type ProtectorPlan struct {
+	Name, Label            string
+	Core, Floor            int
+	Compact, Lag, MinReady int
+	RateMillis             int
+}
+
+// Storm is how bad the weather is.
+type Storm struct {
+	LoseAnswers, RefuseEvictions float64
+	Weather                      apiserver.Weather
+}
+
+// Step is one thing that happens. Which of its fields count depends on What.
+type Step struct {
+	At   time.Duration
+	What What
+	// Cell and Core are indices; Who picks a pod, a process or a protector, whatever there are then.
+	Cell, Core, Who int
+	// N is a number: a floor, a count.
+	N int
+	// For is how long it lasts: the grace of a removal, a pause, a cut.
+	For time.Duration
+	// Stuck is how long a removal hangs after its review; RefusedLater that another webhook refuses it.
+	Stuck        time.Duration
+	RefusedLater bool
+}
+
+// What happens.
+type What string
+
+// All that can happen.
+const (
+	Delete           What = "delete"
+	Evict            What = "evict"
+	DryRun           What = "delete --dry-run"
+	DeleteCollection What = "deletecollection"
+	CreatePod        What = "create a pod"
+	BecomeReady      What = "a pod becomes ready"
+	BecomeUnready    What = "a pod becomes unready"
+	Die              What = "a pod dies"
+	Relabel          What = "a pod changes its labels"
+	SetFloor         What = "set the floor"
+	SetSelector      What = "set the selector"
+	ScaleSource      What = "scale the Deployment"
+
+	KillWebhook     What = "kill a webhook"
+	PauseWebhook    What = "pause a webhook"
+	KillAggregator  What = "kill an aggregator"
+	PauseAggregator What = "pause an aggregator"
+	KillGenerator   What = "kill the generator"
+	CutLink         What = "cut a process off a cluster"
+	StallWatches    What = "stall the watches of a process"
+	CompactHistory  What = "compact the history"
+	RestartCluster  What = "restart an apiserver"
+	JumpClock       What = "set a clock"
+)
+
+func (s Step) String() string {
+	text := fmt.Sprintf("%12s  %s (cell %d, core %d, who %d, n %d", s.At, s.What, s.Cell, s.Core, s.Who, s.N)
+	if s.For > 0 {
+		text += fmt.Sprintf(", for %s", s.For)
+	}
+	if s.Stuck > 0 {
+		text += fmt.Sprintf(", stuck for %s", s.Stuck)
+	}
+	if s.RefusedLater {
+		text += ", refused by another webhook"
+	}
+	return text + ")"
+}
+
+func (s Scenario) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d: %d cores, %d workers, %d webhooks, %d aggregators a cell, %d pods, generated %v\n",
+		s.Seed, s.Cores, s.Workers, s.Webhooks, s.AggregatorsPerCell, s.Pods, s.Generated)
+	fmt.Fprintf(&b, "storm %+v\n", s.Storm)
+	for _, p := range s.Protectors {
+		fmt.Fprintf(&b, "protector %+v\n", p)
+	}
+	for _, step := range s.Steps {
+		fmt.Fprintln(&b, step)
+	}
+	return b.String()
+}
+
+// stormTime is how long things happen, before all faults end.
+const stormTime = 40 * time.Second
+
+// Draw makes the scenario of a seed.
+func Draw(seed uint64) Scenario {
+	r := rand.New(rand.NewPCG(seed, 0x6272656b))
+	s := Scenario{
+		Seed: seed, Cores: 1, Workers: 1 + r.IntN(3), Webhooks: 1 + r.IntN(3), AggregatorsPerCell: 1 + r.IntN(2), Pods: 3 + r.IntN(14),
+		Generated: r.IntN(4) == 0,
+	}
+	if r.IntN(6) == 0 {
+		s.Cores = 2
+	}
+	s.Storm = drawStorm(r)
+	for i := range 1 + r.IntN(2) {
+		s.Protectors = append(s.Protectors, ProtectorPlan{
+			Name: fmt.Sprintf("p%d", i), Label: []string{"app", "tier"}[i], Core: r.IntN(s.Cores), Floor: r.IntN(s.Pods + 1),
+			Compact: r.IntN(5), Lag: max(0, r.IntN(12)-6), MinReady: max(0, r.IntN(8)-5), RateMillis: r.IntN(3) * 500,
+		})
+	}
+	for range 1 + r.IntN(4) {
+		s.drawBurst(r)
+	}
+	for range r.IntN(8) {
+		s.drawLife(r)
+	}
+	for range r.IntN(6) {
+		s.drawFault(r)
+	}
+	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
+	return s
+}
+
+func drawStorm(r *rand.Rand) Storm {
+	s := Storm{}
+	if r.IntN(2) == 0 {
+		s.LoseAnswers, s.RefuseEvictions = r.Float64()*0.2, r.Float64()*0.5
+	}
+	if r.IntN(2) == 0 {
+		s.Weather = apiserver.Weather{
+			Slow: time.Duration(1+r.IntN(400)) * time.Millisecond, Lag: time.Duration(1+r.IntN(3000)) * time.Millisecond,
+			Lose: r.Float64() * 0.1, Break: r.Float64() * 0.05,
+		}
+	}
+	return s
+}
+
+func at(r *rand.Rand) time.Duration { return time.Duration(r.Int64N(int64(stormTime))) }
+
+// drawBurst is many removals in a short time, some of the same pod.
+func (s *Scenario) drawBurst(r *rand.Rand) {
+	begin, width := at(r), time.Duration(1+r.IntN(3000))*time.Millisecond
+	for range 1 + r.IntN(12) {
+		step := Step{
+			At: begin + time.Duration(r.Int64N(int64(width))), What: []What{Delete, Delete, Delete, Evict, Evict, DeleteCollection, DryRun}[r.IntN(7)],
+			Cell: r.IntN(s.Workers), Who: r.IntN(16), RefusedLater: r.IntN(8) == 0,
+		}
+		if r.IntN(3) > 0 {
+			step.For = time.Duration(1+r.IntN(5000)) * time.Millisecond
+		}
+		if r.IntN(5) == 0 {
+			step.Stuck = time.Duration(r.Int64N(int64(requestLimit)))
+		}
+		s.Steps = append(s.Steps, step)
+		if r.IntN(4) == 0 { // somebody else asks for the same
+			step.At += time.Duration(r.IntN(2000)) * time.Millisecond
+			s.Steps = append(s.Steps, step)
+		}
+	}
+}
+
+// drawLife is what happens to pods and protectors besides.
+func (s *Scenario) drawLife(r *rand.Rand) {
+	whats := []What{CreatePod, CreatePod, CreatePod, BecomeReady, BecomeReady, BecomeUnready, Die, Relabel, SetFloor, SetFloor, SetSelector, ScaleSource}
+	s.Steps = append(s.Steps, Step{
+		At: at(r), What: whats[r.IntN(len(whats))], Cell: r.IntN(s.Workers), Core: r.IntN(s.Cores), Who: r.IntN(16), N: r.IntN(s.Pods + 2),
+	})
+}
+
+func (s *Scenario) drawFault(r *rand.Rand) {
+	whats := []What{
+		KillWebhook, PauseWebhook, KillAggregator, KillAggregator, PauseAggregator, PauseAggregator, KillGenerator, CutLink, CutLink,
+		StallWatches, StallWatches, StallWatches, CompactHistory, RestartCluster, JumpClock,
+	}
+	s.Steps = append(s.Steps, Step{
+		At: at(r), What: whats[r.IntN(len(whats))], Cell: r.IntN(s.Workers + s.Cores), Core: r.IntN(s.Cores), Who: r.IntN(16), N: r.IntN(5) - 2,
+		For: time.Duration(100+r.IntN(20000)) * time.Millisecond,
+	})
+}

@@ -1,0 +1,185 @@
+package simulation
+
+import (
+	"strings"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
+)
+
+// judgeStatus judges a write of a protector: nothing may be lost, and what is counted must be there.
+func (j *judge) judgeStatus(w *watched, old *v1alpha1.PodProtector, e *apiserver.Event) {
+	for i := range w.stored.Status.Cells {
+		cell := &w.stored.Status.Cells[i]
+		var before v1alpha1.PodProtectorCell
+		if old != nil {
+			if c := quota.CellOf(old, cell.CellID); c != nil {
+				before = *c
+			}
+		}
+		j.judgeCounts(w, cell, &before)
+		j.judgeReservations(w, cell, &before, e)
+	}
+	if old != nil && old.UID == w.stored.UID {
+		for i := range old.Status.Cells {
+			if id := old.Status.Cells[i].CellID; quota.CellOf(w.stored, id) == nil {
+				j.fail("cell %s is gone from the status of protector %s", id, w.name())
+			}
+		}
+	}
+	j.judgeSummary(w)
+}
+
+// judgeCounts compares the counts of a cell with what was there at their version.
+func (j *judge) judgeCounts(w *watched, cell, before *v1alpha1.PodProtectorCell) {
+	a, b := &cell.Aggregation, &before.Aggregation
+	if a.Epoch == b.Epoch && a.SnapshotVersion == b.SnapshotVersion {
+		return
+	}
+	version := parseVersion(a.SnapshotVersion)
+	if a.Epoch < b.Epoch || a.Epoch == b.Epoch && version < parseVersion(b.SnapshotVersion) {
+		j.fail("cell %s of protector %s went back from epoch %d version %s to epoch %d version %s",
+			cell.CellID, w.name(), b.Epoch, b.SnapshotVersion, a.Epoch, a.SnapshotVersion)
+	}
+	if a.CountedSpec != quota.CountedSpec(&w.stored.Spec) {
+		return
+	}
+	then, goneSince := j.cells[cell.CellID].availableAt(w.stored, w.selector, version, a.LastEventTime.Time)
+	if got := int(a.AvailableReplicas); got > then || got < then-goneSince {
+		j.fail("cell %s of protector %s says that %d pods were available at version %d; it was %d, of which %d are gone",
+			cell.CellID, w.name(), got, version, then, goneSince)
+	}
+}
+
+// judgeReservations looks at who came, who left and whether that was right.
+func (j *judge) judgeReservations(w *watched, cell, before *v1alpha1.PodProtectorCell, e *apiserver.Event) {
+	was, is := stampsOf(&before.AdmissionHistory), map[quota.UIDHash]bool{}
+	total := 0
+	for r := range quota.Reservations(&cell.AdmissionHistory) {
+		total++
+		if is[r.Hash] {
+			j.fail("protector %s holds two reservations for one pod of %s", w.name(), cell.CellID)
+		}
+		is[r.Hash] = true
+	}
+	if open := quota.Open(&cell.AdmissionHistory); open != total {
+		j.fail("the counters of protector %s say %d reservations of %s, and it holds %d", w.name(), open, cell.CellID, total)
+	}
+	fresh := 0
+	for hash, stamp := range stampsOf(&cell.AdmissionHistory) {
+		earlier, held := was[hash]
+		if !held {
+			fresh++
+		}
+		// A repeated removal is decided again. Of merged ones nobody can tell.
+		if !held || !stamp.IsZero() && !earlier.IsZero() && !stamp.Equal(earlier) {
+			w.decisions[hash] = w.decide()
+			if left := w.left(); left < 0 && quota.Floor(&w.stored.Spec) > 0 {
+				j.fail("%s admitted a removal with protector %s that leaves %d pods too few", e.By, w.name(), -left)
+			}
+		}
+	}
+	if fresh > 0 {
+		j.judgeAdmission(w, e)
+	}
+	for hash := range was {
+		if !is[hash] {
+			j.judgeDrop(w, cell, hash, e)
+		}
+	}
+}
+
+// stampsOf are the reservations, with their stamps unless they are merged.
+func stampsOf(h *v1alpha1.AdmissionHistory) map[quota.UIDHash]time.Time {
+	stamps := map[quota.UIDHash]time.Time{}
+	for r := range quota.Reservations(h) {
+		stamps[r.Hash] = time.Time{}
+		if r.PodName != "" {
+			stamps[r.Hash] = r.Stamp
+		}
+	}
+	return stamps
+}
+
+// left is the budget after the stored reservations.
+func (w *watched) left() int {
+	left := -quota.Floor(&w.stored.Spec)
+	for i := range w.stored.Status.Cells {
+		c := &w.stored.Status.Cells[i]
+		if c.Aggregation.CountedSpec == quota.CountedSpec(&w.stored.Spec) {
+			left += int(c.Aggregation.AvailableReplicas)
+		}
+		left -= len(hashesOf(&c.AdmissionHistory))
+	}
+	return left
+}
+
+func hashesOf(h *v1alpha1.AdmissionHistory) map[quota.UIDHash]bool {
+	hashes := map[quota.UIDHash]bool{}
+	for r := range quota.Reservations(h) {
+		hashes[r.Hash] = true
+	}
+	return hashes
+}
+
+// decide notes what a reservation that is made now is decided on.
+func (w *watched) decide() decision {
+	d := decision{at: time.Now(), countedSpec: quota.CountedSpec(&w.stored.Spec), versions: map[string]uint64{}}
+	for i := range w.stored.Status.Cells {
+		c := &w.stored.Status.Cells[i]
+		d.versions[c.CellID] = parseVersion(c.Aggregation.SnapshotVersion)
+	}
+	return d
+}
+
+// judgeAdmission looks at what comes with a new reservation.
+func (j *judge) judgeAdmission(w *watched, e *apiserver.Event) {
+	reserved := 0
+	for i := range w.stored.Status.Cells {
+		reserved += len(hashesOf(&w.stored.Status.Cells[i].AdmissionHistory))
+	}
+	if limit := int(w.stored.Spec.AdmissionHistory.MaxConcurrentLag); limit > 0 && reserved > limit {
+		j.fail("protector %s holds %d reservations, and its limit is %d", w.name(), reserved, limit)
+	}
+	if !strings.HasPrefix(e.By, "webhook") {
+		j.fail("%s made a reservation", orWorld(e.By))
+	}
+}
+
+// judgeDrop allows a reservation to go only when its pod is accounted for, or nobody may act on it any more.
+func (j *judge) judgeDrop(w *watched, cell *v1alpha1.PodProtectorCell, hash quota.UIDHash, e *apiserver.Event) {
+	line := j.cells[cell.CellID].byHash[hash]
+	if line == nil {
+		return // a pod that never was
+	}
+	if strings.HasPrefix(e.By, "aggregator") {
+		if state, ok := line.at(parseVersion(cell.Aggregation.SnapshotVersion)); line.now().gone || ok && state.over() {
+			return
+		}
+	}
+	if open := j.open[openKey{cell.CellID, line.uid}]; open > 0 {
+		j.fail("%s dropped the reservation of pod %s from protector %s, and %d admitted removals of it may still take effect",
+			orWorld(e.By), line.name, w.name(), open)
+	}
+}
+
+// judgeSummary compares what is written for people with the cells.
+func (j *judge) judgeSummary(w *watched) {
+	s := &w.stored.Status
+	if len(s.Cells) == 0 || s.ObservedGeneration != w.stored.Generation {
+		return
+	}
+	available, reserved := 0, 0
+	for i := range s.Cells {
+		if c := &s.Cells[i]; c.Aggregation.CountedSpec == quota.CountedSpec(&w.stored.Spec) {
+			available += int(c.Aggregation.AvailableReplicas)
+		}
+		reserved += len(hashesOf(&s.Cells[i].AdmissionHistory))
+	}
+	if int(s.Summary.Available) != available || int(s.Summary.Reserved) != reserved || int(s.DesiredAvailable) != quota.Floor(&w.stored.Spec) {
+		j.fail("the summary of protector %s says %+v with a floor of %d; its cells say %d available and %d reserved",
+			w.name(), s.Summary, s.DesiredAvailable, available, reserved)
+	}
+}

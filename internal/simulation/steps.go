@@ -1,0 +1,255 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
+)
+
+// take lets a step happen.
+func (w *world) take(n int, s Step) {
+	w.trace.add("step %d: %s", n, s.What)
+	switch s.What {
+	case Delete, Evict, DryRun:
+		w.removeOne(fmt.Sprint(n), s)
+	case DeleteCollection:
+		w.removeAll(n, s)
+	case CreatePod:
+		w.createPod(w.cell(s), s.Who%3 > 0)
+	case BecomeReady, BecomeUnready, Die, Relabel:
+		w.changePod(s)
+	case SetFloor, SetSelector:
+		w.changeProtector(s)
+	case ScaleSource:
+		w.scaleSource(s)
+	default:
+		w.fault(s)
+	}
+}
+
+func (w *world) cell(s Step) *clusterState { return w.workers[s.Cell%len(w.workers)] }
+
+// pick chooses among what there is; nil when there is nothing.
+func pick[T any](all []T, who int) (one T, ok bool) {
+	if len(all) == 0 {
+		return one, false
+	}
+	return all[who%len(all)], true
+}
+
+func (w *world) removal(id string, pod *corev1.Pod, s Step) *removal {
+	return &removal{
+		id: id, pod: pod.Name, evict: s.What == Evict, dryRun: s.What == DryRun, grace: s.For, stuck: s.Stuck, refusedLater: s.RefusedLater,
+	}
+}
+
+func (w *world) removeOne(id string, s Step) {
+	c := w.cell(s)
+	pod, ok := pick(c.pods(), s.Who)
+	if !ok {
+		return
+	}
+	w.later(0, func() { w.remove(c, w.removal(id, pod, s)) })
+}
+
+func (w *world) remove(c *clusterState, r *removal) string {
+	word := c.remove(r)
+	w.judge.answered(r, word)
+	w.trace.add("%s: removal %s of %s ends: %s", c.name, r.id, r.pod, word)
+	return word
+}
+
+// removeAll is a deletecollection: one pod after the other, and the first refusal ends it.
+func (w *world) removeAll(n int, s Step) {
+	c := w.cell(s)
+	s.Stuck = 0
+	w.later(0, func() {
+		for i, pod := range c.pods() {
+			if word := w.remove(c, w.removal(fmt.Sprintf("%d.%d", n, i), pod, s)); word != "removed" && word != "404" {
+				return
+			}
+		}
+	})
+}
+
+// changePod is what happens to pods without anybody asking us.
+func (w *world) changePod(s Step) {
+	c := w.cell(s)
+	pod, ok := pick(c.pods(), s.Who)
+	if !ok {
+		return
+	}
+	_, _ = c.store.Update("pods", client.ObjectKeyFromObject(pod), "", "", func(o client.Object) error {
+		pod, ok := o.(*corev1.Pod)
+		if !ok {
+			return nil
+		}
+		switch s.What {
+		case BecomeReady, BecomeUnready:
+			setReady(pod, s.What == BecomeReady)
+		case Die:
+			pod.Status.Phase = corev1.PodFailed
+			setReady(pod, false)
+		case Relabel:
+			pod.Labels = map[string]string{"app": []string{"x", "y"}[s.N%2], "tier": "x"}
+		}
+		return nil
+	})
+}
+
+func (w *world) changeProtector(s Step) {
+	core := w.cores[s.Core%len(w.cores)]
+	p, ok := pick(core.protectors(), s.Who)
+	if !ok || p.Labels != nil { // a generated one is the generator's
+		return
+	}
+	_, _ = core.store.Update("podprotectors", client.ObjectKeyFromObject(p), "", "user", func(o client.Object) error {
+		p, ok := o.(*v1alpha1.PodProtector)
+		if !ok {
+			return nil
+		}
+		if s.What == SetFloor {
+			p.Spec.MinAvailable = int32(s.N)
+		} else {
+			p.Spec.Selector.MatchLabels = map[string]string{[]string{"app", "tier"}[s.N%2]: "x"}
+		}
+		p.Generation++
+		return nil
+	})
+}
+
+func (w *world) scaleSource(s Step) {
+	core := w.cores[0]
+	objects, _ := core.store.List("deployments", namespace)
+	if len(objects) == 0 {
+		return
+	}
+	_, _ = core.store.Update("deployments", client.ObjectKeyFromObject(objects[0]), "", "user", func(o client.Object) error {
+		if d, ok := o.(*appsv1.Deployment); ok {
+			replicas := int32(s.N)
+			d.Spec.Replicas = &replicas
+			d.Generation++
+		}
+		return nil
+	})
+}
+
+// fault breaks something for a while.
+func (w *world) fault(s Step) {
+	switch s.What {
+	case KillWebhook:
+		w.replace(&w.hooks, s, func(old *process) *process { return w.startWebhook(old.name) })
+	case KillAggregator:
+		w.replace(&w.aggregators, s, w.restartAggregator)
+	case KillGenerator:
+		w.replace(&w.generators, s, func(old *process) *process { return w.startGenerator(old.name, w.cores[0].name) })
+	case PauseWebhook:
+		w.hold(w.hooks, s)
+	case PauseAggregator:
+		w.hold(w.aggregators, s)
+	case CutLink, StallWatches:
+		w.cut(s)
+	case CompactHistory:
+		w.cluster(s).store.Compact()
+	case RestartCluster:
+		w.cluster(s).store.Restart()
+	case JumpClock:
+		if p, ok := pick(w.everybody(), s.Who); ok {
+			p.skew.Store(int64(time.Duration(s.N) * time.Second))
+		}
+	}
+}
+
+func (w *world) cluster(s Step) *clusterState {
+	all := append(slices.Clone(w.cores), w.workers...)
+	return all[s.Cell%len(all)]
+}
+
+// replace kills a process, and starts it anew after a while.
+func (w *world) replace(all *[]*process, s Step, start func(old *process) *process) {
+	old, ok := pick(*all, s.Who)
+	if !ok || old.paused.isDead() {
+		return
+	}
+	old.kill()
+	w.later(s.For, func() {
+		fresh := start(old)
+		fresh.eachLink(func(l *apiserver.Link) { l.SetWeather(w.storm.Weather) })
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		(*all)[slices.Index(*all, old)] = fresh
+		w.buried = append(w.buried, old)
+	})
+}
+
+func (w *world) restartAggregator(old *process) *process {
+	for _, core := range w.cores {
+		for _, worker := range w.workers {
+			for i := range w.scenario.AggregatorsPerCell {
+				if name := aggregatorName(core.name, worker.name, i); name == old.name {
+					return w.startAggregator(name, core.name, worker.name)
+				}
+			}
+		}
+	}
+	panic("simulation: no such aggregator: " + old.name)
+}
+
+func (w *world) hold(all []*process, s Step) {
+	p, ok := pick(all, s.Who)
+	if !ok {
+		return
+	}
+	p.hold()
+	w.later(s.For, p.proceed)
+}
+
+// cut holds the connection of one process to one cluster, or only what it watches there.
+func (w *world) cut(s Step) {
+	p, ok := pick(w.everybody(), s.Who)
+	if !ok {
+		return
+	}
+	name := w.cluster(s).name
+	link := p.cores[name]
+	if link == nil {
+		link = p.cells[name]
+	}
+	if s.What == StallWatches {
+		link.HoldWatches()
+	} else {
+		link.Hold()
+	}
+	w.later(s.For, link.Heal)
+}
+
+// isCalm tells whether a protector's status is the truth and nothing is reserved.
+func (w *world) isCalm() string {
+	for _, core := range w.cores {
+		for _, p := range core.protectors() {
+			watched := w.judge.protectors[protectorKey{core.name, client.ObjectKeyFromObject(p)}]
+			for _, worker := range w.workers {
+				cell := quota.CellOf(p, worker.name)
+				if cell == nil {
+					return fmt.Sprintf("protector %s has no counts of %s", p.Name, worker.name)
+				}
+				want := w.judge.cells[worker.name].available(p, watched.selector, time.Now())
+				if got := int(cell.Aggregation.AvailableReplicas); got != want || cell.Aggregation.CountedSpec != quota.CountedSpec(&p.Spec) {
+					return fmt.Sprintf("protector %s counts %d pods of %s, which has %d", p.Name, got, worker.name, want)
+				}
+				if open := quota.Open(&cell.AdmissionHistory); open > 0 {
+					return fmt.Sprintf("protector %s has %d open reservations of %s: %s", p.Name, open, worker.name, describeStatus(p))
+				}
+			}
+		}
+	}
+	return ""
+}

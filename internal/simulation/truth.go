@@ -1,0 +1,130 @@
+package simulation
+
+import (
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/podhealth"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+)
+
+// truth is what really was in a cell, version by version. It comes from the store, not from anybody's status.
+type truth struct {
+	pods map[types.UID]*lifeline
+	// byHash finds a pod as merged reservations name it.
+	byHash map[quota.UIDHash]*lifeline
+	// losses are pods that became unavailable without a removal that was charged.
+	losses []loss
+}
+
+// lifeline is all states of a pod, oldest first.
+type lifeline struct {
+	uid    types.UID
+	name   string
+	states []podState
+}
+
+type podState struct {
+	version uint64
+	facts   podhealth.Facts
+	labels  map[string]string
+	gone    bool
+}
+
+type loss struct {
+	version uint64
+	// labels are those that the pod had.
+	labels map[string]string
+}
+
+func newTruth() *truth {
+	return &truth{pods: map[types.UID]*lifeline{}, byHash: map[quota.UIDHash]*lifeline{}}
+}
+
+// observe takes in a change and returns the pod's states before and after it; before is nil for a new pod.
+func (t *truth) observe(e *apiserverEvent) (line *lifeline, before *podState, after podState) {
+	pod, ok := e.New.(*corev1.Pod)
+	if !ok {
+		return nil, nil, podState{}
+	}
+	line = t.pods[pod.UID]
+	if line == nil {
+		line = &lifeline{uid: pod.UID, name: pod.Name}
+		t.pods[pod.UID], t.byHash[quota.HashUID(pod.UID)] = line, line
+	}
+	if n := len(line.states); n > 0 {
+		state := line.states[n-1]
+		before = &state
+	}
+	after = podState{version: e.Version, facts: podhealth.FactsOf(pod), labels: pod.Labels, gone: e.Type == watch.Deleted}
+	line.states = append(line.states, after)
+	return line, before, after
+}
+
+// at is the pod's state at a version.
+func (l *lifeline) at(version uint64) (podState, bool) {
+	for i := len(l.states) - 1; i >= 0; i-- {
+		if l.states[i].version <= version {
+			return l.states[i], true
+		}
+	}
+	return podState{}, false
+}
+
+func (l *lifeline) now() podState { return l.states[len(l.states)-1] }
+
+// over tells whether no removal of the pod can cost anything any more.
+func (s podState) over() bool { return s.gone || s.facts.Terminating() }
+
+func (s podState) available(p *v1alpha1.PodProtector, selector *selectorindex.Selector, now time.Time) bool {
+	return !s.gone && selector.Matches(s.labels) && s.facts.At(p.Spec.MinReadySeconds, now).Available
+}
+
+// available counts a protector's available pods now.
+func (t *truth) available(p *v1alpha1.PodProtector, selector *selectorindex.Selector, now time.Time) int {
+	n := 0
+	for _, line := range t.pods {
+		if line.now().available(p, selector, now) {
+			n++
+		}
+	}
+	return n
+}
+
+// availableAt counts them at a version, and how many of those are not any more.
+func (t *truth) availableAt(p *v1alpha1.PodProtector, selector *selectorindex.Selector, version uint64, now time.Time) (then, goneSince int) {
+	for _, line := range t.pods {
+		if state, ok := line.at(version); ok && state.available(p, selector, now) {
+			then++
+			if line.now().over() {
+				goneSince++
+			}
+		}
+	}
+	return then, goneSince
+}
+
+// lostSince counts the pods of a protector that were lost without a charged removal after a version.
+func (t *truth) lostSince(version uint64, selector *selectorindex.Selector) int {
+	n := 0
+	for _, l := range t.losses {
+		if l.version > version && selector.Matches(l.labels) {
+			n++
+		}
+	}
+	return n
+}
+
+func parseVersion(text string) uint64 {
+	version, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return version
+}
