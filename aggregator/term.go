@@ -3,12 +3,14 @@ package aggregator
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -91,11 +93,12 @@ func (t *term) run(ctx context.Context) {
 	running.Wait()
 }
 
-// enqueueAll takes up the protectors that were there before the term.
+// enqueueAll takes up the protectors that were there before the term, in the order of their names.
 func (t *term) enqueueAll() {
-	for _, obj := range t.informer.GetStore().List() {
-		if p, ok := obj.(*v1alpha1.PodProtector); ok {
-			t.queue.Add(keyOf(p))
+	for _, name := range slices.Sorted(slices.Values(t.informer.GetStore().ListKeys())) {
+		namespace, name, err := cache.SplitMetaNamespaceKey(name)
+		if err == nil {
+			t.queue.Add(types.NamespacedName{Namespace: namespace, Name: name})
 		}
 	}
 }

@@ -46,6 +46,17 @@ type Counts struct {
 	Removals, Admitted, Refused, Effective, Writes, Races, Losses int
 }
 
+// Add adds other counts.
+func (c *Counts) Add(other Counts) {
+	c.Removals += other.Removals
+	c.Admitted += other.Admitted
+	c.Refused += other.Refused
+	c.Effective += other.Effective
+	c.Writes += other.Writes
+	c.Races += other.Races
+	c.Losses += other.Losses
+}
+
 type protectorKey struct {
 	core string
 	name types.NamespacedName

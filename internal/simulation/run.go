@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"math/rand"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -41,6 +42,7 @@ const usableAfter = 5 * time.Second
 
 // Run plays a scenario in the bubble of testing/synctest that it is called in.
 func Run(s Scenario, scheme *runtime.Scheme, trace *Trace) Result {
+	rand.Seed(int64(s.Seed)) //nolint:staticcheck // the jitter of client-go is drawn from there
 	w := newWorld(s, scheme, trace)
 	w.populate()
 	w.startAll()

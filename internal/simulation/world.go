@@ -93,7 +93,7 @@ func (w *world) populate() {
 		w.createPod(w.workers[i%len(w.workers)], true)
 	}
 	for _, plan := range w.scenario.Protectors {
-		w.cores[plan.Core].create("podprotectors", plan.object())
+		w.cores[plan.Core%len(w.cores)].create("podprotectors", plan.object())
 	}
 	if w.scenario.Generated {
 		w.cores[0].create("deployments", w.deployment())

@@ -1,0 +1,46 @@
+package simulation
+
+// Shorten leaves out of a scenario what does not matter for its failure: steps, replicas, bad weather. fails plays a
+// scenario and tells whether it still fails.
+func Shorten(s Scenario, fails func(Scenario) bool) Scenario {
+	for again, tries := true, 0; again; {
+		again = false
+		for _, shorter := range s.shorter() {
+			if tries++; tries > 400 {
+				return s
+			}
+			if fails(shorter) {
+				s, again = shorter, true
+				break
+			}
+		}
+	}
+	return s
+}
+
+// shorter are the scenarios that have a little less than s, those with much less first.
+func (s Scenario) shorter() []Scenario {
+	var all []Scenario
+	for size := len(s.Steps) / 2; size > 0; size /= 2 {
+		for begin := 0; begin < len(s.Steps); begin += size {
+			less := s
+			less.Steps = append(append([]Step(nil), s.Steps[:begin]...), s.Steps[min(begin+size, len(s.Steps)):]...)
+			all = append(all, less)
+		}
+	}
+	add := func(differs bool, change func(*Scenario)) {
+		if differs {
+			less := s
+			change(&less)
+			all = append(all, less)
+		}
+	}
+	add(s.Storm != Storm{}, func(s *Scenario) { s.Storm = Storm{} })
+	add(s.Generated, func(s *Scenario) { s.Generated = false })
+	add(s.Cores > 1, func(s *Scenario) { s.Cores-- })
+	add(s.Webhooks > 1, func(s *Scenario) { s.Webhooks-- })
+	add(s.AggregatorsPerCell > 1, func(s *Scenario) { s.AggregatorsPerCell-- })
+	add(len(s.Protectors) > 1, func(s *Scenario) { s.Protectors = s.Protectors[1:] })
+	add(len(s.Protectors) > 1, func(s *Scenario) { s.Protectors = s.Protectors[:1] })
+	return all
+}
