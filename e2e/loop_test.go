@@ -162,7 +162,7 @@ func TestMaxConcurrentLagHoldsBackWhatAnAggregatorHasNotSeen(t *testing.T) {
 	claim(t, "with maxConcurrentLag 1 and a frozen aggregator the first removal passes and no other", func(l *lab) {
 		l.protect(1, func(s *v1alpha1.PodProtectorSpec) { s.AdmissionHistory.MaxConcurrentLag = 1 })
 		l.deployBare(l.app(8))
-		frozen := install.AggregatorName(l.cells[0].Name)
+		frozen := install.AggregatorName(l.shared.Federation().Cores()[0].Name(), l.cells[0].Name)
 		l.must(l.breakwater.Freeze(frozen))
 		defer func() { l.must(l.breakwater.Thaw(frozen)) }()
 		pods := l.pods(l.cells[0])

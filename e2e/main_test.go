@@ -98,7 +98,7 @@ func (s *suite) install(ctx context.Context, _ *envconf.Config) (context.Context
 		s.cells = append(s.cells, cell)
 	}
 	s.breakwater, err = install.Start(ctx, install.Options{
-		Program: program, Dir: s.dir, Core: core, Workers: f.Workers(), AdmissionDeadline: admissionDeadline,
+		Program: program, Dir: s.dir, Cores: f.Cores(), Workers: f.Workers(), AdmissionDeadline: admissionDeadline,
 		AggregatorArguments: []string{"--lease-duration=" + leaseDuration.String()},
 	})
 	if err != nil {

@@ -140,7 +140,7 @@ func TestAStormWithFrozenAggregators(t *testing.T) {
 		each := func(do func(string) error) func(*lab, *storm.Storm) {
 			return func(l *lab, _ *storm.Storm) {
 				for _, cell := range l.cells {
-					l.must(do(install.AggregatorName(cell.Name)))
+					l.must(do(install.AggregatorName(l.shared.Federation().Cores()[0].Name(), cell.Name)))
 				}
 			}
 		}
