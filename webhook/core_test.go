@@ -69,7 +69,7 @@ func TestCoversWhatTheNewestSelectorChooses(t *testing.T) {
 
 func TestRefusesBeforeTheProtectorsWereRead(t *testing.T) {
 	d := newDesk(t)
-	d.core.synced = func() bool { return false }
+	d.core.read.Store(false)
 	answer := d.remove(t.Context(), deskPod("web-0"))
 	if answer.Allowed || answer.Verdict != VerdictUnknown || answer.Status.Code != 429 {
 		t.Errorf("answer %+v, want it refused as unknown with 429", answer)
@@ -82,7 +82,7 @@ func TestRefusesBeforeTheProtectorsWereRead(t *testing.T) {
 	if err := s.Ready(nil); err == nil || err.Error() != `PodProtectors of core cluster "core" are not read yet` {
 		t.Errorf("ready says %v before the protectors were read", err)
 	}
-	d.core.synced = func() bool { return true }
+	d.core.read.Store(true)
 	if err := s.Ready(nil); err != nil {
 		t.Errorf("not ready although all is known: %v", err)
 	}

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -25,7 +24,7 @@ type Options struct {
 }
 
 // SetupWithManager adds the webhook, and the core clusters that are not the manager's own, to a manager.
-func SetupWithManager(ctx context.Context, mgr manager.Manager, options Options) error {
+func SetupWithManager(mgr manager.Manager, options Options) error {
 	p := &Protection{
 		cells:   map[string]kubernetes.Interface{},
 		metrics: newMetrics(options.Metrics),
@@ -39,9 +38,9 @@ func SetupWithManager(ctx context.Context, mgr manager.Manager, options Options)
 				return fmt.Errorf("add core cluster %s: %w", name, err)
 			}
 		}
-		core, err := newCore(ctx, name, source, p.metrics)
-		if err != nil {
-			return err
+		core := newCore(name, source, p.metrics, mgr.GetLogger())
+		if err := mgr.Add(core); err != nil {
+			return fmt.Errorf("add core cluster %s: %w", name, err)
 		}
 		p.cores = append(p.cores, core)
 	}
