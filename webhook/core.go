@@ -41,17 +41,11 @@ type core struct {
 // ask is one thing to do to a protector's history: to make a reservation, or to give one back.
 type ask struct {
 	removal quota.Removal
-	// claim is where the flight notes what it reserved for this very request. With giveBack it is what an
-	// earlier flight noted there.
-	claim    *claim
+	// claim is where the flight notes what this very request may give back. With giveBack it is what an earlier
+	// flight noted there. Only flights of one protector touch it, which are one at a time, so that it is true even
+	// for a request whose caller did not wait for its flight.
+	claim    *quota.Claim
 	giveBack bool
-}
-
-// claim is the reservation that one request has made with one protector. Only flights of that protector touch
-// it, which are one at a time, so that it is true even for a request whose caller did not wait for its flight.
-type claim struct {
-	// stamp is the reservation's; zero while there is none. A renewed reservation is another request's.
-	stamp time.Time
 }
 
 // answer is what became of it. vanished means that the protector does not exist any more.
@@ -118,10 +112,11 @@ func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([
 		switch {
 		case err == nil:
 			c.metrics.writes.WithLabelValues(c.name, "written").Inc()
+			eachClaim(asks, func(claim *quota.Claim) { claim.Stored = true })
 			return answers, nil
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 			c.metrics.writes.WithLabelValues(c.name, "conflict").Inc()
-			dropClaims(asks) // they were not stored
+			eachClaim(asks, func(claim *quota.Claim) { *claim = quota.Claim{} }) // they were not stored
 			p, err = c.protectors.Read(ctx, key)
 		default:
 			c.metrics.writes.WithLabelValues(c.name, "error").Inc()
@@ -135,25 +130,23 @@ func settleAsks(p *v1alpha1.PodProtector, asks []ask) (answers []answer, changed
 	answers = make([]answer, len(asks))
 	for i, a := range asks {
 		if a.giveBack {
-			answers[i].gaveBack = !a.claim.stamp.IsZero() &&
-				quota.GiveBack(p, a.removal.Cell, a.removal.PodUID, a.claim.stamp)
+			answers[i].gaveBack = quota.GiveBack(p, a.removal.Cell, a.removal.PodUID, *a.claim)
 			changed = changed || answers[i].gaveBack
 			continue
 		}
 		verdict := quota.Decide(p, []quota.Removal{a.removal})[0]
-		if verdict.Outcome == quota.Reserved {
-			a.claim.stamp = verdict.Stamp
-		}
+		*a.claim = verdict.Claim
 		answers[i].verdict = verdict
 		changed = changed || verdict.Outcome.Written()
 	}
 	return answers, changed
 }
 
-func dropClaims(asks []ask) {
+// eachClaim changes what asks have claimed in this flight.
+func eachClaim(asks []ask, change func(*quota.Claim)) {
 	for _, a := range asks {
 		if !a.giveBack {
-			*a.claim = claim{}
+			change(a.claim)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
 // The CRD refuses such selectors; an object from before, or from another CRD, may have one.
@@ -101,7 +102,7 @@ func TestAProtectorThatIsNoLongerThereRefusesNothing(t *testing.T) {
 	if answer := d.remove(t.Context(), deskPod("web-0")); !answer.Allowed || answer.Verdict != VerdictUnprotected {
 		t.Errorf("answer %+v, want it allowed as unprotected", answer)
 	}
-	asks := []ask{{claim: &claim{}}, {claim: &claim{}}}
+	asks := []ask{{claim: &quota.Claim{}}, {claim: &quota.Claim{}}}
 	answers, err := d.core.fly(t.Context(), types.NamespacedName{Namespace: "default", Name: "web"}, asks)
 	if err != nil || len(answers) != 2 || !answers[0].vanished || !answers[1].vanished {
 		t.Errorf("answers %+v, error %v; want both to say that it vanished", answers, err)
