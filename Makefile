@@ -41,14 +41,16 @@ federation-down: build ## Stop it
 
 ##@ Test it
 
+# Each package below e2e brings up a topology of its own, so they run one after the other.
+
 .PHONY: test
 test: ## Run all tests: unit, property, real apiservers, end to end
 	@$(with_control_planes) go test -p 2 -timeout 20m $$(go list ./... | grep -v /e2e) && \
-	go test -count=1 -timeout 15m ./e2e/...
+	go test -p 1 -count=1 -timeout 15m ./e2e/...
 
 .PHONY: e2e
 e2e: ## Run the end-to-end tests alone (ARGS="-run Storm -v")
-	@$(with_control_planes) go test -count=1 -timeout 15m ./e2e/... $(ARGS)
+	@$(with_control_planes) go test -p 1 -count=1 -timeout 15m ./e2e/... $(ARGS)
 
 .PHONY: bench
 bench: ## Run the benchmarks, the storm against real control planes last (figures: docs/performance.md)

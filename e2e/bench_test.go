@@ -14,13 +14,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/internal/storm"
 )
 
 // bench is a namespace with bare pods in one cell, protected or exempt.
 type bench struct {
 	*testing.B
-	*suite
+	*e2e.Suite
 	namespace string
 	cell      storm.Cell
 	pods      []string
@@ -28,9 +29,9 @@ type bench struct {
 
 func newBench(b *testing.B, pods int, protected bool) *bench {
 	b.Helper()
-	n := &bench{B: b, suite: &loop, cell: loop.cells[0]}
+	n := &bench{B: b, Suite: loop, cell: loop.Cells[0]}
 	core := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "bench-"}}
-	n.must(n.core.Create(b.Context(), core))
+	n.must(n.Cores[0].Create(b.Context(), core))
 	n.namespace = core.Name
 	labels := map[string]string{}
 	if !protected {
@@ -42,7 +43,7 @@ func newBench(b *testing.B, pods int, protected bool) *bench {
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: n.namespace, Name: "web"}}
 	p.Spec.Selector.MatchLabels = map[string]string{"app": "web"}
 	p.Spec.MinAvailable = 1
-	n.must(n.core.Create(b.Context(), p))
+	n.must(n.Cores[0].Create(b.Context(), p))
 	n.deploy(pods)
 	return n
 }
@@ -69,7 +70,7 @@ func (n *bench) deploy(pods int) {
 	n.must(app.DeployBare(ctx, []storm.Cell{n.cell}))
 	for {
 		p := &v1alpha1.PodProtector{}
-		n.must(n.core.Get(ctx, client.ObjectKey{Namespace: n.namespace, Name: "web"}, p))
+		n.must(n.Cores[0].Get(ctx, client.ObjectKey{Namespace: n.namespace, Name: "web"}, p))
 		if int(p.Status.Summary.Available) == pods+spare {
 			break
 		}
@@ -128,7 +129,7 @@ func firstOf(errs ...error) error {
 // countWrites counts the writes to the protector until stop.
 func (n *bench) countWrites() (stop func() int) {
 	n.Helper()
-	core, err := client.NewWithWatch(n.shared.Federation().Cores()[0].RESTConfig(), client.Options{Scheme: n.core.Scheme()})
+	core, err := client.NewWithWatch(n.Federation().Cores()[0].RESTConfig(), client.Options{Scheme: n.Cores[0].Scheme()})
 	n.must(err)
 	events, err := core.Watch(n.Context(), &v1alpha1.PodProtectorList{}, client.InNamespace(n.namespace))
 	n.must(err)

@@ -13,70 +13,63 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/internal/install"
 	"github.com/breakwater-k8s/breakwater/internal/storm"
 )
 
 func TestPodsOfAllCellsAreCountedWhenTheyHaveBeenReadyForLongEnough(t *testing.T) {
 	claim(t, "7 pods count as available 5 s after they become ready, without any event; strays vanish", func(l *lab) {
-		l.protect(1, func(s *v1alpha1.PodProtectorSpec) { s.MinReadySeconds = 5 })
-		l.must(l.app(7).DeployBare(l.ctx, l.cells))
-		for _, cell := range l.cells {
-			for _, pod := range l.pods(cell) {
-				l.setReady(cell, pod.Name, false)
+		l.Protect(1, func(s *v1alpha1.PodProtectorSpec) { s.MinReadySeconds = 5 })
+		l.Must(l.App(7).DeployBare(l.Context(), l.Cells))
+		for _, cell := range l.Cells {
+			for _, pod := range l.Pods(cell) {
+				l.SetReady(cell, pod.Name, false)
 			}
 		}
-		l.awaitSummary(v1alpha1.Summary{Total: 7, Running: 7, Scheduled: 7})
+		l.AwaitSummary(v1alpha1.Summary{Total: 7, Running: 7, Scheduled: 7})
 
-		for _, pod := range l.pods(l.cells[0])[:4] {
-			l.setReady(l.cells[0], pod.Name, true)
+		for _, pod := range l.Pods(l.Cells[0])[:4] {
+			l.SetReady(l.Cells[0], pod.Name, true)
 		}
-		l.awaitSummary(v1alpha1.Summary{Total: 7, Ready: 4, Running: 7, Scheduled: 7})
+		l.AwaitSummary(v1alpha1.Summary{Total: 7, Ready: 4, Running: 7, Scheduled: 7})
 		four := v1alpha1.Summary{Total: 7, Available: 4, EstimatedAvailable: 4, Ready: 4, Running: 7, Scheduled: 7}
-		p := l.awaitSummary(four)
+		p := l.AwaitSummary(four)
 		if got := p.Status.DisruptionsAllowed; got != 3 {
 			l.Errorf("disruptionsAllowed is %d, want 3", got)
 		}
 
-		l.eventually(func() string {
-			p := l.protector()
+		l.Eventually(func() string {
+			p := l.Protector()
 			for i := range p.Status.Cells {
 				p.Status.Cells[i].AdmissionHistory.Buckets = []v1alpha1.Bucket{{
 					StartTime: metav1.NowMicro(), Counter: 1, PodUID: "never-was", PodName: "never-was",
 				}}
 			}
-			return word(l.core.Status().Update(l.ctx, p))
+			return e2e.Word(l.Core.Status().Update(l.Context(), p))
 		})
-		l.eventually(func() string {
-			for _, cell := range l.protector().Status.Cells {
+		l.Eventually(func() string {
+			for _, cell := range l.Protector().Status.Cells {
 				if left := cell.AdmissionHistory.Buckets; len(left) > 0 {
 					return fmt.Sprintf("stray reservations in %s: %+v", cell.CellID, left)
 				}
 			}
 			return ""
 		})
-		l.awaitSummary(four)
+		l.AwaitSummary(four)
 	})
-}
-
-// word is what an eventually has to say of an error.
-func word(err error) string {
-	if err != nil {
-		return err.Error()
-	}
-	return ""
 }
 
 func TestAProtectorFollowsItsDeploymentUntilThatIsDeleted(t *testing.T) {
 	claim(t, "10 replicas and 30 % make a floor of 7, 20 make 14, and both objects go together", func(l *lab) {
-		deployment := sourceDeployment(l.namespace)
-		l.must(l.core.Create(l.ctx, deployment))
+		deployment := sourceDeployment(l.Namespace)
+		l.Must(l.Core.Create(l.Context(), deployment))
 		p := &v1alpha1.PodProtector{}
-		key := client.ObjectKey{Namespace: l.namespace, Name: "deployment-web"}
+		key := client.ObjectKey{Namespace: l.Namespace, Name: "deployment-web"}
 		awaitFloor := func(want int32) {
 			l.Helper()
-			l.eventually(func() string {
-				if err := l.core.Get(l.ctx, key, p); err != nil {
+			l.Eventually(func() string {
+				if err := l.Core.Get(l.Context(), key, p); err != nil {
 					return err.Error()
 				}
 				if p.Spec.MinAvailable != want || p.Spec.MinReadySeconds != 15 || p.Status.DesiredAvailable != want {
@@ -86,18 +79,18 @@ func TestAProtectorFollowsItsDeploymentUntilThatIsDeleted(t *testing.T) {
 			})
 		}
 		awaitFloor(7)
-		l.must(l.core.Patch(l.ctx, deployment, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":20}}`))))
+		l.Must(l.Core.Patch(l.Context(), deployment, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":20}}`))))
 		awaitFloor(14)
 
-		l.must(l.core.Delete(l.ctx, p))
-		l.must(l.core.Get(l.ctx, key, p))
+		l.Must(l.Core.Delete(l.Context(), p))
+		l.Must(l.Core.Get(l.Context(), key, p))
 		if p.DeletionTimestamp == nil || len(p.Finalizers) == 0 {
 			l.Fatalf("a deleted protector is not held: %+v", p.ObjectMeta)
 		}
-		l.must(l.core.Delete(l.ctx, deployment))
+		l.Must(l.Core.Delete(l.Context(), deployment))
 		for _, object := range []client.Object{deployment, p} {
-			l.eventually(func() string {
-				if err := l.core.Get(l.ctx, client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
+			l.Eventually(func() string {
+				if err := l.Core.Get(l.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
 					return fmt.Sprintf("%T is still there: %v, finalizers %v", object, err, object.GetFinalizers())
 				}
 				return ""
@@ -122,20 +115,20 @@ func sourceDeployment(namespace string) *appsv1.Deployment {
 
 func TestRemovalsInAllCellsShareOneBudget(t *testing.T) {
 	for way, remove := range map[string]func(*lab, storm.Cell, string) error{
-		"delete": (*lab).remove,
-		"evict":  (*lab).evict,
+		"delete": (*lab).Remove,
+		"evict":  (*lab).Evict,
 	} {
 		t.Run(way, func(t *testing.T) {
 			claim(t, "with 7 available and a floor of 5 one removal in each worker passes and the third does not", func(l *lab) {
-				l.protect(5)
-				l.deployBare(l.app(7))
-				l.must(remove(l, l.cells[0], l.pods(l.cells[0])[0].Name))
-				l.must(remove(l, l.cells[1], l.pods(l.cells[1])[0].Name))
-				for _, cell := range l.cells {
-					l.wantRefusal(remove(l, cell, l.pods(cell)[0].Name), "floor 5")
+				l.Protect(5)
+				l.DeployBare(l.App(7))
+				l.Must(remove(l, l.Cells[0], l.Pods(l.Cells[0])[0].Name))
+				l.Must(remove(l, l.Cells[1], l.Pods(l.Cells[1])[0].Name))
+				for _, cell := range l.Cells {
+					l.WantRefusal(remove(l, cell, l.Pods(cell)[0].Name), "floor 5")
 				}
-				l.awaitSummary(allAvailable(5))
-				if got := l.living(); got != 5 {
+				l.AwaitSummary(e2e.AllAvailable(5))
+				if got := l.Living(); got != 5 {
 					l.Errorf("%d pods live, want 5", got)
 				}
 			})
@@ -145,14 +138,14 @@ func TestRemovalsInAllCellsShareOneBudget(t *testing.T) {
 
 func TestADeleteCollectionIsRefused(t *testing.T) {
 	claim(t, "deletecollection stops at the floor", func(l *lab) {
-		l.protect(5)
-		l.deployBare(l.app(7))
-		cell := l.cells[1]
-		l.must(l.remove(l.cells[0], l.pods(l.cells[0])[0].Name))
-		l.must(l.remove(l.cells[0], l.pods(l.cells[0])[0].Name))
-		l.wantRefusal(cell.Client.CoreV1().Pods(l.namespace).DeleteCollection(l.ctx,
+		l.Protect(5)
+		l.DeployBare(l.App(7))
+		cell := l.Cells[1]
+		l.Must(l.Remove(l.Cells[0], l.Pods(l.Cells[0])[0].Name))
+		l.Must(l.Remove(l.Cells[0], l.Pods(l.Cells[0])[0].Name))
+		l.WantRefusal(cell.Client.CoreV1().Pods(l.Namespace).DeleteCollection(l.Context(),
 			metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "app=web"}), "floor 5")
-		if got := l.living(); got != 5 {
+		if got := l.Living(); got != 5 {
 			l.Errorf("%d pods live, want 5", got)
 		}
 	})
@@ -160,64 +153,64 @@ func TestADeleteCollectionIsRefused(t *testing.T) {
 
 func TestMaxConcurrentLagHoldsBackWhatAnAggregatorHasNotSeen(t *testing.T) {
 	claim(t, "with maxConcurrentLag 1 and a frozen aggregator the first removal passes and no other", func(l *lab) {
-		l.protect(1, func(s *v1alpha1.PodProtectorSpec) { s.AdmissionHistory.MaxConcurrentLag = 1 })
-		l.deployBare(l.app(8))
-		frozen := install.AggregatorName(l.cells[0].Name)
-		l.must(l.breakwater.Freeze(frozen))
-		defer func() { l.must(l.breakwater.Thaw(frozen)) }()
-		pods := l.pods(l.cells[0])
-		l.must(l.remove(l.cells[0], pods[0].Name))
-		l.wantRefusal(l.remove(l.cells[0], pods[1].Name), "maxConcurrentLag")
-		l.wantRefusal(l.evict(l.cells[0], pods[2].Name), "maxConcurrentLag")
-		l.wantRefusal(l.remove(l.cells[1], l.pods(l.cells[1])[0].Name), "maxConcurrentLag")
+		l.Protect(1, func(s *v1alpha1.PodProtectorSpec) { s.AdmissionHistory.MaxConcurrentLag = 1 })
+		l.DeployBare(l.App(8))
+		frozen := install.AggregatorName(l.Core.Name, l.Cells[0].Name)
+		l.Must(l.Breakwater.Freeze(frozen))
+		defer func() { l.Must(l.Breakwater.Thaw(frozen)) }()
+		pods := l.Pods(l.Cells[0])
+		l.Must(l.Remove(l.Cells[0], pods[0].Name))
+		l.WantRefusal(l.Remove(l.Cells[0], pods[1].Name), "maxConcurrentLag")
+		l.WantRefusal(l.Evict(l.Cells[0], pods[2].Name), "maxConcurrentLag")
+		l.WantRefusal(l.Remove(l.Cells[1], l.Pods(l.Cells[1])[0].Name), "maxConcurrentLag")
 
-		l.must(l.breakwater.Thaw(frozen))
-		l.eventually(func() string { return word(l.remove(l.cells[0], pods[1].Name)) })
+		l.Must(l.Breakwater.Thaw(frozen))
+		l.Eventually(func() string { return e2e.Word(l.Remove(l.Cells[0], pods[1].Name)) })
 	})
 }
 
 func TestPodsThatAreNotAvailableAreNotCharged(t *testing.T) {
 	claim(t, "at budget 0 an unready pod passes, and one that is not ready for long enough", func(l *lab) {
-		l.protect(5)
-		l.deployBare(l.app(6))
-		cell := l.cells[0]
-		unready := l.pods(cell)[0].Name
-		l.setReady(cell, unready, false)
-		l.awaitSummary(v1alpha1.Summary{Total: 6, Available: 5, EstimatedAvailable: 5, Ready: 5, Running: 6, Scheduled: 6})
-		l.wantRefusal(l.remove(cell, l.pods(cell)[1].Name), "floor 5")
-		l.must(l.remove(cell, unready))
+		l.Protect(5)
+		l.DeployBare(l.App(6))
+		cell := l.Cells[0]
+		unready := l.Pods(cell)[0].Name
+		l.SetReady(cell, unready, false)
+		l.AwaitSummary(v1alpha1.Summary{Total: 6, Available: 5, EstimatedAvailable: 5, Ready: 5, Running: 6, Scheduled: 6})
+		l.WantRefusal(l.Remove(cell, l.Pods(cell)[1].Name), "floor 5")
+		l.Must(l.Remove(cell, unready))
 
 		long := int32(3600)
-		l.eventually(func() string {
-			p := l.protector()
+		l.Eventually(func() string {
+			p := l.Protector()
 			p.Spec.MinReadySeconds = long
-			return word(l.core.Update(l.ctx, p))
+			return e2e.Word(l.Core.Update(l.Context(), p))
 		})
-		l.eventually(func() string {
-			if got := l.protector().Status.Summary; got.Available != 0 || got.Ready != 5 {
+		l.Eventually(func() string {
+			if got := l.Protector().Status.Summary; got.Available != 0 || got.Ready != 5 {
 				return fmt.Sprintf("summary %+v, want 5 ready and none available", got)
 			}
 			return ""
 		})
-		l.must(l.evict(cell, l.pods(cell)[0].Name))
+		l.Must(l.Evict(cell, l.Pods(cell)[0].Name))
 	})
 }
 
 func TestAReservationThatSomebodyElseRefusedComesBack(t *testing.T) {
 	claim(t, "budget of an eviction that a PodDisruptionBudget refused returns after the admission deadline", func(l *lab) {
-		l.protect(5)
-		l.deployBare(l.app(6))
-		cell := l.cells[0]
-		l.forbidEvictions(cell)
+		l.Protect(5)
+		l.DeployBare(l.App(6))
+		cell := l.Cells[0]
+		forbidEvictions(l, cell)
 		began := time.Now()
-		if err := l.evict(cell, l.pods(cell)[0].Name); !apierrors.IsTooManyRequests(err) {
+		if err := l.Evict(cell, l.Pods(cell)[0].Name); !apierrors.IsTooManyRequests(err) {
 			l.Fatalf("eviction: %v, want the refusal of the PodDisruptionBudget", err)
 		}
-		l.wantRefusal(l.remove(cell, l.pods(cell)[1].Name), "floor 5", "removals under way 1")
-		l.awaitSummary(allAvailable(6))
-		if early := time.Since(began); early < admissionDeadline {
-			l.Errorf("the reservation came back after %s, before the deadline of %s", early, admissionDeadline)
+		l.WantRefusal(l.Remove(cell, l.Pods(cell)[1].Name), "floor 5", "removals under way 1")
+		l.AwaitSummary(e2e.AllAvailable(6))
+		if early := time.Since(began); early < e2e.AdmissionDeadline {
+			l.Errorf("the reservation came back after %s, before the deadline of %s", early, e2e.AdmissionDeadline)
 		}
-		l.must(l.remove(cell, l.pods(cell)[1].Name))
+		l.Must(l.Remove(cell, l.Pods(cell)[1].Name))
 	})
 }

@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -23,12 +24,15 @@ import (
 // core is one core cluster: which of its protectors cover a pod, and flights to their status.
 type core struct {
 	name       string
+	cache      cache.Informers
+	log        logr.Logger
 	protectors *fleet.Protectors
 	events     events.EventRecorder
 	now        func() time.Time
 	metrics    *metrics
 	flights    *batch.Batch[types.NamespacedName, ask, answer]
-	synced     toolscache.InformerSynced
+	// read tells that all protectors have been read once. Before that nothing is known of the core.
+	read atomic.Bool
 
 	mu    sync.RWMutex
 	index *selectorindex.Index[types.NamespacedName]
@@ -37,17 +41,11 @@ type core struct {
 // ask is one thing to do to a protector's history: to make a reservation, or to give one back.
 type ask struct {
 	removal quota.Removal
-	// claim is where the flight notes what it reserved for this very request. With giveBack it is what an
-	// earlier flight noted there.
-	claim    *claim
+	// claim is where the flight notes what this very request may give back. With giveBack it is what an earlier
+	// flight noted there. Only flights of one protector touch it, which are one at a time, so that it is true even
+	// for a request whose caller did not wait for its flight.
+	claim    *quota.Claim
 	giveBack bool
-}
-
-// claim is the reservation that one request has made with one protector. Only flights of that protector touch
-// it, which are one at a time, so that it is true even for a request whose caller did not wait for its flight.
-type claim struct {
-	// stamp is the reservation's; zero while there is none. A renewed reservation is another request's.
-	stamp time.Time
 }
 
 // answer is what became of it. vanished means that the protector does not exist any more.
@@ -57,9 +55,11 @@ type answer struct {
 	vanished bool
 }
 
-func newCore(ctx context.Context, name string, source cluster.Cluster, metrics *metrics) (*core, error) {
+func newCore(name string, source cluster.Cluster, metrics *metrics, log logr.Logger) *core {
 	c := &core{
-		name: name,
+		name:  name,
+		cache: source.GetCache(),
+		log:   log.WithValues("core", name),
 		protectors: &fleet.Protectors{
 			Cache: source.GetClient(), Live: source.GetAPIReader(), Writer: source.GetClient(),
 		},
@@ -71,24 +71,7 @@ func newCore(ctx context.Context, name string, source cluster.Cluster, metrics *
 	c.flights = batch.New(c.fly)
 	c.flights.Linger = linger
 	metrics.watchWaiting(name, c.flights.Callers)
-	informer, err := source.GetCache().GetInformer(ctx, &v1alpha1.PodProtector{})
-	if err != nil {
-		return nil, fmt.Errorf("watch PodProtectors of core cluster %s: %w", name, err)
-	}
-	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { c.cover(obj) },
-		UpdateFunc: func(old, obj any) {
-			if !sameSpec(old, obj) {
-				c.cover(obj)
-			}
-		},
-		DeleteFunc: func(obj any) { c.uncover(obj) },
-	})
-	if err != nil {
-		return nil, fmt.Errorf("watch PodProtectors of core cluster %s: %w", name, err)
-	}
-	c.synced = registration.HasSynced
-	return c, nil
+	return c
 }
 
 const (
@@ -105,45 +88,6 @@ func linger(removals int, took time.Duration) time.Duration {
 		return 0
 	}
 	return min(2*took, longestLinger)
-}
-
-// sameSpec tells whether two states of a protector choose the same pods. Most updates are of the status.
-func sameSpec(a, b any) bool {
-	p, ok := a.(*v1alpha1.PodProtector)
-	q, okToo := b.(*v1alpha1.PodProtector)
-	return ok && okToo && p.UID == q.UID && p.Generation == q.Generation
-}
-
-func (c *core) cover(obj any) {
-	p, ok := obj.(*v1alpha1.PodProtector)
-	if !ok {
-		return
-	}
-	selector, err := selectorindex.Compile(p.Spec.Selector)
-	if err != nil {
-		// Which pods it means is unknown, so it means all of its namespace, and refuses them.
-		selector = selectorindex.Everything()
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.index.Set(client.ObjectKeyFromObject(p), p.Namespace, selector)
-}
-
-func (c *core) uncover(obj any) {
-	key, err := toolscache.DeletionHandlingObjectToName(obj)
-	if err != nil {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.index.Delete(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
-}
-
-// covering returns the protectors that cover a pod with those labels.
-func (c *core) covering(namespace string, labels map[string]string) []types.NamespacedName {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.index.Query(namespace, labels, nil)
 }
 
 // fly answers all that was asked of one protector, in one compare-and-swap. Refusals are decided from the
@@ -168,10 +112,11 @@ func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([
 		switch {
 		case err == nil:
 			c.metrics.writes.WithLabelValues(c.name, "written").Inc()
+			eachClaim(asks, func(claim *quota.Claim) { claim.Stored = true })
 			return answers, nil
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 			c.metrics.writes.WithLabelValues(c.name, "conflict").Inc()
-			dropClaims(asks) // they were not stored
+			eachClaim(asks, func(claim *quota.Claim) { *claim = quota.Claim{} }) // they were not stored
 			p, err = c.protectors.Read(ctx, key)
 		default:
 			c.metrics.writes.WithLabelValues(c.name, "error").Inc()
@@ -185,25 +130,23 @@ func settleAsks(p *v1alpha1.PodProtector, asks []ask) (answers []answer, changed
 	answers = make([]answer, len(asks))
 	for i, a := range asks {
 		if a.giveBack {
-			answers[i].gaveBack = !a.claim.stamp.IsZero() &&
-				quota.GiveBack(p, a.removal.Cell, a.removal.PodUID, a.claim.stamp)
+			answers[i].gaveBack = quota.GiveBack(p, a.removal.Cell, a.removal.PodUID, *a.claim)
 			changed = changed || answers[i].gaveBack
 			continue
 		}
 		verdict := quota.Decide(p, []quota.Removal{a.removal})[0]
-		if verdict.Outcome == quota.Reserved {
-			a.claim.stamp = verdict.Stamp
-		}
+		*a.claim = verdict.Claim
 		answers[i].verdict = verdict
 		changed = changed || verdict.Outcome.Written()
 	}
 	return answers, changed
 }
 
-func dropClaims(asks []ask) {
+// eachClaim changes what asks have claimed in this flight.
+func eachClaim(asks []ask, change func(*quota.Claim)) {
 	for _, a := range asks {
 		if !a.giveBack {
-			*a.claim = claim{}
+			change(a.claim)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
 // The CRD refuses such selectors; an object from before, or from another CRD, may have one.
@@ -69,7 +70,7 @@ func TestCoversWhatTheNewestSelectorChooses(t *testing.T) {
 
 func TestRefusesBeforeTheProtectorsWereRead(t *testing.T) {
 	d := newDesk(t)
-	d.core.synced = func() bool { return false }
+	d.core.read.Store(false)
 	answer := d.remove(t.Context(), deskPod("web-0"))
 	if answer.Allowed || answer.Verdict != VerdictUnknown || answer.Status.Code != 429 {
 		t.Errorf("answer %+v, want it refused as unknown with 429", answer)
@@ -82,7 +83,7 @@ func TestRefusesBeforeTheProtectorsWereRead(t *testing.T) {
 	if err := s.Ready(nil); err == nil || err.Error() != `PodProtectors of core cluster "core" are not read yet` {
 		t.Errorf("ready says %v before the protectors were read", err)
 	}
-	d.core.synced = func() bool { return true }
+	d.core.read.Store(true)
 	if err := s.Ready(nil); err != nil {
 		t.Errorf("not ready although all is known: %v", err)
 	}
@@ -101,7 +102,7 @@ func TestAProtectorThatIsNoLongerThereRefusesNothing(t *testing.T) {
 	if answer := d.remove(t.Context(), deskPod("web-0")); !answer.Allowed || answer.Verdict != VerdictUnprotected {
 		t.Errorf("answer %+v, want it allowed as unprotected", answer)
 	}
-	asks := []ask{{claim: &claim{}}, {claim: &claim{}}}
+	asks := []ask{{claim: &quota.Claim{}}, {claim: &quota.Claim{}}}
 	answers, err := d.core.fly(t.Context(), types.NamespacedName{Namespace: "default", Name: "web"}, asks)
 	if err != nil || len(answers) != 2 || !answers[0].vanished || !answers[1].vanished {
 		t.Errorf("answers %+v, error %v; want both to say that it vanished", answers, err)

@@ -61,8 +61,9 @@ func newDesk(t failer, protectors ...*v1alpha1.PodProtector) *desk {
 	m := newMetrics(prometheus.NewRegistry())
 	d.core = &core{
 		name: "core", protectors: &fleet.Protectors{Cache: d.client, Live: d.client, Writer: d.client},
-		events: d.events, now: time.Now, metrics: m, index: selectorindex.New[types.NamespacedName](), synced: func() bool { return true },
+		events: d.events, now: time.Now, metrics: m, index: selectorindex.New[types.NamespacedName](),
 	}
+	d.core.read.Store(true)
 	d.core.flights = batch.New(d.core.fly)
 	for _, p := range protectors {
 		d.core.cover(p)

@@ -25,12 +25,12 @@ func preview(charges []charge, removal quota.Removal, r Request) *Answer {
 }
 
 // reserveAll reserves with each protector in turn. When one refuses, or cannot be asked, or nobody waits for
-// the answer any more, what this very request reserved is given back.
+// the answer any more, this very request gives back its part in what is reserved.
 func (p *Protection) reserveAll(ctx context.Context, charges []charge, removal quota.Removal, r Request) Answer {
 	var admitting []charge
 	var reserved []reservation
 	for _, c := range charges {
-		made := reservation{c, &claim{}}
+		made := reservation{c, &quota.Claim{}}
 		answer, err := c.core.flights.Do(ctx, c.key, ask{removal: removal, claim: made.claim})
 		if err != nil {
 			if ctx.Err() == nil {
@@ -47,7 +47,7 @@ func (p *Protection) reserveAll(ctx context.Context, charges []charge, removal q
 		case !verdict.Outcome.Admitted():
 			p.giveBack(ctx, reserved, removal)
 			return refuse(charges, c, verdict, r)
-		case verdict.Outcome == quota.Reserved:
+		case !verdict.Claim.None():
 			reserved = append(reserved, made)
 		}
 		admitting = append(admitting, c)
@@ -62,10 +62,10 @@ func (p *Protection) reserveAll(ctx context.Context, charges []charge, removal q
 	return admit(VerdictReserved, admitting)
 }
 
-// reservation is one that a request has made, or may have made, with a protector.
+// reservation is one that a request has made or joined, or may have, with a protector.
 type reservation struct {
 	charge charge
-	claim  *claim
+	claim  *quota.Claim
 }
 
 // giveBackTime bounds the giving back; what it cannot do, the admission deadline does later.

@@ -83,8 +83,8 @@ func (d *desk) play(r round, pods []*corev1.Pod) []*corev1.Pod {
 }
 
 // What must be true whatever becomes of writes and callers: a pod that may go has a reservation with each protector
-// that covers it, and no protector has more than its budget. Without faults, and without two callers for one pod,
-// nothing else is reserved.
+// that covers it, and no protector has more than its budget. Without faults nothing else is reserved, also when
+// several ask for one pod.
 func TestWhoMayGoIsReservedWithAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var protectors []*v1alpha1.PodProtector
@@ -115,8 +115,7 @@ func TestWhoMayGoIsReservedWithAll(t *testing.T) {
 			if may && (r.fault == "none" || r.fault == "conflict") && len(allowed) != len(r.pods) {
 				t.Fatalf("%d of %d removals admitted with a fault of %s, although there was budget for all", len(allowed), len(r.pods), r.fault)
 			}
-			distinct := slices.Compact(slices.Sorted(slices.Values(r.pods)))
-			exact = exact && (r.fault == "none" || r.fault == "conflict") && len(distinct) == len(r.pods)
+			exact = exact && (r.fault == "none" || r.fault == "conflict")
 			for _, p := range protectors {
 				d.check(t, p, going, exact)
 			}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -32,6 +33,8 @@ func TestMain(m *testing.M) {
 // what was counted, and reservations stay where they are.
 type lab struct {
 	*testing.T
+	core      string // its name as a core cluster
+	config    *rest.Config
 	client    client.Client
 	scheme    *runtime.Scheme
 	namespace string
@@ -46,13 +49,31 @@ func newLab(t *testing.T) *lab {
 			t.Fatal(err)
 		}
 	}
-	c, err := client.New(testplane.Config(t), client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
 	namespace := testplane.Namespace(t)
-	return &lab{T: t, client: c, scheme: scheme, namespace: namespace, cell: namespace}
+	l := &lab{T: t, core: "core", config: testplane.Config(t), scheme: scheme, namespace: namespace, cell: namespace}
+	l.connect()
+	return l
 }
+
+// another is a second core cluster over the lab's cell, on an apiserver of its own. It is asked after the first.
+func (l *lab) another() *lab {
+	l.Helper()
+	other := *l
+	other.core, other.config = "second", testplane.Second(l)
+	other.connect()
+	other.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.namespace}})
+	return &other
+}
+
+func (l *lab) connect() {
+	l.Helper()
+	var err error
+	if l.client, err = client.New(l.config, client.Options{Scheme: l.scheme}); err != nil {
+		l.Fatal(err)
+	}
+}
+
+func (l *lab) asCore(s *setup) { s.cores[l.core] = l.config }
 
 func (l *lab) create(object client.Object) {
 	l.Helper()
@@ -100,8 +121,20 @@ func (l *lab) reserved(name string) int {
 func (l *lab) wantReserved(name string, want int) {
 	l.Helper()
 	if got := l.reserved(name); got != want {
-		l.Errorf("%d open reservations of protector %s, want %d: %+v", got, name, want, l.protector(name).Status.Cells)
+		l.Errorf("%d open reservations of protector %s in %s, want %d: %+v", got, name, l.core, want, l.protector(name).Status.Cells)
 	}
+}
+
+// awaitReserved waits for what is given back.
+func (l *lab) awaitReserved(name string, want int) {
+	l.Helper()
+	l.eventually(func() string {
+		if got := l.reserved(name); got != want {
+			return fmt.Sprintf("%d open reservations of protector %s in %s, want %d: %+v",
+				got, name, l.core, want, l.protector(name).Status.Cells)
+		}
+		return ""
+	})
 }
 
 // pods makes available pods with app=web.
@@ -169,6 +202,14 @@ func (l *lab) eventually(look func() string) {
 		}
 		<-time.After(20 * time.Millisecond)
 	}
+}
+
+// word is what eventually has to hear of an error.
+func word(err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // wantRefused checks that an error is a refusal that may pass later, with a message that holds the parts.

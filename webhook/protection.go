@@ -116,7 +116,7 @@ func (p *Protection) protect(ctx context.Context, cell string, r Request) Answer
 func (p *Protection) charges(ctx context.Context, cell string, r Request) (charges []charge, covered bool, err error) {
 	facts := podhealth.FactsOf(r.Pod)
 	for _, core := range p.cores {
-		if !core.synced() {
+		if !core.read.Load() {
 			return nil, false, fmt.Errorf("the PodProtectors of core cluster %q have not been read yet", core.name)
 		}
 		for _, key := range core.covering(r.Namespace, r.Pod.Labels) {

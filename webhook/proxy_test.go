@@ -7,7 +7,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/internal/federation/proxy"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
 // link is a way to the apiserver that a test can hold up.
@@ -19,7 +18,7 @@ type link struct {
 
 func (l *lab) throughProxy() *link {
 	l.Helper()
-	config := testplane.Config(l)
+	config := rest.CopyConfig(l.config)
 	target, err := url.Parse(config.Host)
 	if err != nil {
 		l.Fatal(err)
@@ -33,13 +32,22 @@ func (l *lab) throughProxy() *link {
 	return &link{lab: l, proxy: p, config: config}
 }
 
-func (k *link) asCore(s *setup) { s.core = k.config }
+func (k *link) asCore(s *setup) { s.cores[k.core] = k.config }
 func (k *link) asCell(s *setup) { s.cell = k.config }
 
 // stall makes the apiserver fall silent without closing anything, until heal.
 func (k *link) stall() {
 	k.proxy.Stall(proxy.Both)
 	// A webhook that stops must not wait for a silent core at the end of a test.
+	k.Cleanup(k.heal)
+}
+
+// cut makes the apiserver unreachable, until heal.
+func (k *link) cut() {
+	k.Helper()
+	if err := k.proxy.Cut(proxy.Both); err != nil {
+		k.Errorf("cut the proxy: %v", err)
+	}
 	k.Cleanup(k.heal)
 }
 

@@ -59,7 +59,7 @@ func TestProtectorsHaveTheirEventsApart(t *testing.T) {
 
 func TestARefusalThatIsNobodysFaultMakesNoEvent(t *testing.T) {
 	d := newDesk(t)
-	d.core.synced = func() bool { return false }
+	d.core.read.Store(false)
 	d.remove(t.Context(), deskPod("web-0"))
 	select {
 	case event := <-d.events.Events:

@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
@@ -34,8 +33,10 @@ type replica struct {
 
 // setup is what can be different about a replica.
 type setup struct {
-	core, cell *rest.Config
-	server     *webhook.Server
+	// cores by name. The lab's own, whose cluster the manager is about, is always one of them.
+	cores  map[string]*rest.Config
+	cell   *rest.Config
+	server *webhook.Server
 	// beforeStart is called when all is set up and nothing of a protector has been read.
 	beforeStart func()
 }
@@ -57,21 +58,30 @@ func (l *lab) serve(change ...func(*setup)) *replica {
 func (l *lab) start(change ...func(*setup)) *replica {
 	l.Helper()
 	a := newAuthority(l)
-	s := setup{core: testplane.Config(l), cell: testplane.Config(l), server: &webhook.Server{Listen: "127.0.0.1:0"}}
+	s := setup{cores: map[string]*rest.Config{l.core: l.config}, cell: l.config, server: &webhook.Server{Listen: "127.0.0.1:0"}}
 	s.server.CertFile, s.server.KeyFile = a.store(l.TempDir())
 	for _, c := range change {
 		c(&s)
 	}
 	r := &replica{lab: l, server: s.server, authority: a, metrics: prometheus.NewRegistry()}
-	mgr, err := ctrl.NewManager(s.core, ctrl.Options{
+	mgr, err := ctrl.NewManager(s.cores[l.core], ctrl.Options{
 		Scheme: l.scheme, Logger: testr.New(l.T), Metrics: metricsserver.Options{BindAddress: "0"},
 	})
 	if err != nil {
 		l.Fatal(err)
 	}
+	cores := map[string]cluster.Cluster{l.core: mgr}
+	for name, config := range s.cores {
+		if name != l.core {
+			cores[name], err = cluster.New(config, func(o *cluster.Options) { o.Scheme = l.scheme })
+		}
+		if err != nil {
+			l.Fatal(err)
+		}
+	}
 	ctx, cancel := context.WithCancel(context.Background())
-	err = webhook.SetupWithManager(ctx, mgr, webhook.Options{
-		Cores:   map[string]cluster.Cluster{"core": mgr},
+	err = webhook.SetupWithManager(mgr, webhook.Options{
+		Cores:   cores,
 		Cells:   map[string]*rest.Config{l.cell: s.cell},
 		Server:  s.server,
 		Metrics: r.metrics,

@@ -144,7 +144,7 @@ func (s *Server) Ready(*http.Request) error {
 		return errors.New("not listening yet")
 	}
 	for _, core := range s.Protection.cores {
-		if !core.synced() {
+		if !core.read.Load() {
 			return fmt.Errorf("PodProtectors of core cluster %q are not read yet", core.name)
 		}
 	}

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -27,8 +26,8 @@ type Options struct {
 }
 
 // SetupWithManager adds the webhook, and the core clusters that are not the manager's own, to a manager.
-func SetupWithManager(ctx context.Context, mgr manager.Manager, options Options) error {
-	p, err := NewProtection(ctx, mgr, options)
+func SetupWithManager(mgr manager.Manager, options Options) error {
+	p, err := NewProtection(mgr, options)
 	if err != nil {
 		return err
 	}
@@ -41,7 +40,7 @@ func SetupWithManager(ctx context.Context, mgr manager.Manager, options Options)
 }
 
 // NewProtection makes what answers reviews, without a server. It knows its protectors once the manager has started.
-func NewProtection(ctx context.Context, mgr manager.Manager, options Options) (*Protection, error) {
+func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 	now := options.Now
 	if now == nil {
 		now = time.Now
@@ -59,11 +58,11 @@ func NewProtection(ctx context.Context, mgr manager.Manager, options Options) (*
 				return nil, fmt.Errorf("add core cluster %s: %w", name, err)
 			}
 		}
-		core, err := newCore(ctx, name, source, p.metrics)
-		if err != nil {
-			return nil, err
-		}
+		core := newCore(name, source, p.metrics, mgr.GetLogger())
 		core.now = now
+		if err := mgr.Add(core); err != nil {
+			return nil, fmt.Errorf("add core cluster %s: %w", name, err)
+		}
 		p.cores = append(p.cores, core)
 	}
 	for name, config := range options.Cells {

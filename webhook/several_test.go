@@ -2,7 +2,6 @@ package webhook_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,12 +41,7 @@ func TestARefusalBySomeGivesBackWhatOthersReserved(t *testing.T) {
 		t.Errorf("%d removals admitted, want 15", admitted)
 	}
 	l.wantReserved("b", 15)
-	l.eventually(func() string {
-		if reserved := l.reserved("a"); reserved != 15 {
-			return fmt.Sprintf("%d open reservations of protector a, want 15 as of b", reserved)
-		}
-		return ""
-	})
+	l.awaitReserved("a", 15)
 	if got := r.count("breakwater_webhook_given_back_total"); got != 25 {
 		t.Errorf("%d reservations given back, want 25", got)
 	}

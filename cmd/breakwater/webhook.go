@@ -122,7 +122,7 @@ func (f *webhookFlags) run(ctx context.Context) error {
 			return fmt.Errorf("--core %s: %w", name, err)
 		}
 	}
-	err = webhook.SetupWithManager(ctx, mgr, webhook.Options{
+	err = webhook.SetupWithManager(mgr, webhook.Options{
 		Cores: clusters, Cells: cells, Server: &f.server, Metrics: metrics.Registry,
 	})
 	if err != nil {

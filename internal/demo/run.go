@@ -62,7 +62,7 @@ func (d *demo) startBreakwater(ctx context.Context) error {
 	what := "Starting a generator, and an aggregator and a webhook for each worker"
 	return d.step(ctx, what, func(starting context.Context) error {
 		breakwater, err := install.Start(starting, install.Options{
-			Program: d.options.Program, Dir: d.dir, Core: d.core, Workers: d.federation.Workers(),
+			Program: d.options.Program, Dir: d.dir, Cores: d.federation.Cores(), Workers: d.federation.Workers(),
 		})
 		if err != nil {
 			return err

@@ -31,12 +31,8 @@ func Client(cluster federation.Cluster) (client.Client, error) {
 	return c, nil
 }
 
-// furnishCore makes what the components need before they start. The federation has installed the API.
-func (i *Installation) furnishCore(ctx context.Context) error {
-	core, err := Client(i.options.Core)
-	if err != nil {
-		return err
-	}
+// furnishCores makes what the components need before they start. The federation has installed the API.
+func (i *Installation) furnishCores(ctx context.Context) error {
 	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: SystemNamespace}}}
 	for _, worker := range i.options.Workers {
 		cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: worker.Name()}}
@@ -45,9 +41,22 @@ func (i *Installation) furnishCore(ctx context.Context) error {
 		}
 		objects = append(objects, cell)
 	}
-	for _, object := range objects {
-		if err := core.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("create %s in cluster %s: %w", object.GetName(), i.options.Core.Name(), err)
+	return i.createInCores(ctx, objects...)
+}
+
+// createInCores creates objects in every core, unless they are there.
+func (i *Installation) createInCores(ctx context.Context, objects ...client.Object) error {
+	for _, core := range i.options.Cores {
+		c, err := Client(core)
+		if err != nil {
+			return err
+		}
+		for _, object := range objects {
+			// What has been created carries the version of its cluster, so each core gets a copy.
+			own := object.DeepCopyObject().(client.Object)
+			if err := c.Create(ctx, own); err != nil && !apierrors.IsAlreadyExists(err) {
+				return fmt.Errorf("create %T %s in cluster %s: %w", own, own.GetName(), core.Name(), err)
+			}
 		}
 	}
 	return nil

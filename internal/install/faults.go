@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// GeneratorName is the generator's name as a component.
-const GeneratorName = "generator"
+// GeneratorName is the name of a core's generator as a component.
+func GeneratorName(core string) string { return "generator-" + core }
 
-// AggregatorName is the name of a cell's aggregator as a component.
-func AggregatorName(cell string) string { return "aggregator-" + cell }
+// AggregatorName is the name of the aggregator of a core's cell as a component.
+func AggregatorName(core, cell string) string { return "aggregator-" + core + "-" + cell }
 
 // WebhookName is the name of the nth webhook as a component, from 0.
 func WebhookName(n int) string { return "webhook-" + strconv.Itoa(n) }

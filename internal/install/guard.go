@@ -8,12 +8,9 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/federation"
@@ -54,22 +51,13 @@ func (i *Installation) Guard(ctx context.Context) error {
 }
 
 func (i *Installation) protectCanary(ctx context.Context) error {
-	core, err := Client(i.options.Core)
-	if err != nil {
-		return err
-	}
-	for _, object := range []client.Object{
+	return i.createInCores(ctx,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: canary}},
 		&v1alpha1.PodProtector{
 			ObjectMeta: metav1.ObjectMeta{Name: canary, Namespace: canary},
 			Spec:       v1alpha1.PodProtectorSpec{MinAvailable: int32(len(i.options.Workers))},
 		},
-	} {
-		if err := core.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("protect the canary in cluster %s: %w", i.options.Core.Name(), err)
-		}
-	}
-	return nil
+	)
 }
 
 func (i *Installation) guard(ctx context.Context, worker federation.Cluster) error {

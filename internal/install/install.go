@@ -1,5 +1,5 @@
-// Package install runs Breakwater beside a federation, as real processes of its one program: a generator and
-// webhook configurations as a user would have them, an aggregator for each worker, and several webhooks for all.
+// Package install runs Breakwater beside a federation, as real processes of its one program, as a user would have
+// them: a generator for each core, an aggregator for each worker of each core, and several webhooks for all.
 package install
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/federation"
 )
 
-// SystemNamespace in the core cluster holds the Leases of the components.
+// SystemNamespace in each core cluster holds the Leases of the components.
 const SystemNamespace = "breakwater-system"
 
 // Options say what to run.
@@ -24,9 +24,9 @@ type Options struct {
 	// Program is the path of breakwater.
 	Program string
 	// Dir takes certificates and logs. It must exist.
-	Dir     string
-	Core    federation.Cluster
-	Workers []federation.Cluster
+	Dir string
+	// Cores and Workers may have clusters in common.
+	Cores, Workers []federation.Cluster
 	// WebhookReplicas is the number of webhooks; 0 means two.
 	WebhookReplicas int
 	// AggregatorArguments are added to those of the aggregators.
@@ -67,22 +67,24 @@ func Start(ctx context.Context, options Options) (*Installation, error) {
 }
 
 func (i *Installation) start(ctx context.Context) error {
-	if err := i.furnishCore(ctx); err != nil {
+	if err := i.furnishCores(ctx); err != nil {
 		return err
 	}
 	var err error
 	if i.webhooks, err = i.newWebhooks(); err != nil {
 		return err
 	}
-	core := i.options.Core
-	wanted := append(slices.Clone(i.webhooks.replicas), component{name: GeneratorName, arguments: []string{
-		"generator", "--kubeconfig=" + core.Kubeconfig(), "--leader-elect=false",
-	}})
-	for _, worker := range i.options.Workers {
-		wanted = append(wanted, component{name: AggregatorName(worker.Name()), arguments: append([]string{
-			"aggregator", "--cell=" + worker.Name(),
-			"--core-kubeconfig=" + core.Kubeconfig(), "--kubeconfig=" + worker.Kubeconfig(),
-		}, i.options.AggregatorArguments...)})
+	wanted := slices.Clone(i.webhooks.replicas)
+	for _, core := range i.options.Cores {
+		wanted = append(wanted, component{name: GeneratorName(core.Name()), arguments: []string{
+			"generator", "--kubeconfig=" + core.Kubeconfig(), "--leader-elect=false",
+		}})
+		for _, worker := range i.options.Workers {
+			wanted = append(wanted, component{name: AggregatorName(core.Name(), worker.Name()), arguments: append([]string{
+				"aggregator", "--cell=" + worker.Name(),
+				"--core-kubeconfig=" + core.Kubeconfig(), "--kubeconfig=" + worker.Kubeconfig(),
+			}, i.options.AggregatorArguments...)})
+		}
 	}
 	return i.startAll(ctx, wanted)
 }

@@ -47,9 +47,9 @@ func (i *Installation) newWebhooks() (*webhooks, error) {
 		if err != nil {
 			return nil, err
 		}
-		arguments := []string{
-			"webhook", "--core=" + i.options.Core.Name() + "=" + i.options.Core.Kubeconfig(),
-			"--listen=" + address, "--tls-cert=" + certificateFile, "--tls-key=" + keyFile,
+		arguments := []string{"webhook", "--listen=" + address, "--tls-cert=" + certificateFile, "--tls-key=" + keyFile}
+		for _, core := range i.options.Cores {
+			arguments = append(arguments, "--core="+core.Name()+"="+core.Kubeconfig())
 		}
 		for _, worker := range i.options.Workers {
 			arguments = append(arguments, "--cell="+worker.Name()+"="+worker.Kubeconfig())

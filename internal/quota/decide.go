@@ -52,8 +52,8 @@ type Verdict struct {
 	Outcome Outcome
 	// Budget is the budget that the removal met, before it was charged.
 	Budget Budget
-	// Stamp identifies the reservation that a Reserved or Renewed removal holds; see GiveBack.
-	Stamp time.Time
+	// Claim is what a Reserved or Renewed removal may give back.
+	Claim Claim
 }
 
 // Decide answers removals in their order and makes their reservations in p.Status, which must be the caller's
@@ -88,7 +88,7 @@ func decide(p *v1alpha1.PodProtector, budget Budget, r Removal) Verdict {
 			// earlier attempt, this one would break the floor.
 			return refuse(RefusedNoBudget)
 		}
-		return Verdict{Outcome: Renewed, Budget: budget, Stamp: renew(&cell.AdmissionHistory, at, r)}
+		return Verdict{Outcome: Renewed, Budget: budget, Claim: renew(&cell.AdmissionHistory, at, r)}
 	}
 	if limit := int(p.Spec.AdmissionHistory.MaxConcurrentLag); limit > 0 && budget.Reserved >= limit {
 		return refuse(RefusedFull)
@@ -96,10 +96,10 @@ func decide(p *v1alpha1.PodProtector, budget Budget, r Removal) Verdict {
 	if budget.Floor > 0 && budget.Left() <= 0 {
 		return refuse(RefusedNoBudget)
 	}
-	return Verdict{Outcome: Reserved, Budget: budget, Stamp: reserve(&cell.AdmissionHistory, r, r.At)}
+	return Verdict{Outcome: Reserved, Budget: budget, Claim: reserve(&cell.AdmissionHistory, r, r.At)}
 }
 
-func reserve(h *v1alpha1.AdmissionHistory, r Removal, stamp time.Time) time.Time {
+func reserve(h *v1alpha1.AdmissionHistory, r Removal, stamp time.Time) Claim {
 	// The stored time has microseconds; a stamp that had more would never be found again.
 	stamp = stamp.Truncate(time.Microsecond)
 	bucket := v1alpha1.Bucket{
@@ -114,33 +114,19 @@ func reserve(h *v1alpha1.AdmissionHistory, r Removal, stamp time.Time) time.Time
 		bucket.RevocableUntil = &until
 	}
 	h.Buckets = append(h.Buckets, bucket)
-	return stamp
+	return Claim{Since: stamp}
 }
 
 // renew moves a reservation to the end, as a single one with a new stamp. The stamp always grows, whatever
 // clock the removal came with: two attempts with one stamp would share one timer, and the later of them could
 // be taken for expired.
-func renew(h *v1alpha1.AdmissionHistory, at place, r Removal) time.Time {
+func renew(h *v1alpha1.AdmissionHistory, at place, r Removal) Claim {
+	old := h.Buckets[at.bucket]
 	stamp := r.At
-	if after := latest(&h.Buckets[at.bucket]).Add(time.Microsecond); stamp.Before(after) {
+	if after := latest(&old).Add(time.Microsecond); stamp.Before(after) {
 		stamp = after
 	}
 	remove(h, at)
-	return reserve(h, r, stamp)
-}
-
-// GiveBack removes the reservation that a removal with this stamp made and reports whether it did. It leaves
-// the reservation alone when somebody has renewed it since, or when that cannot be told because it was merged
-// with later ones.
-func GiveBack(p *v1alpha1.PodProtector, cellID string, uid types.UID, stamp time.Time) bool {
-	cell := CellOf(p, cellID)
-	if cell == nil {
-		return false
-	}
-	at, ok := find(&cell.AdmissionHistory, uid)
-	if !ok || !latest(&cell.AdmissionHistory.Buckets[at.bucket]).Equal(stamp) {
-		return false
-	}
-	remove(&cell.AdmissionHistory, at)
-	return true
+	reserve(h, r, stamp)
+	return join(&h.Buckets[len(h.Buckets)-1], &old)
 }

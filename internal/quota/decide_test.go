@@ -153,66 +153,24 @@ func TestAVerdictTellsTheBudgetThatItMet(t *testing.T) {
 	}
 }
 
+// stampOf is the stamp of a removal's reservation.
+func stampOf(p *v1alpha1.PodProtector, r quota.Removal) time.Time {
+	quota.Decide(p, []quota.Removal{r})
+	buckets := p.Status.Cells[0].AdmissionHistory.Buckets
+	return buckets[len(buckets)-1].StartTime.Time
+}
+
 func TestAStampGrowsWithEachRenewal(t *testing.T) {
 	for _, compact := range []int32{0, 100} {
 		p := threshold(protector(1, 9), compact)
-		first := quota.Decide(p, []quota.Removal{removal("c0", "a")})[0].Stamp
+		first := stampOf(p, removal("c0", "a"))
 		quota.Compact(p, start)
 		late := removal("c0", "a")
 		late.At = start.Add(-time.Hour) // a clock that is behind
-		second := quota.Decide(p, []quota.Removal{late})[0].Stamp
+		second := stampOf(p, late)
 		if !second.After(first) {
 			t.Errorf("compactThreshold %d: renewed stamp %v is not after %v", compact, second, first)
 		}
-	}
-}
-
-func TestGiveBack(t *testing.T) {
-	reserve := func(p *v1alpha1.PodProtector, uid string) time.Time {
-		return quota.Decide(p, []quota.Removal{removal("c0", uid)})[0].Stamp
-	}
-	for claim, test := range map[string]struct {
-		run  func(p *v1alpha1.PodProtector) bool
-		want bool
-		left int
-	}{
-		"gives back what this request reserved": {func(p *v1alpha1.PodProtector) bool {
-			return quota.GiveBack(p, "c0", "a", reserve(p, "a"))
-		}, true, 0},
-		"leaves what somebody renewed": {func(p *v1alpha1.PodProtector) bool {
-			stamp := reserve(p, "a")
-			reserve(p, "a")
-			return quota.GiveBack(p, "c0", "a", stamp)
-		}, false, 1},
-		"leaves what is gone": {func(p *v1alpha1.PodProtector) bool {
-			return quota.GiveBack(p, "c0", "a", start)
-		}, false, 0},
-		"leaves an unknown cell": {func(p *v1alpha1.PodProtector) bool {
-			return quota.GiveBack(p, "c9", "a", start)
-		}, false, 0},
-		"gives back a merged reservation that is the newest of its bucket": {func(p *v1alpha1.PodProtector) bool {
-			stamp := reserve(threshold(p, 0), "a")
-			quota.Compact(p, start)
-			return quota.GiveBack(p, "c0", "a", stamp)
-		}, true, 0},
-		"leaves a merged reservation that may have been renewed": {func(p *v1alpha1.PodProtector) bool {
-			stamp := reserve(threshold(p, 0), "a")
-			later := removal("c0", "b")
-			later.At = start.Add(time.Second)
-			quota.Decide(p, []quota.Removal{later})
-			quota.Compact(p, start)
-			return quota.GiveBack(p, "c0", "a", stamp)
-		}, false, 2},
-	} {
-		t.Run(claim, func(t *testing.T) {
-			p := protector(1, 9)
-			if got := test.run(p); got != test.want {
-				t.Errorf("given back: %v, want %v", got, test.want)
-			}
-			if got := quota.BudgetOf(p).Reserved; got != test.left {
-				t.Errorf("%d reservations left, want %d", got, test.left)
-			}
-		})
 	}
 }
 
@@ -228,7 +186,7 @@ func TestARevocableReservationIsNotMergedBeforeItsTime(t *testing.T) {
 		t.Fatalf("%d buckets, want the merged one and the revocable one", got)
 	}
 	again := p.DeepCopy()
-	if !quota.GiveBack(again, "c0", "a", verdicts[0].Stamp) {
+	if !quota.GiveBack(again, "c0", "a", verdicts[0].Claim) {
 		t.Error("a revocable reservation could not be given back")
 	}
 	quota.Compact(p, start.Add(time.Second))

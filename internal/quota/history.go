@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -107,6 +108,17 @@ func hashes(bucket *v1alpha1.Bucket) int { return len(bucket.PodUIDHashes) / has
 func hashAt(bucket *v1alpha1.Bucket, i int) UIDHash {
 	return UIDHash(binary.BigEndian.Uint64(bucket.PodUIDHashes[i*hashSize:]))
 }
+
+// since is the stamp that a single reservation was made with, whoever has renewed it.
+func since(bucket *v1alpha1.Bucket) metav1.MicroTime {
+	if bucket.HeldSince != nil {
+		return *bucket.HeldSince
+	}
+	return bucket.StartTime
+}
+
+// holders is the number of requests that hold a single reservation.
+func holders(bucket *v1alpha1.Bucket) int32 { return max(bucket.Holders, 1) }
 
 // latest is the time of the newest reservation of a bucket.
 func latest(bucket *v1alpha1.Bucket) time.Time {

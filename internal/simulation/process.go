@@ -153,6 +153,8 @@ func (p *process) run(link *apiserver.Link, setup func(context.Context, manager.
 	if err != nil {
 		panic(fmt.Sprintf("simulation: set up %s: %v", p.name, err))
 	}
+	// No two at one instant: they would race for the same luck.
+	time.Sleep(p.world.dice.Between(time.Microsecond, 10*time.Millisecond, p.name+" start"))
 	go func() {
 		defer close(p.ended)
 		if err := mgr.Start(ctx); err != nil && ctx.Err() == nil {
@@ -174,7 +176,7 @@ func (w *world) managerOptions() manager.Options {
 func (w *world) startWebhook(name string) *process {
 	p := w.newProcess(name)
 	first := w.cores[0].name
-	p.run(p.cores[first], func(ctx context.Context, mgr manager.Manager) error {
+	p.run(p.cores[first], func(_ context.Context, mgr manager.Manager) error {
 		options := webhook.Options{
 			Cores: map[string]cluster.Cluster{first: mgr}, Cells: map[string]*rest.Config{}, Metrics: prometheus.NewRegistry(), Now: p.now,
 		}
@@ -191,7 +193,7 @@ func (w *world) startWebhook(name string) *process {
 			options.Cells[cell] = link.Config()
 		}
 		var err error
-		p.reviews, err = webhook.NewProtection(ctx, mgr, options)
+		p.reviews, err = webhook.NewProtection(mgr, options)
 		return err
 	})
 	return p

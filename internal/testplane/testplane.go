@@ -19,18 +19,21 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/federation/local"
 )
 
-// shared is the control plane of a test binary; it ends with the process, however that happens.
-var shared struct { //nolint:gochecknoglobals // tests have no other place to share something expensive
+// plane is a control plane that the tests of a binary share; it ends with the process, however that happens.
+type plane struct {
 	sync.Once
 	federation *local.Federation
 	err        error
 }
 
-// Main runs the tests of a package and stops the control plane that they shared; call it from TestMain.
+//nolint:gochecknoglobals // tests have no other place to share something expensive
+var first, second plane
+
+// Main runs the tests of a package and stops the control planes that they shared; call it from TestMain.
 func Main(m *testing.M) {
 	code := m.Run()
-	if shared.federation != nil {
-		if err := shared.federation.Stop(context.Background()); err != nil {
+	for _, p := range []*plane{&first, &second} {
+		if err := p.stop(); err != nil {
 			fmt.Fprintln(os.Stderr, "stop the test control plane:", err)
 			code = max(code, 1)
 		}
@@ -42,11 +45,13 @@ func Main(m *testing.M) {
 // plane that all tests of the binary share. The first call starts it.
 func Config(t testing.TB) *rest.Config {
 	t.Helper()
-	shared.Do(start)
-	if shared.err != nil {
-		t.Fatalf("%v\n(make test builds the programs and says where they are)", shared.err)
-	}
-	return shared.federation.Clusters()[0].RESTConfig()
+	return first.config(t)
+}
+
+// Second is as Config, for one more control plane: another cluster, to those who need one.
+func Second(t testing.TB) *rest.Config {
+	t.Helper()
+	return second.config(t)
 }
 
 // Namespace makes a namespace of its own for a test.
@@ -61,13 +66,28 @@ func Namespace(t testing.TB) string {
 	return namespace.Name
 }
 
-func start() {
+func (p *plane) config(t testing.TB) *rest.Config {
+	t.Helper()
+	p.Do(func() { p.federation, p.err = start() })
+	if p.err != nil {
+		t.Fatalf("%v\n(make test builds the programs and says where they are)", p.err)
+	}
+	return p.federation.Clusters()[0].RESTConfig()
+}
+
+func (p *plane) stop() error {
+	if p.federation == nil {
+		return nil
+	}
+	return p.federation.Stop(context.Background())
+}
+
+func start() (*local.Federation, error) {
 	topology, err := federation.Embedded("single")
 	if err != nil {
-		shared.err = err
-		return
+		return nil, err
 	}
-	shared.federation, shared.err = local.Start(context.Background(), topology, local.Options{
+	return local.Start(context.Background(), topology, local.Options{
 		Binaries:           filepath.SplitList(os.Getenv(local.BinariesVariable)),
 		Log:                logr.Discard(),
 		WithoutControllers: true,

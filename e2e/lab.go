@@ -1,0 +1,108 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"sigs.k8s.io/e2e-framework/pkg/envconf"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+
+	"github.com/breakwater-k8s/breakwater/internal/install"
+)
+
+// Patience bounds every wait for something that takes seconds.
+const Patience = time.Minute
+
+// Lab is one test's namespace, of the same name in all clusters, and the core cluster whose protectors it is about.
+type Lab struct {
+	*testing.T
+	*Suite
+	Core      Core
+	Namespace string
+}
+
+// Claim runs a test of one claim as a feature of e2e-framework. The lab is about the first core.
+func (s *Suite) Claim(t *testing.T, name string, prove func(l *Lab)) {
+	t.Helper()
+	assess := func(ctx context.Context, t *testing.T, _ *envconf.Config) context.Context {
+		l := &Lab{T: t, Suite: s, Core: s.Cores[0]}
+		l.makeNamespaces()
+		prove(l)
+		return ctx
+	}
+	s.testenv.Test(t, features.New(t.Name()).Assess(name, assess).Feature())
+}
+
+// InEachCore gives a lab for each core, of the same namespace.
+func (l *Lab) InEachCore() []*Lab {
+	var labs []*Lab
+	for _, core := range l.Cores {
+		other := *l
+		other.Core = core
+		labs = append(labs, &other)
+	}
+	return labs
+}
+
+func (l *Lab) makeNamespaces() {
+	l.Helper()
+	l.Namespace = "e2e-" + rand.String(8)
+	for _, cluster := range l.Federation().Clusters() {
+		c, err := install.Client(cluster)
+		l.Must(err)
+		l.Must(c.Create(l.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.Namespace}}))
+	}
+}
+
+// Must ends the test if there is an error.
+func (l *Lab) Must(err error) {
+	l.Helper()
+	if err != nil {
+		l.Fatal(err)
+	}
+}
+
+// Eventually waits until look says "" and fails with its last word otherwise.
+func (l *Lab) Eventually(look func() string) {
+	l.Helper()
+	deadline := time.Now().Add(Patience)
+	for word := look(); word != ""; word = look() {
+		if time.Now().After(deadline) {
+			l.Fatalf("waited %s: %s", Patience, word)
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+}
+
+// Word is what Eventually has to hear of an error.
+func Word(err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// WantRefusal checks that an error is Breakwater's refusal for now, and says what is expected.
+func (l *Lab) WantRefusal(err error, words ...string) {
+	l.Helper()
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) {
+		l.Fatalf("got %v, want a refusal", err)
+	}
+	got := status.Status()
+	if got.Code != 429 || got.Details != nil && got.Details.RetryAfterSeconds != 0 {
+		l.Fatalf("refused with code %d and details %+v, want 429 without Retry-After: %v", got.Code, got.Details, err)
+	}
+	for _, word := range append(words, "Breakwater", l.Namespace+"/web") {
+		if !strings.Contains(got.Message, word) {
+			l.Errorf("refusal does not say %q: %s", word, got.Message)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation"
+	"github.com/breakwater-k8s/breakwater/internal/storm"
+)
+
+// App is the application that Protect protects.
+func (l *Lab) App(pods int) storm.Application {
+	return storm.Application{Namespace: l.Namespace, Name: "web", Pods: pods}
+}
+
+// DeployBare makes pods without controllers and waits until every core counts them.
+func (l *Lab) DeployBare(app storm.Application) {
+	l.Helper()
+	ctx, cancel := context.WithTimeout(l.Context(), Patience)
+	defer cancel()
+	l.Must(app.DeployBare(ctx, l.Cells))
+	l.awaitInEachCore(app.Pods)
+}
+
+// Pods lists the living pods of a cell.
+func (l *Lab) Pods(cell storm.Cell) []corev1.Pod {
+	l.Helper()
+	list, err := cell.Client.CoreV1().Pods(l.Namespace).List(l.Context(), metav1.ListOptions{LabelSelector: "app=web"})
+	l.Must(err)
+	var living []corev1.Pod
+	for _, pod := range list.Items {
+		if pod.DeletionTimestamp == nil {
+			living = append(living, pod)
+		}
+	}
+	return living
+}
+
+// Living is the number of living pods in all cells.
+func (l *Lab) Living() int {
+	l.Helper()
+	n := 0
+	for _, cell := range l.Cells {
+		n += len(l.Pods(cell))
+	}
+	return n
+}
+
+// Remove deletes a pod.
+func (l *Lab) Remove(cell storm.Cell, pod string) error {
+	return cell.Client.CoreV1().Pods(l.Namespace).Delete(l.Context(), pod, metav1.DeleteOptions{})
+}
+
+// Evict evicts a pod.
+func (l *Lab) Evict(cell storm.Cell, pod string) error {
+	return cell.Client.CoreV1().Pods(l.Namespace).EvictV1(l.Context(),
+		&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: pod}})
+}
+
+// SetReady makes kwok turn the readiness of a pod.
+func (l *Lab) SetReady(cell storm.Cell, pod string, ready bool) {
+	l.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"%v"}}}`, federation.ReadyAnnotation, ready)
+	_, err := cell.Client.CoreV1().Pods(l.Namespace).Patch(l.Context(), pod,
+		"application/merge-patch+json", []byte(patch), metav1.PatchOptions{})
+	l.Must(err)
+}

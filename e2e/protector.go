@@ -1,0 +1,63 @@
+package e2e
+
+import (
+	"fmt"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// Protect makes a protector of the pods labelled app=web.
+func (l *Lab) Protect(floor int, change ...func(*v1alpha1.PodProtectorSpec)) {
+	l.Helper()
+	rate := int32(200)
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "web"}}
+	p.Spec.Selector.MatchLabels = map[string]string{"app": "web"}
+	p.Spec.MinAvailable = int32(floor)
+	p.Spec.AdmissionHistory.AggregationRateMillis = &rate
+	for _, c := range change {
+		c(&p.Spec)
+	}
+	l.Must(l.Core.Create(l.Context(), p))
+}
+
+// Protector reads what Protect made.
+func (l *Lab) Protector() *v1alpha1.PodProtector {
+	l.Helper()
+	p := &v1alpha1.PodProtector{}
+	l.Must(l.Core.Get(l.Context(), client.ObjectKey{Namespace: l.Namespace, Name: "web"}, p))
+	return p
+}
+
+// AwaitSummary waits until all cells are counted and add up to want.
+func (l *Lab) AwaitSummary(want v1alpha1.Summary) *v1alpha1.PodProtector {
+	l.Helper()
+	var p *v1alpha1.PodProtector
+	l.Eventually(func() string {
+		p = l.Protector()
+		if diff := cmp.Diff(want, p.Status.Summary); diff != "" || len(p.Status.Cells) != len(l.Cells) {
+			return fmt.Sprintf("summary of %d cells (-want +got):\n%s", len(p.Status.Cells), diff)
+		}
+		return ""
+	})
+	return p
+}
+
+// AllAvailable is the summary of n available pods and no reservation.
+func AllAvailable(n int) v1alpha1.Summary {
+	count := int32(n)
+	return v1alpha1.Summary{
+		Total: count, Available: count, EstimatedAvailable: count, Ready: count, Running: count, Scheduled: count,
+	}
+}
+
+// awaitInEachCore waits until every core counts that many pods, and has no reservation left.
+func (l *Lab) awaitInEachCore(available int) {
+	l.Helper()
+	for _, lab := range l.InEachCore() {
+		lab.AwaitSummary(AllAvailable(available))
+	}
+}

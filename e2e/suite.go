@@ -1,0 +1,136 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/e2e-framework/pkg/env"
+	"sigs.k8s.io/e2e-framework/pkg/envconf"
+	"sigs.k8s.io/e2e-framework/pkg/envfuncs"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation"
+	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+	"github.com/breakwater-k8s/breakwater/internal/install"
+	"github.com/breakwater-k8s/breakwater/internal/storm"
+)
+
+// The apiservers give up a request sooner than they usually do, so that the admission deadline, which follows
+// from that, can be waited for.
+const (
+	requestTimeout = 10 * time.Second
+	leaseDuration  = 4 * time.Second
+	// AdmissionDeadline is that of all Cells.
+	AdmissionDeadline = 12 * time.Second
+)
+
+// program is built for each suite anew: a test must not run what an earlier one left.
+const program = "github.com/breakwater-k8s/breakwater/cmd/breakwater"
+
+// Suite is the federation and the Breakwater that all tests of a package share.
+type Suite struct {
+	// Breakwater, Cores and Cells are set while tests run.
+	Breakwater *install.Installation
+	Cores      []Core
+	Cells      []storm.Cell
+
+	topology string
+	dir      string
+	testenv  env.Environment
+	shared   *Shared
+}
+
+// Core is a core cluster.
+type Core struct {
+	Name string
+	client.Client
+}
+
+// NewSuite is the suite of one of the topologies that are built in.
+func NewSuite(topology string) *Suite {
+	s := &Suite{topology: topology, testenv: env.New()}
+	s.shared = &Shared{Start: s.startFederation}
+	return s
+}
+
+// Federation is the federation that runs.
+func (s *Suite) Federation() federation.Federation { return s.shared.Federation() }
+
+// Main brings everything up, runs the tests of a package, and takes everything down; call it from TestMain, and
+// exit with what it returns.
+func (s *Suite) Main(m *testing.M) int {
+	topology, err := federation.Embedded(s.topology)
+	if err == nil {
+		s.dir, err = os.MkdirTemp("", "breakwater-e2e-")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(s.dir)
+	for _, cluster := range topology.Clusters {
+		s.testenv.Setup(envfuncs.CreateCluster(s.shared.Provider(), cluster.Name))
+	}
+	s.testenv.Setup(s.install)
+	s.testenv.Finish(s.uninstall)
+	for _, cluster := range topology.Clusters {
+		s.testenv.Finish(envfuncs.DestroyCluster(cluster.Name))
+	}
+	return s.testenv.Run(m)
+}
+
+func (s *Suite) startFederation(ctx context.Context) (federation.Federation, error) {
+	topology, err := federation.Embedded(s.topology)
+	if err != nil {
+		return nil, err
+	}
+	return local.Start(ctx, topology, local.Options{
+		Binaries: filepath.SplitList(os.Getenv(local.BinariesVariable)), Dir: filepath.Join(s.dir, "federation"),
+		Log: logr.Discard(), APIServerArguments: []string{"--request-timeout=" + requestTimeout.String()},
+	})
+}
+
+// install builds breakwater and runs it beside the federation.
+func (s *Suite) install(ctx context.Context, _ *envconf.Config) (context.Context, error) {
+	built := filepath.Join(s.dir, "breakwater")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", built, program).CombinedOutput(); err != nil {
+		return ctx, fmt.Errorf("build breakwater: %w\n%s", err, out)
+	}
+	f := s.Federation()
+	for _, core := range f.Cores() {
+		c, err := install.Client(core)
+		if err != nil {
+			return ctx, err
+		}
+		s.Cores = append(s.Cores, Core{Name: core.Name(), Client: c})
+	}
+	for _, worker := range f.Workers() {
+		cell, err := storm.NewCell(worker.Name(), worker.RESTConfig())
+		if err != nil {
+			return ctx, err
+		}
+		s.Cells = append(s.Cells, cell)
+	}
+	var err error
+	s.Breakwater, err = install.Start(ctx, install.Options{
+		Program: built, Dir: s.dir, Cores: f.Cores(), Workers: f.Workers(), AdmissionDeadline: AdmissionDeadline,
+		AggregatorArguments: []string{"--lease-duration=" + leaseDuration.String()},
+	})
+	if err != nil {
+		return ctx, err
+	}
+	return ctx, s.Breakwater.Guard(ctx)
+}
+
+func (s *Suite) uninstall(ctx context.Context, _ *envconf.Config) (context.Context, error) {
+	if s.Breakwater != nil {
+		s.Breakwater.Stop()
+	}
+	return ctx, nil
+}

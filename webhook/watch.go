@@ -1,0 +1,92 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+)
+
+// Start reads the protectors of the core and keeps the index true until ctx ends. It never gives up: a webhook that
+// ended because one core is away would refuse as well, but could not say why, nor begin at once when it is back.
+func (c *core) Start(ctx context.Context) error {
+	retry := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 6, Cap: 3 * time.Second}
+	var watched toolscache.ResourceEventHandlerRegistration
+	err := retry.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		var err error
+		if watched, err = c.watch(ctx); err != nil && ctx.Err() == nil {
+			c.log.Error(err, "A core cluster cannot be read yet, so all removals are refused")
+		}
+		return err == nil, nil
+	})
+	if err == nil && toolscache.WaitForCacheSync(ctx.Done(), watched.HasSynced) {
+		c.read.Store(true)
+		c.log.Info("The protectors of a core cluster are read")
+	}
+	return nil // an error is the end of ctx
+}
+
+// NeedLeaderElection is false: all replicas answer.
+func (c *core) NeedLeaderElection() bool { return false }
+
+func (c *core) watch(ctx context.Context) (toolscache.ResourceEventHandlerRegistration, error) {
+	informer, err := c.cache.GetInformer(ctx, &v1alpha1.PodProtector{})
+	if err != nil {
+		return nil, fmt.Errorf("watch PodProtectors: %w", err)
+	}
+	return informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { c.cover(obj) },
+		UpdateFunc: func(old, obj any) {
+			if !sameSpec(old, obj) {
+				c.cover(obj)
+			}
+		},
+		DeleteFunc: func(obj any) { c.uncover(obj) },
+	})
+}
+
+// sameSpec tells whether two states of a protector choose the same pods. Most updates are of the status.
+func sameSpec(a, b any) bool {
+	p, ok := a.(*v1alpha1.PodProtector)
+	q, okToo := b.(*v1alpha1.PodProtector)
+	return ok && okToo && p.UID == q.UID && p.Generation == q.Generation
+}
+
+func (c *core) cover(obj any) {
+	p, ok := obj.(*v1alpha1.PodProtector)
+	if !ok {
+		return
+	}
+	selector, err := selectorindex.Compile(p.Spec.Selector)
+	if err != nil {
+		// Which pods it means is unknown, so it means all of its namespace, and refuses them.
+		selector = selectorindex.Everything()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.index.Set(client.ObjectKeyFromObject(p), p.Namespace, selector)
+}
+
+func (c *core) uncover(obj any) {
+	key, err := toolscache.DeletionHandlingObjectToName(obj)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.index.Delete(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
+}
+
+// covering returns the protectors that cover a pod with those labels.
+func (c *core) covering(namespace string, labels map[string]string) []types.NamespacedName {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.index.Query(namespace, labels, nil)
+}
