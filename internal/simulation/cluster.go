@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/breakwater-k8s/breakwater/internal/podhealth"
 	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
 )
 
@@ -84,7 +83,8 @@ func (c *clusterState) remove(r *removal) string {
 
 // admit asks the webhook, unless its matchConditions leave the pod out, and then the others. "" is admitted.
 func (c *clusterState) admit(ctx context.Context, r *removal, pod *corev1.Pod) string {
-	if facts := podhealth.FactsOf(pod); r.evict || !facts.Gone() && pod.Spec.NodeName != "" {
+	finished := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+	if r.evict || pod.DeletionTimestamp == nil && !finished && pod.Spec.NodeName != "" {
 		// A deletion without a grace period is reviewed once to begin it and once to end it.
 		reviews := 1
 		if !r.evict && r.grace == 0 {

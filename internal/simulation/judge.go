@@ -8,14 +8,13 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/podhealth"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
 )
 
@@ -69,9 +68,8 @@ type openKey struct {
 
 // watched is a protector as the core has it, and how its reservations came about.
 type watched struct {
-	core     string
-	stored   *v1alpha1.PodProtector
-	selector *selectorindex.Selector
+	core   string
+	stored *v1alpha1.PodProtector
 	// since is the version at which it began to cover what it covers now.
 	since uint64
 	// floors are its floors over time.
@@ -139,25 +137,22 @@ func orWorld(by string) string {
 }
 
 func describe(s podState) string {
-	h := s.facts.At(0, time.Now())
+	status, _ := s.isReady()
 	switch {
 	case s.gone:
 		return "gone"
-	case s.facts.Terminating():
+	case s.over():
 		return "terminating"
-	case h.Available:
-		return "ready"
 	default:
-		return "not ready"
+		return fmt.Sprintf("%s, ready %q, %v", s.pod.Status.Phase, status, s.pod.Labels)
 	}
 }
 
 // lost notes a pod that went by itself. Labels that change take a pod out of a protector too.
 func (j *judge) lost(t *truth, before, after podState, version uint64) {
-	ready := func(s podState) bool { return !s.gone && s.facts.At(0, time.Now()).Ready }
-	if ready(before) && (!ready(after) || !maps.Equal(before.labels, after.labels)) {
+	if before.ready() && (!after.ready() || !maps.Equal(before.pod.Labels, after.pod.Labels)) {
 		j.counts.Losses++
-		t.losses = append(t.losses, loss{version: version, labels: before.labels})
+		t.losses = append(t.losses, loss{version: version, pod: before.pod})
 	}
 }
 
@@ -170,34 +165,34 @@ func (j *judge) sortedProtectors() []protectorKey {
 // judgeEffect is the promise itself: an admitted removal has taken effect; is the floor kept?
 func (j *judge) judgeEffect(w *watched, r *removal, t *truth, line *lifeline, before podState, version uint64) {
 	now := time.Now().Add(j.lenience)
-	if !before.available(w.stored, w.selector, now) {
+	if !before.available(w, now) {
 		return
 	}
 	made, reserved := w.decisions[quota.HashUID(line.uid)]
 	floor := w.lowestFloorSince(made.at)
 	available := 0
 	for _, cell := range j.cells {
-		available += cell.available(w.stored, w.selector, now)
+		available += cell.available(w, now)
 	}
 	switch {
 	case !reserved && (r.reviewed == nil || !j.wasCharged(w, r)):
 		// It was not available when it was reviewed: the readiness race.
 		j.counts.Races++
-		t.losses = append(t.losses, loss{version: version, labels: before.labels})
+		t.losses = append(t.losses, loss{version: version, pod: before.pod})
 		return
 	case !reserved && (r.knew[w.core] < w.since || floor == 0):
-		t.losses = append(t.losses, loss{version: version, labels: before.labels})
+		t.losses = append(t.losses, loss{version: version, pod: before.pod})
 		return
 	case !reserved:
 		j.fail("removal %s of %s took effect, and protector %s never reserved it", r.id, line.name, w.name())
 		return
 	case made.countedSpec != quota.CountedSpec(&w.stored.Spec):
-		t.losses = append(t.losses, loss{version: version, labels: before.labels})
+		t.losses = append(t.losses, loss{version: version, pod: before.pod})
 		return
 	}
 	excused := 0
 	for name, cell := range j.cells {
-		excused += cell.lostSince(made.versions[name], w.selector)
+		excused += cell.lostSince(made.versions[name], w)
 	}
 	if available+excused < floor {
 		j.fail("over-admission: removal %s of %s left %d pods of protector %s available (and %d lost by themselves); the floor is %d",
@@ -207,8 +202,17 @@ func (j *judge) judgeEffect(w *watched, r *removal, t *truth, line *lifeline, be
 
 // wasCharged tells whether the pod that was reviewed cost this protector budget.
 func (j *judge) wasCharged(w *watched, r *removal) bool {
-	return w.selector.Matches(r.reviewed.Labels) &&
-		podhealth.FactsOf(r.reviewed).At(w.stored.Spec.MinReadySeconds, r.asked.Add(-j.lenience)).Charged()
+	return podState{pod: r.reviewed}.charged(w, r.asked.Add(-j.lenience))
+}
+
+// covers tells whether a pod is the protector's. Selectors of scenarios have labels only.
+func (w *watched) covers(pod *corev1.Pod) bool {
+	for key, value := range w.stored.Spec.Selector.MatchLabels {
+		if got, ok := pod.Labels[key]; !ok || got != value {
+			return false
+		}
+	}
+	return true
 }
 
 func (w *watched) name() string { return w.core + "/" + w.stored.Name }
@@ -247,7 +251,7 @@ func (j *judge) allowed(p *process, cell string, r *removal) {
 	for _, key := range j.sortedProtectors() {
 		w := j.protectors[key]
 		status := quota.CellOf(w.stored, cell)
-		if !line.now().available(w.stored, w.selector, r.asked.Add(-j.lenience)) || r.knew[w.core] < w.since ||
+		if !line.now().charged(w, r.asked.Add(-j.lenience)) || r.knew[w.core] < w.since ||
 			quota.Floor(&w.stored.Spec) == 0 {
 			continue
 		}
@@ -337,11 +341,6 @@ func (w *watched) take(p, old *v1alpha1.PodProtector, version uint64) {
 	w.stored = p
 	if old == nil || quota.CountedSpec(&old.Spec) != quota.CountedSpec(&p.Spec) {
 		w.since = version
-		selector, err := selectorindex.Compile(p.Spec.Selector)
-		if err != nil {
-			selector = selectorindex.Everything()
-		}
-		w.selector = selector
 	}
 	if floor := quota.Floor(&p.Spec); len(w.floors) == 0 || w.floors[len(w.floors)-1].floor != floor {
 		w.floors = append(w.floors, floorSince{at: time.Now(), floor: floor})

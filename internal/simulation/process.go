@@ -203,8 +203,10 @@ func (w *world) startAggregator(name, core, cell string) *process {
 	p := w.newProcess(name)
 	p.run(p.cores[core], func(ctx context.Context, mgr manager.Manager) error {
 		return aggregator.SetupWithManager(ctx, mgr, aggregator.Options{
-			Cell: cell, CellConfig: p.cells[cell].Config(), Identity: name, LeaseNamespace: "breakwater-system",
-			LeaseDuration: 4 * time.Second, Heartbeat: 10 * time.Second, Workers: 2, Metrics: prometheus.NewRegistry(), Now: p.now,
+			// One worker: two would ask for the same list at one instant and race for the luck of it.
+			Workers: 1,
+			Cell:    cell, CellConfig: p.cells[cell].Config(), Identity: name, LeaseNamespace: "breakwater-system",
+			LeaseDuration: 4 * time.Second, Heartbeat: 10 * time.Second, Metrics: prometheus.NewRegistry(), Now: p.now,
 		})
 	})
 	return p

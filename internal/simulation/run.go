@@ -120,12 +120,12 @@ func (w *world) isLegal(c *clusterState, pod string) string {
 	line := w.judge.livingPod(c.name, pod)
 	for _, key := range w.judge.sortedProtectors() {
 		p := w.judge.protectors[key]
-		if !line.now().available(p.stored, p.selector, time.Now()) {
+		if !line.now().charged(p, time.Now()) {
 			continue
 		}
 		available := 0
 		for _, t := range w.judge.cells {
-			available += t.available(p.stored, p.selector, time.Now())
+			available += t.available(p, time.Now())
 		}
 		if floor := quota.Floor(&p.stored.Spec); floor > 0 && available <= floor {
 			return fmt.Sprintf("protector %s has %d available and a floor of %d", p.name(), available, floor)

@@ -64,6 +64,7 @@ const (
 	CreatePod        What = "create a pod"
 	BecomeReady      What = "a pod becomes ready"
 	BecomeUnready    What = "a pod becomes unready"
+	BecomeUnknown    What = "a pod's readiness becomes unknown"
 	Die              What = "a pod dies"
 	Relabel          What = "a pod changes its labels"
 	SetFloor         What = "set the floor"
@@ -183,7 +184,7 @@ func (s *Scenario) drawBurst(r *rand.Rand) {
 
 // drawLife is what happens to pods and protectors besides.
 func (s *Scenario) drawLife(r *rand.Rand) {
-	whats := []What{CreatePod, CreatePod, CreatePod, BecomeReady, BecomeReady, BecomeUnready, Die, Relabel, SetFloor, SetFloor, SetSelector, ScaleSource}
+	whats := []What{CreatePod, CreatePod, CreatePod, BecomeReady, BecomeReady, BecomeUnready, BecomeUnknown, Die, Relabel, SetFloor, SetFloor, SetSelector, ScaleSource}
 	s.Steps = append(s.Steps, Step{
 		At: at(r), What: whats[r.IntN(len(whats))], Cell: r.IntN(s.Workers), Core: r.IntN(s.Cores), Who: r.IntN(16), N: r.IntN(s.Pods + 2),
 	})

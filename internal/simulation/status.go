@@ -46,7 +46,7 @@ func (j *judge) judgeCounts(w *watched, cell, before *v1alpha1.PodProtectorCell)
 	if a.CountedSpec != quota.CountedSpec(&w.stored.Spec) {
 		return
 	}
-	then, goneSince := j.cells[cell.CellID].availableAt(w.stored, w.selector, version, a.LastEventTime.Time)
+	then, goneSince := j.cells[cell.CellID].availableAt(w, version, a.LastEventTime.Time)
 	if got := int(a.AvailableReplicas); got > then || got < then-goneSince {
 		j.fail("cell %s of protector %s says that %d pods were available at version %d; it was %d, of which %d are gone",
 			cell.CellID, w.name(), got, version, then, goneSince)

@@ -24,7 +24,7 @@ func (w *world) take(n int, s Step) {
 		w.removeAll(n, s)
 	case CreatePod:
 		w.createPod(w.cell(s), s.Who%3 > 0)
-	case BecomeReady, BecomeUnready, Die, Relabel:
+	case BecomeReady, BecomeUnready, BecomeUnknown, Die, Relabel:
 		w.changePod(s)
 	case SetFloor, SetSelector:
 		w.changeProtector(s)
@@ -95,6 +95,9 @@ func (w *world) changePod(s Step) {
 		switch s.What {
 		case BecomeReady, BecomeUnready:
 			setReady(pod, s.What == BecomeReady)
+		case BecomeUnknown:
+			setReady(pod, false)
+			pod.Status.Conditions[0].Status = corev1.ConditionUnknown
 		case Die:
 			pod.Status.Phase = corev1.PodFailed
 			setReady(pod, false)
@@ -241,7 +244,7 @@ func (w *world) isCalm() string {
 				if cell == nil {
 					return fmt.Sprintf("protector %s has no counts of %s", p.Name, worker.name)
 				}
-				want := w.judge.cells[worker.name].available(p, watched.selector, time.Now())
+				want := w.judge.cells[worker.name].available(watched, time.Now())
 				if got := int(cell.Aggregation.AvailableReplicas); got != want || cell.Aggregation.CountedSpec != quota.CountedSpec(&p.Spec) {
 					return fmt.Sprintf("protector %s counts %d pods of %s, which has %d", p.Name, got, worker.name, want)
 				}

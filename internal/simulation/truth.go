@@ -8,10 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/podhealth"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
 
 // truth is what really was in a cell, version by version. It comes from the store, not from anybody's status.
@@ -32,15 +29,14 @@ type lifeline struct {
 
 type podState struct {
 	version uint64
-	facts   podhealth.Facts
-	labels  map[string]string
+	pod     *corev1.Pod
 	gone    bool
 }
 
 type loss struct {
 	version uint64
-	// labels are those that the pod had.
-	labels map[string]string
+	// pod is as it was before.
+	pod *corev1.Pod
 }
 
 func newTruth() *truth {
@@ -62,7 +58,7 @@ func (t *truth) observe(e *apiserverEvent) (line *lifeline, before *podState, af
 		state := line.states[n-1]
 		before = &state
 	}
-	after = podState{version: e.Version, facts: podhealth.FactsOf(pod), labels: pod.Labels, gone: e.Type == watch.Deleted}
+	after = podState{version: e.Version, pod: pod, gone: e.Type == watch.Deleted}
 	line.states = append(line.states, after)
 	return line, before, after
 }
@@ -80,17 +76,42 @@ func (l *lifeline) at(version uint64) (podState, bool) {
 func (l *lifeline) now() podState { return l.states[len(l.states)-1] }
 
 // over tells whether no removal of the pod can cost anything any more.
-func (s podState) over() bool { return s.gone || s.facts.Terminating() }
+func (s podState) over() bool { return s.gone || s.pod.DeletionTimestamp != nil }
 
-func (s podState) available(p *v1alpha1.PodProtector, selector *selectorindex.Selector, now time.Time) bool {
-	return !s.gone && selector.Matches(s.labels) && s.facts.At(p.Spec.MinReadySeconds, now).Available
+// isReady is what the Ready condition says; "" when there is none. It is read here, not by the code that is on trial.
+func (s podState) isReady() (status corev1.ConditionStatus, since time.Time) {
+	for _, c := range s.pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status, c.LastTransitionTime.Time
+		}
+	}
+	return "", time.Time{}
+}
+
+// ready pods count as available after minReadySeconds.
+func (s podState) ready() bool {
+	status, _ := s.isReady()
+	return !s.over() && s.pod.Status.Phase == corev1.PodRunning && status == corev1.ConditionTrue
+}
+
+func (s podState) available(p *watched, now time.Time) bool {
+	_, since := s.isReady()
+	wait := time.Duration(p.stored.Spec.MinReadySeconds) * time.Second
+	return s.ready() && p.covers(s.pod) && (wait == 0 || !now.Before(since.Add(wait)))
+}
+
+// charged pods cost a removal budget: available ones, and those of which nobody can tell.
+func (s podState) charged(p *watched, now time.Time) bool {
+	status, _ := s.isReady()
+	doubtful := !s.over() && s.pod.Status.Phase == corev1.PodRunning && status != corev1.ConditionTrue && status != corev1.ConditionFalse
+	return s.available(p, now) || doubtful && p.covers(s.pod)
 }
 
 // available counts a protector's available pods now.
-func (t *truth) available(p *v1alpha1.PodProtector, selector *selectorindex.Selector, now time.Time) int {
+func (t *truth) available(p *watched, now time.Time) int {
 	n := 0
 	for _, line := range t.pods {
-		if line.now().available(p, selector, now) {
+		if line.now().available(p, now) {
 			n++
 		}
 	}
@@ -98,9 +119,9 @@ func (t *truth) available(p *v1alpha1.PodProtector, selector *selectorindex.Sele
 }
 
 // availableAt counts them at a version, and how many of those are not any more.
-func (t *truth) availableAt(p *v1alpha1.PodProtector, selector *selectorindex.Selector, version uint64, now time.Time) (then, goneSince int) {
+func (t *truth) availableAt(p *watched, version uint64, now time.Time) (then, goneSince int) {
 	for _, line := range t.pods {
-		if state, ok := line.at(version); ok && state.available(p, selector, now) {
+		if state, ok := line.at(version); ok && state.available(p, now) {
 			then++
 			if line.now().over() {
 				goneSince++
@@ -111,10 +132,10 @@ func (t *truth) availableAt(p *v1alpha1.PodProtector, selector *selectorindex.Se
 }
 
 // lostSince counts the pods of a protector that were lost without a charged removal after a version.
-func (t *truth) lostSince(version uint64, selector *selectorindex.Selector) int {
+func (t *truth) lostSince(version uint64, p *watched) int {
 	n := 0
 	for _, l := range t.losses {
-		if l.version > version && selector.Matches(l.labels) {
+		if l.version > version && p.covers(l.pod) {
 			n++
 		}
 	}

@@ -140,7 +140,7 @@ func (l *Link) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // travel brings a request to the store and its answer back; nil is a lost one.
 func (l *Link) travel(ctx context.Context, c *call, answered chan<- *reply) {
-	what := c.method + " " + c.path
+	what := c.luck
 	time.Sleep(l.way(what + " there"))
 	weather := l.weather.Load()
 	if l.dice.Chance(weather.Lose, l.name+" lose "+what) {

@@ -14,7 +14,7 @@ import (
 
 // openWatch begins to stream events.
 func (l *Link) openWatch(ctx context.Context, request *http.Request, c *call) (*http.Response, error) {
-	if err := sleep(ctx, l.way("watch "+c.path)); err != nil {
+	if err := sleep(ctx, l.way("watch "+c.luck)); err != nil {
 		return nil, err
 	}
 	stream := l.store.watchFrom(c, l)
@@ -133,6 +133,8 @@ func (w *stream) await(ctx context.Context) (*Event, error) {
 		s.mu.Lock()
 		if s.era != w.era {
 			s.mu.Unlock()
+			// Clients do not all see it at one instant, and so do not race for the luck of their retries.
+			_ = sleep(ctx, w.link.way("end of "+w.call.path))
 			return nil, io.EOF
 		}
 		if w.next < len(s.history) {

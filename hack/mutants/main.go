@@ -1,0 +1,221 @@
+// Command mutants puts one fault at a time into the safety rules and tells whether the proof catches it: first the
+// property tests, then the simulation. Files are not touched; the fault is laid over them while Go builds.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// mutant is one fault.
+type mutant struct {
+	Name    string `json:"name"`
+	Rule    string `json:"rule"`
+	File    string `json:"file"`
+	Find    string `json:"find"`
+	Replace string `json:"replace"`
+}
+
+// proofs are what may catch a mutant, the cheaper first.
+type proof struct {
+	name     string
+	packages []string
+	run      string
+}
+
+func proofs() []proof {
+	return []proof{
+		{"properties", []string{"./internal/quota", "./internal/podhealth", "./aggregator"},
+			"TheHistory|ABatch|DisruptionsAllowed|Deadlines|NothingInFlight|Compact|GiveBack|Settle|Charged"},
+		{"simulation", []string{"./internal/simulation"}, "TestSeeds"},
+	}
+}
+
+func main() {
+	seeds := flag.Int("seeds", 600, "how many `seeds` the simulation plays for each mutant")
+	by := flag.String("by", "", "the one `proof` to try: properties or simulation; empty: both, until one catches the mutant")
+	only := flag.String("only", "", "`pattern` of the names of the mutants to try")
+	table := flag.String("table", "", "`file` whose table of mutants is written anew (docs/safety.md)")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Stdout, *seeds, *by, *only, *table); err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out io.Writer, seeds int, proof, only, table string) error {
+	mutants, err := load("hack/mutants/mutants.yaml", only)
+	if err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp("", "breakwater-mutants-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	var rows []string
+	survived := 0
+	for _, m := range mutants {
+		by, err := m.try(ctx, folder, seeds, proof)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.Name, err)
+		}
+		verdict := "caught"
+		if by == "" {
+			survived++
+			verdict, by = "SURVIVED", "nothing"
+		}
+		fmt.Fprintf(out, "rule %-2s  %-55s  by %-40s  %s\n", m.Rule, m.Name, by, verdict)
+		rows = append(rows, fmt.Sprintf("| %s | %s | %s |", m.Rule, m.Name, by))
+	}
+	if table != "" && only == "" {
+		if err := writeTable(table, rows); err != nil {
+			return err
+		}
+	}
+	if survived > 0 {
+		return fmt.Errorf("%d of %d mutants survived", survived, len(mutants))
+	}
+	return nil
+}
+
+func load(file, only string) ([]mutant, error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Mutants []mutant `json:"mutants"`
+	}
+	if err := yaml.UnmarshalStrict(raw, &list); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	pattern, err := regexp.Compile(only)
+	if err != nil {
+		return nil, err
+	}
+	var chosen []mutant
+	for _, m := range list.Mutants {
+		if pattern.MatchString(m.Name) {
+			chosen = append(chosen, m)
+		}
+	}
+	return chosen, nil
+}
+
+// try builds and runs the proofs with the fault and says what caught it first; "" is nothing.
+func (m mutant) try(ctx context.Context, folder string, seeds int, proof string) (by string, err error) {
+	overlay, err := m.overlay(folder)
+	if err != nil {
+		return "", err
+	}
+	if built := command(ctx, "build", "-overlay", overlay, "./..."); built.err != nil {
+		return "", fmt.Errorf("it does not build: %s", built.output)
+	}
+	for _, p := range proofs() {
+		if proof != "" && proof != p.name {
+			continue
+		}
+		arguments := append([]string{"test", "-count=1", "-vet=off", "-timeout=10m", "-overlay", overlay, "-run", p.run}, p.packages...)
+		if p.name == "simulation" {
+			arguments = append(arguments, "-quick", "-seeds", strconv.Itoa(seeds))
+		}
+		result := command(ctx, arguments...)
+		if strings.Contains(result.output, "[build failed]") {
+			return "", fmt.Errorf("its tests do not build: %s", result.output)
+		}
+		if result.err != nil {
+			return p.name + ", " + result.culprit(), ctx.Err()
+		}
+	}
+	return "", nil
+}
+
+// overlay writes the changed file, and the file that tells Go of it.
+func (m mutant) overlay(folder string) (string, error) {
+	raw, err := os.ReadFile(m.File)
+	if err != nil {
+		return "", err
+	}
+	if n := strings.Count(string(raw), m.Find); n != 1 {
+		return "", fmt.Errorf("%s has its text %d times, not once: the mutant is stale", m.File, n)
+	}
+	changed := filepath.Join(folder, "changed.go")
+	if err := os.WriteFile(changed, []byte(strings.Replace(string(raw), m.Find, m.Replace, 1)), 0o600); err != nil {
+		return "", err
+	}
+	original, err := filepath.Abs(m.File)
+	if err != nil {
+		return "", err
+	}
+	list, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
+	if err != nil {
+		return "", err
+	}
+	overlay := filepath.Join(folder, "overlay.json")
+	return overlay, os.WriteFile(overlay, list, 0o600)
+}
+
+type outcome struct {
+	output string
+	err    error
+}
+
+func command(ctx context.Context, arguments ...string) outcome {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", arguments...)
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	err := cmd.Run()
+	if exit := (&exec.ExitError{}); err != nil && !errors.As(err, &exit) {
+		return outcome{err.Error(), err}
+	}
+	return outcome{output.String(), err}
+}
+
+// culprit is the test or the seed that failed.
+func (o outcome) culprit() string {
+	for _, pattern := range []string{`seed \d+`, `--- FAIL: (\w+)`, `panic: [^\n]{0,60}`} {
+		if found := regexp.MustCompile(pattern).FindString(o.output); found != "" {
+			return strings.TrimPrefix(found, "--- FAIL: ")
+		}
+	}
+	return "a failure of another kind"
+}
+
+const (
+	tableBegins = "<!-- mutants begin -->\n"
+	tableEnds   = "<!-- mutants end -->"
+)
+
+func writeTable(file string, rows []string) error {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	before, rest, found := strings.Cut(string(raw), tableBegins)
+	_, after, foundToo := strings.Cut(rest, tableEnds)
+	if !found || !foundToo {
+		return fmt.Errorf("%s has no place for the table", file)
+	}
+	text := "| rule | fault | caught by |\n| --- | --- | --- |\n" + strings.Join(rows, "\n") + "\n"
+	return os.WriteFile(file, []byte(before+tableBegins+text+tableEnds+after), 0o600)
+}
