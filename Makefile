@@ -7,6 +7,8 @@ SHELL := /usr/bin/env bash
 MAKEFLAGS += --no-builtin-rules
 
 TOPOLOGY ?= federated
+SEEDS ?= 2000
+FROM ?= 1
 FUZZTIME ?= 20s
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
@@ -56,6 +58,14 @@ e2e: ## Run the end-to-end tests alone (ARGS="-run Storm -v")
 bench: ## Run the benchmarks, the storm against real control planes last (figures: docs/performance.md)
 	@go test -run XXX -bench . -benchmem ./internal/selectorindex ./internal/batch ./internal/quota ./internal/storm
 	@$(with_control_planes) go test -run XXX -bench . -benchtime 3x -timeout 20m ./e2e
+
+.PHONY: sim
+sim: ## Play seeds of the simulation, half of them on each of two cores (SEEDS=2000 FROM=1)
+	@hack/sim $(SEEDS) $(FROM)
+
+.PHONY: mutants
+mutants: ## Put each known fault into the safety rules and show that the proof catches it (ARGS="-only PATTERN")
+	@go run ./hack/mutants -table docs/safety.md $(ARGS)
 
 .PHONY: fuzz-short
 fuzz-short: ## Run each fuzz target for a while (FUZZTIME=20s)

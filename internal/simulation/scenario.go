@@ -184,7 +184,10 @@ func (s *Scenario) drawBurst(r *rand.Rand) {
 
 // drawLife is what happens to pods and protectors besides.
 func (s *Scenario) drawLife(r *rand.Rand) {
-	whats := []What{CreatePod, CreatePod, CreatePod, BecomeReady, BecomeReady, BecomeUnready, BecomeUnknown, Die, Relabel, SetFloor, SetFloor, SetSelector, ScaleSource}
+	whats := []What{
+		CreatePod, CreatePod, CreatePod, BecomeReady, BecomeReady, BecomeUnready, BecomeUnknown, Die, Relabel, SetFloor, SetFloor, SetSelector,
+		ScaleSource,
+	}
 	s.Steps = append(s.Steps, Step{
 		At: at(r), What: whats[r.IntN(len(whats))], Cell: r.IntN(s.Workers), Core: r.IntN(s.Cores), Who: r.IntN(16), N: r.IntN(s.Pods + 2),
 	})

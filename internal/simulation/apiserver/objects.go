@@ -11,7 +11,7 @@ import (
 func metav1Now() metav1.Time { return metav1.NewTime(time.Now().Truncate(time.Second)) }
 
 func clone(object client.Object) client.Object {
-	return object.DeepCopyObject().(client.Object) //nolint:errcheck,forcetypeassert // a deep copy has the type of its original
+	return object.DeepCopyObject().(client.Object) // a deep copy has the type of its original
 }
 
 func same(a, b client.Object) bool { return equality.Semantic.DeepEqual(a, b) }
