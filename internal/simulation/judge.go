@@ -32,6 +32,8 @@ type judge struct {
 	open map[openKey]int
 	// effecting is the removal that is about to change the store.
 	effecting map[string]*removal
+	// epochs are the eras in which each cell's leaders came to lead, by core and cell.
+	epochs map[string]map[int64]int
 	// lenience is by how much clocks differ at most.
 	lenience time.Duration
 
@@ -86,14 +88,14 @@ type floorSince struct {
 type decision struct {
 	at          time.Time
 	countedSpec string
-	// versions are the snapshots of the cells that were added up.
-	versions map[string]uint64
+	// seen are the snapshots of the cells that were added up.
+	seen map[string]sighting
 }
 
 func newJudge(trace *Trace) *judge {
 	return &judge{
 		began: time.Now(), cells: map[string]*truth{}, protectors: map[protectorKey]*watched{}, open: map[openKey]int{},
-		effecting: map[string]*removal{}, trace: trace,
+		effecting: map[string]*removal{}, epochs: map[string]map[int64]int{}, trace: trace,
 	}
 }
 
@@ -152,7 +154,7 @@ func describe(s podState) string {
 func (j *judge) lost(t *truth, before, after podState, version uint64) {
 	if before.ready() && (!after.ready() || !maps.Equal(before.pod.Labels, after.pod.Labels)) {
 		j.counts.Losses++
-		t.losses = append(t.losses, loss{version: version, pod: before.pod})
+		t.losses = append(t.losses, loss{era: t.era, version: version, pod: before.pod})
 	}
 }
 
@@ -178,21 +180,21 @@ func (j *judge) judgeEffect(w *watched, r *removal, t *truth, line *lifeline, be
 	case !reserved && (r.reviewed == nil || !j.wasCharged(w, r)):
 		// It was not available when it was reviewed: the readiness race.
 		j.counts.Races++
-		t.losses = append(t.losses, loss{version: version, pod: before.pod})
+		t.losses = append(t.losses, loss{era: t.era, version: version, pod: before.pod})
 		return
 	case !reserved && (r.knew[w.core] < w.since || floor == 0):
-		t.losses = append(t.losses, loss{version: version, pod: before.pod})
+		t.losses = append(t.losses, loss{era: t.era, version: version, pod: before.pod})
 		return
 	case !reserved:
 		j.fail("removal %s of %s took effect, and protector %s never reserved it", r.id, line.name, w.name())
 		return
 	case made.countedSpec != quota.CountedSpec(&w.stored.Spec):
-		t.losses = append(t.losses, loss{version: version, pod: before.pod})
+		t.losses = append(t.losses, loss{era: t.era, version: version, pod: before.pod})
 		return
 	}
 	excused := 0
 	for name, cell := range j.cells {
-		excused += cell.lostSince(made.versions[name], w)
+		excused += cell.lostSince(made.seen[name], w)
 	}
 	if available+excused < floor {
 		j.fail("over-admission: removal %s of %s left %d pods of protector %s available (and %d lost by themselves); the floor is %d",
@@ -312,12 +314,15 @@ func (j *judge) finished(r *removal) {
 
 // coreChanged judges a change in a core cluster.
 func (j *judge) coreChanged(core string, e *apiserver.Event) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if cell, ok := e.New.(*v1alpha1.Cell); ok {
+		j.leads(core, cell)
+	}
 	p, ok := e.New.(*v1alpha1.PodProtector)
 	if !ok {
 		return
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
 	j.counts.Writes++
 	key := protectorKey{core, client.ObjectKeyFromObject(p)}
 	if e.Type == watch.Deleted {
@@ -334,6 +339,29 @@ func (j *judge) coreChanged(core string, e *apiserver.Event) {
 	j.trace.add("%s: protector %s by %s: %s", core, p.Name, orWorld(e.By), describeStatus(p))
 	w.take(p, old, e.Version)
 	j.judgeStatus(w, old, e)
+}
+
+// leads notes in which era of its cell a leader began: its snapshot is of that era, or of a later one.
+func (j *judge) leads(core string, cell *v1alpha1.Cell) {
+	key := core + "/" + cell.Name
+	if j.epochs[key] == nil {
+		j.epochs[key] = map[int64]int{}
+	}
+	if _, ok := j.epochs[key][cell.Status.Aggregator.Epoch]; !ok {
+		j.epochs[key][cell.Status.Aggregator.Epoch] = j.cells[cell.Name].era
+	}
+}
+
+// eraOf is the earliest era that a snapshot of an epoch can be of.
+func (j *judge) eraOf(core, cell string, epoch int64) int { return j.epochs[core+"/"+cell][epoch] }
+
+// restored notes that a cell goes back to a version.
+func (j *judge) restored(cell string, version uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	lost := j.cells[cell].restore(version)
+	j.counts.Losses += lost
+	j.trace.add("%s: restored to version %d; %d available pods are lost by that", cell, version, lost)
 }
 
 // take makes p the stored state.

@@ -49,6 +49,9 @@ func Run(s Scenario, scheme *runtime.Scheme, trace *Trace) Result {
 	if err := w.awaitCounted(time.Minute); err != nil && s.Storm.Weather.Lose == 0 {
 		w.judge.fail("not counted at the beginning: %v", err)
 	}
+	for _, c := range w.workers {
+		w.judge.cells[c.name].begin = c.store.Version()
+	}
 	began := time.Now()
 	for n, step := range s.Steps {
 		time.Sleep(time.Until(began.Add(step.At)))

@@ -80,6 +80,7 @@ const (
 	StallWatches    What = "stall the watches of a process"
 	CompactHistory  What = "compact the history"
 	RestartCluster  What = "restart an apiserver"
+	RestoreWorker   What = "restore a worker from a backup"
 	JumpClock       What = "set a clock"
 )
 
@@ -109,6 +110,11 @@ func (s Scenario) String() string {
 		fmt.Fprintln(&b, step)
 	}
 	return b.String()
+}
+
+// agesMatter tells whether any protector counts pods by how long they have been ready.
+func (s Scenario) agesMatter() bool {
+	return slices.ContainsFunc(s.Protectors, func(p ProtectorPlan) bool { return p.MinReady > 0 })
 }
 
 // stormTime is how long things happen, before all faults end.
@@ -196,7 +202,7 @@ func (s *Scenario) drawLife(r *rand.Rand) {
 func (s *Scenario) drawFault(r *rand.Rand) {
 	whats := []What{
 		KillWebhook, PauseWebhook, KillAggregator, KillAggregator, PauseAggregator, PauseAggregator, KillGenerator, CutLink, CutLink,
-		StallWatches, StallWatches, StallWatches, CompactHistory, RestartCluster, JumpClock,
+		StallWatches, StallWatches, StallWatches, CompactHistory, RestartCluster, RestoreWorker, JumpClock, JumpClock,
 	}
 	s.Steps = append(s.Steps, Step{
 		At: at(r), What: whats[r.IntN(len(whats))], Cell: r.IntN(s.Workers + s.Cores), Core: r.IntN(s.Cores), Who: r.IntN(16), N: r.IntN(5) - 2,

@@ -46,11 +46,17 @@ func (j *judge) judgeCounts(w *watched, cell, before *v1alpha1.PodProtectorCell)
 	if a.CountedSpec != quota.CountedSpec(&w.stored.Spec) {
 		return
 	}
-	then, goneSince := j.cells[cell.CellID].availableAt(w, version, a.LastEventTime.Time)
-	if got := int(a.AvailableReplicas); got > then || got < then-goneSince {
-		j.fail("cell %s of protector %s says that %d pods were available at version %d; it was %d, of which %d are gone",
-			cell.CellID, w.name(), got, version, then, goneSince)
+	// After a restore, a snapshot may still be of the time before.
+	t, then, goneSince := j.cells[cell.CellID], 0, 0
+	for era := j.eraOf(w.core, cell.CellID, a.Epoch); era <= t.era; era++ {
+		then, goneSince = t.availableAt(w, era, version, a.LastEventTime.Time)
+		if got := int(a.AvailableReplicas); got <= then && got >= then-goneSince {
+			return
+		}
 	}
+	got := int(a.AvailableReplicas)
+	j.fail("cell %s of protector %s says that %d pods were available at version %d; it was %d, of which %d are gone",
+		cell.CellID, w.name(), got, version, then, goneSince)
 }
 
 // judgeReservations looks at who came, who left and whether that was right.
@@ -75,7 +81,7 @@ func (j *judge) judgeReservations(w *watched, cell, before *v1alpha1.PodProtecto
 		}
 		// A repeated removal is decided again. Of merged ones nobody can tell.
 		if !held || !stamp.IsZero() && !earlier.IsZero() && !stamp.Equal(earlier) {
-			w.decisions[hash] = w.decide()
+			w.decisions[hash] = j.decide(w)
 			if left := w.left(); left < 0 && quota.Floor(&w.stored.Spec) > 0 {
 				j.fail("%s admitted a removal with protector %s that leaves %d pods too few", e.By, w.name(), -left)
 			}
@@ -125,11 +131,11 @@ func hashesOf(h *v1alpha1.AdmissionHistory) map[quota.UIDHash]bool {
 }
 
 // decide notes what a reservation that is made now is decided on.
-func (w *watched) decide() decision {
-	d := decision{at: time.Now(), countedSpec: quota.CountedSpec(&w.stored.Spec), versions: map[string]uint64{}}
+func (j *judge) decide(w *watched) decision {
+	d := decision{at: time.Now(), countedSpec: quota.CountedSpec(&w.stored.Spec), seen: map[string]sighting{}}
 	for i := range w.stored.Status.Cells {
 		c := &w.stored.Status.Cells[i]
-		d.versions[c.CellID] = parseVersion(c.Aggregation.SnapshotVersion)
+		d.seen[c.CellID] = sighting{j.eraOf(w.core, c.CellID, c.Aggregation.Epoch), parseVersion(c.Aggregation.SnapshotVersion)}
 	}
 	return d
 }
@@ -150,13 +156,20 @@ func (j *judge) judgeAdmission(w *watched, e *apiserver.Event) {
 
 // judgeDrop allows a reservation to go only when its pod is accounted for, or nobody may act on it any more.
 func (j *judge) judgeDrop(w *watched, cell *v1alpha1.PodProtectorCell, hash quota.UIDHash, e *apiserver.Event) {
-	line := j.cells[cell.CellID].byHash[hash]
+	t := j.cells[cell.CellID]
+	line := t.byHash[hash]
 	if line == nil {
 		return // a pod that never was
 	}
 	if strings.HasPrefix(e.By, "aggregator") {
-		if state, ok := line.at(parseVersion(cell.Aggregation.SnapshotVersion)); line.now().gone || ok && state.over() {
-			return
+		for era := j.eraOf(w.core, cell.CellID, cell.Aggregation.Epoch); era <= t.era; era++ {
+			then := t.podsOf(era)[line.uid]
+			if then == nil || then.now().gone {
+				return
+			}
+			if state, ok := then.at(parseVersion(cell.Aggregation.SnapshotVersion)); ok && state.over() {
+				return
+			}
 		}
 	}
 	if open := j.open[openKey{cell.CellID, line.uid}]; open > 0 {

@@ -164,11 +164,26 @@ func (w *world) fault(s Step) {
 		w.cluster(s).store.Compact()
 	case RestartCluster:
 		w.cluster(s).store.Restart()
+	case RestoreWorker:
+		w.restore(w.cell(s), s)
 	case JumpClock:
+		// Clocks that are far off count pods with minReadySeconds otherwise than the judge.
+		jump := time.Duration(s.N) * time.Second
+		if !w.scenario.agesMatter() {
+			jump *= 60
+		}
 		if p, ok := pick(w.everybody(), s.Who); ok {
-			p.skew.Store(int64(time.Duration(s.N) * time.Second))
+			p.skew.Store(int64(jump))
 		}
 	}
+}
+
+// restore takes a worker back by a few changes. Its pods are what they were then, and what came since has never been.
+func (w *world) restore(c *clusterState, s Step) {
+	version := c.store.Version()
+	version -= min(version-c.world.judge.cells[c.name].begin, uint64(s.Who))
+	w.judge.restored(c.name, version)
+	c.store.Restore(version)
 }
 
 func (w *world) cluster(s Step) *clusterState {

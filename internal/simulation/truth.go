@@ -18,6 +18,10 @@ type truth struct {
 	byHash map[quota.UIDHash]*lifeline
 	// losses are pods that became unavailable without a removal that was charged.
 	losses []loss
+	// era is how often the cell was restored, past what it was before each time, begin its first version.
+	era   int
+	past  []map[types.UID]*lifeline
+	begin uint64
 }
 
 // lifeline is all states of a pod, oldest first.
@@ -34,6 +38,7 @@ type podState struct {
 }
 
 type loss struct {
+	era     int
 	version uint64
 	// pod is as it was before.
 	pod *corev1.Pod
@@ -118,12 +123,12 @@ func (t *truth) available(p *watched, now time.Time) int {
 	return n
 }
 
-// availableAt counts them at a version, and how many of those are not any more.
-func (t *truth) availableAt(p *watched, version uint64, now time.Time) (then, goneSince int) {
-	for _, line := range t.pods {
+// availableAt counts them at a version of an era, and how many of those are not any more.
+func (t *truth) availableAt(p *watched, era int, version uint64, now time.Time) (then, goneSince int) {
+	for uid, line := range t.podsOf(era) {
 		if state, ok := line.at(version); ok && state.available(p, now) {
 			then++
-			if line.now().over() {
+			if current := t.pods[uid]; current == nil || current.now().over() {
 				goneSince++
 			}
 		}
@@ -131,15 +136,52 @@ func (t *truth) availableAt(p *watched, version uint64, now time.Time) (then, go
 	return then, goneSince
 }
 
+func (t *truth) podsOf(era int) map[types.UID]*lifeline {
+	if era < t.era {
+		return t.past[era]
+	}
+	return t.pods
+}
+
 // lostSince counts the pods of a protector that were lost without a charged removal after a version.
-func (t *truth) lostSince(version uint64, p *watched) int {
+func (t *truth) lostSince(seen sighting, p *watched) int {
 	n := 0
 	for _, l := range t.losses {
-		if l.version > version && p.covers(l.pod) {
+		if after := l.era > seen.era || l.era == seen.era && l.version > seen.version; after && p.covers(l.pod) {
 			n++
 		}
 	}
 	return n
+}
+
+// sighting is a version of a cell in one of its eras.
+type sighting struct {
+	era     int
+	version uint64
+}
+
+// restore takes the cell back to a version. Pods that were available and are not then, are lost.
+func (t *truth) restore(version uint64) (lost int) {
+	t.past = append(t.past, t.pods)
+	t.era++
+	before := t.pods
+	t.pods, t.byHash = map[types.UID]*lifeline{}, map[quota.UIDHash]*lifeline{}
+	for uid, line := range before {
+		kept := &lifeline{uid: uid, name: line.name}
+		for _, state := range line.states {
+			if state.version <= version {
+				kept.states = append(kept.states, state)
+			}
+		}
+		if was := line.now(); was.ready() && (len(kept.states) == 0 || !kept.now().ready()) {
+			t.losses = append(t.losses, loss{era: t.era, pod: was.pod})
+			lost++
+		}
+		if len(kept.states) > 0 {
+			t.pods[uid], t.byHash[quota.HashUID(uid)] = kept, kept
+		}
+	}
+	return lost
 }
 
 func parseVersion(text string) uint64 {

@@ -69,8 +69,8 @@ type Store struct {
 	uids      int
 	// moved is closed at the next change, and then made anew.
 	moved chan struct{}
-	// era counts restores and restarts, each of which ends all watches.
-	era int
+	// era counts restores and restarts, each of which ends all watches; restores the former alone.
+	era, restores int
 }
 
 // NewStore returns an empty store. Its versions start above 1, as those of a real cluster.
@@ -248,6 +248,7 @@ func (s *Store) Restore(version uint64) {
 	s.history = slices.DeleteFunc(s.history, func(e *Event) bool { return e.Version > version })
 	s.version, s.compacted = version, min(s.compacted, version)
 	s.era++
+	s.restores++
 	s.wake()
 }
 

@@ -69,6 +69,7 @@ func (s *Store) watchFrom(c *call, l *Link) *stream {
 	version, err := strconv.ParseUint(asked, 10, 64)
 	switch {
 	case c.query.Get("sendInitialEvents") == allowedQuery:
+		l.listed(c.path, s.restores)
 		w.streamed = true
 		objects := s.objects[c.kind.Resource]
 		if asked == "0" {
@@ -78,7 +79,7 @@ func (s *Store) watchFrom(c *call, l *Link) *stream {
 			w.initial = append(w.initial, encodeEvent(watch.Added, o))
 		}
 	case asked == "" || asked == "0":
-	case err != nil || version < s.compacted || version > s.version:
+	case err != nil || version < s.compacted || version > s.version || !l.current(c.path, s.restores):
 		w.expired = true
 		return w
 	default:
