@@ -78,6 +78,7 @@ const (
 	KillGenerator   What = "kill the generator"
 	CutLink         What = "cut a process off a cluster"
 	StallWatches    What = "stall the watches of a process"
+	StallCell       What = "stall what the aggregators of a cell watch"
 	CompactHistory  What = "compact the history"
 	RestartCluster  What = "restart an apiserver"
 	RestoreWorker   What = "restore a worker from a backup"
@@ -146,6 +147,9 @@ func Draw(seed uint64) Scenario {
 	for range r.IntN(6) {
 		s.drawFault(r)
 	}
+	if r.IntN(4) == 0 {
+		s.drawBlindness(r)
+	}
 	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return s
 }
@@ -197,6 +201,21 @@ func (s *Scenario) drawLife(r *rand.Rand) {
 	s.Steps = append(s.Steps, Step{
 		At: at(r), What: whats[r.IntN(len(whats))], Cell: r.IntN(s.Workers), Core: r.IntN(s.Cores), Who: r.IntN(16), N: r.IntN(s.Pods + 2),
 	})
+}
+
+// drawBlindness is a cell whose aggregators see nothing for a while, in which pods come and are asked to go.
+func (s *Scenario) drawBlindness(r *rand.Rand) {
+	begin, cell := at(r), r.IntN(s.Workers)
+	s.Steps = append(s.Steps, Step{At: begin, What: StallCell, Cell: cell, For: 20 * time.Second})
+	for range 1 + r.IntN(3) {
+		s.Steps = append(s.Steps, Step{At: begin + time.Second, What: CreatePod, Cell: cell, Who: 1})
+	}
+	for range 2 + r.IntN(6) {
+		s.Steps = append(s.Steps, Step{
+			At: begin + time.Duration(1000+r.IntN(4000))*time.Millisecond, What: Delete, Cell: cell, Who: r.IntN(16), For: time.Second,
+			Stuck: time.Duration(r.Int64N(int64(requestLimit))),
+		})
+	}
 }
 
 func (s *Scenario) drawFault(r *rand.Rand) {

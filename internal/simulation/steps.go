@@ -160,6 +160,13 @@ func (w *world) fault(s Step) {
 		w.hold(w.aggregators, s)
 	case CutLink, StallWatches:
 		w.cut(s)
+	case StallCell:
+		for _, p := range w.aggregators {
+			if link := p.cells[w.cell(s).name]; !p.paused.isDead() {
+				link.HoldWatches()
+				w.later(s.For, link.Heal)
+			}
+		}
 	case CompactHistory:
 		w.cluster(s).store.Compact()
 	case RestartCluster:
