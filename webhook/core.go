@@ -127,17 +127,21 @@ func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([
 
 // settleAsks does what is asked to the history of p, in order, and tells whether it changed.
 func settleAsks(p *v1alpha1.PodProtector, asks []ask) (answers []answer, changed bool) {
-	answers = make([]answer, len(asks))
-	for i, a := range asks {
-		if a.giveBack {
-			answers[i].gaveBack = quota.GiveBack(p, a.removal.Cell, a.removal.PodUID, *a.claim)
-			changed = changed || answers[i].gaveBack
+	for len(asks) > 0 {
+		if first := asks[0]; first.giveBack {
+			gaveBack := quota.GiveBack(p, first.removal.Cell, first.removal.PodUID, *first.claim)
+			answers, asks, changed = append(answers, answer{gaveBack: gaveBack}), asks[1:], changed || gaveBack
 			continue
 		}
-		verdict := quota.Decide(p, []quota.Removal{a.removal})[0]
-		*a.claim = verdict.Claim
-		answers[i].verdict = verdict
-		changed = changed || verdict.Outcome.Written()
+		var removals []quota.Removal
+		for len(removals) < len(asks) && !asks[len(removals)].giveBack {
+			removals = append(removals, asks[len(removals)].removal)
+		}
+		for i, verdict := range quota.Decide(p, removals) {
+			*asks[i].claim = verdict.Claim
+			answers, changed = append(answers, answer{verdict: verdict}), changed || verdict.Outcome.Written()
+		}
+		asks = asks[len(removals):]
 	}
 	return answers, changed
 }
