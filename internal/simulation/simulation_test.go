@@ -4,7 +4,11 @@
 package simulation_test
 
 import (
+	"encoding/json"
 	"flag"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -18,6 +22,7 @@ var (
 	seeds = flag.Int("seeds", 60, "how many `seeds` to play")
 	from  = flag.Uint64("from", 1, "the first `seed`")
 	quick = flag.Bool("quick", false, "stop at the first seed that fails, and say no more than why")
+	save  = flag.String("save", "", "`file` that takes the shortened scenario of the first seed that fails, for testdata/corpus")
 	show  = flag.Bool("show", false, "print the trace of a seed that fails, as it is and not shortened")
 )
 
@@ -45,9 +50,49 @@ func TestSeeds(t *testing.T) {
 		}
 		trace := simulation.NewTrace()
 		play(t, scheme, s, trace)
+		if *save != "" {
+			store(t, s)
+			return
+		}
 		t.Errorf("seed %d: %v\n%s\n%s", s.Seed, result.Failures, s, trace)
 	}
 	t.Logf("%d seeds: %+v", *seeds, total)
+}
+
+func store(t *testing.T, s simulation.Scenario) {
+	t.Helper()
+	raw, err := json.MarshalIndent(s, "", " ")
+	if err == nil {
+		err = os.WriteFile(*save, append(raw, '\n'), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Scenarios that once failed, or that a mutant of the rules fails in. The name of a file says what went wrong.
+func TestCorpus(t *testing.T) {
+	files, err := filepath.Glob("testdata/corpus/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no corpus: %v", err)
+	}
+	scheme := simulation.NewScheme()
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var s simulation.Scenario
+			if err := json.Unmarshal(raw, &s); err != nil {
+				t.Fatal(err)
+			}
+			trace := simulation.NewTrace()
+			if failures := play(t, scheme, s, trace).Failures; len(failures) > 0 {
+				t.Errorf("%v\n%s\n%s", failures, s, trace)
+			}
+		})
+	}
 }
 
 // A failure that cannot be played again is of little use.
