@@ -42,11 +42,22 @@ func Main(m *testing.M) {
 // plane that all tests of the binary share. The first call starts it.
 func Config(t testing.TB) *rest.Config {
 	t.Helper()
+	return plane(t).RESTConfig()
+}
+
+// Kubeconfig returns the path of a kubeconfig that says the same, for a process.
+func Kubeconfig(t testing.TB) string {
+	t.Helper()
+	return plane(t).Kubeconfig()
+}
+
+func plane(t testing.TB) federation.Cluster {
+	t.Helper()
 	shared.Do(start)
 	if shared.err != nil {
 		t.Fatalf("%v\n(make test builds the programs and says where they are)", shared.err)
 	}
-	return shared.federation.Clusters()[0].RESTConfig()
+	return shared.federation.Clusters()[0]
 }
 
 // Namespace makes a namespace of its own for a test.
