@@ -19,6 +19,8 @@ type pod struct {
 	facts     podhealth.Facts
 	namespace unique.Handle[string]
 	labels    *labelSet
+	// list is how many lists there had been when the pod was last seen: a list drops those that it does not show.
+	list uint32
 }
 
 // strip takes from a pod what is counted, but for its labels, which need a place where they are shared.

@@ -28,7 +28,9 @@ type Snapshot struct {
 
 	mu sync.Mutex
 	// version is 0 until the first list.
-	version     uint64
+	version uint64
+	// lists counts the lists.
+	lists       uint32
 	pods        map[quota.UIDHash]*pod
 	byNamespace map[unique.Handle[string]]map[*pod]struct{}
 	labels      labelSets
@@ -95,17 +97,17 @@ func (s *Snapshot) Replace(list []any, resourceVersion string) error {
 	if err := s.advance(resourceVersion); err != nil {
 		return err
 	}
-	listed, labels := make(map[quota.UIDHash]struct{}, len(list)), map[string]string{}
+	s.lists++
+	labels := map[string]string{}
 	for _, obj := range list {
 		p, ok := obj.(*pod)
 		if !ok {
 			return fmt.Errorf("the pod stream listed a %T", obj)
 		}
-		listed[p.hash] = struct{}{}
 		s.put(p, p.labels.read(labels))
 	}
-	for hash := range s.pods {
-		if _, ok := listed[hash]; !ok {
+	for hash, p := range s.pods {
+		if p.list != s.lists {
 			s.drop(hash)
 		}
 	}
@@ -157,7 +159,7 @@ func (s *Snapshot) put(seen *pod, labels map[string]string) {
 		}
 		s.byNamespace[p.namespace][p] = struct{}{}
 	}
-	p.facts = seen.facts
+	p.facts, p.list = seen.facts, s.lists
 	if p.labels == nil || !p.labels.equal(labels) {
 		s.relabel(p, labels)
 	}
