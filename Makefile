@@ -51,9 +51,10 @@ e2e: ## Run the end-to-end tests alone (ARGS="-run Storm -v")
 	@$(with_control_planes) go test -count=1 -timeout 15m ./e2e/... $(ARGS)
 
 .PHONY: bench
-bench: ## Run the benchmarks, the storm against real control planes last (figures: docs/performance.md)
+bench: ## Run the benchmarks, which takes half an hour (figures: docs/performance.md)
 	@go test -run XXX -bench . -benchmem ./internal/selectorindex ./internal/batch ./internal/quota ./internal/storm
-	@$(with_control_planes) go test -run XXX -bench . -benchtime 3x -timeout 20m ./e2e
+	@$(with_control_planes) go test -run XXX -bench . -benchtime 1x -timeout 30m ./aggregator && \
+	go test -run XXX -bench . -benchtime 3x -timeout 20m ./e2e
 
 .PHONY: fuzz-short
 fuzz-short: ## Run each fuzz target for a while (FUZZTIME=20s)

@@ -51,6 +51,18 @@ func Kubeconfig(t testing.TB) string {
 	return plane(t).Kubeconfig()
 }
 
+// RestartAPIServer ends the apiserver and starts it again with the data that it had.
+func RestartAPIServer(t testing.TB) {
+	t.Helper()
+	faults, ok := plane(t).(federation.Faults)
+	if !ok {
+		t.Fatal("this backend restarts no apiserver")
+	}
+	if err := faults.Restart(t.Context(), federation.APIServer); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func plane(t testing.TB) federation.Cluster {
 	t.Helper()
 	shared.Do(start)
