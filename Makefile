@@ -55,9 +55,10 @@ e2e: ## Run the end-to-end tests alone (ARGS="-run Storm -v")
 	@$(with_control_planes) go test -p 1 -count=1 -timeout 15m ./e2e/... $(ARGS)
 
 .PHONY: bench
-bench: ## Run the benchmarks, the storm against real control planes last (figures: docs/performance.md)
+bench: ## Run the benchmarks, which takes half an hour (figures: docs/performance.md)
 	@go test -run XXX -bench . -benchmem ./internal/selectorindex ./internal/batch ./internal/quota ./internal/storm
-	@$(with_control_planes) go test -run XXX -bench . -benchtime 3x -timeout 20m ./e2e
+	@$(with_control_planes) go test -run XXX -bench . -benchtime 1x -timeout 30m ./aggregator && \
+	go test -run XXX -bench . -benchtime 3x -timeout 20m ./e2e
 
 .PHONY: sim
 sim: ## Play seeds of the simulation, half of them on each of two cores (SEEDS=2000 FROM=1)

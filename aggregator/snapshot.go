@@ -9,20 +9,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 
-	"github.com/breakwater-k8s/breakwater/internal/podhealth"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
-
-// pod is what a snapshot keeps of a pod.
-type pod struct {
-	hash      quota.UIDHash
-	facts     podhealth.Facts
-	namespace unique.Handle[string]
-	labels    *labelSet
-}
 
 // Snapshot is the state of a cell's pods at one resourceVersion of their watch, and which protectors cover
 // them. It is the store behind the stream's reflector and is safe for concurrent use.
@@ -38,7 +28,9 @@ type Snapshot struct {
 
 	mu sync.Mutex
 	// version is 0 until the first list.
-	version     uint64
+	version uint64
+	// lists counts the lists.
+	lists       uint32
 	pods        map[quota.UIDHash]*pod
 	byNamespace map[unique.Handle[string]]map[*pod]struct{}
 	labels      labelSets
@@ -47,18 +39,10 @@ type Snapshot struct {
 
 	index   *selectorindex.Index[types.NamespacedName]
 	members map[types.NamespacedName]*membership
-	found   []types.NamespacedName
+	// found and read are memory that each query uses again.
+	found []types.NamespacedName
+	read  map[string]string
 }
-
-// membership is the pods that a protector covers.
-type membership struct {
-	selector *selectorindex.Selector
-	// rate is how long pod events are gathered before the protector is told of them.
-	rate time.Duration
-	pods map[*pod]struct{}
-}
-
-var _ cache.ReflectorStore = (*Snapshot)(nil)
 
 func newSnapshot(
 	changed func(types.NamespacedName, time.Duration), rewound func(error), now func() time.Time,
@@ -74,6 +58,7 @@ func newSnapshot(
 		departed:    map[quota.UIDHash]departure{},
 		index:       selectorindex.New[types.NamespacedName](),
 		members:     map[types.NamespacedName]*membership{},
+		read:        map[string]string{},
 	}
 }
 
@@ -82,7 +67,7 @@ func (s *Snapshot) Add(obj any) error { return s.Update(obj) }
 
 // Update takes in an event of the watch.
 func (s *Snapshot) Update(obj any) error {
-	return s.event(obj, func(p *corev1.Pod) { s.put(p) })
+	return s.event(obj, func(p *corev1.Pod) { s.put(strip(p), p.Labels) })
 }
 
 // Delete takes in an event of the watch.
@@ -104,7 +89,7 @@ func (s *Snapshot) event(obj any, apply func(*corev1.Pod)) error {
 	return nil
 }
 
-// Replace takes in a list: the first, or one after a broken watch.
+// Replace takes in a list of pods that were stripped: the first, or one after a broken watch.
 func (s *Snapshot) Replace(list []any, resourceVersion string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,17 +97,17 @@ func (s *Snapshot) Replace(list []any, resourceVersion string) error {
 	if err := s.advance(resourceVersion); err != nil {
 		return err
 	}
-	listed := make(map[quota.UIDHash]struct{}, len(list))
+	s.lists++
+	labels := map[string]string{}
 	for _, obj := range list {
-		p, ok := obj.(*corev1.Pod)
+		p, ok := obj.(*pod)
 		if !ok {
 			return fmt.Errorf("the pod stream listed a %T", obj)
 		}
-		listed[quota.HashUID(p.UID)] = struct{}{}
-		s.put(p)
+		s.put(p, p.labels.read(labels))
 	}
-	for hash := range s.pods {
-		if _, ok := listed[hash]; !ok {
+	for hash, p := range s.pods {
+		if p.list != s.lists {
 			s.drop(hash)
 		}
 	}
@@ -160,41 +145,25 @@ func (s *Snapshot) advance(resourceVersion string) error {
 	return nil
 }
 
-// put adds or updates a pod.
-func (s *Snapshot) put(object *corev1.Pod) {
-	hash := quota.HashUID(object.UID)
-	if _, ok := s.departed[hash]; ok {
+// put adds or updates a pod as it was seen, with these labels.
+func (s *Snapshot) put(seen *pod, labels map[string]string) {
+	if _, ok := s.departed[seen.hash]; ok {
 		return
 	}
-	p := s.pods[hash]
+	p := s.pods[seen.hash]
 	if p == nil {
-		p = &pod{hash: hash, namespace: unique.Make(object.Namespace)}
-		s.pods[hash] = p
+		p = &pod{hash: seen.hash, namespace: seen.namespace}
+		s.pods[p.hash] = p
 		if s.byNamespace[p.namespace] == nil {
 			s.byNamespace[p.namespace] = map[*pod]struct{}{}
 		}
 		s.byNamespace[p.namespace][p] = struct{}{}
 	}
-	p.facts = podhealth.FactsOf(object)
-	if p.labels == nil || !p.labels.equal(object.Labels) {
-		s.relabel(p, object.Labels)
+	p.facts, p.list = seen.facts, s.lists
+	if p.labels == nil || !p.labels.equal(labels) {
+		s.relabel(p, labels)
 	}
 	s.announce(p)
-}
-
-// relabel moves a pod between the protectors of its old and of its new labels.
-func (s *Snapshot) relabel(p *pod, labels map[string]string) {
-	if p.labels != nil {
-		s.announce(p)
-		for _, key := range s.protectorsOf(p) {
-			delete(s.members[key].pods, p)
-		}
-		s.labels.release(p.labels)
-	}
-	p.labels = s.labels.intern(labels)
-	for _, key := range s.protectorsOf(p) {
-		s.members[key].pods[p] = struct{}{}
-	}
 }
 
 // drop takes a pod out for good.
@@ -214,45 +183,6 @@ func (s *Snapshot) drop(hash quota.UIDHash) {
 		delete(s.byNamespace, p.namespace)
 	}
 	s.labels.release(p.labels)
-}
-
-// announce tells which protectors a change of the pod is about.
-func (s *Snapshot) announce(p *pod) {
-	for _, key := range s.protectorsOf(p) {
-		s.changed(key, s.members[key].rate)
-	}
-}
-
-// protectorsOf returns the protectors of a pod, in memory that the next call uses again.
-func (s *Snapshot) protectorsOf(p *pod) []types.NamespacedName {
-	s.found = s.index.Query(p.namespace.Value(), p.labels.labels, s.found[:0])
-	return s.found
-}
-
-// Cover counts pods for a protector from now on.
-func (s *Snapshot) Cover(key types.NamespacedName, selector *selectorindex.Selector, rate time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if m := s.members[key]; m != nil && m.selector.Key() == selector.Key() {
-		m.rate = rate
-		return
-	}
-	m := &membership{selector: selector, rate: rate, pods: map[*pod]struct{}{}}
-	for p := range s.byNamespace[unique.Make(key.Namespace)] {
-		if selector.Matches(p.labels.labels) {
-			m.pods[p] = struct{}{}
-		}
-	}
-	s.members[key] = m
-	s.index.Set(key, key.Namespace, selector)
-}
-
-// Uncover ends that.
-func (s *Snapshot) Uncover(key types.NamespacedName) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.index.Delete(key)
-	delete(s.members, key)
 }
 
 // Size returns the number of pods and of protectors.

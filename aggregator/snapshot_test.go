@@ -21,6 +21,15 @@ import (
 
 func none(func(quota.Reservation) bool) {}
 
+// listOf is the list of these pods that a reflector hands over.
+func listOf(pods ...*corev1.Pod) (list []any) {
+	strip := stripping()
+	for _, p := range pods {
+		list = append(list, strip(p))
+	}
+	return list
+}
+
 func samplePod(name, uid, version string, labels map[string]string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: name, UID: types.UID(uid), Labels: labels, ResourceVersion: version,
@@ -41,7 +50,7 @@ func TestAVersionThatGoesBackwardsEndsTheTerm(t *testing.T) {
 		t.Run(claim, func(t *testing.T) {
 			var rewound error
 			s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { rewound = err }, time.Now)
-			if err := s.Replace([]any{samplePod("a", "a", "10", nil)}, "10"); err != nil || rewound != nil {
+			if err := s.Replace(listOf(samplePod("a", "a", "10", nil)), "10"); err != nil || rewound != nil {
 				t.Fatal(err, rewound)
 			}
 			if err := rewind(s); err == nil || rewound == nil {
@@ -160,7 +169,7 @@ func TestASnapshotCountsAsALinearScan(t *testing.T) {
 				}
 			},
 			"relist": func(t *rapid.T) {
-				var list []any
+				var list []*corev1.Pod
 				for uid, p := range pods {
 					if rapid.IntRange(0, 9).Draw(t, "kept "+string(uid)) == 0 {
 						delete(pods, uid)
@@ -168,7 +177,7 @@ func TestASnapshotCountsAsALinearScan(t *testing.T) {
 					}
 					list = append(list, p.DeepCopy())
 				}
-				if err := s.Replace(list, next()); err != nil {
+				if err := s.Replace(listOf(list...), next()); err != nil {
 					t.Fatal(err)
 				}
 			},

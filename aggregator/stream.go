@@ -6,12 +6,14 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/pager"
 )
 
 // streamBackoff is how the stream comes back after its apiserver was away: soon, since budget that returned is
@@ -21,11 +23,15 @@ var streamBackoff = wait.Backoff{ //nolint:gochecknoglobals // a constant in all
 }
 
 // newStream returns what keeps the snapshot up to date until its context ends.
+//
+// The reflector streams the first list too (sendInitialEvents), which starts at the newest version when none is
+// asked for, and strips its pods one by one; see Snapshot.Transformer. From an apiserver that cannot do that it
+// takes listStripped, and watches from there.
 func newStream(cell kubernetes.Interface, snapshot *Snapshot, log logr.Logger) *cache.Reflector {
 	pods := cell.CoreV1().Pods(metav1.NamespaceAll)
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return pods.List(ctx, consistent(options))
+			return listStripped(ctx, options, pods.List)
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			return pods.Watch(ctx, consistent(options))
@@ -44,4 +50,32 @@ func consistent(options metav1.ListOptions) metav1.ListOptions {
 		options.ResourceVersionMatch = ""
 	}
 	return options
+}
+
+// listPage is the number of whole pods that are in memory at a time while they are listed.
+const listPage = 250
+
+// listStripped lists pods page by page and strips each page before it asks for the next. All pages are of the
+// version of the first, which is always the newest: a reflector that lists again asks for one that is not older
+// than what it knows, but an apiserver answers that from its cache, which has no pages.
+func listStripped(
+	ctx context.Context, options metav1.ListOptions,
+	list func(context.Context, metav1.ListOptions) (*corev1.PodList, error),
+) (runtime.Object, error) {
+	strip := stripping()
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		whole, err := list(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		page := &internalversion.List{ListMeta: whole.ListMeta, Items: make([]runtime.Object, 0, len(whole.Items))}
+		for i := range whole.Items {
+			page.Items = append(page.Items, strip(&whole.Items[i]))
+		}
+		return page, nil
+	})
+	options.ResourceVersion, options.ResourceVersionMatch = "", ""
+	options.Limit = listPage
+	listed, _, err := pages.List(ctx, options)
+	return listed, err
 }

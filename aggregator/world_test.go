@@ -135,11 +135,11 @@ func (w *world) lead() {
 }
 
 func (w *world) relist() {
-	var list []any
+	var list []*corev1.Pod
 	for _, p := range w.pods {
 		list = append(list, p.DeepCopy())
 	}
-	if err := w.leader.snapshot.Replace(list, strconv.FormatUint(w.version, 10)); err != nil {
+	if err := w.leader.snapshot.Replace(listOf(list...), strconv.FormatUint(w.version, 10)); err != nil {
 		panic(err)
 	}
 	w.delivered = len(w.events)

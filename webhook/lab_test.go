@@ -11,11 +11,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
@@ -43,14 +43,8 @@ type lab struct {
 
 func newLab(t *testing.T) *lab {
 	t.Parallel()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
 	namespace := testplane.Namespace(t)
-	l := &lab{T: t, core: "core", config: testplane.Config(t), scheme: scheme, namespace: namespace, cell: namespace}
+	l := &lab{T: t, core: "core", config: testplane.Config(t), scheme: fleet.Scheme(), namespace: namespace, cell: namespace}
 	l.connect()
 	return l
 }

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -10,12 +11,18 @@ import (
 // eventPause is the least time between two events on one protector: in a storm, thousands are refused.
 const eventPause = 10 * time.Second
 
+// rememberRefusals is how long an apiserver keeps events unless told otherwise: what was refused since an event that
+// nobody sees any more is no use to anybody.
+const rememberRefusals = time.Hour
+
 // refusals tells protectors of what was refused in their name, as events.
 type refusals struct {
 	now func() time.Time
 
 	mu   sync.Mutex
 	last map[string]recent
+	// swept is when old ones were last removed from it.
+	swept time.Time
 }
 
 type recent struct {
@@ -44,7 +51,9 @@ func (r *refusals) note(charges []charge, answer Answer) {
 func (r *refusals) due(protector string) (silent int, due bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now, last := r.now(), r.last[protector]
+	now := r.now()
+	r.sweep(now)
+	last := r.last[protector]
 	if !last.at.IsZero() && now.Sub(last.at) < eventPause {
 		last.silent++
 		r.last[protector] = last
@@ -55,4 +64,14 @@ func (r *refusals) due(protector string) (silent int, due bool) {
 	}
 	r.last[protector] = recent{at: now}
 	return last.silent, true
+}
+
+// sweep forgets protectors that had no event for long: they may be gone for good. It looks at all of them, but only
+// once in an hour, so that those of two hours are the most that are remembered.
+func (r *refusals) sweep(now time.Time) {
+	if now.Sub(r.swept) < rememberRefusals {
+		return
+	}
+	r.swept = now
+	maps.DeleteFunc(r.last, func(_ string, last recent) bool { return now.Sub(last.at) >= rememberRefusals })
 }

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,42 @@ func TestProtectorsHaveTheirEventsApart(t *testing.T) {
 		if _, due := r.due(protector); due {
 			t.Errorf("two events at once for %s", protector)
 		}
+	}
+}
+
+func TestOnlyProtectorsOfTheLastTwoHoursAreRemembered(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	r := &refusals{now: func() time.Time { return now }}
+	most := 0
+	for i := range 10_000 { // one a second, each of another protector
+		now = now.Add(time.Second)
+		if _, due := r.due(fmt.Sprint("core/default/", i)); !due {
+			t.Fatalf("no event for protector %d", i)
+		}
+		most = max(most, len(r.last))
+	}
+	if most > 2*int(rememberRefusals/time.Second) {
+		t.Errorf("%d protectors were remembered at a time", most)
+	}
+	now = now.Add(rememberRefusals)
+	if _, due := r.due("core/default/last"); !due || len(r.last) != 1 {
+		t.Errorf("event %v, and %d protectors are remembered after a silent hour", due, len(r.last))
+	}
+}
+
+func TestARefusalIsRememberedForAnHour(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	r := &refusals{now: func() time.Time { return now }}
+	r.due("core/default/a") // the sweep of this hour is over
+	now = now.Add(rememberRefusals / 2)
+	r.due("core/default/b")
+	r.due("core/default/b")
+	now = now.Add(rememberRefusals - time.Nanosecond)
+	if silent, due := r.due("core/default/b"); !due || silent != 1 {
+		t.Errorf("event %v after %d refusals, want one after 1", due, silent)
+	}
+	if _, remembered := r.last["core/default/a"]; remembered {
+		t.Error("an older refusal is still remembered")
 	}
 }
 

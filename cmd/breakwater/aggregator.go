@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -83,6 +85,7 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 	if f.identity == "" {
 		f.identity = processIdentity()
 	}
+	collectOften()
 	core, err := f.core.Config("aggregator")
 	if err != nil {
 		return fmt.Errorf("--core-kubeconfig: %w", err)
@@ -103,4 +106,13 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// collectOften lets garbage grow to half of what is in use, where Go's default is as much again. Almost all that an
+// aggregator allocates is pods that it strips and forgets, beside a heap that is small enough to be looked through
+// in a blink. When all pods are listed anew this saves a quarter of the memory. GOGC overrules it.
+func collectOften() {
+	if _, set := os.LookupEnv("GOGC"); !set {
+		debug.SetGCPercent(50)
+	}
 }

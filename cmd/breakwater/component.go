@@ -7,12 +7,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
-
-	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
 // componentFlags are the flags that all long-running components share.
@@ -48,16 +44,4 @@ func (f *componentFlags) logger(component string) (logr.Logger, error) {
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
 	return log, nil
-}
-
-// newScheme knows Kubernetes' own kinds and ours.
-func newScheme() (*runtime.Scheme, error) {
-	scheme := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	return scheme, nil
 }

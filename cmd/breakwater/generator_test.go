@@ -21,6 +21,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
@@ -94,11 +95,7 @@ func TestGeneratorLeadsProtectsAndEnds(t *testing.T) {
 	if _, err := clients.AppsV1().Deployments(namespace).Create(ctx, web, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	scheme, err := newScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	admin, err := client.New(config, client.Options{Scheme: scheme})
+	admin, err := client.New(config, client.Options{Scheme: fleet.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
 // manager makes the controller-runtime manager of a component: it serves metrics and health, watches the
@@ -28,12 +30,8 @@ func (f *componentFlags) manager(
 	if err != nil {
 		return nil, err
 	}
-	scheme, err := newScheme()
-	if err != nil {
-		return nil, err
-	}
 	options := manager.Options{
-		Scheme:                 scheme,
+		Scheme:                 fleet.Scheme(),
 		Logger:                 log,
 		Metrics:                metricsserver.Options{BindAddress: f.metricsAddress},
 		HealthProbeBindAddress: f.healthAddress,

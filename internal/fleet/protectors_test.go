@@ -6,7 +6,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -50,12 +49,8 @@ var key = client.ObjectKey{Namespace: "default", Name: "web"}
 // newProtectors returns those of a core with one protector, whose cache does not move by itself.
 func newProtectors(t *testing.T) (*fleet.Protectors, *lateCache, client.WithWatch) {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(p).WithObjects(p).Build()
+	c := fake.NewClientBuilder().WithScheme(fleet.Scheme()).WithStatusSubresource(p).WithObjects(p).Build()
 	cache := &lateCache{live: c}
 	cache.catchUp(t)
 	return &fleet.Protectors{Cache: cache, Live: c, Writer: c}, cache, c

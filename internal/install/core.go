@@ -7,24 +7,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/federation"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
 // Client gives a client of a cluster that knows Breakwater's kinds and Kubernetes' own.
 func Client(cluster federation.Cluster) (client.Client, error) {
-	scheme := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	c, err := client.New(cluster.RESTConfig(), client.Options{Scheme: scheme})
+	c, err := client.New(cluster.RESTConfig(), client.Options{Scheme: fleet.Scheme()})
 	if err != nil {
 		return nil, fmt.Errorf("connect to cluster %s: %w", cluster.Name(), err)
 	}

@@ -7,9 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
 )
@@ -24,13 +23,7 @@ type Result struct {
 func NewScheme() *runtime.Scheme {
 	// They remember when the last error was, and wait until that time comes round in the next simulation.
 	utilruntime.ErrorHandlers = nil
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			panic(err)
-		}
-	}
-	return scheme
+	return fleet.Scheme()
 }
 
 // convergence is how long it may take from the end of all faults until the status is the truth: a lease, a list, the

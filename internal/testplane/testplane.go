@@ -45,13 +45,31 @@ func Main(m *testing.M) {
 // plane that all tests of the binary share. The first call starts it.
 func Config(t testing.TB) *rest.Config {
 	t.Helper()
-	return first.config(t)
+	return first.cluster(t).RESTConfig()
 }
 
 // Second is as Config, for one more control plane: another cluster, to those who need one.
 func Second(t testing.TB) *rest.Config {
 	t.Helper()
-	return second.config(t)
+	return second.cluster(t).RESTConfig()
+}
+
+// Kubeconfig returns the path of a kubeconfig that says the same as Config, for a process.
+func Kubeconfig(t testing.TB) string {
+	t.Helper()
+	return first.cluster(t).Kubeconfig()
+}
+
+// RestartAPIServer ends the apiserver that all tests share and starts it again with the data that it had.
+func RestartAPIServer(t testing.TB) {
+	t.Helper()
+	faults, ok := first.cluster(t).(federation.Faults)
+	if !ok {
+		t.Fatal("this backend restarts no apiserver")
+	}
+	if err := faults.Restart(t.Context(), federation.APIServer); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Namespace makes a namespace of its own for a test.
@@ -66,13 +84,13 @@ func Namespace(t testing.TB) string {
 	return namespace.Name
 }
 
-func (p *plane) config(t testing.TB) *rest.Config {
+func (p *plane) cluster(t testing.TB) federation.Cluster {
 	t.Helper()
 	p.Do(func() { p.federation, p.err = start() })
 	if p.err != nil {
 		t.Fatalf("%v\n(make test builds the programs and says where they are)", p.err)
 	}
-	return p.federation.Clusters()[0].RESTConfig()
+	return p.federation.Clusters()[0]
 }
 
 func (p *plane) stop() error {

@@ -1,0 +1,187 @@
+package aggregator
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/breakwater-k8s/breakwater/internal/podhealth"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// recorder notes the requests for pods and, if it shall, answers as an apiserver that does not stream lists.
+type recorder struct {
+	http.RoundTripper
+	refuseStreams bool
+
+	mu    sync.Mutex
+	asked []url.Values
+}
+
+func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
+	asked := request.URL.Query()
+	r.mu.Lock()
+	r.asked = append(r.asked, asked)
+	r.mu.Unlock()
+	if r.refuseStreams && asked.Get("sendInitialEvents") != "" {
+		return &http.Response{
+			StatusCode: http.StatusUnprocessableEntity, Request: request, Header: http.Header{"Content-Type": {"text/plain"}},
+			Body: io.NopCloser(strings.NewReader("sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")),
+		}, nil
+	}
+	return r.RoundTripper.RoundTrip(request)
+}
+
+// sight is what a snapshot has of a pod, to be compared.
+type sight struct {
+	Facts     podhealth.Facts
+	Namespace string
+	Labels    map[string]string
+}
+
+func sightsOf(s *Snapshot) map[quota.UIDHash]sight {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[quota.UIDHash]sight{}
+	for hash, p := range s.pods {
+		all[hash] = sight{p.facts, p.namespace.Value(), p.labels.read(map[string]string{})}
+	}
+	return all
+}
+
+// The snapshot is the pods as a consistent read shows them, whichever way the apiserver lists; and no request is
+// content with a cache.
+func TestTheStreamBeginsWithTheNewestPods(t *testing.T) {
+	config := testplane.Config(t)
+	namespace := testplane.Namespace(t)
+	plane := kubernetes.NewForConfigOrDie(config)
+	makeMixedPods(t, plane, namespace, listPage+10)
+	list, err := plane.CoreV1().Pods(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[quota.UIDHash]sight{}
+	for i := range list.Items {
+		p := &list.Items[i]
+		want[quota.HashUID(p.UID)] = sight{podhealth.FactsOf(p), p.Namespace, p.Labels}
+	}
+	for _, paged := range []bool{false, true} {
+		t.Run(map[bool]string{false: "streamed", true: "paged"}[paged], func(t *testing.T) {
+			requests := &recorder{refuseStreams: paged}
+			cell := testplane.Config(t)
+			cell.ContentType = "application/vnd.kubernetes.protobuf"
+			cell.Wrap(func(next http.RoundTripper) http.RoundTripper { requests.RoundTripper = next; return requests })
+			s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { t.Error(err) }, time.Now)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				newStream(kubernetes.NewForConfigOrDie(cell), s, testr.New(t)).RunWithContext(ctx)
+			}()
+			defer func() { cancel(); <-ended }()
+			select {
+			case <-s.listed:
+			case <-ctx.Done():
+				t.Fatalf("no list came; asked for %v", requests.asked)
+			}
+			if diff := cmp.Diff(want, sightsOf(s), cmp.AllowUnexported(podhealth.Facts{})); diff != "" {
+				t.Errorf("pods (-want +got):\n%s", diff)
+			}
+			requests.check(t, paged)
+		})
+	}
+}
+
+func (r *recorder) check(t *testing.T, paged bool) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pages := 0
+	for _, asked := range r.asked {
+		watch, version := asked.Get("watch") != "", asked.Get("resourceVersion")
+		switch {
+		case asked.Get("sendInitialEvents") == "true":
+			if version != "" || asked.Get("resourceVersionMatch") != string(metav1.ResourceVersionMatchNotOlderThan) {
+				t.Errorf("streamed by %v, want the newest version", asked)
+			}
+		case watch:
+			if version == "" || version == "0" {
+				t.Errorf("watched by %v, want the version of the list", asked)
+			}
+		default:
+			pages++
+			if version != "" || asked.Get("limit") != fmt.Sprint(listPage) {
+				t.Errorf("listed by %v, want a page of the newest version", asked)
+			}
+		}
+	}
+	if want := map[bool]int{false: 0, true: 2}[paged]; pages != want {
+		t.Errorf("%d pages, want %d; asked for %v", pages, want, r.asked)
+	}
+}
+
+// makeMixedPods makes pods some of which are ready, terminating, or without a node.
+func makeMixedPods(t *testing.T, plane kubernetes.Interface, namespace string, number int) {
+	t.Helper()
+	pods := plane.CoreV1().Pods(namespace)
+	for i := range number {
+		p := crowdPod(i)
+		p.Namespace = namespace
+		if i%3 == 0 {
+			p.Spec.NodeName = ""
+		}
+		if i%4 == 0 {
+			p.Finalizers = []string{"example.com/stays"}
+		}
+		p, err := pods.Create(t.Context(), p, metav1.CreateOptions{})
+		if err == nil && i%2 == 0 {
+			p.Status = crowdStatus(p, metav1.Now())
+			p, err = pods.UpdateStatus(t.Context(), p, metav1.UpdateOptions{})
+		}
+		if err == nil && i%4 == 0 {
+			err = pods.Delete(t.Context(), p.Name, metav1.DeleteOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { unmakePods(t, plane, namespace) })
+}
+
+// unmakePods leaves no pod to the tests that follow: they share the apiserver.
+func unmakePods(t *testing.T, plane kubernetes.Interface, namespace string) {
+	pods, now := plane.CoreV1().Pods(namespace), int64(0)
+	ctx := context.WithoutCancel(t.Context())
+	list, err := pods.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for i := range list.Items {
+		p := &list.Items[i]
+		if slices.Contains(p.Finalizers, "example.com/stays") {
+			p.Finalizers = nil
+			if _, err := pods.Update(ctx, p, metav1.UpdateOptions{}); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := pods.Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	}
+}
