@@ -40,6 +40,9 @@ func (s *Snapshot) Count(
 		c.add(p.facts.At(minReadySeconds, now))
 	}
 	c.aggregation.SnapshotVersion = strconv.FormatUint(s.version, 10)
+	if s.unlisted > s.version {
+		c.aggregation.SettledVersion = strconv.FormatUint(s.unlisted, 10)
+	}
 	c.aggregation.LastEventTime = metav1.NewMicroTime(now.Truncate(time.Microsecond))
 	for r := range reservations {
 		c.sightings[r.Hash] = s.sight(r.Hash)

@@ -30,6 +30,7 @@ func (s *Snapshot) bury(hash quota.UIDHash, version uint64) {
 func (s *Snapshot) BuryUnlisted(hashes []quota.UIDHash, version uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.unlisted = max(s.unlisted, version)
 	for _, hash := range hashes {
 		s.drop(hash)
 		s.departed[hash] = departure{at: s.now(), version: version}

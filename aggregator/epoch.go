@@ -3,8 +3,10 @@ package aggregator
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,6 +37,33 @@ func (a *Aggregator) raiseEpoch(ctx context.Context) (*v1alpha1.Cell, error) {
 		return nil, fmt.Errorf("raise the epoch of Cell %s: %w", a.options.Cell, err)
 	}
 	return cell, nil
+}
+
+// isBehind tells whether a former leader has counted a later state of the cell than this term's snapshot shows. A
+// leader that was paused, or that does not know yet that it was deposed, goes on until this one has written: it may
+// settle a reservation by a state that the new leader's stream has not reached. To put the older count in its place
+// would count the pod anew, without its reservation. Only when the cell itself went back, as after a restore of its
+// etcd, is that later state void.
+func (t *term) isBehind(ctx context.Context, key types.NamespacedName, stored *v1alpha1.Aggregation, version uint64) (bool, error) {
+	counted := max(parseVersion(stored.SnapshotVersion), parseVersion(stored.SettledVersion))
+	if stored.Epoch == t.epoch || counted <= version {
+		return false, nil
+	}
+	live, err := t.readLive(ctx, key.Namespace)
+	if err != nil {
+		return false, fmt.Errorf("find out whether the cell went back: %w", err)
+	}
+	t.log.V(1).Info("A former leader has counted a later state", "protector", key, "counted", counted, "snapshot", version, "cell", live.version)
+	return live.version >= counted, nil
+}
+
+// parseVersion reads a stored version; 0 for none, and for what is no number, which no leader writes.
+func parseVersion(version string) uint64 {
+	number, err := strconv.ParseUint(version, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return number
 }
 
 // highestStoredEpoch looks at the protectors, in case the Cell was deleted and made anew. An epoch that was

@@ -85,6 +85,9 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 	if err != nil || !ok {
 		return outcome{}, err
 	}
+	if behind, err := t.isBehind(ctx, key, &stored.Aggregation, look.version); err != nil || behind {
+		return outcome{again: behind}, err
+	}
 	if cell == nil {
 		p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{CellID: t.options.Cell})
 		cell = &p.Status.Cells[len(p.Status.Cells)-1]
@@ -104,6 +107,7 @@ func same(a, b *v1alpha1.PodProtector, cellID string) bool {
 	b = b.DeepCopy()
 	if old, cell := quota.CellOf(a, cellID), quota.CellOf(b, cellID); old != nil && cell != nil {
 		cell.Aggregation.SnapshotVersion = old.Aggregation.SnapshotVersion
+		cell.Aggregation.SettledVersion = old.Aggregation.SettledVersion
 		cell.Aggregation.LastEventTime = old.Aggregation.LastEventTime
 	}
 	return equality.Semantic.DeepEqual(a.Status, b.Status)

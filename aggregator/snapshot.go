@@ -36,6 +36,8 @@ type Snapshot struct {
 	labels      labelSets
 	// departed holds the pods that will never be counted again; see bury.
 	departed map[quota.UIDHash]departure
+	// unlisted is the version of the newest live list that pods departed by.
+	unlisted uint64
 
 	index   *selectorindex.Index[types.NamespacedName]
 	members map[types.NamespacedName]*membership
@@ -147,7 +149,11 @@ func (s *Snapshot) advance(resourceVersion string) error {
 
 // put adds or updates a pod as it was seen, with these labels.
 func (s *Snapshot) put(seen *pod, labels map[string]string) {
-	if _, ok := s.departed[seen.hash]; ok {
+	if d, ok := s.departed[seen.hash]; ok {
+		if d.version <= s.version {
+			// Nothing but another past explains that, and in that case more than this pod may be different.
+			s.rewound(fmt.Errorf("a pod is there at version %d that was gone at %d: the cell was restored", s.version, d.version))
+		}
 		return
 	}
 	p := s.pods[seen.hash]

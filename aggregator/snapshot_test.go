@@ -67,6 +67,22 @@ func TestAVersionThatIsNoNumberIsAnError(t *testing.T) {
 	}
 }
 
+// A cell that was restored and has gone on past its old version is told by a pod that was gone.
+func TestAPodThatComesBackEndsTheTerm(t *testing.T) {
+	var rewound error
+	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { rewound = err }, time.Now)
+	for _, err := range []error{
+		s.Replace(listOf(samplePod("a", "a", "10", nil)), "10"), s.Delete(samplePod("a", "a", "11", nil)), s.Add(samplePod("b", "b", "12", nil)),
+	} {
+		if err != nil || rewound != nil {
+			t.Fatal(err, rewound)
+		}
+	}
+	if err := s.Replace(listOf(samplePod("a", "a", "10", nil)), "13"); err != nil || rewound == nil {
+		t.Errorf("error %v, term ended for %v, want the latter alone", err, rewound)
+	}
+}
+
 func TestAPodThatALiveReadDidNotListIsNeverCounted(t *testing.T) {
 	key := types.NamespacedName{Namespace: "default", Name: "web"}
 	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now)

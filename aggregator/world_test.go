@@ -41,12 +41,17 @@ type world struct {
 	stored        *v1alpha1.PodProtector
 	storedVersion int
 
-	leader    *term
-	delivered int
+	// leaders all believe to lead. Each has had so many events delivered.
+	leaders []*leader
 	// pending are aggregations that were computed and are not written yet, of whatever leader.
 	pending []pendingWrite
 	epoch   int64
 	serial  int
+}
+
+type leader struct {
+	*term
+	delivered int
 }
 
 type event struct {
@@ -130,19 +135,21 @@ func (w *world) lead() {
 	t.admissionDeadline.Store(int64(worldDeadline))
 	t.snapshot = newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, now)
 	t.readLive = func(context.Context, string) (liveRead, error) { return w.readLive(), nil }
-	w.leader = t
-	w.relist()
+	w.leaders = append(w.leaders, &leader{term: t})
+	w.relist(w.newest())
 }
 
-func (w *world) relist() {
+func (w *world) newest() *leader { return w.leaders[len(w.leaders)-1] }
+
+func (w *world) relist(l *leader) {
 	var list []*corev1.Pod
 	for _, p := range w.pods {
 		list = append(list, p.DeepCopy())
 	}
-	if err := w.leader.snapshot.Replace(listOf(list...), strconv.FormatUint(w.version, 10)); err != nil {
+	if err := l.snapshot.Replace(listOf(list...), strconv.FormatUint(w.version, 10)); err != nil {
 		panic(err)
 	}
-	w.delivered = len(w.events)
+	l.delivered = len(w.events)
 }
 
 func (w *world) readLive() liveRead {
@@ -153,13 +160,13 @@ func (w *world) readLive() liveRead {
 	return read
 }
 
-func (w *world) deliver(n int) {
-	for ; n > 0 && w.delivered < len(w.events); n-- {
-		e := w.events[w.delivered]
-		w.delivered++
-		take := w.leader.snapshot.Update
+func (l *leader) deliver(events []event, n int) {
+	for ; n > 0 && l.delivered < len(events); n-- {
+		e := events[l.delivered]
+		l.delivered++
+		take := l.snapshot.Update
 		if e.deleted {
-			take = w.leader.snapshot.Delete
+			take = l.snapshot.Delete
 		}
 		if err := take(e.pod.DeepCopy()); err != nil {
 			panic(err)
@@ -168,12 +175,12 @@ func (w *world) deliver(n int) {
 }
 
 // begin computes an aggregation and does not write it yet.
-func (w *world) begin() error {
+func (w *world) begin(l *leader) error {
 	p := w.stored.DeepCopy()
-	if _, err := w.leader.aggregate(context.Background(), w.key(), p); err != nil {
+	if _, err := l.aggregate(context.Background(), w.key(), p); err != nil {
 		return err
 	}
-	w.leader.conclude(p)
+	l.conclude(p)
 	w.pending = append(w.pending, pendingWrite{at: w.storedVersion, new: p})
 	return nil
 }
@@ -305,10 +312,10 @@ func TestNothingInFlightIsEverFreed(t *testing.T) {
 				w.inFlight = slices.Delete(w.inFlight, i, i+1)
 			},
 			"pass time":   func(t *rapid.T) { w.pass(time.Duration(rapid.IntRange(1, 70).Draw(t, "seconds")) * time.Second) },
-			"deliver":     func(t *rapid.T) { w.deliver(rapid.IntRange(1, 5).Draw(t, "events")) },
-			"relist":      func(*rapid.T) { w.relist() },
+			"deliver":     func(t *rapid.T) { w.drawLeader(t).deliver(w.events, rapid.IntRange(1, 5).Draw(t, "events")) },
+			"relist":      func(t *rapid.T) { w.relist(w.drawLeader(t)) },
 			"new leader":  func(*rapid.T) { w.lead() },
-			"begin write": func(t *rapid.T) { w.mustBegin(t) },
+			"begin write": func(t *rapid.T) { w.mustBegin(t, w.drawLeader(t)) },
 			"finish write": func(t *rapid.T) {
 				if len(w.pending) == 0 {
 					t.Skip("none pending")
@@ -316,7 +323,7 @@ func TestNothingInFlightIsEverFreed(t *testing.T) {
 				w.finish(rapid.IntRange(0, len(w.pending)-1).Draw(t, "write"))
 			},
 			"aggregate": func(t *rapid.T) {
-				w.mustBegin(t)
+				w.mustBegin(t, w.drawLeader(t))
 				w.finish(len(w.pending) - 1)
 			},
 			"": func(t *rapid.T) {
@@ -329,8 +336,10 @@ func TestNothingInFlightIsEverFreed(t *testing.T) {
 	})
 }
 
-func (w *world) mustBegin(t *rapid.T) {
-	if err := w.begin(); err != nil && !errors.Is(err, errDeposed) {
+func (w *world) drawLeader(t *rapid.T) *leader { return rapid.SampledFrom(w.leaders).Draw(t, "leader") }
+
+func (w *world) mustBegin(t *rapid.T, l *leader) {
+	if err := w.begin(l); err != nil && !errors.Is(err, errDeposed) {
 		t.Fatal(err)
 	}
 	if len(w.pending) == 0 {
@@ -341,13 +350,13 @@ func (w *world) mustBegin(t *rapid.T) {
 // settleDown is liveness: when faults stop and the deadline has passed, the status is the truth.
 func (w *world) settleDown(t *rapid.T) {
 	w.pending = nil
-	w.deliver(len(w.events))
+	w.newest().deliver(w.events, len(w.events))
 	for range 2 {
-		w.mustBegin(t)
+		w.mustBegin(t, w.newest())
 		w.finish(len(w.pending) - 1)
 		w.pass(worldDeadline)
 	}
-	w.mustBegin(t)
+	w.mustBegin(t, w.newest())
 	w.finish(len(w.pending) - 1)
 	if got := quota.BudgetOf(w.stored); got.Reserved != 0 || got.Available != w.availableNow() {
 		t.Fatalf("all is quiet, and the budget is %+v with %d pods available\nstatus %+v", got, w.availableNow(), w.stored.Status)

@@ -231,6 +231,13 @@ type Aggregation struct {
 	// SnapshotVersion is the resourceVersion of the cell's pods that the counts were taken at.
 	SnapshotVersion string `json:"snapshotVersion"`
 
+	// SettledVersion is a later version of the cell's pods at which a live read showed pods to be gone, whose
+	// reservations were settled by that. Unset when the snapshot has come that far itself. A later leader writes
+	// nothing of its own until its snapshot is as new as both versions.
+	//
+	// +optional
+	SettledVersion string `json:"settledVersion,omitempty"`
+
 	// LastEventTime is the aggregator's wall clock when it took the counts. Webhooks judge minReadySeconds no
 	// earlier than this, so that a pod that was counted is also charged.
 	LastEventTime metav1.MicroTime `json:"lastEventTime"`

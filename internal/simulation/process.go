@@ -28,6 +28,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
+const leaseNamespace = "breakwater-system"
+
 // process is one of our components: its real code, whose every connection can be held and severed.
 type process struct {
 	name  string
@@ -205,7 +207,7 @@ func (w *world) startAggregator(name, core, cell string) *process {
 		return aggregator.SetupWithManager(ctx, mgr, aggregator.Options{
 			// One worker: two would ask for the same list at one instant and race for the luck of it.
 			Workers: 1,
-			Cell:    cell, CellConfig: p.cells[cell].Config(), Identity: name, LeaseNamespace: "breakwater-system",
+			Cell:    cell, CellConfig: p.cells[cell].Config(), Identity: name, LeaseNamespace: leaseNamespace,
 			LeaseDuration: 4 * time.Second, Heartbeat: 10 * time.Second, Metrics: prometheus.NewRegistry(), Now: p.now,
 		})
 	})

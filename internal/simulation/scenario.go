@@ -79,6 +79,7 @@ const (
 	CutLink         What = "cut a process off a cluster"
 	StallWatches    What = "stall the watches of a process"
 	StallCell       What = "stall what the aggregators of a cell watch"
+	DeleteLease     What = "delete the Lease of a cell"
 	CompactHistory  What = "compact the history"
 	RestartCluster  What = "restart an apiserver"
 	RestoreWorker   What = "restore a worker from a backup"
@@ -150,6 +151,12 @@ func Draw(seed uint64) Scenario {
 	if r.IntN(4) == 0 {
 		s.drawBlindness(r)
 	}
+	if r.IntN(6) == 0 {
+		s.drawWrongClocks(r)
+	}
+	if r.IntN(6) == 0 {
+		s.drawTwoLeaders(r)
+	}
 	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return s
 }
@@ -218,10 +225,36 @@ func (s *Scenario) drawBlindness(r *rand.Rand) {
 	}
 }
 
+// drawWrongClocks is webhooks whose clocks are far behind, and removals by them that take long.
+func (s *Scenario) drawWrongClocks(r *rand.Rand) {
+	begin := at(r)
+	for i := range s.Webhooks {
+		s.Steps = append(s.Steps, Step{At: begin, What: JumpClock, Who: i, N: -2})
+	}
+	for range 2 + r.IntN(4) {
+		s.Steps = append(s.Steps, Step{
+			At: begin + time.Duration(r.IntN(4000))*time.Millisecond, What: Delete, Cell: r.IntN(s.Workers), Who: r.IntN(16), For: time.Second,
+			Stuck: time.Duration(r.Int64N(int64(requestLimit))),
+		})
+	}
+}
+
+// drawTwoLeaders is a cell whose leader sees nothing and does not know yet that another leads.
+func (s *Scenario) drawTwoLeaders(r *rand.Rand) {
+	begin, cell := at(r), r.IntN(s.Workers)
+	s.AggregatorsPerCell = 2
+	s.Steps = append(s.Steps, Step{At: begin, What: StallWatches, Cell: s.Cores + cell, Who: s.Webhooks + 2*cell + r.IntN(2), For: 15 * time.Second})
+	for i := range 3 + r.IntN(5) {
+		s.Steps = append(s.Steps, Step{
+			At: begin + time.Duration(i*700+r.IntN(700))*time.Millisecond, What: []What{Delete, CreatePod, DeleteLease}[r.IntN(3)], Cell: cell, Who: r.IntN(16),
+		})
+	}
+}
+
 func (s *Scenario) drawFault(r *rand.Rand) {
 	whats := []What{
 		KillWebhook, PauseWebhook, KillAggregator, KillAggregator, PauseAggregator, PauseAggregator, KillGenerator, CutLink, CutLink,
-		StallWatches, StallWatches, StallWatches, CompactHistory, RestartCluster, RestoreWorker, JumpClock, JumpClock,
+		DeleteLease, StallWatches, StallWatches, StallWatches, CompactHistory, RestartCluster, RestoreWorker, JumpClock, JumpClock,
 	}
 	s.Steps = append(s.Steps, Step{
 		At: at(r), What: whats[r.IntN(len(whats))], Cell: r.IntN(s.Workers + s.Cores), Core: r.IntN(s.Cores), Who: r.IntN(16), N: r.IntN(5) - 2,

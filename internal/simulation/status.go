@@ -43,6 +43,10 @@ func (j *judge) judgeCounts(w *watched, cell, before *v1alpha1.PodProtectorCell)
 		j.fail("cell %s of protector %s went back from epoch %d version %s to epoch %d version %s",
 			cell.CellID, w.name(), b.Epoch, b.SnapshotVersion, a.Epoch, a.SnapshotVersion)
 	}
+	if earlier := parseVersion(b.SnapshotVersion); a.Epoch > b.Epoch && version < earlier && j.cells[cell.CellID].era == 0 {
+		j.fail("epoch %d of cell %s begins with version %d in protector %s, which epoch %d had counted at %d",
+			a.Epoch, cell.CellID, version, w.name(), b.Epoch, earlier)
+	}
 	if a.CountedSpec != quota.CountedSpec(&w.stored.Spec) {
 		return
 	}

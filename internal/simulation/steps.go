@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -167,6 +168,9 @@ func (w *world) fault(s Step) {
 				w.later(s.For, link.Heal)
 			}
 		}
+	case DeleteLease:
+		name := types.NamespacedName{Namespace: leaseNamespace, Name: "aggregator-" + w.cell(s).name}
+		_, _ = w.cores[s.Core%len(w.cores)].store.Delete("leases", name, "", "user")
 	case CompactHistory:
 		w.cluster(s).store.Compact()
 	case RestartCluster:
