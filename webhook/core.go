@@ -78,7 +78,7 @@ const (
 	// busyFlight is the number of removals in one flight from which on a storm is assumed.
 	busyFlight = 4
 	// longestLinger bounds what a storm's removals wait for each other.
-	longestLinger = 40 * time.Millisecond
+	longestLinger = 100 * time.Millisecond
 )
 
 // linger gathers removals in a storm: a write costs the core much more than a removal costs the webhook, and
@@ -87,7 +87,7 @@ func linger(removals int, took time.Duration) time.Duration {
 	if removals < busyFlight {
 		return 0
 	}
-	return min(2*took, longestLinger)
+	return min(5*took, longestLinger)
 }
 
 // fly answers all that was asked of one protector, in one compare-and-swap. Refusals are decided from the
