@@ -116,6 +116,7 @@ func (c *clusterState) ask(ctx context.Context, r *removal, pod *corev1.Pod) str
 		return "no time"
 	}
 	r.asked, r.reviewed, r.knew = time.Now(), pod, replica.knowledge()
+	c.world.judge.asks(c.name, r)
 	answer, answered := replica.review(ctx, c.name, r, c.reviewOf(r, pod))
 	lost := c.world.dice.Chance(c.world.storm.LoseAnswers, what+" lost")
 	if !linger(ctx, c.world.dice.Between(100*time.Microsecond, 2*time.Millisecond, what+" back")) || !answered || lost {

@@ -30,6 +30,8 @@ type judge struct {
 	protectors map[protectorKey]*watched
 	// open counts the admitted requests that may still take effect, by cell and pod.
 	open map[openKey]int
+	// asked are the pods that somebody has asked to remove, more than as a dry run.
+	asked map[openKey]bool
 	// effecting is the removal that is about to change the store.
 	effecting map[string]*removal
 	// epochs are the eras in which each cell's leaders came to lead, by core and cell.
@@ -94,7 +96,7 @@ type decision struct {
 
 func newJudge(trace *Trace) *judge {
 	return &judge{
-		began: time.Now(), cells: map[string]*truth{}, protectors: map[protectorKey]*watched{}, open: map[openKey]int{},
+		began: time.Now(), cells: map[string]*truth{}, protectors: map[protectorKey]*watched{}, open: map[openKey]int{}, asked: map[openKey]bool{},
 		effecting: map[string]*removal{}, epochs: map[string]map[int64]int{}, trace: trace,
 	}
 }
@@ -279,6 +281,15 @@ func holds(h *v1alpha1.AdmissionHistory, hash quota.UIDHash) bool {
 		}
 	}
 	return false
+}
+
+// asks notes that an apiserver asks for leave to remove a pod.
+func (j *judge) asks(cell string, r *removal) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !r.dryRun {
+		j.asked[openKey{cell, r.uid}] = true
+	}
 }
 
 // admitted notes that an apiserver has got leave to remove a pod.

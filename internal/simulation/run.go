@@ -3,6 +3,7 @@ package simulation
 import (
 	"fmt"
 	"math/rand"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,6 +30,10 @@ func NewScheme() *runtime.Scheme {
 // convergence is how long it may take from the end of all faults until the status is the truth: a lease, a list, the
 // admission deadline and a few retries.
 const convergence = 3 * time.Minute
+
+// givenBack is how long reservations may last in a calm: less than the admission deadline, since what one protector
+// refuses is given back to the others.
+const givenBack = 10 * time.Second
 
 // usableAfter is how long it may take until budget that a status shows is usable: a webhook's watch is behind.
 const usableAfter = 5 * time.Second
@@ -74,6 +79,13 @@ func (w *world) live() {
 		w.judge.fail("the status does not become the truth %v", err)
 		return
 	}
+	for round := range 3 {
+		w.burst(round)
+		if err := w.await(givenBack, w.isCalm); err != nil {
+			w.judge.fail("%s after removals in a calm, with nothing stuck or refused by others: %v", givenBack, err)
+			return
+		}
+	}
 	for again := true; again; {
 		again = false
 		for _, c := range w.workers {
@@ -87,6 +99,19 @@ func (w *world) live() {
 			}
 		}
 	}
+}
+
+// burst asks for the removal of some pods of all cells at once.
+func (w *world) burst(round int) {
+	var asked sync.WaitGroup
+	for _, c := range w.workers {
+		for i, pod := range c.pods() {
+			if i%3 == round {
+				asked.Go(func() { w.remove(c, &removal{id: fmt.Sprintf("burst-%d-%s", round, pod.Name), pod: pod.Name}) })
+			}
+		}
+	}
+	asked.Wait()
 }
 
 // tryOne removes a pod if it may be removed, and says whether it was. It fails when the answer is not the right one.

@@ -82,6 +82,9 @@ func (j *judge) judgeReservations(w *watched, cell, before *v1alpha1.PodProtecto
 		earlier, held := was[hash]
 		if !held {
 			fresh++
+			if line := j.cells[cell.CellID].byHash[hash]; line == nil || !j.asked[openKey{cell.CellID, line.uid}] {
+				j.fail("%s reserved with protector %s what nobody has asked for", e.By, w.name())
+			}
 		}
 		// A repeated removal is decided again. Of merged ones nobody can tell.
 		if !held || !stamp.IsZero() && !earlier.IsZero() && !stamp.Equal(earlier) {
