@@ -55,10 +55,8 @@ e2e: ## Run the end-to-end tests alone (ARGS="-run Storm -v")
 	@$(with_control_planes) go test -p 1 -count=1 -timeout 15m ./e2e/... $(ARGS)
 
 .PHONY: bench
-bench: ## Run the benchmarks, which takes half an hour (figures: docs/performance.md)
-	@go test -run XXX -bench . -benchmem ./internal/selectorindex ./internal/batch ./internal/quota ./internal/storm
-	@$(with_control_planes) go test -run XXX -bench . -benchtime 1x -timeout 30m ./aggregator && \
-	go test -run XXX -bench . -benchtime 3x -timeout 20m ./e2e
+bench: ## Run the benchmarks, which takes half an hour, and write bench-report/ (ARGS="-only e2e")
+	@$(with_control_planes) go run ./hack/bench $(ARGS)
 
 .PHONY: sim
 sim: ## Play seeds of the simulation, half of them on each of two cores (SEEDS=2000 FROM=1)
@@ -102,7 +100,7 @@ tools: ## Build all tools and control planes into the cache
 
 .PHONY: clean
 clean: ## Remove what was built here; the shared cache stays
-	@rm -rf bin demo-report coverage.out
+	@rm -rf bin demo-report bench-report coverage.out
 
 .PHONY: help
 help: ## Show this help

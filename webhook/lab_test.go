@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 // lab is a namespace of a real apiserver that is core cluster and cell at once. No aggregator runs: a test says
 // what was counted, and reservations stay where they are.
 type lab struct {
-	*testing.T
+	testing.TB
 	core      string // its name as a core cluster
 	config    *rest.Config
 	client    client.Client
@@ -43,8 +43,12 @@ type lab struct {
 
 func newLab(t *testing.T) *lab {
 	t.Parallel()
+	return newLabOf(t)
+}
+
+func newLabOf(t testing.TB) *lab {
 	namespace := testplane.Namespace(t)
-	l := &lab{T: t, core: "core", config: testplane.Config(t), scheme: fleet.Scheme(), namespace: namespace, cell: namespace}
+	l := &lab{TB: t, core: "core", config: testplane.Config(t), scheme: fleet.Scheme(), namespace: namespace, cell: namespace}
 	l.connect()
 	return l
 }

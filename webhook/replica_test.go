@@ -65,7 +65,7 @@ func (l *lab) start(change ...func(*setup)) *replica {
 	}
 	r := &replica{lab: l, server: s.server, authority: a, metrics: prometheus.NewRegistry()}
 	mgr, err := ctrl.NewManager(s.cores[l.core], ctrl.Options{
-		Scheme: l.scheme, Logger: testr.New(l.T), Metrics: metricsserver.Options{BindAddress: "0"},
+		Scheme: l.scheme, Logger: testr.NewWithInterface(l, testr.Options{}), Metrics: metricsserver.Options{BindAddress: "0"},
 	})
 	if err != nil {
 		l.Fatal(err)

@@ -1,6 +1,7 @@
 package quota_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 
@@ -28,5 +29,17 @@ func BenchmarkDecide64(b *testing.B) {
 				quota.Summarize(copied)
 			}
 		})
+	}
+}
+
+// The status of a protector with 10,000 open reservations, as the apiserver stores it.
+func BenchmarkStatusOf10000Reservations(b *testing.B) {
+	p := reserved10000()
+	for b.Loop() {
+		raw, err := json.Marshal(p.Status)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(len(raw))/1024, "KiB")
 	}
 }

@@ -315,7 +315,7 @@ func TestDeadlinesStartAnewWithEachStamp(t *testing.T) {
 	}
 }
 
-func TestTenThousandReservationsFitInTheStatus(t *testing.T) {
+func reserved10000() *v1alpha1.PodProtector {
 	p := protector(1, 20000)
 	for i := range 10000 {
 		r := removal("c0", fmt.Sprintf("%08d-9d7b-4b6a-8f0a-%012d", i, i))
@@ -324,6 +324,11 @@ func TestTenThousandReservationsFitInTheStatus(t *testing.T) {
 	}
 	quota.Compact(p, start)
 	quota.Summarize(p)
+	return p
+}
+
+func TestTenThousandReservationsFitInTheStatus(t *testing.T) {
+	p := reserved10000()
 	raw, err := json.Marshal(p.Status)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+)
+
+// figure is where a figure comes from: the worst of all benchmarks whose name matches, in that unit.
+type figure struct {
+	benchmark, unit string
+	// less is subtracted, over divides; both are other figures of the same kind.
+	less, over *figure
+	// lower is worse.
+	lower bool
+}
+
+// figures are those of report.json.
+func figures() map[string]figure {
+	storm := func(unit string) figure { return figure{benchmark: "^Storm$", unit: unit} }
+	replicas := func(n string) *figure {
+		return &figure{benchmark: "^Replicas/replicas=" + n + "$", unit: "removals/s", lower: true}
+	}
+	index := "^Query/(own|shared)/selectors=200000/labels=4$"
+	ratio := storm("ratio")
+	ratio.lower = true
+	return map[string]figure{
+		"protected_over_unprotected":  ratio,
+		"reviewed_over_unprotected":   storm("reviewed-ratio"),
+		"core_writes_per_admission":   storm("writes/removal"),
+		"added_p99_ms":                {benchmark: "^UncontendedDelete$", unit: "protected-p99-ms", less: &figure{benchmark: "^UncontendedDelete$", unit: "unprotected-p99-ms"}},
+		"added_p50_ms":                {benchmark: "^UncontendedDelete$", unit: "protected-p50-ms", less: &figure{benchmark: "^UncontendedDelete$", unit: "unprotected-p50-ms"}},
+		"index_ns_200k":               {benchmark: index, unit: "ns/op"},
+		"index_allocs_200k":           {benchmark: index, unit: "allocs/op"},
+		"aggregator_mib_100k_pods":    {benchmark: "^ProcessMemory", unit: "aggregator-MiB-peak"},
+		"aggregator_relist_mib_100k":  {benchmark: "^ProcessMemory", unit: "relist-MiB-peak"},
+		"first_aggregation_s":         {benchmark: "^ProcessMemory", unit: "first-aggregation-s"},
+		"status_kib_10k_reservations": {benchmark: "^StatusOf10000Reservations$", unit: "KiB"},
+		"federation_up_s":             {benchmark: "^FederationUp$", unit: "s/op"},
+		"webhook_reviews_per_s":       *replicas("1"),
+		"replicas_3_over_1":           {benchmark: "^Replicas/replicas=3$", unit: "removals/s", over: replicas("1"), lower: true},
+	}
+}
+
+// report works the figures out, and names those that there are no benchmarks for.
+func report(results []result) (values map[string]float64, missing []string) {
+	values = map[string]float64{}
+	for key, f := range figures() {
+		value, ok := f.of(results)
+		if !ok {
+			missing = append(missing, key)
+			continue
+		}
+		values[key] = value
+	}
+	if kept, ok := values["replicas_3_over_1"]; ok {
+		values["replica_conflict_cost"] = 1 - kept
+	}
+	slices.Sort(missing)
+	return maps.Clone(values), missing
+}
+
+func (f figure) of(results []result) (value float64, ok bool) {
+	for _, r := range results {
+		one, has := r.figures[f.unit]
+		if !has || !regexp.MustCompile(f.benchmark).MatchString(r.name) {
+			continue
+		}
+		if !ok || f.lower && one < value || !f.lower && one > value {
+			value, ok = one, true
+		}
+	}
+	if !ok {
+		return 0, false
+	}
+	if f.less != nil {
+		other, has := f.less.of(results)
+		return value - other, has
+	}
+	if f.over != nil {
+		other, has := f.over.of(results)
+		return value / other, has && other > 0
+	}
+	return value, true
+}

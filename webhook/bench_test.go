@@ -1,0 +1,87 @@
+package webhook_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Reviews of one protector by 64 callers, who are shared out among replicas, against a real core: what a replica can
+// do, and what it costs when replicas write the same object.
+func BenchmarkReplicas(b *testing.B) {
+	for _, replicas := range []int{1, 2, 3} {
+		b.Run(fmt.Sprint("replicas=", replicas), func(b *testing.B) {
+			l := newLabOf(b)
+			l.protect("web", 1, 1_000_000)
+			var all []*replica
+			for range replicas {
+				all = append(all, l.serve())
+			}
+			each := reviewAll(b, all, 64)
+			slices.Sort(each)
+			writes, conflicts := 0, 0
+			for _, r := range all {
+				writes += r.count("breakwater_webhook_status_writes_total", "result", "written")
+				conflicts += r.count("breakwater_webhook_status_writes_total", "result", "conflict")
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "removals/s")
+			b.ReportMetric(float64(writes)/float64(b.N), "writes/removal")
+			b.ReportMetric(float64(conflicts)/float64(writes), "conflicts/write")
+			for _, percent := range []int{50, 99} {
+				b.ReportMetric(float64(each[len(each)*percent/100].Microseconds())/1000, fmt.Sprintf("p%d-ms", percent))
+			}
+		})
+	}
+}
+
+// reviewAll asks for b.N removals, each of a pod of its own, and returns how long each took.
+func reviewAll(b *testing.B, replicas []*replica, callers int) []time.Duration {
+	b.Helper()
+	todo := make(chan *corev1.Pod, b.N)
+	for i := range b.N {
+		todo <- benchPod(replicas[0].namespace, i)
+	}
+	close(todo)
+	var (
+		mu      sync.Mutex
+		each    []time.Duration
+		running sync.WaitGroup
+	)
+	b.ResetTimer()
+	for caller := range callers {
+		r := replicas[caller%len(replicas)]
+		running.Go(func() {
+			for pod := range todo {
+				asked := time.Now()
+				answer := r.server.Protection.Review(b.Context(), r.cell, deleteReview(pod).Request)
+				took := time.Since(asked)
+				if !answer.Allowed {
+					b.Errorf("removal of %s: %+v", pod.Name, answer.Status)
+				}
+				mu.Lock()
+				each = append(each, took)
+				mu.Unlock()
+			}
+		})
+	}
+	running.Wait()
+	b.StopTimer()
+	return each
+}
+
+func benchPod(namespace string, i int) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: fmt.Sprint("web-", i), UID: types.UID(fmt.Sprintf("%08d-0000-4000-8000-%012d", i, i)),
+		Labels: map[string]string{"app": "web"},
+	}}
+	p.Spec.NodeName = "node-1"
+	p.Status.Phase = corev1.PodRunning
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	return p
+}
