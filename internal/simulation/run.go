@@ -101,13 +101,16 @@ func (w *world) live() {
 	}
 }
 
-// burst asks for the removal of some pods of all cells at once.
+// burst asks for the removal of some pods of all cells at once, with a grace period, so that each is reviewed once: a
+// second review may meet a replica that has not heard of the first.
 func (w *world) burst(round int) {
 	var asked sync.WaitGroup
 	for _, c := range w.workers {
 		for i, pod := range c.pods() {
 			if i%3 == round {
-				asked.Go(func() { w.remove(c, &removal{id: fmt.Sprintf("burst-%d-%s", round, pod.Name), pod: pod.Name}) })
+				asked.Go(func() {
+					w.remove(c, &removal{id: fmt.Sprintf("burst-%d-%s", round, pod.Name), pod: pod.Name, grace: time.Second})
+				})
 			}
 		}
 	}

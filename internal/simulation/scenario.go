@@ -70,6 +70,7 @@ const (
 	SetFloor         What = "set the floor"
 	SetSelector      What = "set the selector"
 	ScaleSource      What = "scale the Deployment"
+	Rollout          What = "roll out pods of a cell"
 
 	KillWebhook     What = "kill a webhook"
 	PauseWebhook    What = "pause a webhook"
@@ -203,7 +204,7 @@ func (s *Scenario) drawBurst(r *rand.Rand) {
 func (s *Scenario) drawLife(r *rand.Rand) {
 	whats := []What{
 		CreatePod, CreatePod, CreatePod, BecomeReady, BecomeReady, BecomeUnready, BecomeUnknown, Die, Relabel, SetFloor, SetFloor, SetSelector,
-		ScaleSource,
+		ScaleSource, Rollout,
 	}
 	s.Steps = append(s.Steps, Step{
 		At: at(r), What: whats[r.IntN(len(whats))], Cell: r.IntN(s.Workers), Core: r.IntN(s.Cores), Who: r.IntN(16), N: r.IntN(s.Pods + 2),

@@ -29,6 +29,8 @@ func (w *world) take(n int, s Step) {
 		w.changePod(s)
 	case SetFloor, SetSelector:
 		w.changeProtector(s)
+	case Rollout:
+		w.rollOut(n, s)
 	case ScaleSource:
 		w.scaleSource(s)
 	default:
@@ -76,6 +78,32 @@ func (w *world) removeAll(n int, s Step) {
 		for i, pod := range c.pods() {
 			if word := w.remove(c, w.removal(fmt.Sprintf("%d.%d", n, i), pod, s)); word != "removed" && word != "404" {
 				return
+			}
+		}
+	})
+}
+
+// rollOut replaces some pods, one after the other: a new one comes, becomes ready, and an old one is asked to go until it
+// may.
+func (w *world) rollOut(n int, s Step) {
+	c := w.cell(s)
+	w.later(0, func() {
+		old := c.pods()
+		for i, pod := range old[:min(len(old), 1+s.N%4)] {
+			fresh := w.createPod(c, false)
+			time.Sleep(w.dice.Between(100*time.Millisecond, 2*time.Second, fmt.Sprintf("rollout %d.%d", n, i)))
+			_, _ = c.store.Update("pods", fresh, "", "", func(o client.Object) error {
+				if pod, ok := o.(*corev1.Pod); ok {
+					setReady(pod, true)
+				}
+				return nil
+			})
+			for try := range 5 {
+				word := w.remove(c, w.removal(fmt.Sprintf("%d.%d.%d", n, i, try), pod, Step{What: Delete, For: time.Second}))
+				if word == "removed" || word == "404" {
+					break
+				}
+				time.Sleep(time.Second)
 			}
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -128,7 +129,7 @@ func (c *clusterState) create(resource string, object client.Object) {
 	}
 }
 
-func (w *world) createPod(c *clusterState, ready bool) {
+func (w *world) createPod(c *clusterState, ready bool) types.NamespacedName {
 	w.mu.Lock()
 	w.serial++
 	name := fmt.Sprintf("web-%d", w.serial)
@@ -138,6 +139,7 @@ func (w *world) createPod(c *clusterState, ready bool) {
 	p.Status.Phase = corev1.PodRunning
 	setReady(p, ready)
 	c.create("pods", p)
+	return client.ObjectKeyFromObject(p)
 }
 
 func setReady(p *corev1.Pod, ready bool) {

@@ -27,22 +27,23 @@ func (g *gate) set(shut, severed bool) {
 	g.changed = make(chan struct{})
 }
 
-// pass waits until the gate is open.
-func (g *gate) pass(ctx context.Context) error {
+// pass waits until the gate is open, and tells whether it had to.
+func (g *gate) pass(ctx context.Context) (waited bool, err error) {
 	for {
 		g.mu.Lock()
 		shut, severed, changed := g.shut, g.severed, g.changed
 		g.mu.Unlock()
 		switch {
 		case severed:
-			return ErrSevered
+			return waited, ErrSevered
 		case !shut:
-			return nil
+			return waited, nil
 		}
+		waited = true
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return waited, context.Cause(ctx)
 		}
 	}
 }

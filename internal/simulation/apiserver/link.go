@@ -128,6 +128,15 @@ func (l *Link) way(what string) time.Duration {
 	return l.dice.Between(shortest, most, l.name+" "+what)
 }
 
+// through passes a gate. What was held up and is let go at one instant spreads out again.
+func (l *Link) through(ctx context.Context, g *gate, what string) error {
+	waited, err := g.pass(ctx)
+	if waited && err == nil {
+		return sleep(ctx, l.way(what+" let go"))
+	}
+	return err
+}
+
 // RoundTrip implements http.RoundTripper.
 func (l *Link) RoundTrip(request *http.Request) (*http.Response, error) {
 	ctx := request.Context()
@@ -135,7 +144,7 @@ func (l *Link) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.requests.pass(ctx); err != nil {
+	if err := l.through(ctx, l.requests, c.luck); err != nil {
 		return nil, err
 	}
 	if c.watch {
@@ -166,7 +175,7 @@ func (l *Link) travel(ctx context.Context, c *call, answered chan<- *reply) {
 	}
 	r := l.store.serve(c, l)
 	time.Sleep(l.way(what + " back"))
-	if l.dice.Chance(weather.Lose, l.name+" lose answer "+what) || l.answers.pass(ctx) != nil {
+	if l.dice.Chance(weather.Lose, l.name+" lose answer "+what) || l.through(ctx, l.answers, what+" answer") != nil {
 		answered <- nil
 		return
 	}

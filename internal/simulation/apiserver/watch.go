@@ -178,7 +178,7 @@ func (w *stream) send(ctx context.Context, to io.Writer, raw []byte, at time.Tim
 		return err
 	}
 	for _, g := range []*gate{w.link.watches, w.link.answers} {
-		if err := g.pass(ctx); err != nil {
+		if err := w.link.through(ctx, g, fmt.Sprintf("%s event %d", w.call.path, version)); err != nil {
 			return err
 		}
 	}
