@@ -31,7 +31,7 @@ func (t *term) reconcile(ctx context.Context, key types.NamespacedName) error {
 			return err
 		}
 		t.metrics.writes.WithLabelValues("conflict").Inc()
-		p, err = t.protectors.Read(ctx, key)
+		p, err = t.protectors.After(ctx, p)
 	}
 }
 

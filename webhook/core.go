@@ -117,7 +117,7 @@ func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 			c.metrics.writes.WithLabelValues(c.name, "conflict").Inc()
 			eachClaim(asks, func(claim *quota.Claim) { *claim = quota.Claim{} }) // they were not stored
-			p, err = c.protectors.Read(ctx, key)
+			p, err = c.protectors.After(ctx, p)
 		default:
 			c.metrics.writes.WithLabelValues(c.name, "error").Inc()
 			return nil, fmt.Errorf("reserve in PodProtector %s of core cluster %s: %w", key, c.name, err)

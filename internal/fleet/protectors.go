@@ -63,7 +63,19 @@ func (s *Protectors) Newest(ctx context.Context, key types.NamespacedName) (*v1a
 	return written.object.DeepCopy(), nil
 }
 
-// Read returns the state of a protector from the apiserver, for a decision after a conflict.
+// After returns a later state of a protector than p, whose write was a conflict: what the watch has brought meanwhile,
+// which saves a request, or else what the apiserver has.
+func (s *Protectors) After(ctx context.Context, p *v1alpha1.PodProtector) (*v1alpha1.PodProtector, error) {
+	key := client.ObjectKeyFromObject(p)
+	if known, err := s.Newest(ctx, key); err == nil {
+		if newer, err := isNewer(known, p); err == nil && newer {
+			return known, nil
+		}
+	}
+	return s.Read(ctx, key)
+}
+
+// Read returns the state of a protector from the apiserver.
 func (s *Protectors) Read(ctx context.Context, key types.NamespacedName) (*v1alpha1.PodProtector, error) {
 	p := &v1alpha1.PodProtector{}
 	if err := s.Live.Get(ctx, key, p); err != nil {

@@ -186,3 +186,35 @@ func TestVersionsThatCannotBeComparedAreAnError(t *testing.T) {
 		t.Error("no error although the cache has one")
 	}
 }
+
+func TestAfterAConflictTheWatchIsAskedFirst(t *testing.T) {
+	s, cache, other := newProtectors(t)
+	lost := newest(t, s)
+	won := newest(t, s)
+	won.Status.DisruptionsAllowed = 7
+	if err := other.Status().Update(t.Context(), won); err != nil {
+		t.Fatal(err)
+	}
+	reads := &countingReader{Reader: s.Live}
+	s.Live = reads
+	wantAfter := func(claim string, want int) {
+		t.Helper()
+		p, err := s.After(t.Context(), lost)
+		if err != nil || p.Status.DisruptionsAllowed != 7 || reads.n != want {
+			t.Errorf("%s: state %+v, error %v, after %d live reads; want the state that won, after %d", claim, p, err, reads.n, want)
+		}
+	}
+	wantAfter("the watch is behind", 1)
+	cache.catchUp(t)
+	wantAfter("the watch has brought it", 1)
+}
+
+type countingReader struct {
+	client.Reader
+	n int
+}
+
+func (r *countingReader) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	r.n++
+	return r.Reader.Get(ctx, key, object, options...)
+}
