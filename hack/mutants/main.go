@@ -139,7 +139,7 @@ func sound(ctx context.Context, seeds int) error {
 
 // play runs a proof.
 func (p proof) play(ctx context.Context, seeds int, build ...string) outcome {
-	arguments := append([]string{"test", "-count=1", "-vet=off", "-timeout=10m", "-run", p.run}, build...)
+	arguments := append([]string{"test", "-count=1", "-vet=off", "-timeout=3m", "-run", p.run}, build...)
 	arguments = append(arguments, p.packages...)
 	if p.name == "simulation" {
 		arguments = append(arguments, "-quick", "-seeds", strconv.Itoa(seeds))
