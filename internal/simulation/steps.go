@@ -2,17 +2,14 @@ package simulation
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
 )
 
 // take lets a step happen.
@@ -172,120 +169,6 @@ func (w *world) scaleSource(s Step) {
 		}
 		return nil
 	})
-}
-
-// fault breaks something for a while.
-func (w *world) fault(s Step) {
-	switch s.What {
-	case KillWebhook:
-		w.replace(&w.hooks, s, func(old *process) *process { return w.startWebhook(old.name) })
-	case KillAggregator:
-		w.replace(&w.aggregators, s, w.restartAggregator)
-	case KillGenerator:
-		w.replace(&w.generators, s, func(old *process) *process { return w.startGenerator(old.name, w.cores[0].name) })
-	case PauseWebhook:
-		w.hold(w.hooks, s)
-	case PauseAggregator:
-		w.hold(w.aggregators, s)
-	case CutLink, StallWatches:
-		w.cut(s)
-	case StallCell:
-		for _, p := range w.aggregators {
-			if link := p.cells[w.cell(s).name]; !p.paused.isDead() {
-				link.HoldWatches()
-				w.later(s.For, link.Heal)
-			}
-		}
-	case DeleteLease:
-		name := types.NamespacedName{Namespace: leaseNamespace, Name: "aggregator-" + w.cell(s).name}
-		_, _ = w.cores[s.Core%len(w.cores)].store.Delete("leases", name, "", "user")
-	case CompactHistory:
-		w.cluster(s).store.Compact()
-	case RestartCluster:
-		w.cluster(s).store.Restart()
-	case RestoreWorker:
-		w.restore(w.cell(s), s)
-	case JumpClock:
-		// Clocks that are far off count pods with minReadySeconds otherwise than the judge.
-		jump := time.Duration(s.N) * time.Second
-		if !w.scenario.agesMatter() {
-			jump *= 60
-		}
-		if p, ok := pick(w.everybody(), s.Who); ok {
-			p.skew.Store(int64(jump))
-		}
-	}
-}
-
-// restore takes a worker back by a few changes. Its pods are what they were then, and what came since has never been.
-func (w *world) restore(c *clusterState, s Step) {
-	version := c.store.Version()
-	version -= min(version-c.world.judge.cells[c.name].begin, uint64(s.Who))
-	w.judge.restored(c.name, version)
-	c.store.Restore(version)
-}
-
-func (w *world) cluster(s Step) *clusterState {
-	all := append(slices.Clone(w.cores), w.workers...)
-	return all[s.Cell%len(all)]
-}
-
-// replace kills a process, and starts it anew after a while.
-func (w *world) replace(all *[]*process, s Step, start func(old *process) *process) {
-	old, ok := pick(*all, s.Who)
-	if !ok || old.paused.isDead() {
-		return
-	}
-	old.kill()
-	w.later(s.For, func() {
-		fresh := start(old)
-		fresh.eachLink(func(l *apiserver.Link) { l.SetWeather(w.storm.Weather) })
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		(*all)[slices.Index(*all, old)] = fresh
-		w.buried = append(w.buried, old)
-	})
-}
-
-func (w *world) restartAggregator(old *process) *process {
-	for _, core := range w.cores {
-		for _, worker := range w.workers {
-			for i := range w.scenario.AggregatorsPerCell {
-				if name := aggregatorName(core.name, worker.name, i); name == old.name {
-					return w.startAggregator(name, core.name, worker.name)
-				}
-			}
-		}
-	}
-	panic("simulation: no such aggregator: " + old.name)
-}
-
-func (w *world) hold(all []*process, s Step) {
-	p, ok := pick(all, s.Who)
-	if !ok {
-		return
-	}
-	p.hold()
-	w.later(s.For, p.proceed)
-}
-
-// cut holds the connection of one process to one cluster, or only what it watches there.
-func (w *world) cut(s Step) {
-	p, ok := pick(w.everybody(), s.Who)
-	if !ok {
-		return
-	}
-	name := w.cluster(s).name
-	link := p.cores[name]
-	if link == nil {
-		link = p.cells[name]
-	}
-	if s.What == StallWatches {
-		link.HoldWatches()
-	} else {
-		link.Hold()
-	}
-	w.later(s.For, link.Heal)
 }
 
 // isCalm tells whether a protector's status is the truth and nothing is reserved.

@@ -1,0 +1,133 @@
+package simulation
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
+)
+
+// watched is a protector as the core has it, and how its reservations came about.
+type watched struct {
+	core   string
+	stored *v1alpha1.PodProtector
+	// since is the version at which it began to cover what it covers now.
+	since uint64
+	// floors are its floors over time.
+	floors []floorSince
+	// decisions are what each reservation was decided on, by pod.
+	decisions map[quota.UIDHash]decision
+}
+
+type floorSince struct {
+	at    time.Time
+	floor int
+}
+
+type decision struct {
+	at          time.Time
+	countedSpec string
+	// seen are the snapshots of the cells that were added up.
+	seen map[string]sighting
+}
+
+// covers tells whether a pod is the protector's. Selectors of scenarios have labels only.
+func (w *watched) covers(pod *corev1.Pod) bool {
+	for key, value := range w.stored.Spec.Selector.MatchLabels {
+		if got, ok := pod.Labels[key]; !ok || got != value {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *watched) name() string { return w.core + "/" + w.stored.Name }
+
+// lowestFloorSince is the lowest floor that held at that time or later.
+func (w *watched) lowestFloorSince(at time.Time) int {
+	lowest := quota.Floor(&w.stored.Spec)
+	for i, f := range w.floors {
+		if i+1 == len(w.floors) || w.floors[i+1].at.After(at) {
+			lowest = min(lowest, f.floor)
+		}
+	}
+	return lowest
+}
+
+// coreChanged judges a change in a core cluster.
+func (j *judge) coreChanged(core string, e *apiserver.Event) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if cell, ok := e.New.(*v1alpha1.Cell); ok {
+		j.leads(core, cell)
+	}
+	p, ok := e.New.(*v1alpha1.PodProtector)
+	if !ok {
+		return
+	}
+	j.counts.Writes++
+	key := protectorKey{core, client.ObjectKeyFromObject(p)}
+	if e.Type == watch.Deleted {
+		j.trace.add("%s: protector %s is gone by %s", core, p.Name, orWorld(e.By))
+		delete(j.protectors, key)
+		return
+	}
+	w := j.protectors[key]
+	if w == nil {
+		w = &watched{core: core, decisions: map[quota.UIDHash]decision{}}
+		j.protectors[key] = w
+	}
+	old, _ := e.Old.(*v1alpha1.PodProtector)
+	j.trace.add("%s: protector %s by %s: %s", core, p.Name, orWorld(e.By), describeStatus(p))
+	w.take(p, old, e.Version)
+	j.judgeStatus(w, old, e)
+}
+
+// leads notes in which era of its cell a leader began: its snapshot is of that era, or of a later one.
+func (j *judge) leads(core string, cell *v1alpha1.Cell) {
+	key := core + "/" + cell.Name
+	if j.epochs[key] == nil {
+		j.epochs[key] = map[int64]int{}
+	}
+	if _, ok := j.epochs[key][cell.Status.Aggregator.Epoch]; !ok {
+		j.epochs[key][cell.Status.Aggregator.Epoch] = j.cells[cell.Name].era
+	}
+}
+
+// eraOf is the earliest era that a snapshot of an epoch can be of.
+func (j *judge) eraOf(core, cell string, epoch int64) int { return j.epochs[core+"/"+cell][epoch] }
+
+// take makes p the stored state.
+func (w *watched) take(p, old *v1alpha1.PodProtector, version uint64) {
+	w.stored = p
+	if old == nil || quota.CountedSpec(&old.Spec) != quota.CountedSpec(&p.Spec) {
+		w.since = version
+	}
+	if floor := quota.Floor(&p.Spec); len(w.floors) == 0 || w.floors[len(w.floors)-1].floor != floor {
+		w.floors = append(w.floors, floorSince{at: time.Now(), floor: floor})
+	}
+}
+
+func describeStatus(p *v1alpha1.PodProtector) string {
+	var parts []string
+	for i := range p.Status.Cells {
+		c := &p.Status.Cells[i]
+		var pods []string
+		for r := range quota.Reservations(&c.AdmissionHistory) {
+			if r.PodName == "" {
+				r.PodName = fmt.Sprintf("%x", uint64(r.Hash)>>48)
+			}
+			pods = append(pods, r.PodName)
+		}
+		parts = append(parts, fmt.Sprintf("%s %d available at %s (epoch %d), reserved %v",
+			c.CellID, c.Aggregation.AvailableReplicas, c.Aggregation.SnapshotVersion, c.Aggregation.Epoch, pods))
+	}
+	return fmt.Sprintf("floor %d; %s", quota.Floor(&p.Spec), strings.Join(parts, "; "))
+}
