@@ -7,5 +7,6 @@
 // own history and says at once when the floor was broken, a reservation was lost or a count is not true. When all faults
 // have ended, every removal that is legal must succeed, and no other.
 //
-// Read scenario.go for what can happen, world.go and steps.go for how, judge.go and status.go for what must hold.
+// Read scenario.go for what can happen, world.go, steps.go and faults.go for how, judge.go and status.go for what must
+// hold.
 package simulation
