@@ -82,7 +82,8 @@ func (j *judge) judgeReservations(w *watched, cell, before *v1alpha1.PodProtecto
 		earlier, held := was[hash]
 		if !held {
 			fresh++
-			if line := j.cells[cell.CellID].byHash[hash]; line == nil || !j.asked[openKey{cell.CellID, line.uid}] {
+			// A pod that a restore has undone is not known any more.
+			if line := j.cells[cell.CellID].byHash[hash]; line != nil && !j.asked[openKey{cell.CellID, line.uid}] {
 				j.fail("%s reserved with protector %s what nobody has asked for", e.By, w.name())
 			}
 		}
