@@ -31,6 +31,8 @@ type core struct {
 	now        func() time.Time
 	metrics    *metrics
 	flights    *batch.Batch[types.NamespacedName, ask, answer]
+	// contended has the protectors whose last flight met a conflict.
+	contended sync.Map
 	// read tells that all protectors have been read once. Before that nothing is known of the core.
 	read atomic.Bool
 
@@ -69,7 +71,7 @@ func newCore(name string, source cluster.Cluster, metrics *metrics, log logr.Log
 		index:   selectorindex.New[types.NamespacedName](),
 	}
 	c.flights = batch.New(c.fly)
-	c.flights.Linger = linger
+	c.flights.Linger = c.linger
 	metrics.watchWaiting(name, c.flights.Callers)
 	return c
 }
@@ -81,19 +83,25 @@ const (
 	longestLinger = 100 * time.Millisecond
 )
 
-// linger gathers removals in a storm: a write costs the core much more than a removal costs the webhook, and
-// whoever asks for one removal after the other never waits.
-func linger(removals int, took time.Duration) time.Duration {
+// linger gathers removals in a storm: a write costs the core much more than a removal costs the webhook, and whoever asks
+// for one removal after the other never waits. After a conflict, which in a storm is another replica, all of the time is
+// waited: the more often replicas write one object, the more writes are in vain.
+func (c *core) linger(key types.NamespacedName, removals int, took time.Duration) (least, most time.Duration) {
 	if removals < busyFlight {
-		return 0
+		return 0, 0
 	}
-	return min(5*took, longestLinger)
+	most = min(5*took, longestLinger)
+	if _, contended := c.contended.Load(key); contended {
+		return most, most
+	}
+	return 0, most
 }
 
 // fly answers all that was asked of one protector, in one compare-and-swap. Refusals are decided from the
 // newest object that this process knows; whatever is admitted stands in the object that was written.
 func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([]answer, error) {
 	c.metrics.flightSize.Observe(float64(len(asks)))
+	c.contended.Delete(key)
 	p, err := c.protectors.Newest(ctx, key)
 	for {
 		if apierrors.IsNotFound(err) {
@@ -116,6 +124,7 @@ func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([
 			return answers, nil
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 			c.metrics.writes.WithLabelValues(c.name, "conflict").Inc()
+			c.contended.Store(key, true)
 			eachClaim(asks, func(claim *quota.Claim) { *claim = quota.Claim{} }) // they were not stored
 			p, err = c.protectors.After(ctx, p)
 		default:

@@ -24,9 +24,10 @@ type Execute[K comparable, In, Out any] func(ctx context.Context, key K, inputs 
 
 // Batch gathers calls into flights. Keys are independent, and a key without calls takes no memory.
 type Batch[K comparable, In, Out any] struct {
-	// Linger says how long to wait after a flight of so many inputs that took so long, while callers for the next
-	// one arrive. Nil is not at all. Set it before the first call of Do; keys call it concurrently.
-	Linger func(inputs int, took time.Duration) time.Duration
+	// Linger says how long to wait after a flight of so many inputs that took so long, while callers for the next one
+	// arrive: least in any case, and then until some are aboard and an eighth of most brings no more, but no longer
+	// than most. Nil is not at all. Set it before the first call of Do; keys call it concurrently.
+	Linger func(key K, inputs int, took time.Duration) (least, most time.Duration)
 
 	execute Execute[K, In, Out]
 
@@ -167,13 +168,33 @@ func (b *Batch[K, In, Out]) fly(key K, l *line[In, Out]) {
 		began := time.Now()
 		b.run(key, f)
 		if b.Linger != nil {
-			if pause := b.Linger(len(f.inputs), time.Since(began)); pause > 0 {
-				<-time.After(pause)
-			}
+			least, most := b.Linger(key, len(f.inputs), time.Since(began))
+			b.linger(l, least, most)
 		}
 		// The callers who have just been woken may call again, and others be about to: let them run first, so
 		// that they share the next flight. When nobody is ready to run this costs next to nothing.
 		runtime.Gosched()
+	}
+}
+
+// linger waits at least for one time, and then while callers keep coming, and at most for another.
+func (b *Batch[K, In, Out]) linger(l *line[In, Out], least, most time.Duration) {
+	const steps = 8
+	if least > 0 {
+		<-time.After(least)
+	}
+	step := most / steps
+	for aboard := 0; step > 0 && least < most; least += step {
+		<-time.After(min(step, most-least))
+		b.mu.Lock()
+		before := aboard
+		if aboard = 0; l.boarding != nil {
+			aboard = l.boarding.aboard
+		}
+		b.mu.Unlock()
+		if aboard > 0 && aboard <= before {
+			return
+		}
 	}
 }
 

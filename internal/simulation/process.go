@@ -208,7 +208,7 @@ func (w *world) startAggregator(name, core, cell string) *process {
 			// One worker: two would ask for the same list at one instant and race for the luck of it.
 			Workers: 1,
 			Cell:    cell, CellConfig: p.cells[cell].Config(), Identity: name, LeaseNamespace: leaseNamespace,
-			LeaseDuration: 6 * time.Second, Heartbeat: 10 * time.Second, Metrics: prometheus.NewRegistry(), Now: p.now,
+			LeaseDuration: 10 * time.Second, Heartbeat: 10 * time.Second, Metrics: prometheus.NewRegistry(), Now: p.now,
 		})
 	})
 	return p
