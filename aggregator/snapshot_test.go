@@ -96,8 +96,12 @@ func TestAPodThatALiveReadDidNotListIsNeverCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, ok := s.Count(key, 0, none)
-	if !ok || c.aggregation.AvailableReplicas != 0 {
-		t.Errorf("counted %+v, want none", c.aggregation)
+	if !ok || c.aggregation.AvailableReplicas != 0 || c.aggregation.SettledVersion != "20" {
+		t.Errorf("counted %+v, want none, and that version 20 tells so", c.aggregation)
+	}
+	s.UpdateResourceVersion("21")
+	if c, _ := s.Count(key, 0, none); c.aggregation.SettledVersion != "" {
+		t.Errorf("settled version %q of a snapshot that has come further", c.aggregation.SettledVersion)
 	}
 }
 
