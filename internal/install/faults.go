@@ -54,20 +54,6 @@ func (i *Installation) StandBy(ctx context.Context, original, name string) error
 	return i.startOne(ctx, component{name: name, arguments: p.arguments})
 }
 
-// Ended tells whether a component has ended, by a fault or by itself.
-func (i *Installation) Ended(component string) (bool, error) {
-	p, err := i.process(component)
-	if err != nil {
-		return false, err
-	}
-	select {
-	case <-p.ended:
-		return true, nil
-	default:
-		return false, nil
-	}
-}
-
 func (i *Installation) signal(component string, signal syscall.Signal) error {
 	p, err := i.process(component)
 	if err != nil {
