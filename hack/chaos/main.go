@@ -36,7 +36,7 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "`number` that decides the random draws")
 	flag.StringVar(&o.only, "only", "", "`pattern` of the names of the scenarios to play")
 	flag.BoolVar(&o.list, "list", false, "list the scenarios")
-	flag.StringVar(&o.out, "out", "chaos-report", "`folder` for report.json")
+	flag.StringVar(&o.out, "out", "chaos-report", "`folder` for report.json, and for what was asked and stored in each scenario")
 	flag.IntVar(&o.scale, "scale", 1, "multiplies pods, floor and clients")
 	flag.StringVar(&o.program, "program", "bin/breakwater", "`path` of breakwater")
 	flag.Parse()
@@ -99,7 +99,7 @@ func play(ctx context.Context, out io.Writer, o options, scenarios []chaos.Scena
 			}
 		}
 		began := time.Now()
-		result, err := stage.Play(ctx, scenario, chaos.Plan{Seed: o.seed, Scale: o.scale})
+		result, err := stage.Play(ctx, scenario, chaos.Plan{Seed: o.seed, Scale: o.scale, Traces: o.out})
 		if ctx.Err() != nil {
 			return report, ctx.Err()
 		}

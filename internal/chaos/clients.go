@@ -29,7 +29,7 @@ func (c *clients) run(ctx context.Context) {
 		running.Go(func() {
 			for c.rest(ctx, random) {
 				if pod, ok := c.pick(random); ok {
-					_ = c.journal.Remove(ctx, client, pod, drawOperation(random)) // the journal has it
+					_ = c.journal.Remove(ctx, client, pod, drawOperation(pod, random)) // the journal has it
 				}
 			}
 		})
@@ -60,8 +60,11 @@ func (c *clients) pick(random *rand.Rand) (storm.Pod, bool) {
 	return pod, ok
 }
 
-func drawOperation(random *rand.Rand) Operation {
-	if random.IntN(3) == 0 {
+// drawOperation evicts only pods that were seen to be available: the eviction of a pod that becomes so after its
+// review and before it takes effect is the readiness race, which Breakwater does not promise to win. A delete has no
+// such race: the apiserver asks again if the pod has changed since the review.
+func drawOperation(pod storm.Pod, random *rand.Rand) Operation {
+	if random.IntN(3) == 0 && pod.Available {
 		return Evict
 	}
 	return Delete

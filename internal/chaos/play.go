@@ -34,6 +34,8 @@ type Plan struct {
 	Seed uint64
 	// Scale multiplies pods, floor and clients.
 	Scale int
+	// Traces is the folder that takes the evidence of each scenario.
+	Traces string
 }
 
 // play is one scenario that is played.
@@ -153,12 +155,12 @@ func (p *play) judge(ctx context.Context, result *Result) error {
 	if err != nil {
 		return err
 	}
-	asks := p.journal.Asks()
-	judgement, err := Validate(Evidence{Floor: p.floor, Truths: truths, Asks: asks})
+	evidence := Evidence{Floor: p.floor, Truths: truths, Asks: p.journal.Asks()}
+	judgement, err := Validate(evidence)
 	result.take(judgement)
-	result.Attempted = len(asks) + p.others.Counts().Attempted
+	result.Attempted = len(evidence.Asks) + p.others.Counts().Attempted
 	result.RecoverySeconds = p.recovered(truths)
-	return err
+	return errors.Join(err, writeTrace(p.plan.Traces, p.scenario.Name, evidence))
 }
 
 // recovered is the time from the end of the fault to a removal that was both asked for and stored after it, and to
