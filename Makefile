@@ -54,6 +54,10 @@ test: ## Run all tests: unit, property, real apiservers, end to end
 e2e: ## Run the end-to-end tests alone (ARGS="-run Storm -v")
 	@$(with_control_planes) go test -p 1 -count=1 -timeout 15m ./e2e/... $(ARGS)
 
+.PHONY: chaos
+chaos: build ## Play storms with real faults, validate them from the workers' etcds, write chaos-report/ (ARGS="-list")
+	@$(with_control_planes) go run ./hack/chaos $(ARGS)
+
 .PHONY: bench
 bench: ## Run the benchmarks, which takes half an hour, and write bench-report/ (ARGS="-only e2e")
 	@$(with_control_planes) go run ./hack/bench $(ARGS)
@@ -100,7 +104,7 @@ tools: ## Build all tools and control planes into the cache
 
 .PHONY: clean
 clean: ## Remove what was built here; the shared cache stays
-	@rm -rf bin demo-report bench-report coverage.out
+	@rm -rf bin demo-report bench-report chaos-report coverage.out
 
 .PHONY: help
 help: ## Show this help

@@ -45,6 +45,15 @@ func (i *Installation) Restart(ctx context.Context, component string) error {
 	return i.startOne(ctx, p.component)
 }
 
+// StandBy starts another replica of a component under a name of its own, and returns when it is ready.
+func (i *Installation) StandBy(ctx context.Context, original, name string) error {
+	p, err := i.process(original)
+	if err != nil {
+		return err
+	}
+	return i.startOne(ctx, component{name: name, arguments: p.arguments})
+}
+
 func (i *Installation) signal(component string, signal syscall.Signal) error {
 	p, err := i.process(component)
 	if err != nil {

@@ -33,6 +33,9 @@ type Options struct {
 	AggregatorArguments []string
 	// AdmissionDeadline is that of the Cells; 0 means the API's default.
 	AdmissionDeadline time.Duration
+	// Kubeconfig gives the file by which a component reaches a cluster, for tests that put a proxy between the two.
+	// nil means the cluster's own.
+	Kubeconfig func(component string, cluster federation.Cluster) string
 	// Grace is how long a process may take to end before it is killed. 0 means five seconds.
 	Grace time.Duration
 }
@@ -56,6 +59,9 @@ func Start(ctx context.Context, options Options) (*Installation, error) {
 	if options.WebhookReplicas == 0 {
 		options.WebhookReplicas = 2
 	}
+	if options.Kubeconfig == nil {
+		options.Kubeconfig = func(_ string, cluster federation.Cluster) string { return cluster.Kubeconfig() }
+	}
 	i := &Installation{
 		options: options, spawner: children.NewSpawner(), processes: map[string]*process{}, died: make(chan error, 1),
 	}
@@ -77,12 +83,13 @@ func (i *Installation) start(ctx context.Context) error {
 	wanted := slices.Clone(i.webhooks.replicas)
 	for _, core := range i.options.Cores {
 		wanted = append(wanted, component{name: GeneratorName(core.Name()), arguments: []string{
-			"generator", "--kubeconfig=" + core.Kubeconfig(), "--leader-elect=false",
+			"generator", "--kubeconfig=" + i.options.Kubeconfig(GeneratorName(core.Name()), core), "--leader-elect=false",
 		}})
 		for _, worker := range i.options.Workers {
-			wanted = append(wanted, component{name: AggregatorName(core.Name(), worker.Name()), arguments: append([]string{
+			name := AggregatorName(core.Name(), worker.Name())
+			wanted = append(wanted, component{name: name, arguments: append([]string{
 				"aggregator", "--cell=" + worker.Name(),
-				"--core-kubeconfig=" + core.Kubeconfig(), "--kubeconfig=" + worker.Kubeconfig(),
+				"--core-kubeconfig=" + i.options.Kubeconfig(name, core), "--kubeconfig=" + i.options.Kubeconfig(name, worker),
 			}, i.options.AggregatorArguments...)})
 		}
 	}

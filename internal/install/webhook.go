@@ -49,10 +49,10 @@ func (i *Installation) newWebhooks() (*webhooks, error) {
 		}
 		arguments := []string{"webhook", "--listen=" + address, "--tls-cert=" + certificateFile, "--tls-key=" + keyFile}
 		for _, core := range i.options.Cores {
-			arguments = append(arguments, "--core="+core.Name()+"="+core.Kubeconfig())
+			arguments = append(arguments, "--core="+core.Name()+"="+i.options.Kubeconfig(WebhookName(n), core))
 		}
 		for _, worker := range i.options.Workers {
-			arguments = append(arguments, "--cell="+worker.Name()+"="+worker.Kubeconfig())
+			arguments = append(arguments, "--cell="+worker.Name()+"="+i.options.Kubeconfig(WebhookName(n), worker))
 		}
 		addresses = append(addresses, address)
 		hooks.replicas = append(hooks.replicas, component{name: WebhookName(n), arguments: arguments})

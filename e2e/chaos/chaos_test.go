@@ -1,0 +1,62 @@
+// Package chaos_test plays a few of the scenarios of make chaos.
+package chaos_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/go-logr/logr"
+
+	"github.com/breakwater-k8s/breakwater/internal/chaos"
+	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+)
+
+// chosen are the scenarios that no other test has.
+func chosen() []string {
+	return []string{
+		"an aggregator is paused, replaced, and wakes up",
+		"the core's etcd restarts",
+		"a worker's apiserver restarts",
+	}
+}
+
+func TestStormsWithFaults(t *testing.T) {
+	folder := t.TempDir()
+	program := filepath.Join(folder, "breakwater")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/breakwater-k8s/breakwater/cmd/breakwater")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build breakwater: %v\n%s", err, out)
+	}
+	stage, err := chaos.OpenStage(t.Context(), chaos.StageOptions{
+		Program: program, Dir: folder, Binaries: filepath.SplitList(os.Getenv(local.BinariesVariable)), Log: logr.Discard(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := stage.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	played := 0
+	for _, scenario := range chaos.Scenarios() {
+		if !slices.Contains(chosen(), scenario.Name) {
+			continue
+		}
+		played++
+		result, err := stage.Play(t.Context(), scenario, chaos.Plan{Seed: 1, Scale: 1, Traces: filepath.Join(folder, "traces")})
+		if err != nil {
+			t.Fatalf("%s: %v\n%+v", scenario.Name, err, result)
+		}
+		if err := result.Err(); err != nil {
+			t.Errorf("%v\n%+v", err, result)
+		}
+		t.Logf("%+v", result)
+	}
+	if played != len(chosen()) {
+		t.Errorf("%d of %d scenarios were found", played, len(chosen()))
+	}
+}

@@ -1,0 +1,132 @@
+// Command chaos plays storms with real faults on a federation of real control planes, validates them by what the
+// clusters' etcds hold, and writes chaos-report/report.json. It fails if a floor was broken, if an admission was
+// illegal, or if Breakwater did not recover.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/breakwater-k8s/breakwater/internal/chaos"
+	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+)
+
+type options struct {
+	seed    uint64
+	only    string
+	list    bool
+	out     string
+	scale   int
+	program string
+}
+
+func main() {
+	var o options
+	flag.Uint64Var(&o.seed, "seed", 1, "`number` that decides the random draws")
+	flag.StringVar(&o.only, "only", "", "`pattern` of the names of the scenarios to play")
+	flag.BoolVar(&o.list, "list", false, "list the scenarios")
+	flag.StringVar(&o.out, "out", "chaos-report", "`folder` for report.json, and for what was asked and stored in each scenario")
+	flag.IntVar(&o.scale, "scale", 1, "multiplies pods, floor and clients")
+	flag.StringVar(&o.program, "program", "bin/breakwater", "`path` of breakwater")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Stdout, o)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out io.Writer, o options) error {
+	pattern, err := regexp.Compile(o.only)
+	if err != nil {
+		return err
+	}
+	if o.scale < 1 {
+		return fmt.Errorf("-scale %d: want at least 1", o.scale)
+	}
+	var chosen []chaos.Scenario
+	for _, scenario := range chaos.Scenarios() {
+		if pattern.MatchString(scenario.Name) {
+			chosen = append(chosen, scenario)
+		}
+	}
+	if o.list {
+		for _, scenario := range chosen {
+			_, _ = fmt.Fprintln(out, scenario.Name)
+		}
+		return nil
+	}
+	report, err := play(ctx, out, o, chosen)
+	_, _ = fmt.Fprintln(out)
+	return errors.Join(err, report.Table(out), report.Write(o.out), report.Err())
+}
+
+// play plays the scenarios on one stage, and on a new one after a scenario that could not be played to its end.
+func play(ctx context.Context, out io.Writer, o options, scenarios []chaos.Scenario) (*chaos.Report, error) {
+	report := &chaos.Report{}
+	folder, err := os.MkdirTemp("", "breakwater-chaos-")
+	if err != nil {
+		return report, err
+	}
+	var stage *chaos.Stage
+	defer func() {
+		if stage != nil {
+			_ = stage.Close(ctx) // the results stand
+		}
+		if report.Err() != nil {
+			_, _ = fmt.Fprintln(out, "Logs are in", folder)
+			return
+		}
+		os.RemoveAll(folder)
+	}()
+	for i, scenario := range scenarios {
+		if stage == nil {
+			if stage, err = open(ctx, o, filepath.Join(folder, fmt.Sprint(i))); err != nil {
+				return report, err
+			}
+		}
+		began := time.Now()
+		result, err := stage.Play(ctx, scenario, chaos.Plan{Seed: o.seed, Scale: o.scale, Traces: o.out})
+		if ctx.Err() != nil {
+			return report, ctx.Err()
+		}
+		verdict := "ok"
+		if err != nil {
+			result.Error = err.Error()
+			verdict = "failed, and the federation is brought up anew: " + result.Error
+			if err := stage.Close(ctx); err != nil {
+				return report, err
+			}
+			stage = nil
+		}
+		_, _ = fmt.Fprintf(out, "%s, after %.0f s: %s\n", scenario.Name, time.Since(began).Seconds(), verdict)
+		report.Scenarios = append(report.Scenarios, result)
+	}
+	return report, nil
+}
+
+func open(ctx context.Context, o options, folder string) (*chaos.Stage, error) {
+	program, err := filepath.Abs(o.program)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, err
+	}
+	return chaos.OpenStage(ctx, chaos.StageOptions{
+		Program: program, Binaries: filepath.SplitList(os.Getenv(local.BinariesVariable)), Dir: folder, Log: logr.Discard(),
+	})
+}

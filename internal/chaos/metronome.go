@@ -1,0 +1,101 @@
+package chaos
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+const (
+	beat        = 10 * time.Millisecond
+	beatTimeout = 500 * time.Millisecond
+)
+
+// metronome reads the revision of an etcd again and again, by linearizable reads, and so knows when a revision was
+// stored without trusting any clock but ours: a read that began after t and says n proves that n+1 came after t,
+// and one that ended before t and says n that n came before t. While etcd is away the bounds are just wider.
+type metronome struct {
+	etcd    *clientv3.Client
+	start   time.Time
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	mu    sync.Mutex
+	beats []beatAt
+}
+
+// beatAt is one read: at some time between asked and answered the etcd was at the revision.
+type beatAt struct {
+	asked, answered time.Duration
+	revision        int64
+}
+
+func startMetronome(ctx context.Context, etcd *clientv3.Client, start time.Time) *metronome {
+	ctx, stop := context.WithCancel(ctx)
+	m := &metronome{etcd: etcd, start: start, stop: stop}
+	m.running.Go(func() {
+		ticker := time.NewTicker(beat)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				_ = m.beat(ctx) // an etcd that is away is what faults are about
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return m
+}
+
+func (m *metronome) beat(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
+	defer cancel()
+	asked := time.Since(m.start)
+	head, err := revisionOf(ctx, m.etcd)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.beats = append(m.beats, beatAt{asked: asked, answered: time.Since(m.start), revision: head})
+	return nil
+}
+
+// end stops the metronome.
+func (m *metronome) end() {
+	m.stop()
+	m.running.Wait()
+}
+
+func (m *metronome) bounds() func(int64) (time.Duration, time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return boundsOf(m.beats, time.Since(m.start))
+}
+
+// boundsOf tells when a revision was stored, by the beats in the order in which they were asked.
+func boundsOf(beats []beatAt, end time.Duration) func(int64) (time.Duration, time.Duration) {
+	return func(revision int64) (earliest, latest time.Duration) {
+		latest = end
+		for _, b := range beats {
+			if b.revision < revision {
+				earliest = max(earliest, b.asked)
+			} else {
+				latest = min(latest, b.answered)
+			}
+		}
+		return earliest, latest
+	}
+}
+
+// revisionOf reads the revision of an etcd; linearizable, which is the default.
+func revisionOf(ctx context.Context, etcd *clientv3.Client) (int64, error) {
+	response, err := etcd.Get(ctx, "/", clientv3.WithCountOnly())
+	if err != nil {
+		return 0, err
+	}
+	return response.Header.Revision, nil
+}

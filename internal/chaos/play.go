@@ -1,0 +1,181 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/breakwater-k8s/breakwater/internal/storm"
+)
+
+const (
+	application = "web"
+	// pods over all cells, of which floor must stay, before the scale.
+	pods, floor = 40, 30
+	// surplus is how many pods come when the fault has ended, so that there is budget to use.
+	surplus = 6
+	// askers are the clients of a storm; each rests for askPause on average.
+	askers   = 10
+	askPause = 20 * time.Millisecond
+	// before and after the fault the storm rages alone for so many answers, and that long.
+	before = 60
+	after  = 3 * time.Second
+	// patience bounds each wait for something that takes seconds.
+	patience = time.Minute
+)
+
+// Plan says how to play.
+type Plan struct {
+	Seed uint64
+	// Scale multiplies pods, floor and clients.
+	Scale int
+	// Traces is the folder that takes the evidence of each scenario.
+	Traces string
+}
+
+// play is one scenario that is played.
+type play struct {
+	*Stage
+	plan     Plan
+	scenario Scenario
+	app      storm.Application
+	floor    int
+	random   *rand.Rand
+
+	start      time.Time
+	journal    *Journal
+	recorder   *storm.Recorder
+	others     storm.Tally
+	histories  []*history
+	faultEnded time.Duration
+	trueAgain  time.Duration
+}
+
+// history is what is read of one cell's etcd.
+type history struct {
+	cell      string
+	etcd      *clientv3.Client
+	metronome *metronome
+	first     []revision
+	from      int64
+}
+
+// Play plays a scenario and judges it. Its error means that the scenario could not be played to its end, or that
+// Breakwater did not recover; the result holds what is known all the same.
+func (s *Stage) Play(ctx context.Context, scenario Scenario, plan Plan) (Result, error) {
+	name := fnv.New64a()
+	_, _ = name.Write([]byte(scenario.Name)) // a hash never fails
+	p := &play{
+		Stage: s, plan: plan, scenario: scenario, floor: floor * plan.Scale,
+		random: rand.New(rand.NewPCG(plan.Seed, name.Sum64())),
+		app:    storm.Application{Namespace: fmt.Sprintf("chaos-%x", name.Sum64()), Name: application, Pods: pods * plan.Scale},
+	}
+	result := Result{Name: scenario.Name, Seed: plan.Seed, Floor: p.floor}
+	if err := p.prepare(ctx); err != nil {
+		return result, fmt.Errorf("prepare: %w", err)
+	}
+	err := p.rage(ctx)
+	if err == nil {
+		err = p.recover(ctx)
+	}
+	err = errors.Join(err, p.judge(ctx, &result), s.deaths())
+	clearing, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if clear := s.clear(clearing, p.app.Namespace, application); clear != nil {
+		err = errors.Join(err, fmt.Errorf("clear away: %w", clear))
+	}
+	return result, err
+}
+
+// prepare deploys, waits until the status is the truth, and begins to record.
+func (p *play) prepare(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := p.protect(ctx, p.app.Namespace, application, p.floor); err != nil {
+		return err
+	}
+	if err := p.app.Deploy(ctx, p.Cells); err != nil {
+		return err
+	}
+	var err error
+	if p.recorder, err = storm.StartRecorder(ctx, p.app.Scope(p.Cells), storm.RecorderOptions{}); err != nil {
+		return err
+	}
+	all := fmt.Sprintf("%d available pods", p.app.Pods)
+	if err := p.recorder.Wait(ctx, all, func(now storm.Point) bool { return now.Total == p.app.Pods }); err != nil {
+		return err
+	}
+	if err := await(ctx, func(ctx context.Context) error { return p.isTruth(ctx, p.app.Namespace, application) }); err != nil {
+		return err
+	}
+	p.start = time.Now()
+	p.journal = NewJournal(p.start)
+	return p.beginHistories(ctx)
+}
+
+// beginHistories reads what there is. Every cell's first beat comes before any removal.
+func (p *play) beginHistories(ctx context.Context) error {
+	for i, etcd := range p.etcds {
+		h := &history{cell: p.Cells[i].Name, etcd: etcd}
+		var err error
+		if h.first, h.from, err = podsAt(ctx, etcd, p.app.Namespace); err != nil {
+			return err
+		}
+		h.metronome = startMetronome(context.WithoutCancel(ctx), etcd, p.start)
+		p.histories = append(p.histories, h)
+	}
+	return nil
+}
+
+// truths ends the records and reads what all cells stored.
+func (p *play) truths(ctx context.Context) ([]Truth, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var truths []Truth
+	for _, h := range p.histories {
+		changes, err := podsAfter(ctx, h.etcd, p.app.Namespace, h.from)
+		if err != nil {
+			return nil, fmt.Errorf("cell %s: %w", h.cell, err)
+		}
+		h.metronome.end()
+		truths = append(truths, replay(h.cell, h.first, changes, h.metronome.bounds()))
+	}
+	return truths, nil
+}
+
+// judge fills in what the evidence proves.
+func (p *play) judge(ctx context.Context, result *Result) error {
+	p.recorder.Stop()
+	truths, err := p.truths(ctx)
+	if err != nil {
+		return err
+	}
+	evidence := Evidence{Floor: p.floor, Truths: truths, Asks: p.journal.Asks()}
+	judgement, err := Validate(evidence)
+	result.take(judgement)
+	result.Attempted = len(evidence.Asks) + p.others.Counts().Attempted
+	result.RecoverySeconds = p.recovered(truths)
+	return errors.Join(err, writeTrace(p.plan.Traces, p.scenario.Name, evidence))
+}
+
+// recovered is the time from the end of the fault to a removal that was both asked for and stored after it, and to
+// a status that is the truth, whichever came later; less than 0 if one never came.
+func (p *play) recovered(truths []Truth) float64 {
+	usable := time.Duration(-1)
+	for _, truth := range truths {
+		for _, fact := range truth.Facts {
+			if fact.Change == storm.Removed && fact.Earliest >= p.faultEnded && (usable < 0 || fact.Latest < usable) {
+				usable = fact.Latest
+			}
+		}
+	}
+	if usable < 0 || p.trueAgain == 0 {
+		return -1
+	}
+	return (max(usable, p.trueAgain) - p.faultEnded).Seconds()
+}

@@ -1,0 +1,104 @@
+package chaos
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+)
+
+// Result is what came of a scenario.
+type Result struct {
+	Name string `json:"name"`
+	Seed uint64 `json:"seed"`
+	// Attempted counts the requests that we made: controllers make more. Admitted counts the admissions of removals
+	// of available pods, whoever asked, and Legal those that the model explains.
+	Attempted int `json:"attempted"`
+	Admitted  int `json:"admitted"`
+	Legal     int `json:"legal"`
+	// OverAdmissions are removals that left fewer available pods than the floor.
+	OverAdmissions int `json:"overAdmissions"`
+	MinAvailable   int `json:"minAvailable"`
+	Floor          int `json:"floor"`
+	// RecoverySeconds is the time from the end of the fault until a removal was admitted and the status was the
+	// truth, which is looked at when the storm is over, some seconds after the fault; less than 0: never.
+	RecoverySeconds float64 `json:"recoverySeconds"`
+	// Dropped counts pods that stopped being available by themselves.
+	Dropped int `json:"dropped"`
+	// Illegal and Error tell what went wrong.
+	Illegal []string `json:"illegal,omitempty"`
+	Error   string   `json:"error,omitempty"`
+}
+
+func (r *Result) take(j Judgement) {
+	r.Admitted, r.Legal, r.Illegal = j.Admitted, j.Legal, j.Illegal
+	r.OverAdmissions, r.MinAvailable, r.Dropped = j.OverAdmissions, j.MinAvailable, j.Dropped
+}
+
+// Err says in which way Breakwater did not keep its promise; nil if it did.
+func (r *Result) Err() error {
+	var all []error
+	if r.Error != "" {
+		all = append(all, errors.New(r.Error))
+	}
+	if r.OverAdmissions > 0 {
+		all = append(all, fmt.Errorf("%d over-admissions: %d pods were left, the floor is %d", r.OverAdmissions, r.MinAvailable, r.Floor))
+	}
+	for _, illegal := range r.Illegal {
+		all = append(all, errors.New(illegal))
+	}
+	if r.RecoverySeconds < 0 {
+		all = append(all, errors.New("no recovery"))
+	}
+	if r.Admitted == 0 {
+		all = append(all, errors.New("nothing was admitted, so nothing is proved"))
+	}
+	if err := errors.Join(all...); err != nil {
+		return fmt.Errorf("%s (seed %d): %w", r.Name, r.Seed, err)
+	}
+	return nil
+}
+
+// Report is the results of a run.
+type Report struct {
+	Scenarios []Result `json:"scenarios"`
+}
+
+// Err joins the errors of all results.
+func (r *Report) Err() error {
+	var all []error
+	for i := range r.Scenarios {
+		all = append(all, r.Scenarios[i].Err())
+	}
+	return errors.Join(all...)
+}
+
+// Write writes report.json into a folder.
+func (r *Report) Write(folder string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("make the folder of the report: %w", err)
+	}
+	raw, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, "report.json"), append(raw, '\n'), 0o600)
+}
+
+// Table draws the results.
+func (r *Report) Table(out io.Writer) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight|tabwriter.StripEscape)
+	_, _ = fmt.Fprintln(table, "attempted\tadmitted\tlegal\tover-admissions\tfewest\tfloor\trecovery\t  scenario")
+	for _, s := range r.Scenarios {
+		recovery := "never"
+		if s.RecoverySeconds >= 0 {
+			recovery = fmt.Sprintf("%.1f s", s.RecoverySeconds)
+		}
+		_, _ = fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%d\t%d\t%s\t  %s\n", s.Attempted, s.Admitted, s.Legal, s.OverAdmissions,
+			s.MinAvailable, s.Floor, recovery, s.Name)
+	}
+	return table.Flush()
+}

@@ -1,0 +1,136 @@
+package chaos
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// modelTime bounds one search of an order that explains the history.
+	modelTime = 10 * time.Second
+	// culprits bounds how many illegal admissions are told apart.
+	culprits = 20
+)
+
+// errUndecided is the error of a history that is too entangled to search.
+var errUndecided = errors.New("no order was found that explains the answers, and not all orders were tried")
+
+// ruling is what the model says of the admitted removals.
+type ruling struct {
+	admitted int
+	illegal  []string
+}
+
+// rule checks a history twice: as it is, for an order of all operations, each within its time, that the model
+// explains; and pinned to the one order that is an explanation if there is any. The pinned one also tells which
+// admissions are illegal. The two must agree.
+func rule(budget int, history []porcupine.Operation) (ruling, error) {
+	verdict := ruling{}
+	places := map[types.UID]int{}
+	for _, op := range history {
+		if in := op.Input.(operation); !in.gain {
+			verdict.admitted++
+			if _, known := places[in.uid]; !known {
+				places[in.uid] = len(places)
+			}
+		}
+	}
+	checked := model(budget, places)
+	verdict.illegal = illegal(checked, history)
+	// Too many clients at once and one admission too many: then there are more orders than can be tried.
+	result := porcupine.CheckOperationsTimeout(checked, history, modelTime)
+	if len(verdict.illegal) == 0 && result == porcupine.Unknown {
+		return verdict, errUndecided
+	}
+	if result != porcupine.Unknown && (result == porcupine.Ok) != (len(verdict.illegal) == 0) {
+		return verdict, fmt.Errorf("the search says %q of a history of which these are illegal when it is pinned: %q", result, verdict.illegal)
+	}
+	return verdict, nil
+}
+
+// illegal gives the admissions that no order explains. While there are any it takes out the first, so that the
+// others are judged too.
+func illegal(m porcupine.Model, history []porcupine.Operation) []string {
+	var found []string
+	history = pin(history)
+	for len(found) < culprits {
+		result, search := porcupine.CheckOperationsVerbose(m, history, modelTime)
+		if result == porcupine.Ok {
+			break
+		}
+		culprit := firstUnexplained(history, search)
+		found = append(found, describe(history[culprit]))
+		history = slices.Delete(history, culprit, culprit+1)
+	}
+	return found
+}
+
+// pin puts each operation at one time: a gain at its earliest, and an admission at the latest time at which it, or
+// another of the same UID, was known. To move a gain forward in an order that the model explains, or the admission
+// that takes budget back, leaves every other operation as much budget as it had, or more; so if there is such an
+// order then this is one.
+func pin(history []porcupine.Operation) []porcupine.Operation {
+	known := map[types.UID]int64{}
+	for _, op := range history {
+		if in := op.Input.(operation); !in.gain {
+			if at, seen := known[in.uid]; !seen || op.Return < at {
+				known[in.uid] = op.Return
+			}
+		}
+	}
+	at := func(op porcupine.Operation) int64 {
+		if in := op.Input.(operation); !in.gain {
+			return max(known[in.uid], op.Call)
+		}
+		return op.Call
+	}
+	pinned := slices.Clone(history)
+	slices.SortStableFunc(pinned, func(a, b porcupine.Operation) int {
+		gain := func(op porcupine.Operation) int {
+			if op.Input.(operation).gain {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(at(a), at(b)), cmp.Compare(gain(a), gain(b)))
+	})
+	for i := range pinned {
+		pinned[i].Metadata = [2]int64{pinned[i].Call, pinned[i].Return}
+		pinned[i].Call, pinned[i].Return = int64(i), int64(i)
+	}
+	return pinned
+}
+
+// firstUnexplained is the admission that returned first among those outside the longest order that was found.
+func firstUnexplained(history []porcupine.Operation, search porcupine.LinearizationInfo) int {
+	explained := map[int]bool{}
+	for _, orders := range search.PartialLinearizations() {
+		longest := slices.MaxFunc(append(orders, nil), func(a, b []int) int { return cmp.Compare(len(a), len(b)) })
+		for _, i := range longest {
+			explained[i] = true
+		}
+	}
+	first := -1
+	for i, op := range history {
+		if op.Input.(operation).gain || explained[i] {
+			continue
+		}
+		if first < 0 || op.Return < history[first].Return {
+			first = i
+		}
+	}
+	return first
+}
+
+func describe(op porcupine.Operation) string {
+	in := op.Input.(operation)
+	times := op.Metadata.([2]int64)
+	return fmt.Sprintf("%s (UID %s) was admitted without budget between %s and %s", in.name, in.uid,
+		time.Duration(times[0]).Round(time.Millisecond), time.Duration(times[1]).Round(time.Millisecond))
+}

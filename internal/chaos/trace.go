@@ -1,0 +1,59 @@
+package chaos
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// trace tells the evidence line by line, in the order of time: what was stored by its latest time, what was asked by
+// its answer.
+func (e Evidence) trace() []byte {
+	type line struct {
+		at   time.Duration
+		text string
+	}
+	var lines []line
+	for _, truth := range e.Truths {
+		for _, f := range truth.Facts {
+			lines = append(lines, line{f.Latest, fmt.Sprintf("%s stored   %s/%s %s, UID %s, revision %d",
+				span(f.Earliest, f.Latest), truth.Cell, f.Pod, f.Change, f.UID, f.Revision)})
+		}
+	}
+	for _, a := range e.Asks {
+		lines = append(lines, line{a.Answered, fmt.Sprintf("%s answered %s/%s %s %s, UID %s, client %d %s",
+			span(a.Asked, a.Answered), a.Cell, a.Pod, a.Operation, a.Outcome, a.UID, a.Client, a.Error)})
+	}
+	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.at, b.at) })
+	var text strings.Builder
+	fmt.Fprintf(&text, "floor %d\n", e.Floor)
+	for _, truth := range e.Truths {
+		fmt.Fprintf(&text, "%s begins with %d available pods\n", truth.Cell, len(truth.Baseline))
+	}
+	for _, l := range lines {
+		text.WriteString(strings.TrimRight(l.text, " ") + "\n")
+	}
+	return []byte(text.String())
+}
+
+func span(from, to time.Duration) string {
+	return fmt.Sprintf("%9.4f..%9.4f", from.Seconds(), to.Seconds())
+}
+
+// writeTrace keeps the evidence of a scenario, for people.
+func writeTrace(folder, scenario string, evidence Evidence) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("make the folder of traces: %w", err)
+	}
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' {
+			return r
+		}
+		return '-'
+	}, scenario)
+	return os.WriteFile(filepath.Join(folder, name+".txt"), evidence.trace(), 0o600)
+}
