@@ -77,8 +77,10 @@ func (p *process) awaitReady(ctx context.Context) error {
 			return false, err
 		}
 		response, err := client.Do(request)
+		if err != nil && (last == "" || ctx.Err() == nil) {
+			last = err.Error() // and not that the wait is over, where more was known before
+		}
 		if err != nil {
-			last = err.Error()
 			return false, nil
 		}
 		defer response.Body.Close()

@@ -64,10 +64,16 @@ func TestReadyIsWhatTheComponentSays(t *testing.T) {
 }
 
 func TestAWaitForReadinessEndsWithItsContextAndTellsWhy(t *testing.T) {
-	server := httptest.NewServer(http.NotFoundHandler())
-	defer server.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked++; asked > 1 {
+			cancel()
+		}
+		http.NotFound(w, r)
+	}))
+	defer server.Close()
 	err := shell(t, "sleep 60", server.Listener.Addr().String()).awaitReady(ctx)
 	if err == nil || !strings.Contains(err.Error(), "wait for part to be ready (404 Not Found") {
 		t.Errorf("got %v", err)
