@@ -57,7 +57,7 @@ type answer struct {
 	vanished bool
 }
 
-func newCore(name string, source cluster.Cluster, metrics *metrics, log logr.Logger) *core {
+func newCore(name string, source cluster.Cluster, metrics *metrics, log logr.Logger, now func() time.Time) *core {
 	c := &core{
 		name:  name,
 		cache: source.GetCache(),
@@ -67,7 +67,7 @@ func newCore(name string, source cluster.Cluster, metrics *metrics, log logr.Log
 		},
 		events:  source.GetEventRecorder("breakwater-webhook"),
 		metrics: metrics,
-		now:     time.Now,
+		now:     now,
 		index:   selectorindex.New[types.NamespacedName](),
 	}
 	c.flights = batch.New(c.fly)

@@ -79,12 +79,7 @@ func TestARefusalInOneCoreGivesBackWhatAnotherReserved(t *testing.T) {
 	pods := l.pods(40)
 	core := l.throughProxy()
 	r := l.serve(core.asCore, other.asCore).guard()
-	core.stall()
-	var answers []error
-	answered := after(func() { answers = l.removeAll(deletion, pods) })
-	r.waitForFlight(40)
-	core.heal()
-	l.wait(answered, "40 answers")
+	answers := r.removeHeldUp(core, deletion, pods)
 	if admitted := l.admitted(answers); admitted != 15 {
 		t.Errorf("%d removals admitted, want 15", admitted)
 	}

@@ -214,6 +214,18 @@ func (r *replica) waitForFlight(want int) {
 	r.waitCount("breakwater_webhook_removals_waiting", want)
 }
 
+// removeHeldUp asks for removals while the core is silent, and lets it answer when all are in the first flight or board
+// the second.
+func (r *replica) removeHeldUp(core *link, remove way, pods []*corev1.Pod) (answers []error) {
+	r.Helper()
+	core.stall()
+	answered := after(func() { answers = r.removeAll(remove, pods) })
+	r.waitForFlight(len(pods))
+	core.heal()
+	r.wait(answered, fmt.Sprint(len(pods), " answers"))
+	return answers
+}
+
 func (r *replica) waitCount(name string, want int) {
 	r.Helper()
 	r.eventually(func() string {

@@ -58,8 +58,7 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 				return nil, fmt.Errorf("add core cluster %s: %w", name, err)
 			}
 		}
-		core := newCore(name, source, p.metrics, mgr.GetLogger())
-		core.now = now
+		core := newCore(name, source, p.metrics, mgr.GetLogger(), now)
 		if err := mgr.Add(core); err != nil {
 			return nil, fmt.Errorf("add core cluster %s: %w", name, err)
 		}

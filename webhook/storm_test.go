@@ -24,12 +24,7 @@ func TestRemovalsThatArriveTogetherShareAWrite(t *testing.T) {
 			pods := l.pods(64)
 			core := l.throughProxy()
 			r := l.serve(core.asCore).guard()
-			core.stall()
-			var answers []error
-			answered := after(func() { answers = l.removeAll(eviction, pods) })
-			r.waitForFlight(64)
-			core.heal()
-			l.wait(answered, "64 answers")
+			answers := r.removeHeldUp(core, eviction, pods)
 			if admitted := l.admitted(answers); admitted != 10 || l.left() != 54 {
 				t.Errorf("%d removals admitted and %d pods left, want 10 and 54", admitted, l.left())
 			}

@@ -79,9 +79,11 @@ func (c *core) uncover(obj any) {
 	if err != nil {
 		return
 	}
+	protector := types.NamespacedName{Namespace: key.Namespace, Name: key.Name}
+	c.contended.Delete(protector)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.index.Delete(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
+	c.index.Delete(protector)
 }
 
 // covering returns the protectors that cover a pod with those labels.

@@ -77,11 +77,11 @@ func (j *judge) judgeReservations(w *watched, cell, before *v1alpha1.PodProtecto
 	if open := quota.Open(&cell.AdmissionHistory); open != total {
 		j.fail("the counters of protector %s say %d reservations of %s, and it holds %d", w.name(), open, cell.CellID, total)
 	}
-	fresh := 0
+	fresh := false
 	for hash, stamp := range stampsOf(&cell.AdmissionHistory) {
 		earlier, held := was[hash]
 		if !held {
-			fresh++
+			fresh = true
 			// A pod that a restore has undone is not known any more.
 			if line := j.cells[cell.CellID].byHash[hash]; line != nil && !j.asked[openKey{cell.CellID, line.uid}] {
 				j.fail("%s reserved with protector %s what nobody has asked for", e.By, w.name())
@@ -90,12 +90,13 @@ func (j *judge) judgeReservations(w *watched, cell, before *v1alpha1.PodProtecto
 		// A repeated removal is decided again. Of merged ones nobody can tell.
 		if !held || !stamp.IsZero() && !earlier.IsZero() && !stamp.Equal(earlier) {
 			w.decisions[hash] = j.decide(w)
-			if left := w.left(); left < 0 && quota.Floor(&w.stored.Spec) > 0 {
+			available, reserved := w.books()
+			if left := available - reserved - quota.Floor(&w.stored.Spec); left < 0 && quota.Floor(&w.stored.Spec) > 0 {
 				j.fail("%s admitted a removal with protector %s that leaves %d pods too few", e.By, w.name(), -left)
 			}
 		}
 	}
-	if fresh > 0 {
+	if fresh {
 		j.judgeAdmission(w, e)
 	}
 	for hash := range was {
@@ -117,17 +118,16 @@ func stampsOf(h *v1alpha1.AdmissionHistory) map[quota.UIDHash]time.Time {
 	return stamps
 }
 
-// left is the budget after the stored reservations.
-func (w *watched) left() int {
-	left := -quota.Floor(&w.stored.Spec)
+// books add up the cells of the stored status: what may count as available, and what is reserved.
+func (w *watched) books() (available, reserved int) {
 	for i := range w.stored.Status.Cells {
 		c := &w.stored.Status.Cells[i]
 		if c.Aggregation.CountedSpec == quota.CountedSpec(&w.stored.Spec) {
-			left += int(c.Aggregation.AvailableReplicas)
+			available += int(c.Aggregation.AvailableReplicas)
 		}
-		left -= len(hashesOf(&c.AdmissionHistory))
+		reserved += len(hashesOf(&c.AdmissionHistory))
 	}
-	return left
+	return available, reserved
 }
 
 func hashesOf(h *v1alpha1.AdmissionHistory) map[quota.UIDHash]bool {
@@ -150,10 +150,7 @@ func (j *judge) decide(w *watched) decision {
 
 // judgeAdmission looks at what comes with a new reservation.
 func (j *judge) judgeAdmission(w *watched, e *apiserver.Event) {
-	reserved := 0
-	for i := range w.stored.Status.Cells {
-		reserved += len(hashesOf(&w.stored.Status.Cells[i].AdmissionHistory))
-	}
+	_, reserved := w.books()
 	if limit := int(w.stored.Spec.AdmissionHistory.MaxConcurrentLag); limit > 0 && reserved > limit {
 		j.fail("protector %s holds %d reservations, and its limit is %d", w.name(), reserved, limit)
 	}
@@ -192,13 +189,7 @@ func (j *judge) judgeSummary(w *watched) {
 	if len(s.Cells) == 0 || s.ObservedGeneration != w.stored.Generation {
 		return
 	}
-	available, reserved := 0, 0
-	for i := range s.Cells {
-		if c := &s.Cells[i]; c.Aggregation.CountedSpec == quota.CountedSpec(&w.stored.Spec) {
-			available += int(c.Aggregation.AvailableReplicas)
-		}
-		reserved += len(hashesOf(&s.Cells[i].AdmissionHistory))
-	}
+	available, reserved := w.books()
 	if int(s.Summary.Available) != available || int(s.Summary.Reserved) != reserved || int(s.DesiredAvailable) != quota.Floor(&w.stored.Spec) {
 		j.fail("the summary of protector %s says %+v with a floor of %d; its cells say %d available and %d reserved",
 			w.name(), s.Summary, s.DesiredAvailable, available, reserved)

@@ -69,7 +69,7 @@ func applyMain(stored, applied *v1alpha1.PodProtector) {
 	before := stored.Spec
 	stored.Spec.Selector = applied.Spec.Selector
 	stored.Spec.MinAvailable, stored.Spec.MinReadySeconds = applied.Spec.MinAvailable, applied.Spec.MinReadySeconds
-	if !specsEqual(&before, &stored.Spec) {
+	if !same(&before, &stored.Spec) {
 		stored.Generation++
 	}
 }

@@ -58,6 +58,6 @@ func (l *Link) parse(request *http.Request) (*call, error) {
 		c.subresource = parts[0]
 	}
 	c.luck = fmt.Sprintf("%s %s %d", c.method, c.path, time.Now().UnixNano())
-	c.watch = c.query.Get("watch") == "1" || c.query.Get("watch") == allowedQuery
+	c.watch = c.query.Get("watch") == "1" || c.query.Get("watch") == yes
 	return c, nil
 }

@@ -109,14 +109,14 @@ func (l *Link) sees(version uint64) {
 }
 
 const (
-	shortest     = 50 * time.Microsecond
-	usualWay     = time.Millisecond
-	usualLag     = 5 * time.Millisecond
-	brokenPipe   = "connection reset by peer"
-	contentType  = "Content-Type"
-	jsonContent  = "application/json"
-	initialEnd   = "k8s.io/initial-events-end"
-	allowedQuery = "true"
+	shortest    = 50 * time.Microsecond
+	usualWay    = time.Millisecond
+	usualLag    = 5 * time.Millisecond
+	brokenPipe  = "connection reset by peer"
+	contentType = "Content-Type"
+	jsonContent = "application/json"
+	initialEnd  = "k8s.io/initial-events-end"
+	yes         = "true"
 )
 
 // way is the time of one way.

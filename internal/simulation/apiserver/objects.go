@@ -14,6 +14,4 @@ func clone(object client.Object) client.Object {
 	return object.DeepCopyObject().(client.Object) // a deep copy has the type of its original
 }
 
-func same(a, b client.Object) bool { return equality.Semantic.DeepEqual(a, b) }
-
-func specsEqual(a, b any) bool { return equality.Semantic.DeepEqual(a, b) }
+func same(a, b any) bool { return equality.Semantic.DeepEqual(a, b) }

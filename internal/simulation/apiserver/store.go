@@ -32,9 +32,6 @@ type Event struct {
 	json   []byte
 }
 
-// Object is the new state, or the last one of what was deleted.
-func (e *Event) Object() client.Object { return e.New }
-
 // encoded is the event as a watch shows it; all watchers share the bytes.
 func (e *Event) encoded() []byte {
 	e.encode.Do(func() { e.json = encodeEvent(e.Type, e.New) })
@@ -147,6 +144,18 @@ func (s *Store) Create(resource string, object client.Object, by string) (client
 	return clone(created), nil
 }
 
+// stored is the object itself, if it is of that version; an empty version is any.
+func (s *Store) stored(resource string, key types.NamespacedName, version string) (client.Object, error) {
+	old, ok := s.objects[resource][key]
+	if !ok {
+		return nil, s.notFound(resource, key)
+	}
+	if version != "" && version != old.GetResourceVersion() {
+		return nil, apierrors.NewConflict(s.group(resource), key.Name, fmt.Errorf("the object has been modified"))
+	}
+	return old, nil
+}
+
 // Update replaces an object by what change makes of a copy of it. An empty version is the newest; another one that
 // is not the stored one is a conflict. A change that changes nothing writes nothing.
 func (s *Store) Update(
@@ -154,12 +163,9 @@ func (s *Store) Update(
 ) (client.Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old, ok := s.objects[resource][key]
-	if !ok {
-		return nil, s.notFound(resource, key)
-	}
-	if version != "" && version != old.GetResourceVersion() {
-		return nil, apierrors.NewConflict(s.group(resource), key.Name, fmt.Errorf("the object has been modified"))
+	old, err := s.stored(resource, key, version)
+	if err != nil {
+		return nil, err
 	}
 	updated := clone(old)
 	if err := change(updated); err != nil {
@@ -182,12 +188,9 @@ func (s *Store) Update(
 func (s *Store) Delete(resource string, key types.NamespacedName, version, by string) (client.Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old, ok := s.objects[resource][key]
-	if !ok {
-		return nil, s.notFound(resource, key)
-	}
-	if version != "" && version != old.GetResourceVersion() {
-		return nil, apierrors.NewConflict(s.group(resource), key.Name, fmt.Errorf("the object has been modified"))
+	old, err := s.stored(resource, key, version)
+	if err != nil {
+		return nil, err
 	}
 	last := clone(old)
 	if len(old.GetFinalizers()) == 0 {

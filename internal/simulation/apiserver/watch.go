@@ -68,7 +68,7 @@ func (s *Store) watchFrom(c *call, l *Link) *stream {
 	asked := c.query.Get("resourceVersion")
 	version, err := strconv.ParseUint(asked, 10, 64)
 	switch {
-	case c.query.Get("sendInitialEvents") == allowedQuery:
+	case c.query.Get("sendInitialEvents") == yes:
 		l.listed(c.path, s.restores)
 		w.streamed = true
 		objects := s.objects[c.kind.Resource]
@@ -99,7 +99,7 @@ func (w *stream) run(ctx context.Context, to io.Writer) error {
 		}
 	}
 	if w.streamed {
-		if err := w.send(ctx, to, w.bookmark(w.version, map[string]string{initialEnd: allowedQuery}), time.Now(), w.version); err != nil {
+		if err := w.send(ctx, to, w.bookmark(w.version, map[string]string{initialEnd: yes}), time.Now(), w.version); err != nil {
 			return io.EOF
 		}
 	}
