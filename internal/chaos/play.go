@@ -156,11 +156,10 @@ func (p *play) judge(ctx context.Context, result *Result) error {
 		return err
 	}
 	evidence := Evidence{Floor: p.floor, Truths: truths, Asks: p.journal.Asks()}
-	judgement, err := Validate(evidence)
-	result.take(judgement)
+	result.take(Validate(evidence))
 	result.Attempted = len(evidence.Asks) + p.others.Counts().Attempted
 	result.RecoverySeconds = p.recovered(truths)
-	return errors.Join(err, writeTrace(p.plan.Traces, p.scenario.Name, evidence))
+	return writeTrace(p.plan.Traces, p.scenario.Name, evidence)
 }
 
 // recovered is the time from the end of the fault to a removal that was both asked for and stored after it, and to
