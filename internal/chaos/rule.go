@@ -59,24 +59,16 @@ func illegal(m porcupine.Model, history []porcupine.Operation) []string {
 	return found
 }
 
-// pin puts each operation at one time: a gain at its earliest, and an admission at the latest time at which it, or
-// another of the same UID, was known. To move a gain forward in an order that the model explains, or the admission
-// that takes budget back, leaves every other operation as much budget as it had, or more; so if there is such an
-// order then this is one.
+// pin puts each operation at one time: a gain at its earliest, an admission at its latest. To move a gain forward in an
+// order that the model explains, or an admission back, leaves every other operation as much budget as it had, or
+// more; so if there is such an order then this is one. Of several admissions of one UID the first to end takes the
+// budget, and the others find it taken.
 func pin(history []porcupine.Operation) []porcupine.Operation {
-	known := map[types.UID]int64{}
-	for _, op := range history {
-		if in := op.Input.(operation); !in.gain {
-			if at, seen := known[in.uid]; !seen || op.Return < at {
-				known[in.uid] = op.Return
-			}
-		}
-	}
 	at := func(op porcupine.Operation) int64 {
-		if in := op.Input.(operation); !in.gain {
-			return max(known[in.uid], op.Call)
+		if op.Input.(operation).gain {
+			return op.Call
 		}
-		return op.Call
+		return op.Return
 	}
 	pinned := slices.Clone(history)
 	slices.SortStableFunc(pinned, func(a, b porcupine.Operation) int {
