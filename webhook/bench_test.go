@@ -15,24 +15,23 @@ import (
 // Reviews of one protector by 64 callers, who are shared out among replicas, against a real core: what a replica can
 // do, and what it costs when replicas write the same object.
 func BenchmarkReplicas(b *testing.B) {
-	for _, replicas := range []int{1, 2, 3} {
+	for _, replicas := range []int{1, 2, 3, 4} {
 		b.Run(fmt.Sprint("replicas=", replicas), func(b *testing.B) {
 			l := newLabOf(b)
 			l.protect("web", 1, 1_000_000)
-			var all []*replica
-			for range replicas {
-				all = append(all, l.serve())
-			}
+			all := l.serveTogether(replicas)
 			each := reviewAll(b, all, 64)
 			slices.Sort(each)
-			writes, conflicts := 0, 0
+			writes, conflicts, handedOver := 0, 0, 0
 			for _, r := range all {
 				writes += r.count("breakwater_webhook_status_writes_total", "result", "written")
 				conflicts += r.count("breakwater_webhook_status_writes_total", "result", "conflict")
+				handedOver += r.count("breakwater_webhook_handed_over_total")
 			}
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "removals/s")
 			b.ReportMetric(float64(writes)/float64(b.N), "writes/removal")
 			b.ReportMetric(float64(conflicts)/float64(writes), "conflicts/write")
+			b.ReportMetric(float64(handedOver)/float64(b.N), "handed-over/removal")
 			for _, percent := range []int{50, 99} {
 				b.ReportMetric(float64(each[len(each)*percent/100].Microseconds())/1000, fmt.Sprintf("p%d-ms", percent))
 			}

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,8 +32,10 @@ type core struct {
 	now        func() time.Time
 	metrics    *metrics
 	flights    *batch.Batch[types.NamespacedName, ask, answer]
-	// contended has the protectors whose last flight met a conflict.
-	contended sync.Map
+	// handover knows the other replicas; nil when there are none.
+	handover *handover
+	// conflicts has the time of the last conflict of each protector that had one.
+	conflicts sync.Map
 	// read tells that all protectors have been read once. Before that nothing is known of the core.
 	read atomic.Bool
 
@@ -48,13 +51,17 @@ type ask struct {
 	// for a request whose caller did not wait for its flight.
 	claim    *quota.Claim
 	giveBack bool
+	// elsewhere tells that what is given back was reserved by another replica, so that this one may not know of it.
+	elsewhere bool
 }
 
-// answer is what became of it. vanished means that the protector does not exist any more.
+// answer is what became of it. vanished means that the protector does not exist any more, elsewhere that another
+// replica has answered.
 type answer struct {
-	verdict  quota.Verdict
-	gaveBack bool
-	vanished bool
+	verdict   quota.Verdict
+	gaveBack  bool
+	vanished  bool
+	elsewhere bool
 }
 
 func newCore(name string, source cluster.Cluster, metrics *metrics, log logr.Logger, now func() time.Time) *core {
@@ -91,18 +98,42 @@ func (c *core) linger(key types.NamespacedName, removals int, took time.Duration
 		return 0, 0
 	}
 	most = min(5*took, longestLinger)
-	if _, contended := c.contended.Load(key); contended {
+	if c.conflicted(key, took) {
 		return most, most
 	}
 	return 0, most
+}
+
+// conflicted tells whether a write of a protector has met a conflict in the last time.
+func (c *core) conflicted(key types.NamespacedName, last time.Duration) bool {
+	at, ok := c.conflicts.Load(key)
+	return ok && time.Since(at.(time.Time)) <= last //nolint:forcetypeassert // nothing else is stored there
+}
+
+// reserve asks for a reservation: in a flight of this replica or, while others write the same protector, in one of the
+// replica that they all agree on. A replica that does not answer well is let alone for a while.
+func (c *core) reserve(ctx context.Context, key types.NamespacedName, a ask) (answer, error) {
+	if c.handover != nil && c.conflicted(key, contentionLasts) {
+		if owner := c.handover.to(key); owner != "" {
+			answer, err := c.handover.ask(ctx, owner, key, a)
+			c.metrics.handedOver.WithLabelValues(c.name, resultOf(err)).Inc()
+			if err == nil {
+				return answer, nil
+			}
+			if ctx.Err() == nil {
+				c.log.Info("Another replica does not reserve for this one", "replica", owner, "protector", key, "reason", err.Error())
+				c.handover.suspect(owner)
+			}
+		}
+	}
+	return c.flights.Do(ctx, key, a)
 }
 
 // fly answers all that was asked of one protector, in one compare-and-swap. Refusals are decided from the
 // newest object that this process knows; whatever is admitted stands in the object that was written.
 func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([]answer, error) {
 	c.metrics.flightSize.Observe(float64(len(asks)))
-	c.contended.Delete(key)
-	p, err := c.protectors.Newest(ctx, key)
+	p, err := c.begin(ctx, key, asks)
 	for {
 		if apierrors.IsNotFound(err) {
 			return allVanished(len(asks)), nil
@@ -124,7 +155,7 @@ func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([
 			return answers, nil
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 			c.metrics.writes.WithLabelValues(c.name, "conflict").Inc()
-			c.contended.Store(key, true)
+			c.conflicts.Store(key, time.Now())
 			eachClaim(asks, func(claim *quota.Claim) { *claim = quota.Claim{} }) // they were not stored
 			p, err = c.protectors.After(ctx, p)
 		default:
@@ -132,6 +163,15 @@ func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([
 			return nil, fmt.Errorf("reserve in PodProtector %s of core cluster %s: %w", key, c.name, err)
 		}
 	}
+}
+
+// begin returns the state of a protector that a flight begins with: what this process knows, unless a reservation is to be
+// found that another one has made.
+func (c *core) begin(ctx context.Context, key types.NamespacedName, asks []ask) (*v1alpha1.PodProtector, error) {
+	if slices.ContainsFunc(asks, func(a ask) bool { return a.elsewhere }) {
+		return c.protectors.Read(ctx, key)
+	}
+	return c.protectors.Newest(ctx, key)
 }
 
 // settleAsks does what is asked to the history of p, in order, and tells whether it changed.

@@ -30,8 +30,8 @@ func (p *Protection) reserveAll(ctx context.Context, charges []charge, removal q
 	var admitting []charge
 	var reserved []reservation
 	for _, c := range charges {
-		made := reservation{c, &quota.Claim{}}
-		answer, err := c.core.flights.Do(ctx, c.key, ask{removal: removal, claim: made.claim})
+		made := reservation{charge: c, claim: &quota.Claim{}}
+		answer, err := c.core.reserve(ctx, c.key, ask{removal: removal, claim: made.claim})
 		if err != nil {
 			if ctx.Err() == nil {
 				p.log.Error(err, "A removal could not be reserved", "protector", c.String(), "pod", removal.PodName)
@@ -41,6 +41,7 @@ func (p *Protection) reserveAll(ctx context.Context, charges []charge, removal q
 			return refuseUnreachable(charges, c, r, err)
 		}
 		verdict := answer.verdict
+		made.elsewhere = answer.elsewhere
 		switch {
 		case answer.vanished:
 			continue
@@ -66,6 +67,8 @@ func (p *Protection) reserveAll(ctx context.Context, charges []charge, removal q
 type reservation struct {
 	charge charge
 	claim  *quota.Claim
+	// elsewhere tells that another replica has made it.
+	elsewhere bool
 }
 
 // giveBackTime bounds the giving back; what it cannot do, the admission deadline does later.
@@ -77,7 +80,8 @@ func (p *Protection) giveBack(ctx context.Context, reserved []reservation, remov
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
 		p.background.Go(func() {
 			defer cancel()
-			answer, err := r.charge.core.flights.Do(ctx, r.charge.key, ask{removal: removal, claim: r.claim, giveBack: true})
+			back := ask{removal: removal, claim: r.claim, giveBack: true, elsewhere: r.elsewhere}
+			answer, err := r.charge.core.flights.Do(ctx, r.charge.key, back)
 			if answer.gaveBack {
 				p.metrics.givenBack.WithLabelValues(r.charge.core.name).Inc()
 			}

@@ -10,6 +10,7 @@ type metrics struct {
 	inFlight   prometheus.Gauge
 	writes     *prometheus.CounterVec
 	givenBack  *prometheus.CounterVec
+	handedOver *prometheus.CounterVec
 	flightSize prometheus.Histogram
 }
 
@@ -34,13 +35,25 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "breakwater_webhook_given_back_total",
 			Help: "Reservations given back because another protector refused or nobody waited, by core cluster.",
 		}, []string{"core"}),
+		handedOver: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "breakwater_webhook_handed_over_total",
+			Help: "Removals that another replica was asked to reserve, by core cluster and result: answered or failed.",
+		}, []string{"core", "result"}),
 		flightSize: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "breakwater_webhook_flight_size", Help: "Removals that one status write decided.",
 			Buckets: prometheus.ExponentialBuckets(1, 2, 11),
 		}),
 	}
-	registry.MustRegister(m.reviews, m.duration, m.inFlight, m.writes, m.givenBack, m.flightSize)
+	registry.MustRegister(m.reviews, m.duration, m.inFlight, m.writes, m.givenBack, m.handedOver, m.flightSize)
 	return m
+}
+
+// resultOf is the result of a hand-over.
+func resultOf(err error) string {
+	if err != nil {
+		return "failed"
+	}
+	return "answered"
 }
 
 // watchWaiting shows the number of removals that wait for a write to a core cluster.

@@ -37,6 +37,8 @@ type setup struct {
 	cores  map[string]*rest.Config
 	cell   *rest.Config
 	server *webhook.Server
+	// peers are other replicas, which have the certificate of the first.
+	peers *webhook.Peers
 	// beforeStart is called when all is set up and nothing of a protector has been read.
 	beforeStart func()
 }
@@ -84,6 +86,7 @@ func (l *lab) start(change ...func(*setup)) *replica {
 		Cores:   cores,
 		Cells:   map[string]*rest.Config{l.cell: s.cell},
 		Server:  s.server,
+		Peers:   s.peers,
 		Metrics: r.metrics,
 	})
 	if err != nil {

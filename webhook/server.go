@@ -43,7 +43,24 @@ type Server struct {
 	Log        logr.Logger
 
 	address  atomic.Pointer[net.TCPAddr]
+	watcher  atomic.Pointer[certwatcher.CertWatcher]
 	draining atomic.Bool
+}
+
+// NewPeers lets this server's replica hand over to the others and take over from them. self is its own address as they
+// know it, all gives everybody's.
+func (s *Server) NewPeers(self string, all func() []string) *Peers {
+	return &Peers{Self: self, All: all, Client: s.identity().client()}
+}
+
+func (s *Server) identity() identity {
+	return identity{certificate: func() (*tls.Certificate, error) {
+		watcher := s.watcher.Load()
+		if watcher == nil {
+			return nil, errors.New("no certificate is served yet")
+		}
+		return watcher.GetCertificate(nil)
+	}}
 }
 
 // Start serves until ctx ends, and then answers what is in flight.
@@ -104,14 +121,19 @@ func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 			s.Log.Error(err, "Certificates are no longer reloaded")
 		}
 	}()
+	s.watcher.Store(watcher)
+	// Other replicas present a certificate, and nobody else has to.
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12, GetCertificate: watcher.GetCertificate, NextProtos: []string{"h2", "http/1.1"},
+		ClientAuth: tls.RequestClientCert,
 	}
 	if s.ClientCAFile != "" {
-		if config.ClientCAs, err = loadPool(s.ClientCAFile); err != nil {
+		pool, err := loadPool(s.ClientCAFile)
+		if err != nil {
 			return nil, fmt.Errorf("--client-ca: %w", err)
 		}
-		config.ClientAuth = tls.RequireAndVerifyClientCert
+		config.ClientAuth = tls.RequireAnyClientCert
+		config.VerifyConnection = func(state tls.ConnectionState) error { return s.admit(&state, pool) }
 	}
 	listener, err := tls.Listen("tcp", s.Listen, config)
 	if err != nil {
@@ -121,6 +143,21 @@ func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 		s.address.Store(address)
 	}
 	return listener, nil
+}
+
+// admit is an error unless a client is a replica, or has a certificate that an authority of the pool signed for clients.
+func (s *Server) admit(connection *tls.ConnectionState, pool *x509.CertPool) error {
+	if s.identity().check(connection) == nil {
+		return nil
+	}
+	intermediates := x509.NewCertPool()
+	for _, c := range connection.PeerCertificates[1:] {
+		intermediates.AddCert(c)
+	}
+	_, err := connection.PeerCertificates[0].Verify(x509.VerifyOptions{
+		Roots: pool, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	return err
 }
 
 func loadPool(file string) (*x509.CertPool, error) {
@@ -154,6 +191,7 @@ func (s *Server) Ready(*http.Request) error {
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /cells/{cell}/validate", s.review)
+	mux.Handle("/peers/", s.identity().only(s.Protection.HandedOver()))
 	return mux
 }
 

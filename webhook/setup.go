@@ -19,6 +19,8 @@ type Options struct {
 	Cells map[string]*rest.Config
 	// Server is what to serve on; its Protection is set here.
 	Server *Server
+	// Peers are the other replicas; nil when there are none, or they are not to hand over to each other.
+	Peers *Peers
 	// Metrics is where the webhook registers its metrics.
 	Metrics prometheus.Registerer
 	// Now is the wall clock; nil is the machine's.
@@ -59,6 +61,9 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 			}
 		}
 		core := newCore(name, source, p.metrics, mgr.GetLogger(), now)
+		if options.Peers != nil {
+			core.handover = &handover{core: name, peers: *options.Peers, suspects: map[string]time.Time{}}
+		}
 		if err := mgr.Add(core); err != nil {
 			return nil, fmt.Errorf("add core cluster %s: %w", name, err)
 		}

@@ -80,7 +80,7 @@ func (c *core) uncover(obj any) {
 		return
 	}
 	protector := types.NamespacedName{Namespace: key.Namespace, Name: key.Name}
-	c.contended.Delete(protector)
+	c.conflicts.Delete(protector)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.index.Delete(protector)

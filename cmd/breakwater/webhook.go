@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -24,6 +26,8 @@ type webhookFlags struct {
 	as           string
 	asGroups     []string
 	server       webhook.Server
+	peers        []string
+	advertise    string
 }
 
 func webhookCommand() *cobra.Command {
@@ -34,7 +38,9 @@ func webhookCommand() *cobra.Command {
 		Long: `The webhook answers the admission reviews of the apiservers of all cells, at /cells/<cell>/validate. It
 reserves each removal that it allows in the status of the protectors that cover the pod, in every core cluster.
 
-Replicas need no leader; run as many as you like. Print the configuration that makes an apiserver ask it with
+Replicas need no leader; run as many as you like. Tell each by --peer where the others are: when several are asked about
+one protector, they then hand over to one of them instead of contending for it. They know each other by their serving
+certificate, which must be the same. Print the configuration that makes an apiserver ask it with
 breakwater webhook-config.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
@@ -49,6 +55,8 @@ breakwater webhook-config.`,
 	flags.StringVar(&f.server.KeyFile, "tls-key", "", "PEM `file` of its key (required)")
 	flags.StringVar(&f.server.ClientCAFile, "client-ca", "", "PEM `file` of the CA that must have signed the certificates of clients; empty: everybody may ask")
 	flags.DurationVar(&f.server.Drain, "drain", 0, "how long to go on accepting reviews after SIGTERM, while the endpoint is taken out of service")
+	flags.StringArrayVar(&f.peers, "peer", nil, "`HOST:PORT` of other replicas, of which HOST may be a name of many addresses (a headless Service); may be repeated")
+	flags.StringVar(&f.advertise, "advertise", "", "`IP:PORT` by which other replicas reach this one; required with --peer")
 	f.bind(flags)
 	return command
 }
@@ -66,6 +74,14 @@ func (f *webhookFlags) validate() error {
 	}
 	if f.server.Drain < 0 || f.server.Drain > time.Minute {
 		all = append(all, fmt.Errorf("--drain %s: want from 0s to 1m", f.server.Drain))
+	}
+	for _, peer := range f.peers {
+		if _, _, err := net.SplitHostPort(peer); err != nil {
+			all = append(all, fmt.Errorf("--peer %q: %w: want HOST:PORT", peer, err))
+		}
+	}
+	if _, err := netip.ParseAddrPort(f.advertise); err != nil && (len(f.peers) > 0 || f.advertise != "") {
+		all = append(all, fmt.Errorf("--advertise %q: want the IP:PORT by which other replicas reach this one, such as $(POD_IP):9443", f.advertise))
 	}
 	return errors.Join(all...)
 }
@@ -122,10 +138,15 @@ func (f *webhookFlags) run(ctx context.Context) error {
 			return fmt.Errorf("--core %s: %w", name, err)
 		}
 	}
-	err = webhook.SetupWithManager(mgr, webhook.Options{
-		Cores: clusters, Cells: cells, Server: &f.server, Metrics: metrics.Registry,
-	})
-	if err != nil {
+	options := webhook.Options{Cores: clusters, Cells: cells, Server: &f.server, Metrics: metrics.Registry}
+	if len(f.peers) > 0 {
+		addresses := &webhook.PeerAddresses{Names: f.peers, Log: mgr.GetLogger()}
+		if err := mgr.Add(addresses); err != nil {
+			return err
+		}
+		options.Peers = f.server.NewPeers(f.advertise, addresses.All)
+	}
+	if err := webhook.SetupWithManager(mgr, options); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)

@@ -41,12 +41,15 @@ func (i *Installation) newWebhooks() (*webhooks, error) {
 		return nil, fmt.Errorf("write the certificate of the webhooks: %w", err)
 	}
 	hooks := &webhooks{authority: certificateFile}
-	var addresses []string
-	for n := range i.options.WebhookReplicas {
+	var addresses, peers []string
+	for range i.options.WebhookReplicas {
 		address, err := freeAddress()
 		if err != nil {
 			return nil, err
 		}
+		addresses, peers = append(addresses, address), append(peers, "--peer="+address)
+	}
+	for n, address := range addresses {
 		arguments := []string{"webhook", "--listen=" + address, "--tls-cert=" + certificateFile, "--tls-key=" + keyFile}
 		for _, core := range i.options.Cores {
 			arguments = append(arguments, "--core="+core.Name()+"="+i.options.Kubeconfig(WebhookName(n), core))
@@ -54,7 +57,7 @@ func (i *Installation) newWebhooks() (*webhooks, error) {
 		for _, worker := range i.options.Workers {
 			arguments = append(arguments, "--cell="+worker.Name()+"="+i.options.Kubeconfig(WebhookName(n), worker))
 		}
-		addresses = append(addresses, address)
+		arguments = append(append(arguments, "--advertise="+address), peers...)
 		hooks.replicas = append(hooks.replicas, component{name: WebhookName(n), arguments: arguments})
 	}
 	hooks.balancer, err = newBalancer(addresses)

@@ -49,6 +49,9 @@ type removal struct {
 	uid      types.UID
 	reviewed *corev1.Pod
 	asked    time.Time
+	// era is how often the cell had been restored when the request began. Whoever restores an etcd restarts its
+	// apiservers, and no request outlives that.
+	era int
 	// knew is up to which version the webhook that was asked last knew the protectors of each core.
 	knew map[string]uint64
 	// openIn are the pods whose removal is admitted and has not come to its end; the judge's.
@@ -60,6 +63,7 @@ func (c *clusterState) remove(r *removal) string {
 	ctx, cancel := context.WithTimeout(context.Background(), requestLimit)
 	defer cancel()
 	key := types.NamespacedName{Namespace: namespace, Name: r.pod}
+	r.era = c.world.judge.era(c.name)
 	for attempt := 1; ; attempt++ {
 		object, err := c.store.Get("pods", key)
 		if err != nil {
@@ -170,6 +174,9 @@ func (c *clusterState) effect(ctx context.Context, r *removal, pod *corev1.Pod) 
 			return "404"
 		}
 		version = ""
+	}
+	if c.world.judge.era(c.name) != r.era {
+		return "no answer: the apiserver was restarted"
 	}
 	actor := removalActor(r)
 	c.world.judge.about(c.name, r)

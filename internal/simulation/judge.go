@@ -151,7 +151,7 @@ func (j *judge) judgeEffect(w *watched, r *removal, t *truth, line *lifeline, be
 		available += cell.available(w, now)
 	}
 	switch {
-	case !reserved && (r.reviewed == nil || !j.wasCharged(w, r)):
+	case !reserved && (r.reviewed == nil || !j.wasCharged(w, r, line)):
 		// It was not available when it was reviewed: the readiness race.
 		j.counts.Races++
 		t.losses = append(t.losses, loss{era: t.era, version: version, pod: before.pod})
@@ -176,9 +176,22 @@ func (j *judge) judgeEffect(w *watched, r *removal, t *truth, line *lifeline, be
 	}
 }
 
-// wasCharged tells whether the pod that was reviewed cost this protector budget.
-func (j *judge) wasCharged(w *watched, r *removal) bool {
-	return podState{pod: r.reviewed}.charged(w, r.asked.Add(-j.lenience))
+// wasCharged tells whether the pod cost this protector budget in whatever state it was reviewed. The webhook itself reads
+// the pod of an eviction, at some time after its apiserver has.
+func (j *judge) wasCharged(w *watched, r *removal, line *lifeline) bool {
+	for _, s := range line.states[:len(line.states)-1] {
+		if s.version >= parseVersion(r.reviewed.ResourceVersion) && !s.charged(w, r.asked.Add(-j.lenience)) {
+			return false
+		}
+	}
+	return true
+}
+
+// era is how often a cell was restored.
+func (j *judge) era(cell string) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.cells[cell].era
 }
 
 // restored notes that a cell goes back to a version.

@@ -194,6 +194,7 @@ func (w *world) startWebhook(name string) *process {
 		for cell, link := range p.cells {
 			options.Cells[cell] = link.Config()
 		}
+		options.Peers = &webhook.Peers{Self: name, All: w.webhookNames, Client: &http.Client{Transport: &wire{from: p}}}
 		var err error
 		p.reviews, err = webhook.NewProtection(mgr, options)
 		return err

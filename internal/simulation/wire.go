@@ -1,0 +1,77 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"time"
+)
+
+// wire is how a webhook reaches the other replicas. It is as bad as the weather.
+type wire struct {
+	from *process
+}
+
+var errBroken = errors.New("connection reset by peer")
+
+// webhookNames are the addresses of all replicas, those that are killed and not replaced yet included.
+func (w *world) webhookNames() []string {
+	var names []string
+	for _, p := range w.webhooks() {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// RoundTrip implements http.RoundTripper.
+func (l *wire) RoundTrip(request *http.Request) (*http.Response, error) {
+	ctx := request.Context()
+	if !l.from.paused.wait(ctx) {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	answered := make(chan *http.Response, 1)
+	// What is asked is on its way, whether anybody waits for the answer or not.
+	l.from.world.busy.Go(func() { answered <- l.travel(request.Clone(context.WithoutCancel(ctx))) })
+	select {
+	case response := <-answered:
+		if response == nil {
+			return nil, errBroken
+		}
+		return response, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// travel brings a request to another replica and its answer back; nil is a broken connection.
+func (l *wire) travel(request *http.Request) *http.Response {
+	world := l.from.world
+	luck := fmt.Sprintf("%s to %s", l.from.name, request.URL.Host)
+	way := func(where string) bool {
+		time.Sleep(world.dice.Between(50*time.Microsecond, max(world.storm.Weather.Slow, time.Millisecond), luck+where))
+		return !world.dice.Chance(world.storm.Weather.Lose, luck+" lose"+where)
+	}
+	if !way(" there") {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(request.Context(), reviewPatience)
+	defer cancel()
+	for _, p := range world.webhooks() {
+		if p.name != request.URL.Host {
+			continue
+		}
+		if !p.paused.wait(ctx) {
+			return nil
+		}
+		recorder := httptest.NewRecorder()
+		p.reviews.HandedOver().ServeHTTP(recorder, request)
+		if !p.paused.wait(ctx) || !way(" back") || !l.from.paused.wait(ctx) {
+			return nil
+		}
+		return recorder.Result()
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package webhook_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/webhook"
+)
+
+// serveTogether starts replicas that know each other.
+func (l *lab) serveTogether(replicas int) []*replica {
+	l.Helper()
+	var addresses []string
+	for range replicas {
+		addresses = append(addresses, l.freeAddress())
+	}
+	a := newAuthority(l)
+	cert, key := a.store(l.TempDir())
+	var all []*replica
+	for _, address := range addresses {
+		all = append(all, l.serve(among(address, addresses, cert, key)))
+	}
+	return all
+}
+
+// among makes a replica one of several, all of which have a certificate.
+func among(address string, all []string, cert, key string) func(*setup) {
+	return func(s *setup) {
+		s.server.Listen, s.server.CertFile, s.server.KeyFile = address, cert, key
+		s.peers = s.server.NewPeers(address, func() []string { return all })
+	}
+}
+
+func (l *lab) freeAddress() string {
+	l.Helper()
+	listener := l.listen()
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+func (l *lab) listen() net.Listener {
+	l.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		l.Fatal(err)
+	}
+	return listener
+}
+
+// remove reviews the deletion of a pod that exists nowhere else.
+func (r *replica) remove(serial int) webhook.Answer {
+	r.Helper()
+	ctx, cancel := context.WithTimeout(r.Context(), 9*time.Second)
+	defer cancel()
+	return r.server.Protection.Review(ctx, r.cell, deleteReview(benchPod(r.namespace, serial)).Request)
+}
+
+// contend removes pods from all replicas, all of which are admitted, while somebody else writes the protector, until
+// enough says so; it returns how many were removed.
+func (l *lab) contend(replicas []*replica, enough func() bool) (removed int) {
+	l.Helper()
+	ctx, stop := context.WithCancel(l.Context())
+	defer stop()
+	var writer sync.WaitGroup
+	defer writer.Wait()
+	writer.Go(func() { l.scribble(ctx, "web") })
+	l.eventually(func() string {
+		for _, r := range replicas {
+			if answer := r.remove(removed); !answer.Allowed {
+				l.Fatalf("removal %d: %+v", removed, answer.Status)
+			}
+			removed++
+		}
+		if removed < 20 || !enough() {
+			return "nothing is handed over"
+		}
+		return ""
+	})
+	stop()
+	return removed
+}
+
+func handedOver(replicas []*replica, result string) (sum int) {
+	for _, r := range replicas {
+		sum += r.count("breakwater_webhook_handed_over_total", "result", result)
+	}
+	return sum
+}
+
+func TestReplicasThatContendHandOver(t *testing.T) {
+	l := newLab(t)
+	l.protect("web", 1, 100_000)
+	replicas := l.serveTogether(2)
+	removed := l.contend(replicas, func() bool { return handedOver(replicas, "answered") >= 5 })
+	if failed := handedOver(replicas, "failed"); failed > 0 {
+		t.Errorf("%d removals could not be handed over", failed)
+	}
+	l.wantReserved("web", removed)
+}
+
+// Each is admitted all the same, and the one that does not answer well is not asked for every one.
+func TestAReplicaThatDoesNotAnswerWellIsLetAlone(t *testing.T) {
+	for claim, other := range map[string]func(l *lab, listener net.Listener, cert tls.Certificate){
+		"it is gone": func(_ *lab, listener net.Listener, _ tls.Certificate) { _ = listener.Close() },
+		"it has stopped": func(l *lab, listener net.Listener, cert tls.Certificate) {
+			l.serveHTTP(listener, cert, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		},
+		"it knows no such protector": func(l *lab, listener net.Listener, cert tls.Certificate) {
+			l.serveHTTP(listener, cert, http.NotFound)
+		},
+		"it answers nonsense": func(l *lab, listener net.Listener, cert tls.Certificate) {
+			l.serveHTTP(listener, cert, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "nonsense") })
+		},
+		"it is somebody else": func(l *lab, listener net.Listener, _ tls.Certificate) {
+			l.serveHTTP(listener, newAuthority(l).client("webhook"), func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = fmt.Fprint(w, `{"verdict": {"Outcome": "Reserved"}}`)
+			})
+		},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			l := newLab(t)
+			l.protect("web", 1, 100_000)
+			certFile, keyFile := newAuthority(t).store(t.TempDir())
+			cert, err := tls.LoadX509KeyPair(certFile, keyFile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			self := l.freeAddress()
+			listener := l.owner(self)
+			other(l, listener, cert)
+			r := []*replica{l.serve(among(self, []string{listener.Addr().String(), self}, certFile, keyFile))}
+			began := time.Now()
+			removed := l.contend(r, func() bool { return handedOver(r, "failed") > 0 })
+			l.wantReserved("web", removed)
+			if failed := handedOver(r, "failed"); failed > 1+int(time.Since(began)/(5*time.Second)) {
+				t.Errorf("it was asked in vain %d times in %s, want once in five seconds", failed, time.Since(began))
+			}
+		})
+	}
+}
+
+// owner listens where a replica would be that owns the protector, rather than the replica at the other address.
+func (l *lab) owner(other string) net.Listener {
+	l.Helper()
+	key := l.core + "/" + types.NamespacedName{Namespace: l.namespace, Name: "web"}.String()
+	for {
+		listener := l.listen()
+		if address := listener.Addr().String(); webhook.OwnerOf(key, []string{address, other}) == address {
+			l.Cleanup(func() { _ = listener.Close() })
+			return listener
+		}
+		_ = listener.Close()
+	}
+}
+
+func (l *lab) serveHTTP(listener net.Listener, cert tls.Certificate, handle http.HandlerFunc) {
+	server := &http.Server{Handler: handle, ReadHeaderTimeout: time.Minute}
+	config := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"}}
+	go func() { _ = server.Serve(tls.NewListener(listener, config)) }()
+	l.Cleanup(func() { _ = server.Close() })
+}
+
+func TestOnlyReplicasMayHandOver(t *testing.T) {
+	l := newLab(t)
+	l.protect("web", 1, 10)
+	path := "/peers/v1/cores/core/protectors/" + l.namespace + "/web"
+	body := `{"removal": {"Cell": "` + l.cell + `", "PodUID": "u", "PodName": "web-0", "Operation": "Delete", "At": "2026-01-01T00:00:00Z"}}`
+	for _, clientCA := range []bool{false, true} {
+		r := l.serve(func(s *setup) {
+			if clientCA {
+				s.server.ClientCAFile = write(t, t.TempDir(), "ca.crt", newAuthority(t).pem())
+			}
+		})
+		own, err := tls.LoadX509KeyPair(r.server.CertFile, r.server.KeyFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for claim, present := range map[string][]tls.Certificate{
+			"nobody's": nil, "another authority's": {newAuthority(t).client("webhook")}, "another of the same authority": {r.authority.client("webhook")},
+		} {
+			code, answer, err := r.post(t.Context(), path, strings.NewReader(body), present...)
+			if err == nil && code != http.StatusForbidden {
+				t.Errorf("with a certificate that is %s: %d %q, want 403", claim, code, answer)
+			}
+		}
+		l.wantReserved("web", 0)
+		code, answer, err := r.post(t.Context(), path, strings.NewReader("{"), own)
+		if err != nil || code != http.StatusBadRequest {
+			t.Errorf("half a request: %d %q %v, want 400", code, answer, err)
+		}
+		for name, want := range map[string]int{path + "-other": http.StatusNotFound, strings.Replace(path, "core/", "other/", 1): http.StatusServiceUnavailable} {
+			if code, answer, err := r.post(t.Context(), name, strings.NewReader(body), own); err != nil || code != want {
+				t.Errorf("%s: %d %q %v, want %d", name, code, answer, err, want)
+			}
+		}
+	}
+	r := l.serve()
+	own, err := tls.LoadX509KeyPair(r.server.CertFile, r.server.KeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, answer, err := r.post(t.Context(), path, strings.NewReader(body), own)
+	if err != nil || code != http.StatusOK || !strings.Contains(answer, `"Outcome":"Reserved"`) {
+		t.Errorf("a replica: %d %q %v, want a reservation", code, answer, err)
+	}
+	l.wantReserved("web", 1)
+}

@@ -1,0 +1,139 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+// PeerAddresses finds the replicas of a webhook.
+type PeerAddresses struct {
+	// Names are HOST:PORT, of which HOST may be a name of many addresses, as that of a headless Service is.
+	Names []string
+	// LookUp gives the addresses of a host; nil is the machine's resolver.
+	LookUp func(ctx context.Context, host string) ([]string, error)
+	Log    logr.Logger
+
+	found atomic.Pointer[[]string]
+}
+
+const (
+	// lookUpEvery is how often names are looked up, and lookUpTime bounds one time.
+	lookUpEvery = 10 * time.Second
+	lookUpTime  = 5 * time.Second
+)
+
+// All is what was found last.
+func (a *PeerAddresses) All() []string {
+	if found := a.found.Load(); found != nil {
+		return *found
+	}
+	return nil
+}
+
+// Start looks the names up again and again until ctx ends. A name that cannot be looked up leaves all as it was.
+func (a *PeerAddresses) Start(ctx context.Context) error {
+	ticker := time.NewTicker(lookUpEvery)
+	defer ticker.Stop()
+	for {
+		found, err := a.lookUp(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			a.Log.Error(err, "The other replicas cannot be found")
+		case !slices.Equal(found, a.All()):
+			a.Log.Info("The replicas of this webhook", "addresses", found)
+			a.found.Store(&found)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// NeedLeaderElection is false: all replicas answer.
+func (a *PeerAddresses) NeedLeaderElection() bool { return false }
+
+func (a *PeerAddresses) lookUp(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookUpTime)
+	defer cancel()
+	resolve := a.LookUp
+	if resolve == nil {
+		resolve = net.DefaultResolver.LookupHost
+	}
+	var all []string
+	for _, name := range a.Names {
+		host, port, err := net.SplitHostPort(name)
+		if err != nil {
+			return nil, err
+		}
+		addresses, err := resolve(ctx, host)
+		if err != nil {
+			return nil, fmt.Errorf("look up %s: %w", host, err)
+		}
+		for _, address := range addresses {
+			all = append(all, net.JoinHostPort(address, port))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// identity is the serving certificate of a webhook. All replicas have the same, by which they know each other, in both
+// directions: who proves to hold its key is a replica. While it is rotated they may not, and then each works by itself.
+type identity struct {
+	// certificate returns the present one.
+	certificate func() (*tls.Certificate, error)
+}
+
+// check is an error unless the other end of a connection is a replica.
+func (i identity) check(connection *tls.ConnectionState) error {
+	own, err := i.certificate()
+	if err != nil {
+		return err
+	}
+	if connection == nil || len(connection.PeerCertificates) == 0 {
+		return errors.New("no certificate was presented")
+	}
+	if !bytes.Equal(connection.PeerCertificates[0].Raw, own.Certificate[0]) {
+		return errors.New("it has another certificate than this replica")
+	}
+	return nil
+}
+
+// client calls other replicas.
+func (i identity) client() *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: 5 * time.Second,
+		TLSClientConfig: &tls.Config{
+			MinVersion: tls.VersionTLS13,
+			// Names and authorities do not matter: VerifyConnection asks for our very own certificate.
+			InsecureSkipVerify:   true, //nolint:gosec // see above
+			VerifyConnection:     func(state tls.ConnectionState) error { return i.check(&state) },
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return i.certificate() },
+		},
+	}}
+}
+
+// only lets replicas alone through to a handler.
+func (i identity) only(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := i.check(r.TLS); err != nil {
+			http.Error(w, "only replicas of this webhook may ask for this: "+err.Error(), http.StatusForbidden)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
