@@ -37,6 +37,16 @@ func (s *Snapshot) BuryUnlisted(hashes []quota.UIDHash, version uint64) {
 	}
 }
 
+// Unreached is the version of the newest live list that pods departed by, if the stream has not come that far; otherwise 0.
+func (s *Snapshot) Unreached() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unlisted > s.version {
+		return s.unlisted
+	}
+	return 0
+}
+
 // forgetDepartures makes room. Maps in Go are walked in random order, so a few entries at each event are enough
 // to keep up.
 func (s *Snapshot) forgetDepartures() {

@@ -22,6 +22,9 @@ func (t *term) report(ctx context.Context) {
 		if err := t.beat(ctx, t.leading()); err != nil && ctx.Err() == nil {
 			t.log.Error(err, "No heartbeat")
 		}
+		if err := t.checkPast(ctx); err != nil && ctx.Err() == nil {
+			t.log.Error(err, "Whether the cell went back is not known")
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -75,6 +78,24 @@ func (t *term) beat(ctx context.Context, ready metav1.Condition) error {
 		meta.SetStatusCondition(&cell.Status.Conditions, ready)
 		return t.core.Status().Update(ctx, cell)
 	})
+}
+
+// checkPast ends the term when the cell went back to before a live list that pods departed by. The stream may show
+// nothing of that: it begins again at a version that it had not reached, and those pods, which are there again, would
+// be left out for as long as nothing happens in the cell.
+func (t *term) checkPast(ctx context.Context) error {
+	unreached := t.snapshot.Unreached()
+	if unreached == 0 {
+		return nil
+	}
+	version, err := t.liveVersion(ctx)
+	if err != nil {
+		return err
+	}
+	if version < unreached {
+		t.end(fmt.Errorf("the version of the cell's pods went backwards, from %d to %d", unreached, version))
+	}
+	return nil
 }
 
 // defaultAdmissionDeadline is the default of the CRD, for a Cell that is older than it.

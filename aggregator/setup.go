@@ -148,11 +148,11 @@ func (a *Aggregator) standOnce(ctx context.Context) error {
 	ctx, resign := context.WithCancel(klog.NewContext(ctx, a.log))
 	defer resign()
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &resourcelock.LeaseLock{
+		Lock: &lease{LeaseLock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: a.options.LeaseNamespace, Name: "aggregator-" + a.options.Cell},
 			Client:     a.leases.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: a.options.Identity},
-		},
+		}},
 		LeaseDuration:   a.options.LeaseDuration,
 		RenewDeadline:   a.options.LeaseDuration * 2 / 3,
 		RetryPeriod:     a.options.LeaseDuration / 8,

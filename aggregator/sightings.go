@@ -109,8 +109,8 @@ func (a *Aggregator) readLive(ctx context.Context, namespace string) (liveRead, 
 		for i := range page.Items {
 			read.pods[quota.HashUID(page.Items[i].UID)] = page.Items[i].DeletionTimestamp != nil
 		}
-		if read.version, err = strconv.ParseUint(page.ResourceVersion, 10, 64); err != nil {
-			return nil, fmt.Errorf("resourceVersion %q of a list is not a number", page.ResourceVersion)
+		if read.version, err = listVersion(page); err != nil {
+			return nil, err
 		}
 		page.Items = nil
 		return page, nil
@@ -119,4 +119,23 @@ func (a *Aggregator) readLive(ctx context.Context, namespace string) (liveRead, 
 		return liveRead{}, fmt.Errorf("list the pods of namespace %s: %w", namespace, err)
 	}
 	return read, nil
+}
+
+// liveVersion is the version that the cell's apiserver is at, not from an old cache.
+func (a *Aggregator) liveVersion(ctx context.Context) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	page, err := a.podNames.Resource(corev1.SchemeGroupVersion.WithResource("pods")).List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return 0, fmt.Errorf("read the version of the cell's pods: %w", err)
+	}
+	return listVersion(page)
+}
+
+func listVersion(page *metav1.PartialObjectMetadataList) (uint64, error) {
+	version, err := strconv.ParseUint(page.ResourceVersion, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("resourceVersion %q of a list is not a number", page.ResourceVersion)
+	}
+	return version, nil
 }

@@ -31,7 +31,7 @@ func TestReplicasAreLookedUpAgain(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", claim, diff)
 			}
 		}
-		lookAgain := func() { time.Sleep(lookUpEvery) }
+		lookAgain := func() { <-time.After(lookUpEvery) }
 		expect("all addresses of all names, once each", "10.0.0.1:9443", "10.0.0.1:9444", "10.0.0.2:9443")
 		found["peers"] = []string{"10.0.0.3"}
 		lookAgain()

@@ -24,8 +24,8 @@ type judge struct {
 	cells map[string]*truth
 	// protectors are the stored ones by core and name.
 	protectors map[protectorKey]*watched
-	// open counts the admitted requests that may still take effect, by cell and pod.
-	open map[openKey]int
+	// open are the admitted requests that may still take effect, by cell and pod.
+	open map[openKey]map[*removal]bool
 	// asked are the pods that somebody has asked to remove, more than as a dry run.
 	asked map[openKey]bool
 	// effecting is the removal that is about to change the store.
@@ -68,7 +68,7 @@ type openKey struct {
 
 func newJudge(trace *Trace) *judge {
 	return &judge{
-		began: time.Now(), cells: map[string]*truth{}, protectors: map[protectorKey]*watched{}, open: map[openKey]int{}, asked: map[openKey]bool{},
+		began: time.Now(), cells: map[string]*truth{}, protectors: map[protectorKey]*watched{}, open: map[openKey]map[*removal]bool{}, asked: map[openKey]bool{},
 		effecting: map[string]*removal{}, epochs: map[string]map[int64]int{}, trace: trace,
 	}
 }
@@ -151,7 +151,7 @@ func (j *judge) judgeEffect(w *watched, r *removal, t *truth, line *lifeline, be
 		available += cell.available(w, now)
 	}
 	switch {
-	case !reserved && (r.reviewed == nil || !j.wasCharged(w, r, line)):
+	case !reserved && (r.reviewed == nil || !j.wasCharged(w, r, line.states[:len(line.states)-1])):
 		// It was not available when it was reviewed: the readiness race.
 		j.counts.Races++
 		t.losses = append(t.losses, loss{era: t.era, version: version, pod: before.pod})
@@ -176,10 +176,10 @@ func (j *judge) judgeEffect(w *watched, r *removal, t *truth, line *lifeline, be
 	}
 }
 
-// wasCharged tells whether the pod cost this protector budget in whatever state it was reviewed. The webhook itself reads
-// the pod of an eviction, at some time after its apiserver has.
-func (j *judge) wasCharged(w *watched, r *removal, line *lifeline) bool {
-	for _, s := range line.states[:len(line.states)-1] {
+// wasCharged tells whether the pod cost this protector budget in whichever of its states it was reviewed. The webhook itself
+// reads the pod of an eviction, at some time after its apiserver has.
+func (j *judge) wasCharged(w *watched, r *removal, states []podState) bool {
+	for _, s := range states {
 		if s.version >= parseVersion(r.reviewed.ResourceVersion) && !s.charged(w, r.asked.Add(-j.lenience)) {
 			return false
 		}

@@ -77,8 +77,12 @@ func (j *judge) admitted(cell string, r *removal) {
 	defer j.mu.Unlock()
 	j.counts.Admitted++
 	if !slices.Contains(r.openIn, openKey{cell, r.uid}) {
-		r.openIn = append(r.openIn, openKey{cell, r.uid})
-		j.open[openKey{cell, r.uid}]++
+		key := openKey{cell, r.uid}
+		r.openIn = append(r.openIn, key)
+		if j.open[key] == nil {
+			j.open[key] = map[*removal]bool{}
+		}
+		j.open[key][r] = true
 	}
 }
 
@@ -97,7 +101,7 @@ func (j *judge) finished(r *removal) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, key := range r.openIn {
-		j.open[key]--
+		delete(j.open[key], r)
 	}
 	r.openIn = nil
 }

@@ -177,9 +177,11 @@ func (j *judge) judgeDrop(w *watched, cell *v1alpha1.PodProtectorCell, hash quot
 			}
 		}
 	}
-	if open := j.open[openKey{cell.CellID, line.uid}]; open > 0 {
-		j.fail("%s dropped the reservation of pod %s from protector %s, and %d admitted removals of it may still take effect",
-			orWorld(e.By), line.name, w.name(), open)
+	for r := range j.open[openKey{cell.CellID, line.uid}] {
+		if r.reviewed != nil && j.wasCharged(w, r, line.states) {
+			j.fail("%s dropped the reservation of pod %s from protector %s, and removal %s of it was admitted and may still take effect",
+				orWorld(e.By), line.name, w.name(), r.id)
+		}
 	}
 }
 

@@ -34,7 +34,9 @@ func (l *wire) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	answered := make(chan *http.Response, 1)
 	// What is asked is on its way, whether anybody waits for the answer or not.
-	l.from.world.busy.Go(func() { answered <- l.travel(request.Clone(context.WithoutCancel(ctx))) })
+	l.from.world.busy.Go(func() {
+		answered <- l.travel(request.Clone(context.WithoutCancel(ctx))) //nolint:bodyclose // its body is memory
+	})
 	select {
 	case response := <-answered:
 		if response == nil {
