@@ -24,6 +24,7 @@ import (
 
 type options struct {
 	seed    uint64
+	seeds   uint64
 	only    string
 	list    bool
 	out     string
@@ -33,11 +34,12 @@ type options struct {
 
 func main() {
 	var o options
-	flag.Uint64Var(&o.seed, "seed", 1, "`number` that decides the random draws")
+	flag.Uint64Var(&o.seed, "seed", 1, "`number` that decides the random draws of the first round")
+	flag.Uint64Var(&o.seeds, "seeds", 3, "`number` of rounds, each with the next seed")
 	flag.StringVar(&o.only, "only", "", "`pattern` of the names of the scenarios to play")
 	flag.BoolVar(&o.list, "list", false, "list the scenarios")
 	flag.StringVar(&o.out, "out", "chaos-report", "`folder` for report.json, and for what was asked and stored in each scenario")
-	flag.IntVar(&o.scale, "scale", 1, "multiplies pods, floor and clients")
+	flag.IntVar(&o.scale, "scale", 1, "multiplies pods, floor and clients, and how long a storm rages around its fault")
 	flag.StringVar(&o.program, "program", "bin/breakwater", "`path` of breakwater")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -54,8 +56,8 @@ func run(ctx context.Context, out io.Writer, o options) error {
 	if err != nil {
 		return err
 	}
-	if o.scale < 1 {
-		return fmt.Errorf("-scale %d: want at least 1", o.scale)
+	if o.scale < 1 || o.seeds < 1 {
+		return fmt.Errorf("-scale %d -seeds %d: want at least 1 of each", o.scale, o.seeds)
 	}
 	var chosen []chaos.Scenario
 	for _, scenario := range chaos.Scenarios() {
@@ -92,14 +94,15 @@ func play(ctx context.Context, out io.Writer, o options, scenarios []chaos.Scena
 		}
 		os.RemoveAll(folder)
 	}()
-	for i, scenario := range scenarios {
+	for i := range uint64(len(scenarios)) * o.seeds {
+		scenario, seed := scenarios[i%uint64(len(scenarios))], o.seed+i/uint64(len(scenarios))
 		if stage == nil {
 			if stage, err = open(ctx, o, filepath.Join(folder, fmt.Sprint(i))); err != nil {
 				return report, err
 			}
 		}
 		began := time.Now()
-		result, err := stage.Play(ctx, scenario, chaos.Plan{Seed: o.seed, Scale: o.scale, Traces: o.out})
+		result, err := stage.Play(ctx, scenario, chaos.Plan{Seed: seed, Scale: o.scale, Traces: o.out})
 		if ctx.Err() != nil {
 			return report, ctx.Err()
 		}
@@ -112,7 +115,7 @@ func play(ctx context.Context, out io.Writer, o options, scenarios []chaos.Scena
 			}
 			stage = nil
 		}
-		_, _ = fmt.Fprintf(out, "%s, after %.0f s: %s\n", scenario.Name, time.Since(began).Seconds(), verdict)
+		_, _ = fmt.Fprintf(out, "%s, seed %d, after %.0f s: %s\n", scenario.Name, seed, time.Since(began).Seconds(), verdict)
 		report.Scenarios = append(report.Scenarios, result)
 	}
 	return report, nil

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"sync"
 	"time"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/breakwater-k8s/breakwater/internal/storm"
 )
@@ -51,18 +50,13 @@ type play struct {
 	journal    *Journal
 	recorder   *storm.Recorder
 	others     storm.Tally
-	histories  []*history
+	histories  []*cellHistory
+	silences   []Silence
+	resting    sync.RWMutex // held to make the storm pause
+	more       int          // pods that are deployed after the fault, beside the surplus
+	faultBegan time.Duration
 	faultEnded time.Duration
 	trueAgain  time.Duration
-}
-
-// history is what is read of one cell's etcd.
-type history struct {
-	cell      string
-	etcd      *clientv3.Client
-	metronome *metronome
-	first     []revision
-	from      int64
 }
 
 // Play plays a scenario and judges it. Its error means that the scenario could not be played to its end, or that
@@ -70,10 +64,11 @@ type history struct {
 func (s *Stage) Play(ctx context.Context, scenario Scenario, plan Plan) (Result, error) {
 	name := fnv.New64a()
 	_, _ = name.Write([]byte(scenario.Name)) // a hash never fails
+	namespace := fmt.Sprintf("chaos-%x-%d", name.Sum64(), plan.Seed)
 	p := &play{
 		Stage: s, plan: plan, scenario: scenario, floor: floor * plan.Scale,
 		random: rand.New(rand.NewPCG(plan.Seed, name.Sum64())),
-		app:    storm.Application{Namespace: fmt.Sprintf("chaos-%x", name.Sum64()), Name: application, Pods: pods * plan.Scale},
+		app:    storm.Application{Namespace: namespace, Name: application, Pods: pods * plan.Scale},
 	}
 	result := Result{Name: scenario.Name, Seed: plan.Seed, Floor: p.floor}
 	if err := p.prepare(ctx); err != nil {
@@ -118,47 +113,19 @@ func (p *play) prepare(ctx context.Context) error {
 	return p.beginHistories(ctx)
 }
 
-// beginHistories reads what there is. Every cell's first beat comes before any removal.
-func (p *play) beginHistories(ctx context.Context) error {
-	for i, etcd := range p.etcds {
-		h := &history{cell: p.Cells[i].Name, etcd: etcd}
-		var err error
-		if h.first, h.from, err = podsAt(ctx, etcd, p.app.Namespace); err != nil {
-			return err
-		}
-		h.metronome = startMetronome(context.WithoutCancel(ctx), etcd, p.start)
-		p.histories = append(p.histories, h)
-	}
-	return nil
-}
-
-// truths ends the records and reads what all cells stored.
-func (p *play) truths(ctx context.Context) ([]Truth, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	var truths []Truth
-	for _, h := range p.histories {
-		changes, err := podsAfter(ctx, h.etcd, p.app.Namespace, h.from)
-		if err != nil {
-			return nil, fmt.Errorf("cell %s: %w", h.cell, err)
-		}
-		h.metronome.end()
-		truths = append(truths, replay(h.cell, h.first, changes, h.metronome.bounds()))
-	}
-	return truths, nil
-}
-
 // judge fills in what the evidence proves.
 func (p *play) judge(ctx context.Context, result *Result) error {
 	p.recorder.Stop()
-	truths, err := p.truths(ctx)
+	evidence, err := p.evidence(ctx)
 	if err != nil {
 		return err
 	}
-	evidence := Evidence{Floor: p.floor, Truths: truths, Asks: p.journal.Asks()}
 	result.take(Validate(evidence))
 	result.Attempted = len(evidence.Asks) + p.others.Counts().Attempted
-	result.RecoverySeconds = p.recovered(truths)
+	result.RecoverySeconds = p.recovered(evidence.Truths)
+	if p.scenario.reviewed && result.Unreviewed > 0 {
+		result.Illegal = append(result.Illegal, fmt.Sprintf("%d requests were refused because no webhook could be asked", result.Unreviewed))
+	}
 	return writeTrace(p.plan.Traces, p.scenario.Name, evidence)
 }
 

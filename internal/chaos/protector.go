@@ -54,6 +54,20 @@ func (s *Stage) isTruth(ctx context.Context, namespace, name string) error {
 	return nil
 }
 
+// counted is what the status says of a cell.
+func (p *play) counted(ctx context.Context, cell string) (v1alpha1.Aggregation, error) {
+	protector := &v1alpha1.PodProtector{}
+	if err := p.protectors.Get(ctx, client.ObjectKey{Namespace: p.app.Namespace, Name: application}, protector); err != nil {
+		return v1alpha1.Aggregation{}, err
+	}
+	for _, c := range protector.Status.Cells {
+		if c.CellID == cell {
+			return c.Aggregation, nil
+		}
+	}
+	return v1alpha1.Aggregation{}, fmt.Errorf("the status has no cell %s", cell)
+}
+
 // holder is who leads the aggregation of a cell.
 func (s *Stage) holder(ctx context.Context, worker federation.Cluster) (string, error) {
 	cell := &v1alpha1.Cell{}

@@ -28,6 +28,8 @@ type Result struct {
 	RecoverySeconds float64 `json:"recoverySeconds"`
 	// Dropped counts pods that stopped being available by themselves.
 	Dropped int `json:"dropped"`
+	// Unreviewed counts the requests of ours that were refused because no webhook could be asked.
+	Unreviewed int `json:"unreviewed"`
 	// Illegal and Error tell what went wrong.
 	Illegal []string `json:"illegal,omitempty"`
 	Error   string   `json:"error,omitempty"`
@@ -35,7 +37,7 @@ type Result struct {
 
 func (r *Result) take(j Judgement) {
 	r.Admitted, r.Legal, r.Illegal = j.Admitted, j.Legal, j.Illegal
-	r.OverAdmissions, r.MinAvailable, r.Dropped = j.OverAdmissions, j.MinAvailable, j.Dropped
+	r.OverAdmissions, r.MinAvailable, r.Dropped, r.Unreviewed = j.OverAdmissions, j.MinAvailable, j.Dropped, j.Unreviewed
 }
 
 // Err says in which way Breakwater did not keep its promise; nil if it did.

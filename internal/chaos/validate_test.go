@@ -127,10 +127,10 @@ func TestReplayTellsGainsRemovalsAndDrops(t *testing.T) {
 	pending := pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending })
 	terminating := pod(func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} })
 	reborn := pod(func(p *corev1.Pod) { p.UID = "b" })
-	got := replay("one", []revision{{Number: 1, Key: "web", Pod: healthy}}, []revision{
+	got, _ := replay("one", []revision{{Number: 1, Key: "web", Pod: healthy}}, []revision{
 		{Number: 2, Key: "web", Pod: pending}, {Number: 3, Key: "web", Pod: healthy}, {Number: 4, Key: "web", Pod: terminating},
 		{Number: 5, Key: "web"}, {Number: 6, Key: "web", Pod: reborn}, {Number: 7, Key: "web"},
-	}, boundsOf([]beatAt{{1, 2, 2}, {5, 9, 4}, {10, 12, 6}}, 20))
+	}, boundsOf([]beatAt{{1, 2, 2}, {5, 9, 4}, {10, 12, 6}}, 0, 20))
 	want := Truth{Cell: "one", Baseline: []types.UID{"a"}, Facts: []Fact{
 		{storm.Dropped, "a", "web", 2, 0, 2}, {storm.Gained, "a", "web", 3, 1, 9}, {storm.Removed, "a", "web", 4, 1, 9},
 		{storm.Gained, "b", "web", 6, 5, 12}, {storm.Removed, "b", "web", 7, 10, 20},
