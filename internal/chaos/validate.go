@@ -62,8 +62,8 @@ func Validate(evidence Evidence) Judgement {
 	judgement.Removals, judgement.OverAdmissions, judgement.MinAvailable = verdict.Removals, verdict.OverAdmissions, verdict.MinAvailable
 	ruling := rule(budget, operationsOf(evidence.Asks, evidence.Truths))
 	judgement.Admitted, judgement.Illegal = ruling.admitted, ruling.illegal
-	judgement.Legal = ruling.admitted - len(ruling.illegal)
 	judgement.Illegal = append(judgement.Illegal, evidence.broken()...)
+	judgement.Legal = ruling.admitted - len(judgement.Illegal)
 	judgement.Timeline = verdict.Timeline
 	for _, ask := range evidence.Asks {
 		if strings.Contains(ask.Error, uncalled) {
