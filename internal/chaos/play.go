@@ -81,7 +81,7 @@ func (s *Stage) Play(ctx context.Context, scenario Scenario, plan Plan) (Result,
 	err = errors.Join(err, p.judge(ctx, &result), s.deaths())
 	clearing, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if clear := s.clear(clearing, p.app.Namespace, application); clear != nil {
+	if clear := s.clear(clearing, p.app.Namespace, application, probe); clear != nil {
 		err = errors.Join(err, fmt.Errorf("clear away: %w", clear))
 	}
 	return result, err
@@ -89,9 +89,12 @@ func (s *Stage) Play(ctx context.Context, scenario Scenario, plan Plan) (Result,
 
 // prepare deploys, waits until the status is the truth, and begins to record.
 func (p *play) prepare(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()
 	if err := p.protect(ctx, p.app.Namespace, application, p.floor); err != nil {
+		return err
+	}
+	if err := p.introduce(ctx, p.app.Namespace); err != nil {
 		return err
 	}
 	if err := p.app.Deploy(ctx, p.Cells); err != nil {

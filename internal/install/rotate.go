@@ -28,6 +28,9 @@ func newCertificate() (certificate, error) {
 	return certificate{pem: served, key: key}, nil
 }
 
+// WebhookAddresses are the host:port of each webhook, behind what the apiservers ask.
+func (i *Installation) WebhookAddresses() []string { return i.webhooks.balancer.replicas }
+
 // Rotation replaces the certificate of the webhooks and its authority. Its steps are taken one after the other, each
 // when the apiservers have taken up the one before.
 type Rotation struct {
