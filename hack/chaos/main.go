@@ -1,5 +1,5 @@
 // Command chaos plays storms with real faults on a federation of real control planes, validates them by what the
-// clusters' etcds hold, and writes chaos-report/report.json. It fails if a floor was broken, if an admission was
+// clusters' etcds hold, and writes chaos-report: index.html for people, report.json for programs. It fails if a floor was broken, if an admission was
 // illegal, or if Breakwater did not recover.
 package main
 
@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/breakwater-k8s/breakwater/internal/chaos"
 	"github.com/breakwater-k8s/breakwater/internal/federation/local"
@@ -38,10 +39,11 @@ func main() {
 	flag.Uint64Var(&o.seeds, "seeds", 3, "`number` of rounds, each with the next seed")
 	flag.StringVar(&o.only, "only", "", "`pattern` of the names of the scenarios to play")
 	flag.BoolVar(&o.list, "list", false, "list the scenarios")
-	flag.StringVar(&o.out, "out", "chaos-report", "`folder` for report.json, and for what was asked and stored in each scenario")
+	flag.StringVar(&o.out, "out", "chaos-report", "`folder` for index.html and report.json, and for what was asked and stored in each scenario")
 	flag.IntVar(&o.scale, "scale", 1, "multiplies pods, floor and clients, and how long a storm rages around its fault")
 	flag.StringVar(&o.program, "program", "bin/breakwater", "`path` of breakwater")
 	flag.Parse()
+	ctrllog.SetLogger(logr.Discard()) // clients want to log about logging
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Stdout, o)
 	stop()
@@ -117,6 +119,9 @@ func play(ctx context.Context, out io.Writer, o options, scenarios []chaos.Scena
 		}
 		_, _ = fmt.Fprintf(out, "%s, seed %d, after %.0f s: %s\n", scenario.Name, seed, time.Since(began).Seconds(), verdict)
 		report.Scenarios = append(report.Scenarios, result)
+		if err := report.Write(o.out); err != nil { // for those who do not want to wait for the end
+			return report, err
+		}
 	}
 	return report, nil
 }

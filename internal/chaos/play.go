@@ -123,13 +123,15 @@ func (p *play) judge(ctx context.Context, result *Result) error {
 	if err != nil {
 		return err
 	}
-	result.take(Validate(evidence))
+	judgement := Validate(evidence)
+	result.take(judgement)
 	result.Attempted = len(evidence.Asks) + p.others.Counts().Attempted
 	result.RecoverySeconds = p.recovered(evidence.Truths)
 	if p.scenario.reviewed && result.Unreviewed > 0 {
 		result.Illegal = append(result.Illegal, fmt.Sprintf("%d requests were refused because no webhook could be asked", result.Unreviewed))
 	}
-	return writeTrace(p.plan.Traces, p.scenario.Name, evidence)
+	result.Files, err = p.write(evidence, judgement)
+	return err
 }
 
 // recovered is the time from the end of the fault to a removal that was both asked for and stored after it, and to
