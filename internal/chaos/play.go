@@ -14,16 +14,8 @@ import (
 
 const (
 	application = "web"
-	// pods over all cells, of which floor must stay, before the scale.
-	pods, floor = 40, 30
-	// surplus is how many pods come when the fault has ended, so that there is budget to use.
-	surplus = 6
-	// askers are the clients of a storm; each rests for askPause on average.
-	askers   = 10
+	// askPause is how long a client rests on average.
 	askPause = 20 * time.Millisecond
-	// before and after the fault the storm rages alone for so many answers, and that long.
-	before = 60
-	after  = 3 * time.Second
 	// patience bounds each wait for something that takes seconds.
 	patience = time.Minute
 )
@@ -31,10 +23,33 @@ const (
 // Plan says how to play.
 type Plan struct {
 	Seed uint64
-	// Scale multiplies pods, floor and clients.
+	// Scale makes storms larger and longer; at least 1.
 	Scale int
 	// Traces is the folder that takes the evidence of each scenario.
 	Traces string
+}
+
+// size is how large a storm is.
+type size struct {
+	// pods over all cells, of which floor must stay.
+	pods, floor int
+	// surplus is how many pods come when the fault has ended, so that there is budget to use.
+	surplus int
+	// growth is how many pods are deployed in a worker after its backup, so that its restore takes some away.
+	growth int
+	// askers are the clients.
+	askers int
+	// before and after the fault the storm rages alone for so many answers, and that long.
+	before int
+	after  time.Duration
+}
+
+func (p Plan) size() size {
+	return size{
+		pods: 40 * p.Scale, floor: 30 * p.Scale, surplus: 6 * p.Scale, growth: 6 * p.Scale, askers: 10 * p.Scale,
+		// As many more answers come in the same time.
+		before: 60 * p.Scale * p.Scale, after: time.Duration(p.Scale) * 3 * time.Second,
+	}
 }
 
 // play is one scenario that is played.
@@ -66,9 +81,9 @@ func (s *Stage) Play(ctx context.Context, scenario Scenario, plan Plan) (Result,
 	_, _ = name.Write([]byte(scenario.Name)) // a hash never fails
 	namespace := fmt.Sprintf("chaos-%x-%d", name.Sum64(), plan.Seed)
 	p := &play{
-		Stage: s, plan: plan, scenario: scenario, floor: floor * plan.Scale,
+		Stage: s, plan: plan, scenario: scenario, floor: plan.size().floor,
 		random: rand.New(rand.NewPCG(plan.Seed, name.Sum64())),
-		app:    storm.Application{Namespace: namespace, Name: application, Pods: pods * plan.Scale},
+		app:    storm.Application{Namespace: namespace, Name: application, Pods: plan.size().pods},
 	}
 	result := Result{Name: scenario.Name, Seed: plan.Seed, Floor: p.floor}
 	if err := p.prepare(ctx); err != nil {

@@ -20,12 +20,12 @@ func (p *play) rage(ctx context.Context) error {
 	defer raging.Wait()
 	defer calm()
 	all := &clients{
-		journal: p.journal, recorder: p.recorder, number: askers * p.plan.Scale, pause: askPause, seed: p.random.Uint64(),
+		journal: p.journal, recorder: p.recorder, number: p.plan.size().askers, pause: askPause, seed: p.random.Uint64(),
 		resting: &p.resting,
 	}
 	raging.Go(func() { all.run(storming) })
 	raging.Go(func() { p.collect(storming) })
-	if err := p.journal.await(ctx, before*p.plan.Scale); err != nil {
+	if err := p.journal.await(ctx, p.plan.size().before); err != nil {
 		return fmt.Errorf("begin the storm: %w", err)
 	}
 	// A cascade in the midst of the fault ends all replacement of pods; one after it leaves more to the fault.
@@ -45,7 +45,7 @@ func (p *play) rage(ctx context.Context) error {
 		return fmt.Errorf("deploy more pods: %w", err)
 	}
 	select {
-	case <-time.After(time.Duration(p.plan.Scale) * after):
+	case <-time.After(p.plan.size().after):
 	case <-ctx.Done():
 	}
 	return context.Cause(ctx)
@@ -76,7 +76,7 @@ func (p *play) replenish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	more := p.app
-	more.Pods = surplus*p.plan.Scale + p.more
+	more.Pods = p.plan.size().surplus + p.more
 	attempt := 0
 	return await(ctx, func(ctx context.Context) error {
 		// An attempt whose answer was lost has made pods of its name.

@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// growth is how many pods are deployed in a worker after its backup, so that its restore takes some away.
-	growth = 6
 	// noticed bounds how long an aggregator may take to see that its cell is another.
 	noticed = 30 * time.Second
 	// bumped is by how much revisions go on after a restore whose administrator knows what clients remember.
@@ -37,7 +35,7 @@ func restoreWorker(bump uint64) fault {
 		}
 		defer os.Remove(backup)
 		more := p.app
-		more.Pods, more.Instance = growth*p.plan.Scale, "undone"
+		more.Pods, more.Instance = p.plan.size().growth, "undone"
 		if err := more.DeployBare(ctx, p.Cells[i:i+1]); err != nil {
 			return fmt.Errorf("deploy pods that the restore will undo: %w", err)
 		}
