@@ -28,28 +28,20 @@ var streamBackoff = wait.Backoff{ //nolint:gochecknoglobals // a constant in all
 // asked for, and strips its pods one by one; see Snapshot.Transformer. From an apiserver that cannot do that it
 // takes listStripped, and watches from there.
 func newStream(cell kubernetes.Interface, snapshot *Snapshot, log logr.Logger) *cache.Reflector {
-	pods := cell.CoreV1().Pods(metav1.NamespaceAll)
+	pods, past := cell.CoreV1().Pods(metav1.NamespaceAll), &continuity{now: time.Now}
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return listStripped(ctx, options, pods.List)
+			listed, err := listStripped(ctx, options, pods.List)
+			past.listed(err)
+			return listed, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return pods.Watch(ctx, consistent(options))
+			return past.watch(ctx, options, pods.Watch)
 		},
 	}
 	return cache.NewReflectorWithOptions(source, &corev1.Pod{}, snapshot, cache.ReflectorOptions{
 		Name: "pods", Logger: &log, Backoff: &streamBackoff,
 	})
-}
-
-// consistent asks for the newest state where a reflector is content with any old one: a list from a cache that
-// lags would count pods whose removal a former leader has settled.
-func consistent(options metav1.ListOptions) metav1.ListOptions {
-	if options.ResourceVersion == "0" {
-		options.ResourceVersion = ""
-		options.ResourceVersionMatch = ""
-	}
-	return options
 }
 
 // listPage is the number of whole pods that are in memory at a time while they are listed.

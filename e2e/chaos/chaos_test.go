@@ -19,7 +19,7 @@ func chosen() []string {
 	return []string{
 		"an aggregator is paused, replaced, and wakes up",
 		"the core's etcd restarts",
-		"a worker's apiserver restarts",
+		"a worker is restored from a backup, and its revisions go back",
 	}
 }
 

@@ -1,5 +1,5 @@
 // Command chaos plays storms with real faults on a federation of real control planes, validates them by what the
-// clusters' etcds hold, and writes chaos-report/report.json. It fails if a floor was broken, if an admission was
+// clusters' etcds hold, and writes chaos-report: index.html for people, report.json for programs. It fails if a floor was broken, if an admission was
 // illegal, or if Breakwater did not recover.
 package main
 
@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/breakwater-k8s/breakwater/internal/chaos"
 	"github.com/breakwater-k8s/breakwater/internal/federation/local"
@@ -24,6 +25,7 @@ import (
 
 type options struct {
 	seed    uint64
+	seeds   uint64
 	only    string
 	list    bool
 	out     string
@@ -33,13 +35,15 @@ type options struct {
 
 func main() {
 	var o options
-	flag.Uint64Var(&o.seed, "seed", 1, "`number` that decides the random draws")
+	flag.Uint64Var(&o.seed, "seed", 1, "`number` that decides the random draws of the first round")
+	flag.Uint64Var(&o.seeds, "seeds", 3, "`number` of rounds, each with the next seed")
 	flag.StringVar(&o.only, "only", "", "`pattern` of the names of the scenarios to play")
 	flag.BoolVar(&o.list, "list", false, "list the scenarios")
-	flag.StringVar(&o.out, "out", "chaos-report", "`folder` for report.json, and for what was asked and stored in each scenario")
-	flag.IntVar(&o.scale, "scale", 1, "multiplies pods, floor and clients")
+	flag.StringVar(&o.out, "out", "chaos-report", "`folder` for index.html and report.json, and for what was asked and stored in each scenario")
+	flag.IntVar(&o.scale, "scale", 1, "multiplies pods, floor and clients, and how long a storm rages around its fault")
 	flag.StringVar(&o.program, "program", "bin/breakwater", "`path` of breakwater")
 	flag.Parse()
+	ctrllog.SetLogger(logr.Discard()) // clients want to log about logging
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Stdout, o)
 	stop()
@@ -54,8 +58,8 @@ func run(ctx context.Context, out io.Writer, o options) error {
 	if err != nil {
 		return err
 	}
-	if o.scale < 1 {
-		return fmt.Errorf("-scale %d: want at least 1", o.scale)
+	if o.scale < 1 || o.seeds < 1 {
+		return fmt.Errorf("-scale %d -seeds %d: want at least 1 of each", o.scale, o.seeds)
 	}
 	var chosen []chaos.Scenario
 	for _, scenario := range chaos.Scenarios() {
@@ -92,14 +96,15 @@ func play(ctx context.Context, out io.Writer, o options, scenarios []chaos.Scena
 		}
 		os.RemoveAll(folder)
 	}()
-	for i, scenario := range scenarios {
+	for i := range uint64(len(scenarios)) * o.seeds {
+		scenario, seed := scenarios[i%uint64(len(scenarios))], o.seed+i/uint64(len(scenarios))
 		if stage == nil {
 			if stage, err = open(ctx, o, filepath.Join(folder, fmt.Sprint(i))); err != nil {
 				return report, err
 			}
 		}
 		began := time.Now()
-		result, err := stage.Play(ctx, scenario, chaos.Plan{Seed: o.seed, Scale: o.scale, Traces: o.out})
+		result, err := stage.Play(ctx, scenario, chaos.Plan{Seed: seed, Scale: o.scale, Traces: o.out})
 		if ctx.Err() != nil {
 			return report, ctx.Err()
 		}
@@ -112,8 +117,11 @@ func play(ctx context.Context, out io.Writer, o options, scenarios []chaos.Scena
 			}
 			stage = nil
 		}
-		_, _ = fmt.Fprintf(out, "%s, after %.0f s: %s\n", scenario.Name, time.Since(began).Seconds(), verdict)
+		_, _ = fmt.Fprintf(out, "%s, seed %d, after %.0f s: %s\n", scenario.Name, seed, time.Since(began).Seconds(), verdict)
 		report.Scenarios = append(report.Scenarios, result)
+		if err := report.Write(o.out); err != nil { // for those who do not want to wait for the end
+			return report, err
+		}
 	}
 	return report, nil
 }

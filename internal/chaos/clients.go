@@ -17,6 +17,8 @@ type clients struct {
 	number   int
 	pause    time.Duration
 	seed     uint64
+	// resting is held by who makes them all pause.
+	resting *sync.RWMutex
 
 	mu   sync.Mutex
 	last storm.Pod
@@ -28,13 +30,19 @@ func (c *clients) run(ctx context.Context) {
 		random := rand.New(rand.NewPCG(c.seed, uint64(client)+1))
 		running.Go(func() {
 			for c.rest(ctx, random) {
-				if pod, ok := c.pick(random); ok {
-					_ = c.journal.Remove(ctx, client, pod, drawOperation(pod, random)) // the journal has it
-				}
+				c.ask(ctx, client, random)
 			}
 		})
 	}
 	running.Wait()
+}
+
+func (c *clients) ask(ctx context.Context, client int, random *rand.Rand) {
+	c.resting.RLock()
+	defer c.resting.RUnlock()
+	if pod, ok := c.pick(random); ok {
+		_ = c.journal.Remove(ctx, client, pod, drawOperation(pod, random)) // the journal has it
+	}
 }
 
 // rest waits for up to twice the pause, so that a storm lasts longer than its budget and the fault.

@@ -17,9 +17,10 @@ import (
 // keepHistory are the arguments of apiservers that never compact their etcd: a history with a gap proves nothing.
 func keepHistory() []string { return []string{"--etcd-compaction-interval=0"} }
 
-// etcdAccess is a cluster that lets us read below its apiserver.
+// etcdAccess is a cluster that lets us read below its apiserver, and put back what was there.
 type etcdAccess interface {
 	EtcdAccess() (endpoint string, config *tls.Config, err error)
+	RestoreEtcd(ctx context.Context, backup string, bump uint64) error
 }
 
 // dialEtcd connects to the etcd of a cluster.

@@ -70,16 +70,17 @@ func (m *metronome) end() {
 	m.running.Wait()
 }
 
-func (m *metronome) bounds() func(int64) (time.Duration, time.Duration) {
+// bounds tells when a revision was stored that was stored between begin and end.
+func (m *metronome) bounds(begin, end time.Duration) func(int64) (time.Duration, time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return boundsOf(m.beats, time.Since(m.start))
+	return boundsOf(m.beats, begin, end)
 }
 
 // boundsOf tells when a revision was stored, by the beats in the order in which they were asked.
-func boundsOf(beats []beatAt, end time.Duration) func(int64) (time.Duration, time.Duration) {
+func boundsOf(beats []beatAt, begin, end time.Duration) func(int64) (time.Duration, time.Duration) {
 	return func(revision int64) (earliest, latest time.Duration) {
-		latest = end
+		earliest, latest = begin, end
 		for _, b := range beats {
 			if b.revision < revision {
 				earliest = max(earliest, b.asked)

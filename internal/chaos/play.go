@@ -6,25 +6,16 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"sync"
 	"time"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/breakwater-k8s/breakwater/internal/storm"
 )
 
 const (
 	application = "web"
-	// pods over all cells, of which floor must stay, before the scale.
-	pods, floor = 40, 30
-	// surplus is how many pods come when the fault has ended, so that there is budget to use.
-	surplus = 6
-	// askers are the clients of a storm; each rests for askPause on average.
-	askers   = 10
+	// askPause is how long a client rests on average.
 	askPause = 20 * time.Millisecond
-	// before and after the fault the storm rages alone for so many answers, and that long.
-	before = 60
-	after  = 3 * time.Second
 	// patience bounds each wait for something that takes seconds.
 	patience = time.Minute
 )
@@ -32,10 +23,33 @@ const (
 // Plan says how to play.
 type Plan struct {
 	Seed uint64
-	// Scale multiplies pods, floor and clients.
+	// Scale makes storms larger and longer; at least 1.
 	Scale int
 	// Traces is the folder that takes the evidence of each scenario.
 	Traces string
+}
+
+// size is how large a storm is.
+type size struct {
+	// pods over all cells, of which floor must stay.
+	pods, floor int
+	// surplus is how many pods come when the fault has ended, so that there is budget to use.
+	surplus int
+	// growth is how many pods are deployed in a worker after its backup, so that its restore takes some away.
+	growth int
+	// askers are the clients.
+	askers int
+	// before and after the fault the storm rages alone for so many answers, and that long.
+	before int
+	after  time.Duration
+}
+
+func (p Plan) size() size {
+	return size{
+		pods: 40 * p.Scale, floor: 30 * p.Scale, surplus: 6 * p.Scale, growth: 6 * p.Scale, askers: 10 * p.Scale,
+		// As many more answers come in the same time.
+		before: 60 * p.Scale * p.Scale, after: time.Duration(p.Scale) * 3 * time.Second,
+	}
 }
 
 // play is one scenario that is played.
@@ -51,18 +65,13 @@ type play struct {
 	journal    *Journal
 	recorder   *storm.Recorder
 	others     storm.Tally
-	histories  []*history
+	histories  []*cellHistory
+	silences   []Silence
+	resting    sync.RWMutex // held to make the storm pause
+	more       int          // pods that are deployed after the fault, beside the surplus
+	faultBegan time.Duration
 	faultEnded time.Duration
 	trueAgain  time.Duration
-}
-
-// history is what is read of one cell's etcd.
-type history struct {
-	cell      string
-	etcd      *clientv3.Client
-	metronome *metronome
-	first     []revision
-	from      int64
 }
 
 // Play plays a scenario and judges it. Its error means that the scenario could not be played to its end, or that
@@ -70,10 +79,11 @@ type history struct {
 func (s *Stage) Play(ctx context.Context, scenario Scenario, plan Plan) (Result, error) {
 	name := fnv.New64a()
 	_, _ = name.Write([]byte(scenario.Name)) // a hash never fails
+	namespace := fmt.Sprintf("chaos-%x-%d", name.Sum64(), plan.Seed)
 	p := &play{
-		Stage: s, plan: plan, scenario: scenario, floor: floor * plan.Scale,
+		Stage: s, plan: plan, scenario: scenario, floor: plan.size().floor,
 		random: rand.New(rand.NewPCG(plan.Seed, name.Sum64())),
-		app:    storm.Application{Namespace: fmt.Sprintf("chaos-%x", name.Sum64()), Name: application, Pods: pods * plan.Scale},
+		app:    storm.Application{Namespace: namespace, Name: application, Pods: plan.size().pods},
 	}
 	result := Result{Name: scenario.Name, Seed: plan.Seed, Floor: p.floor}
 	if err := p.prepare(ctx); err != nil {
@@ -86,7 +96,7 @@ func (s *Stage) Play(ctx context.Context, scenario Scenario, plan Plan) (Result,
 	err = errors.Join(err, p.judge(ctx, &result), s.deaths())
 	clearing, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if clear := s.clear(clearing, p.app.Namespace, application); clear != nil {
+	if clear := s.clear(clearing, p.app.Namespace, application, probe); clear != nil {
 		err = errors.Join(err, fmt.Errorf("clear away: %w", clear))
 	}
 	return result, err
@@ -94,9 +104,12 @@ func (s *Stage) Play(ctx context.Context, scenario Scenario, plan Plan) (Result,
 
 // prepare deploys, waits until the status is the truth, and begins to record.
 func (p *play) prepare(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()
 	if err := p.protect(ctx, p.app.Namespace, application, p.floor); err != nil {
+		return err
+	}
+	if err := p.introduce(ctx, p.app.Namespace); err != nil {
 		return err
 	}
 	if err := p.app.Deploy(ctx, p.Cells); err != nil {
@@ -118,48 +131,22 @@ func (p *play) prepare(ctx context.Context) error {
 	return p.beginHistories(ctx)
 }
 
-// beginHistories reads what there is. Every cell's first beat comes before any removal.
-func (p *play) beginHistories(ctx context.Context) error {
-	for i, etcd := range p.etcds {
-		h := &history{cell: p.Cells[i].Name, etcd: etcd}
-		var err error
-		if h.first, h.from, err = podsAt(ctx, etcd, p.app.Namespace); err != nil {
-			return err
-		}
-		h.metronome = startMetronome(context.WithoutCancel(ctx), etcd, p.start)
-		p.histories = append(p.histories, h)
-	}
-	return nil
-}
-
-// truths ends the records and reads what all cells stored.
-func (p *play) truths(ctx context.Context) ([]Truth, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	var truths []Truth
-	for _, h := range p.histories {
-		changes, err := podsAfter(ctx, h.etcd, p.app.Namespace, h.from)
-		if err != nil {
-			return nil, fmt.Errorf("cell %s: %w", h.cell, err)
-		}
-		h.metronome.end()
-		truths = append(truths, replay(h.cell, h.first, changes, h.metronome.bounds()))
-	}
-	return truths, nil
-}
-
 // judge fills in what the evidence proves.
 func (p *play) judge(ctx context.Context, result *Result) error {
 	p.recorder.Stop()
-	truths, err := p.truths(ctx)
+	evidence, err := p.evidence(ctx)
 	if err != nil {
 		return err
 	}
-	evidence := Evidence{Floor: p.floor, Truths: truths, Asks: p.journal.Asks()}
-	result.take(Validate(evidence))
+	judgement := Validate(evidence)
+	result.take(judgement)
 	result.Attempted = len(evidence.Asks) + p.others.Counts().Attempted
-	result.RecoverySeconds = p.recovered(truths)
-	return writeTrace(p.plan.Traces, p.scenario.Name, evidence)
+	result.RecoverySeconds = p.recovered(evidence.Truths)
+	if p.scenario.reviewed && result.Unreviewed > 0 {
+		result.Illegal = append(result.Illegal, fmt.Sprintf("%d requests were refused because no webhook could be asked", result.Unreviewed))
+	}
+	result.Files, err = p.write(evidence, judgement)
+	return err
 }
 
 // recovered is the time from the end of the fault to a removal that was both asked for and stored after it, and to

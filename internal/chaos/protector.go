@@ -54,6 +54,20 @@ func (s *Stage) isTruth(ctx context.Context, namespace, name string) error {
 	return nil
 }
 
+// counted is what the status says of a cell.
+func (p *play) counted(ctx context.Context, cell string) (v1alpha1.Aggregation, error) {
+	protector := &v1alpha1.PodProtector{}
+	if err := p.protectors.Get(ctx, client.ObjectKey{Namespace: p.app.Namespace, Name: application}, protector); err != nil {
+		return v1alpha1.Aggregation{}, err
+	}
+	for _, c := range protector.Status.Cells {
+		if c.CellID == cell {
+			return c.Aggregation, nil
+		}
+	}
+	return v1alpha1.Aggregation{}, fmt.Errorf("the status has no cell %s", cell)
+}
+
 // holder is who leads the aggregation of a cell.
 func (s *Stage) holder(ctx context.Context, worker federation.Cluster) (string, error) {
 	cell := &v1alpha1.Cell{}
@@ -61,18 +75,21 @@ func (s *Stage) holder(ctx context.Context, worker federation.Cluster) (string, 
 	return cell.Status.Aggregator.Holder, err
 }
 
-// clear releases a scenario's protector and takes its namespace away, so that nothing of it goes on.
-func (s *Stage) clear(ctx context.Context, namespace, name string) error {
-	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	all := []error{s.protectors.Delete(ctx, p)}
-	key := types.NamespacedName{Namespace: namespace, Name: name}
-	all = append(all, await(ctx, func(ctx context.Context) error {
-		err := s.protectors.Get(ctx, key, p)
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return errors.Join(err, fmt.Errorf("protector %s is still there, with finalizers %q", key, p.Finalizers))
-	}))
+// clear releases a scenario's protectors and takes its namespace away, so that nothing of it goes on.
+func (s *Stage) clear(ctx context.Context, namespace string, names ...string) error {
+	var all []error
+	for _, name := range names {
+		p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		all = append(all, client.IgnoreNotFound(s.protectors.Delete(ctx, p)))
+		key := types.NamespacedName{Namespace: namespace, Name: name}
+		all = append(all, await(ctx, func(ctx context.Context) error {
+			err := s.protectors.Get(ctx, key, p)
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return errors.Join(err, fmt.Errorf("protector %s is still there, with finalizers %q", key, p.Finalizers))
+		}))
+	}
 	for _, cell := range s.Cells {
 		all = append(all, client.IgnoreNotFound(cell.Client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{})))
 	}

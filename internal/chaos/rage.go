@@ -13,37 +13,39 @@ import (
 
 // rage lets the storm rage, strikes in its midst, and returns when the storm is over.
 func (p *play) rage(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	ctx, cancel := context.WithTimeout(ctx, 3*patience)
 	defer cancel()
 	storming, calm := context.WithCancel(ctx)
 	var raging sync.WaitGroup
 	defer raging.Wait()
 	defer calm()
 	all := &clients{
-		journal: p.journal, recorder: p.recorder, number: askers * p.plan.Scale, pause: askPause, seed: p.random.Uint64(),
+		journal: p.journal, recorder: p.recorder, number: p.plan.size().askers, pause: askPause, seed: p.random.Uint64(),
+		resting: &p.resting,
 	}
 	raging.Go(func() { all.run(storming) })
 	raging.Go(func() { p.collect(storming) })
-	if err := p.journal.await(ctx, before); err != nil {
+	if err := p.journal.await(ctx, p.plan.size().before); err != nil {
 		return fmt.Errorf("begin the storm: %w", err)
 	}
 	// A cascade in the midst of the fault ends all replacement of pods; one after it leaves more to the fault.
-	early := p.random.IntN(2) == 0
+	early := p.random.IntN(2) == 0 && !p.scenario.lateCascade
 	if early {
 		raging.Go(func() { p.cascade(storming) })
 	}
-	if err := p.scenario.fault(ctx, &blow{Stage: p.Stage, random: p.random, journal: p.journal}); err != nil {
+	p.faultBegan = time.Since(p.start)
+	err := p.scenario.fault(ctx, p)
+	p.faultEnded = time.Since(p.start)
+	if err != nil {
 		return fmt.Errorf("strike: %w", err)
 	}
-	p.faultEnded = time.Since(p.start)
-	if !early {
-		raging.Go(func() { p.cascade(storming) })
-	}
+	// In any case: a restore brings Deployments back that an early one deleted.
+	raging.Go(func() { p.cascade(storming) })
 	if err := p.replenish(ctx); err != nil {
 		return fmt.Errorf("deploy more pods: %w", err)
 	}
 	select {
-	case <-time.After(after):
+	case <-time.After(p.plan.size().after):
 	case <-ctx.Done():
 	}
 	return context.Cause(ctx)
@@ -52,7 +54,9 @@ func (p *play) rage(ctx context.Context) error {
 // collect deletes the collection of pods in every cell now and then.
 func (p *play) collect(ctx context.Context) {
 	for ctx.Err() == nil {
+		p.resting.RLock()
 		_ = storm.DeleteCollection{Scope: p.app.Scope(p.Cells), Times: 1}.Run(ctx, &p.others) // it always runs
+		p.resting.RUnlock()
 		select {
 		case <-time.After(time.Second):
 		case <-ctx.Done():
@@ -72,7 +76,7 @@ func (p *play) replenish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	more := p.app
-	more.Pods = surplus
+	more.Pods = p.plan.size().surplus + p.more
 	attempt := 0
 	return await(ctx, func(ctx context.Context) error {
 		// An attempt whose answer was lost has made pods of its name.

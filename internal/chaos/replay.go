@@ -47,10 +47,12 @@ func available(pod *corev1.Pod) bool {
 	return false
 }
 
-// replay turns what a cell stored into facts, bounded in time by when the revisions were stored.
-func replay(cell string, first, later []revision, when func(revision int64) (earliest, latest time.Duration)) Truth {
-	truth := Truth{Cell: cell}
-	pods := map[string]*corev1.Pod{}
+// replay turns what a cell stored into facts, bounded in time by when the revisions were stored. It gives the last
+// state of the pods as well.
+func replay(
+	cell string, first, later []revision, when func(revision int64) (earliest, latest time.Duration),
+) (truth Truth, pods map[string]*corev1.Pod) {
+	truth, pods = Truth{Cell: cell}, map[string]*corev1.Pod{}
 	for _, r := range first {
 		pods[r.Key] = r.Pod
 		if available(r.Pod) {
@@ -71,7 +73,7 @@ func replay(cell string, first, later []revision, when func(revision int64) (ear
 		fact.Earliest, fact.Latest = when(r.Number)
 		truth.Facts = append(truth.Facts, fact)
 	}
-	return truth
+	return truth, pods
 }
 
 func changeOf(before, after *corev1.Pod) (storm.Change, *corev1.Pod, bool) {

@@ -28,6 +28,10 @@ type Result struct {
 	RecoverySeconds float64 `json:"recoverySeconds"`
 	// Dropped counts pods that stopped being available by themselves.
 	Dropped int `json:"dropped"`
+	// Unreviewed counts the requests of ours that were refused because no webhook could be asked.
+	Unreviewed int `json:"unreviewed"`
+	// Files is the name, without its end, of the files that hold the evidence and the picture.
+	Files string `json:"files,omitempty"`
 	// Illegal and Error tell what went wrong.
 	Illegal []string `json:"illegal,omitempty"`
 	Error   string   `json:"error,omitempty"`
@@ -35,7 +39,15 @@ type Result struct {
 
 func (r *Result) take(j Judgement) {
 	r.Admitted, r.Legal, r.Illegal = j.Admitted, j.Legal, j.Illegal
-	r.OverAdmissions, r.MinAvailable, r.Dropped = j.OverAdmissions, j.MinAvailable, j.Dropped
+	r.OverAdmissions, r.MinAvailable, r.Dropped, r.Unreviewed = j.OverAdmissions, j.MinAvailable, j.Dropped, j.Unreviewed
+}
+
+// Recovery is RecoverySeconds in words.
+func (r *Result) Recovery() string {
+	if r.RecoverySeconds < 0 {
+		return "never"
+	}
+	return fmt.Sprintf("%.1f s", r.RecoverySeconds)
 }
 
 // Err says in which way Breakwater did not keep its promise; nil if it did.
@@ -76,7 +88,7 @@ func (r *Report) Err() error {
 	return errors.Join(all...)
 }
 
-// Write writes report.json into a folder.
+// Write writes report.json into a folder, and index.html for people.
 func (r *Report) Write(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("make the folder of the report: %w", err)
@@ -85,20 +97,23 @@ func (r *Report) Write(folder string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(folder, "report.json"), append(raw, '\n'), 0o600)
+	page, err := r.page()
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(folder, "report.json"), append(raw, '\n'), 0o600),
+		os.WriteFile(filepath.Join(folder, "index.html"), page, 0o600),
+	)
 }
 
 // Table draws the results.
 func (r *Report) Table(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight|tabwriter.StripEscape)
-	_, _ = fmt.Fprintln(table, "attempted\tadmitted\tlegal\tover-admissions\tfewest\tfloor\trecovery\t  scenario")
+	_, _ = fmt.Fprintln(table, "attempted\tadmitted\tlegal\tover-admissions\tfewest\tfloor\trecovery\tseed\t  scenario")
 	for _, s := range r.Scenarios {
-		recovery := "never"
-		if s.RecoverySeconds >= 0 {
-			recovery = fmt.Sprintf("%.1f s", s.RecoverySeconds)
-		}
-		_, _ = fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%d\t%d\t%s\t  %s\n", s.Attempted, s.Admitted, s.Legal, s.OverAdmissions,
-			s.MinAvailable, s.Floor, recovery, s.Name)
+		_, _ = fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t  %s\n", s.Attempted, s.Admitted, s.Legal, s.OverAdmissions,
+			s.MinAvailable, s.Floor, s.Recovery(), s.Seed, s.Name)
 	}
 	return table.Flush()
 }

@@ -10,23 +10,37 @@ import (
 type Scenario struct {
 	Name  string
 	fault fault
+	// lateCascade keeps the cascade until after the fault.
+	lateCascade bool
+	// reviewed tells that webhooks can always be asked, so that no request may be refused because they could not.
+	reviewed bool
 }
+
+const aMinute = time.Minute
 
 // Scenarios are all that there are, in the order in which they are played.
 func Scenarios() []Scenario {
 	const blink, while = time.Second, 6 * time.Second
 	return []Scenario{
-		{"good weather", goodWeather},
-		{"a webhook is killed", killWebhook},
-		{"a webhook is paused", freezeWebhook},
-		{"an aggregator is killed", killAggregator},
-		{"an aggregator is paused, replaced, and wakes up", replaceAggregator},
-		{"an aggregator sees its cell late", blindAggregator},
-		{"webhooks reach the core slowly, late, not at all", disturbCore},
-		{"the core's apiserver restarts", restart(federation.APIServer, core, blink/2, blink)},
-		{"the core's etcd restarts", restart(federation.Etcd, core, blink, 2*blink)},
-		{"the core is away for a while", restart(federation.APIServer, core, while, while+2*blink)},
-		{"a worker's apiserver restarts", restart(federation.APIServer, worker, blink, 3*blink)},
-		{"a worker's etcd restarts", restart(federation.Etcd, worker, blink, 3*blink)},
+		{Name: "good weather", fault: goodWeather, reviewed: true},
+		{Name: "a webhook is killed", fault: killWebhook},
+		{Name: "a webhook is paused", fault: freezeWebhook},
+		{Name: "the certificates of the webhooks are rotated", fault: rotateCertificates, reviewed: true},
+		{Name: "an aggregator is killed", fault: killAggregator},
+		{Name: "an aggregator is paused, replaced, and wakes up", fault: replaceAggregator},
+		{Name: "an aggregator sees its cell late", fault: blindAggregator},
+		{Name: "aggregators reach the core slowly, late, not at all", fault: disturb(aggregatorsOf, 3*blink)},
+		{Name: "webhooks reach the core slowly, late, not at all", fault: disturb(webhooksOf, 2*blink)},
+		{Name: "webhooks are cut off from the core for a minute", fault: cutWebhooks},
+		{Name: "the core's apiserver restarts", fault: restart(federation.APIServer, core, blink/2, blink)},
+		{Name: "the core's etcd restarts", fault: restart(federation.Etcd, core, blink, 2*blink)},
+		{Name: "the core's etcd is full", fault: fillCore},
+		{Name: "the core is away for a while", fault: restart(federation.APIServer, core, while, while+2*blink)},
+		{Name: "the core is away for a minute", fault: leaveCore},
+		{Name: "the core is restored from a backup while the storm pauses", fault: restoreCore, lateCascade: true},
+		{Name: "a worker's apiserver restarts", fault: restart(federation.APIServer, worker, blink, 3*blink)},
+		{Name: "a worker's etcd restarts", fault: restart(federation.Etcd, worker, blink, 3*blink)},
+		{Name: "a worker is restored from a backup, and its revisions go back", fault: restoreWorker(0)},
+		{Name: "a worker is restored from a backup, and its revisions go on", fault: restoreWorker(bumped)},
 	}
 }

@@ -35,6 +35,7 @@ type Stage struct {
 	Cells      []storm.Cell
 
 	federation *local.Federation
+	dir        string
 	protectors client.Client
 	etcds      []*clientv3.Client // of the workers
 	ways       map[way]*federation.Proxy
@@ -61,10 +62,10 @@ func OpenStage(ctx context.Context, options StageOptions) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{ways: map[way]*federation.Proxy{}}
+	s := &Stage{dir: options.Dir, ways: map[way]*federation.Proxy{}}
 	s.federation, err = local.Start(ctx, topology, local.Options{
 		Binaries: options.Binaries, Dir: filepath.Join(options.Dir, "federation"), Log: options.Log,
-		APIServerArguments: append(keepHistory(), "--request-timeout="+requestTimeout.String()),
+		APIServerArguments: append(keepHistory(), "--request-timeout="+requestTimeout.String()), EtcdArguments: limitCore,
 	})
 	if err != nil {
 		return nil, err
@@ -109,7 +110,7 @@ func (s *Stage) open(ctx context.Context, options StageOptions) error {
 // webhooks are the components that answer the apiservers.
 func webhooks() []string { return []string{install.WebhookName(0), install.WebhookName(1)} }
 
-// putProxies puts one between each webhook and the core, and one between each aggregator and its cell.
+// putProxies puts one between each webhook and the core, and two to each aggregator: from the core and from its cell.
 func (s *Stage) putProxies(ctx context.Context) error {
 	put := func(component string, cluster federation.Cluster) error {
 		faults, err := faultsOf(cluster)
@@ -125,8 +126,10 @@ func (s *Stage) putProxies(ctx context.Context) error {
 		}
 	}
 	for _, worker := range s.Workers {
-		if err := put(s.aggregator(worker), worker); err != nil {
-			return err
+		for _, cluster := range []federation.Cluster{s.Core, worker} {
+			if err := put(s.aggregator(worker), cluster); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

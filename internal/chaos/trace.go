@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,16 +45,29 @@ func span(from, to time.Duration) string {
 	return fmt.Sprintf("%9.4f..%9.4f", from.Seconds(), to.Seconds())
 }
 
-// writeTrace keeps the evidence of a scenario, for people.
-func writeTrace(folder, scenario string, evidence Evidence) error {
+// write keeps the evidence of a scenario and its picture, for people. It gives the files' name without their ends.
+func (p *play) write(evidence Evidence, judgement Judgement) (name string, err error) {
+	folder := p.plan.Traces
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return fmt.Errorf("make the folder of traces: %w", err)
+		return "", fmt.Errorf("make the folder of traces: %w", err)
 	}
-	name := strings.Map(func(r rune) rune {
+	name = fmt.Sprintf("%s-%d", slug(p.scenario.Name), p.plan.Seed)
+	picture := timeline{
+		name: p.scenario.Name, seed: p.plan.Seed, evidence: evidence, judgement: judgement, faultBegan: p.faultBegan, faultEnded: p.faultEnded,
+	}.chart().SVG()
+	return name, errors.Join(
+		os.WriteFile(filepath.Join(folder, name+".txt"), evidence.trace(), 0o600),
+		os.WriteFile(filepath.Join(folder, name+".svg"), []byte(picture), 0o600),
+	)
+}
+
+// slug makes a file's name of a scenario's.
+func slug(name string) string {
+	letters := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' {
 			return r
 		}
-		return '-'
-	}, scenario)
-	return os.WriteFile(filepath.Join(folder, name+".txt"), evidence.trace(), 0o600)
+		return ' '
+	}, strings.ReplaceAll(name, "'", ""))
+	return strings.Join(strings.Fields(letters), "-")
 }

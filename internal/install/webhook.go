@@ -11,7 +11,8 @@ import (
 	"strconv"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/client-go/util/cert"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/breakwater-k8s/breakwater/internal/federation"
@@ -23,6 +24,9 @@ type webhooks struct {
 	replicas  []component
 	balancer  *balancer
 	authority string // PEM file that the apiservers trust them by
+	serving   certificate
+
+	certificateFile, keyFile string
 }
 
 // newWebhooks makes a certificate and finds addresses.
@@ -31,16 +35,16 @@ func (i *Installation) newWebhooks() (*webhooks, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The certificate holds its authority's too: the one file serves as both.
-	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.ParseIP(port.Host)}, nil)
-	if err != nil {
-		return nil, fmt.Errorf("make a certificate for the webhooks: %w", err)
+	hooks := &webhooks{
+		authority:       filepath.Join(folder, "ca.crt"),
+		certificateFile: filepath.Join(folder, "tls.crt"), keyFile: filepath.Join(folder, "tls.key"),
 	}
-	certificateFile, keyFile := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
-	if err := errors.Join(os.WriteFile(certificateFile, certificate, 0o600), os.WriteFile(keyFile, key, 0o600)); err != nil {
-		return nil, fmt.Errorf("write the certificate of the webhooks: %w", err)
+	if hooks.serving, err = newCertificate(); err != nil {
+		return nil, err
 	}
-	hooks := &webhooks{authority: certificateFile}
+	if err := errors.Join(hooks.write(hooks.serving), os.WriteFile(hooks.authority, hooks.serving.pem, 0o600)); err != nil {
+		return nil, err
+	}
 	var addresses, peers []string
 	for range i.options.WebhookReplicas {
 		address, err := freeAddress()
@@ -50,7 +54,7 @@ func (i *Installation) newWebhooks() (*webhooks, error) {
 		addresses, peers = append(addresses, address), append(peers, "--peer="+address)
 	}
 	for n, address := range addresses {
-		arguments := []string{"webhook", "--listen=" + address, "--tls-cert=" + certificateFile, "--tls-key=" + keyFile}
+		arguments := []string{"webhook", "--listen=" + address, "--tls-cert=" + hooks.certificateFile, "--tls-key=" + hooks.keyFile}
 		for _, core := range i.options.Cores {
 			arguments = append(arguments, "--core="+core.Name()+"="+i.options.Kubeconfig(WebhookName(n), core))
 		}
@@ -94,8 +98,16 @@ func (i *Installation) configure(ctx context.Context, worker federation.Cluster)
 	if err != nil {
 		return err
 	}
-	if err := c.Create(ctx, configuration); err != nil {
-		return fmt.Errorf("create the webhook configuration of cell %s: %w", worker.Name(), err)
+	err = c.Create(ctx, configuration)
+	if apierrors.IsAlreadyExists(err) {
+		stored := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+		if err = c.Get(ctx, client.ObjectKeyFromObject(configuration), stored); err == nil {
+			configuration.ResourceVersion = stored.ResourceVersion
+			err = c.Update(ctx, configuration)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write the webhook configuration of cell %s: %w", worker.Name(), err)
 	}
 	return nil
 }

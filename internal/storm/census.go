@@ -48,6 +48,8 @@ func (c *census) saw(pod *corev1.Pod, now time.Time) []change {
 	r.facts = podhealth.FactsOf(pod)
 	if r.facts.Terminating() {
 		c.bury(r)
+	} else {
+		c.revive(r)
 	}
 	return c.judge(r, now)
 }
@@ -157,6 +159,15 @@ func (c *census) bury(r *resident) {
 	c.pods[c.living[r.place]].place = r.place
 	c.living = c.living[:last]
 	r.place = -1
+}
+
+// revive puts a pod back among the living: nothing but a cell that was restored from a backup takes a deletion back.
+func (c *census) revive(r *resident) {
+	if r.place >= 0 {
+		return
+	}
+	r.place = len(c.living)
+	c.living = append(c.living, r.pod.UID)
 }
 
 // pickFrom gives a random living pod of all censuses, each pod with the same chance.

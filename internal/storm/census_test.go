@@ -57,6 +57,15 @@ func TestCensus(t *testing.T) {
 			return c.saw(terminating(unready(ready("a"))), noon)
 		}, []change{removed}},
 		"to vanish is a removal": {func(c *census) []change { c.saw(ready("a"), noon); return c.lost("a") }, []change{removed}},
+		"to live again after that is a gain": {func(c *census) []change {
+			c.saw(ready("a"), noon)
+			c.saw(terminating(ready("a")), noon)
+			changes := c.saw(ready("a"), noon)
+			if pod, ok := pickFrom([]*census{c}, rand.New(rand.NewPCG(1, 1))); !ok || pod.Name != "a" {
+				return nil
+			}
+			return changes
+		}, []change{gained}},
 		"to vanish after that counts once": {func(c *census) []change {
 			c.saw(ready("a"), noon)
 			c.saw(terminating(ready("a")), noon)

@@ -7,6 +7,8 @@ import (
 	"html/template"
 	"math"
 	"strconv"
+
+	"github.com/breakwater-k8s/breakwater/internal/chart"
 )
 
 //go:embed page.html
@@ -16,7 +18,7 @@ var pageSource string
 type page struct {
 	Report
 	Wide, Narrow template.HTML
-	Marks        []mark
+	Marks        []chart.Mark
 	Samples      []sample
 	Rows         []row
 	Attacks      []attackRow
@@ -47,14 +49,13 @@ func (r Report) HTML() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse the page's template: %w", err)
 	}
-	wide := chart{report: r, width: 960, height: 440, id: "wide"}
-	narrow := chart{report: r, width: 400, height: 420, id: "narrow"}
+	wide, narrow := r.chart("wide", 960, 440), r.chart("narrow", 400, 420)
 	var out bytes.Buffer
 	err = parsed.Execute(&out, page{
 		Report: r,
 		// The charts escape what they are given.
-		Wide:    template.HTML(wide.draw()),   //nolint:gosec // see above
-		Narrow:  template.HTML(narrow.draw()), //nolint:gosec // see above
+		Wide:    template.HTML(wide.Draw()),   //nolint:gosec // see above
+		Narrow:  template.HTML(narrow.Draw()), //nolint:gosec // see above
 		Marks:   r.marks(),
 		Samples: r.samples(),
 		Rows:    r.rows(),

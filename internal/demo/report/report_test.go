@@ -143,42 +143,6 @@ func TestSVGIsWellFormedAndTellsTheStoryInWords(t *testing.T) {
 	}
 }
 
-func TestAPathStepsThroughTheTimeline(t *testing.T) {
-	c := chart{report: fixture(), width: 110, height: 100, left: 10, seconds: 10, pods: 10}
-	got := c.path(Run{Timeline: []Point{{Seconds: 0, Total: 10}, {Seconds: 5, Total: 4}, {Seconds: 10, Total: 4}}})
-	if want := "M10.0 0.0H60.0V60.0H110.0V60.0"; got != want {
-		t.Errorf("want %s, got %s", want, got)
-	}
-}
-
-func TestLabelsStayInsideThePicture(t *testing.T) {
-	r := fixture()
-	for range 6 {
-		r.Protected.PerAttack = append(r.Protected.PerAttack, Attack{Name: "deletecollection"})
-	}
-	for _, width := range []float64{400, 960} {
-		c := chart{report: r, width: width, left: 44, right: 14}
-		labels, rows := c.labels()
-		last := map[int]float64{}
-		for _, l := range labels {
-			end := l.x + 22 + textWidth(l.Label)
-			if end > width || l.x < last[l.row] || l.row >= rows {
-				t.Errorf("at width %v, label %q runs from %v to %v in row %d of %d; the one before ends at %v", width, l.Label, l.x, end, l.row, rows, last[l.row])
-			}
-			last[l.row] = end
-		}
-	}
-}
-
-func TestTicksAreRoundAndFew(t *testing.T) {
-	for _, most := range []float64{1, 7, 60, 100, 333, 1000} {
-		all := ticks(most, 6)
-		if len(all) < 2 || len(all) > 7 || all[0] != 0 || all[len(all)-1] > most {
-			t.Errorf("ticks up to %v: %v", most, all)
-		}
-	}
-}
-
 func TestThePageNeedsNothingElseAndEscapesEverything(t *testing.T) {
 	raw, err := fixture().HTML()
 	if err != nil {

@@ -67,6 +67,9 @@ func (l layout) kubeconfig(user string) string { return filepath.Join(l.folder, 
 func (c *Cluster) arguments(component federation.Component) []string {
 	switch component {
 	case federation.Etcd:
+		if more := c.options.EtcdArguments; more != nil {
+			return append(c.etcdArguments(), more(c.spec)...)
+		}
 		return c.etcdArguments()
 	case federation.APIServer:
 		return append(c.apiServerArguments(), c.options.APIServerArguments...)

@@ -3,12 +3,19 @@ package local_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -73,6 +80,51 @@ func TestRestartKeepsDataAndPort(t *testing.T) {
 	case death := <-f.Deaths():
 		t.Errorf("a death was reported though every end was ours: %v", death)
 	default:
+	}
+}
+
+// What came after a backup has never been, and the revisions go back or on as asked.
+func TestRestoreEtcdGoesBackToTheBackup(t *testing.T) {
+	_, c := startOwn(t, local.Options{WithoutControllers: true})
+	api := clients(t, c).CoreV1().ConfigMaps("default")
+	create := func(name string) int {
+		t.Helper()
+		made, err := api.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		must(t, err)
+		version, err := strconv.Atoi(made.ResourceVersion)
+		must(t, err)
+		return version
+	}
+	endpoint, identity, err := c.EtcdAccess()
+	must(t, err)
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, TLS: identity, Logger: zap.NewNop()})
+	must(t, err)
+	t.Cleanup(func() { _ = etcd.Close() })
+	create("kept")
+	backup := filepath.Join(t.TempDir(), "backup.db")
+	saved, err := etcd.Snapshot(t.Context())
+	must(t, err)
+	raw, err := io.ReadAll(saved)
+	must(t, err)
+	must(t, os.WriteFile(backup, raw, 0o600))
+	for _, bump := range []uint64{0, 1_000_000} {
+		before := create("undone")
+		for range 20 {
+			before = create(fmt.Sprintf("undone-%d", before))
+		}
+		must(t, c.Kill(federation.APIServer))
+		must(t, c.RestoreEtcd(t.Context(), backup, bump))
+		must(t, c.Restart(t.Context(), federation.APIServer))
+		eventually(t, "the backup is served", func(ctx context.Context) error {
+			_, err := api.Get(ctx, "kept", metav1.GetOptions{})
+			return err
+		})
+		if _, err := api.Get(t.Context(), "undone", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("bumped by %d: what the restore has undone is there: %v", bump, err)
+		}
+		if after := create("later"); (after > before) != (bump > 0) || bump > 0 && after < int(bump) {
+			t.Errorf("bumped by %d: revision %d before and %d after the restore", bump, before, after)
+		}
 	}
 }
 

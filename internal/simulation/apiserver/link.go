@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,16 +36,13 @@ type Link struct {
 	weather atomic.Pointer[Weather]
 	// requests and answers hold up what is under way, watches the events of watches alone.
 	requests, answers, watches *gate
-	// restores is, for each path that was listed, how often the store had been restored then.
-	mu       sync.Mutex
-	restores map[string]int
 	// seen is the version of the newest state of the protectors that was delivered.
 	seen atomic.Uint64
 }
 
 // NewLink connects a client. Its name tells the client in the history.
 func (s *Store) NewLink(name string, d *dice.Dice) *Link {
-	l := &Link{name: name, store: s, dice: d, requests: newGate(), answers: newGate(), watches: newGate(), restores: map[string]int{}}
+	l := &Link{name: name, store: s, dice: d, requests: newGate(), answers: newGate(), watches: newGate()}
 	l.weather.Store(&Weather{})
 	return l
 }
@@ -84,19 +80,6 @@ func (l *Link) Sever() {
 	l.answers.set(false, true)
 	l.watches.set(false, true)
 	l.requests.set(false, true)
-}
-
-// listed notes that the client has the state of a path, and current tells whether no restore came since.
-func (l *Link) listed(path string, restores int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.restores[path] = restores
-}
-
-func (l *Link) current(path string, restores int) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.restores[path] == restores
 }
 
 // Seen is the version up to which the protectors that this client watches have been delivered.

@@ -79,9 +79,6 @@ func (s *Store) list(c *call, by *Link) any {
 		s.mu.Unlock()
 	}
 	by.sawProtectors(c, version)
-	s.mu.Lock()
-	by.listed(c.path, s.restores)
-	s.mu.Unlock()
 	if c.metadata {
 		return metadataOf(objects, version)
 	}

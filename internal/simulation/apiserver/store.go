@@ -66,8 +66,8 @@ type Store struct {
 	uids      int
 	// moved is closed at the next change, and then made anew.
 	moved chan struct{}
-	// era counts restores and restarts, each of which ends all watches; restores the former alone.
-	era, restores int
+	// era counts restores and restarts, each of which ends all watches.
+	era int
 }
 
 // NewStore returns an empty store. Its versions start above 1, as those of a real cluster.
@@ -241,7 +241,8 @@ func (s *Store) Restart() {
 	s.wake()
 }
 
-// Restore goes back to the state at an earlier version, as from a backup of etcd.
+// Restore goes back to the state at an earlier version, as from a backup of etcd. The apiserver starts anew, and knows
+// no change of before.
 func (s *Store) Restore(version uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,9 +250,8 @@ func (s *Store) Restore(version uint64) {
 		s.objects[resource] = s.at(resource, version)
 	}
 	s.history = slices.DeleteFunc(s.history, func(e *Event) bool { return e.Version > version })
-	s.version, s.compacted = version, min(s.compacted, version)
+	s.version, s.compacted = version, version
 	s.era++
-	s.restores++
 	s.wake()
 }
 

@@ -69,7 +69,6 @@ func (s *Store) watchFrom(c *call, l *Link) *stream {
 	version, err := strconv.ParseUint(asked, 10, 64)
 	switch {
 	case c.query.Get("sendInitialEvents") == yes:
-		l.listed(c.path, s.restores)
 		w.streamed = true
 		objects := s.objects[c.kind.Resource]
 		if asked == "0" {
@@ -79,7 +78,9 @@ func (s *Store) watchFrom(c *call, l *Link) *stream {
 			w.initial = append(w.initial, encodeEvent(watch.Added, o))
 		}
 	case asked == "" || asked == "0":
-	case err != nil || version < s.compacted || version > s.version || !l.current(c.path, s.restores):
+	case err != nil || version < s.compacted:
+		// A version that is yet to come is no error: such a watch shows what comes after it, and nothing of the changes up
+		// to it. That is how a client misses a restore.
 		w.expired = true
 		return w
 	default:
@@ -142,7 +143,7 @@ func (w *stream) await(ctx context.Context) (*Event, error) {
 			event := s.history[w.next]
 			w.next++
 			s.mu.Unlock()
-			if event.Kind != w.call.kind || w.call.key.Namespace != "" && event.New.GetNamespace() != w.call.key.Namespace {
+			if event.Version <= w.version || event.Kind != w.call.kind || w.call.key.Namespace != "" && event.New.GetNamespace() != w.call.key.Namespace {
 				return nil, nil
 			}
 			return event, nil

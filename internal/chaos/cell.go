@@ -1,0 +1,87 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// cellHistory reads one cell's etcd, era by era.
+type cellHistory struct {
+	cell  string
+	etcd  *clientv3.Client
+	start time.Time
+	past  []era
+	seams []seam
+
+	// The era that lasts, from its first revision.
+	metronome *metronome
+	first     []revision
+	from      int64
+	began     time.Duration
+}
+
+// begin reads what there is. The first beat of every cell comes before any removal of its era.
+func (h *cellHistory) begin(ctx context.Context, namespace string) error {
+	var err error
+	if h.first, h.from, err = podsAt(ctx, h.etcd, namespace); err != nil {
+		return fmt.Errorf("cell %s: %w", h.cell, err)
+	}
+	h.began = time.Since(h.start)
+	h.metronome = startMetronome(context.WithoutCancel(ctx), h.etcd, h.start)
+	return nil
+}
+
+// end reads what was stored since begin. An era that a restore ends must not be written to any more.
+func (h *cellHistory) end(ctx context.Context, namespace string) error {
+	changes, err := podsAfter(ctx, h.etcd, namespace, h.from)
+	if err != nil {
+		return fmt.Errorf("cell %s: %w", h.cell, err)
+	}
+	h.metronome.end()
+	h.past = append(h.past, era{
+		first: h.first, later: changes, when: h.metronome.bounds(h.began, time.Since(h.start)),
+	})
+	return nil
+}
+
+// beginHistories reads what there is in all cells.
+func (p *play) beginHistories(ctx context.Context) error {
+	for i, etcd := range p.etcds {
+		h := &cellHistory{cell: p.Cells[i].Name, etcd: etcd, start: p.start}
+		if err := h.begin(ctx, p.app.Namespace); err != nil {
+			return err
+		}
+		h.began = 0 // nothing was removed before
+		p.histories = append(p.histories, h)
+	}
+	return nil
+}
+
+// history is that of a cell.
+func (p *play) history(cell string) (*cellHistory, error) {
+	for _, h := range p.histories {
+		if h.cell == cell {
+			return h, nil
+		}
+	}
+	return nil, fmt.Errorf("there is no cell %s", cell)
+}
+
+// evidence ends the records and reads what all cells stored.
+func (p *play) evidence(ctx context.Context) (Evidence, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	evidence := Evidence{Floor: p.floor, Asks: p.journal.Asks(), Silences: p.silences}
+	for _, h := range p.histories {
+		if err := h.end(ctx, p.app.Namespace); err != nil {
+			return Evidence{}, err
+		}
+		truths, again := compose(h.cell, h.past, h.seams)
+		evidence.Truths = append(evidence.Truths, truths...)
+		evidence.Asks = again.relive(h.cell, evidence.Asks)
+	}
+	return evidence, nil
+}

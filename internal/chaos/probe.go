@@ -1,0 +1,97 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// probe is a protector of pods that nobody has, whose floor nothing meets.
+const probe = "probe"
+
+// introduce returns when every webhook knows the protectors of a namespace. What it has not heard of it does not
+// protect, which is no fault of the storm that follows; and one that was cut off may hear of it half a minute later.
+// A core tells of its protectors in their order, so one that is made last and that a webhook refuses by tells of all.
+func (p *play) introduce(ctx context.Context, namespace string) error {
+	last := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: probe}}
+	last.Spec.Selector.MatchLabels = map[string]string{"app": probe}
+	last.Spec.MinAvailable = 1
+	if err := p.protectors.Create(ctx, last); err != nil {
+		return fmt.Errorf("create the last protector: %w", err)
+	}
+	for _, address := range p.Breakwater.WebhookAddresses() {
+		if err := await(ctx, func(ctx context.Context) error { return p.knows(ctx, address, namespace) }); err != nil {
+			return fmt.Errorf("introduce the protectors to the webhook at %s: %w", address, err)
+		}
+	}
+	return nil
+}
+
+// knows asks one webhook whether a pod of the probe may go.
+func (p *play) knows(ctx context.Context, address, namespace string) error {
+	pod := corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: probe, UID: probe, Labels: map[string]string{"app": probe}},
+		Spec:       corev1.PodSpec{NodeName: "node"},
+	}
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	object, err := json.Marshal(pod)
+	if err != nil {
+		return err
+	}
+	dryRun := true
+	review, err := json.Marshal(admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
+		Request: &admissionv1.AdmissionRequest{
+			UID: probe, Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: namespace, Name: probe,
+			Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"}, Operation: admissionv1.Delete,
+			OldObject: runtime.RawExtension{Raw: object}, DryRun: &dryRun,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	answer, err := ask(ctx, fmt.Sprintf("https://%s/cells/%s/validate", address, p.Cells[0].Name), review)
+	if err != nil {
+		return err
+	}
+	if answer.Response == nil || answer.Response.Allowed {
+		return fmt.Errorf("it does not refuse: %+v", answer.Response)
+	}
+	return nil
+}
+
+func ask(ctx context.Context, url string, review []byte) (*admissionv1.AdmissionReview, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(review))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	// Whom to trust is the apiservers' question.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // see above
+	defer transport.CloseIdleConnections()
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	answer := &admissionv1.AdmissionReview{}
+	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
+		return nil, fmt.Errorf("read the answer, %s: %w", response.Status, err)
+	}
+	return answer, nil
+}

@@ -1,0 +1,25 @@
+package chaos
+
+import (
+	"context"
+	"time"
+)
+
+// rotateCertificates replaces the certificate that the webhooks serve, and its authority, in the three steps in which
+// nothing is lost: trust both, serve the new one, trust the new one alone. An apiserver tells nobody when it has taken
+// up a configuration, so each step gets some seconds.
+func rotateCertificates(ctx context.Context, p *play) error {
+	rotation, err := p.Breakwater.Rotate()
+	if err != nil {
+		return err
+	}
+	for _, step := range []func(context.Context) error{rotation.TrustBoth, rotation.Serve, rotation.TrustNew} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+		if err := p.linger(ctx, 3*time.Second, 4*time.Second); err != nil {
+			return err
+		}
+	}
+	return nil
+}
