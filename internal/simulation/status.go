@@ -90,6 +90,7 @@ func (j *judge) judgeReservations(w *watched, cell, before *v1alpha1.PodProtecto
 		// A repeated removal is decided again. Of merged ones nobody can tell.
 		if !held || !stamp.IsZero() && !earlier.IsZero() && !stamp.Equal(earlier) {
 			w.decisions[hash] = j.decide(w)
+			delete(w.forgotten, hash)
 			available, reserved := w.books()
 			if left := available - reserved - quota.Floor(&w.stored.Spec); left < 0 && quota.Floor(&w.stored.Spec) > 0 {
 				j.fail("%s admitted a removal with protector %s that leaves %d pods too few", e.By, w.name(), -left)
@@ -140,7 +141,9 @@ func hashesOf(h *v1alpha1.AdmissionHistory) map[quota.UIDHash]bool {
 
 // decide notes what a reservation that is made now is decided on.
 func (j *judge) decide(w *watched) decision {
-	d := decision{at: time.Now(), countedSpec: quota.CountedSpec(&w.stored.Spec), seen: map[string]sighting{}}
+	d := decision{
+		at: time.Now(), version: parseVersion(w.stored.ResourceVersion), countedSpec: quota.CountedSpec(&w.stored.Spec), seen: map[string]sighting{},
+	}
 	for i := range w.stored.Status.Cells {
 		c := &w.stored.Status.Cells[i]
 		d.seen[c.CellID] = sighting{j.eraOf(w.core, c.CellID, c.Aggregation.Epoch), parseVersion(c.Aggregation.SnapshotVersion)}
@@ -177,7 +180,7 @@ func (j *judge) judgeDrop(w *watched, cell *v1alpha1.PodProtectorCell, hash quot
 			}
 		}
 	}
-	if open := j.open[openKey{cell.CellID, line.uid}]; open > 0 {
+	if open := j.open[openKey{cell.CellID, line.uid}]; open > 0 && !w.forgotten[hash] {
 		j.fail("%s dropped the reservation of pod %s from protector %s, and %d admitted removals of it may still take effect",
 			orWorld(e.By), line.name, w.name(), open)
 	}
