@@ -169,15 +169,19 @@ func (j *judge) judgeDrop(w *watched, cell *v1alpha1.PodProtectorCell, hash quot
 	if line == nil {
 		return // a pod that never was
 	}
-	if strings.HasPrefix(e.By, "aggregator") {
-		for era := j.eraOf(w.core, cell.CellID, cell.Aggregation.Epoch); era <= t.era; era++ {
-			then := t.podsOf(era)[line.uid]
-			if then == nil || then.now().gone {
-				return
-			}
-			if state, ok := then.at(parseVersion(cell.Aggregation.SnapshotVersion)); ok && state.over() {
-				return
-			}
+	// A webhook that gives back what it reserved with a pod that had gone drops what the snapshot accounts for, too; only
+	// an aggregator has lists besides.
+	listed := strings.HasPrefix(e.By, "aggregator")
+	for era := j.eraOf(w.core, cell.CellID, cell.Aggregation.Epoch); era <= t.era; era++ {
+		then := t.podsOf(era)[line.uid]
+		if listed && (then == nil || then.now().gone) {
+			return
+		}
+		if then == nil {
+			continue
+		}
+		if state, ok := then.at(parseVersion(cell.Aggregation.SnapshotVersion)); ok && state.over() {
+			return
 		}
 	}
 	if open := j.open[openKey{cell.CellID, line.uid}]; open > 0 && !w.forgotten[hash] {
