@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"fmt"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -8,7 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
 )
 
@@ -31,10 +34,10 @@ func (w *world) changeSource(s Step) {
 	}
 }
 
-// isSourceServed tells whether the Deployment has its protector, or has lost it if it was deleted.
+// isSourceServed tells whether the Deployment has the protector that it should have, or none if it was deleted.
 func (w *world) isSourceServed() string {
 	core := w.cores[0]
-	_, absent := core.store.Get("podprotectors", types.NamespacedName{Namespace: namespace, Name: desired.ProtectorName(sourceName)})
+	protector, absent := core.store.Get("podprotectors", types.NamespacedName{Namespace: namespace, Name: desired.ProtectorName(sourceName)})
 	source, gone := core.store.Get("deployments", types.NamespacedName{Namespace: namespace, Name: sourceName})
 	switch {
 	case gone == nil && source.GetDeletionTimestamp() != nil:
@@ -43,6 +46,24 @@ func (w *world) isSourceServed() string {
 		return "the Deployment has no protector"
 	case gone != nil && absent == nil && w.judge.isReleased(core.name):
 		return "the Deployment was deleted, and its protector is there"
+	case gone == nil:
+		return isAsAsked(source, protector)
+	}
+	return ""
+}
+
+func isAsAsked(source, protector client.Object) string {
+	d, ok := source.(*appsv1.Deployment)
+	p, okToo := protector.(*v1alpha1.PodProtector)
+	if !ok || !okToo {
+		return "the store mixes up its kinds"
+	}
+	wanted, err := desired.FromDeployment(d)
+	if err != nil {
+		return err.Error()
+	}
+	if got, want := quota.Floor(&p.Spec), quota.Floor(&wanted.Object.Spec); got != want {
+		return fmt.Sprintf("the Deployment asks for a floor of %d, and its protector has %d", want, got)
 	}
 	return ""
 }
