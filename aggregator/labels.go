@@ -1,37 +1,51 @@
 package aggregator
 
 import (
-	"hash/maphash"
-	"unique"
+	"encoding/binary"
+	"maps"
+	"slices"
+	"strings"
 )
 
-// label is one label of a pod.
-type label struct{ key, value string }
-
 // labelSet is a set of labels that pods share: those of one ReplicaSet mostly have the same. Those of a StatefulSet
-// do not, and so each label is held once for all sets that have it: a map of its own would take a kilobyte for
-// each pod.
+// have one each, and so a set is little more than the text of its values: a map would take a kilobyte.
 type labelSet struct {
-	labels []unique.Handle[label]
-	sum    uint64
+	shape *shape
+	// values are packed in the order of the shape's keys.
+	values string
 	users  int
 }
 
-func newLabelSet(labels map[string]string, sum uint64) *labelSet {
-	set := &labelSet{labels: make([]unique.Handle[label], 0, len(labels)), sum: sum}
-	for key, value := range labels {
-		set.labels = append(set.labels, unique.Make(label{key, value}))
+// shape is the sets of labels that have the same keys.
+type shape struct {
+	// packed is the keys in one text.
+	packed string
+	keys   []string
+	sets   map[string]*labelSet // by their values
+}
+
+// pack appends a text with its length to a packed text; unpack takes the first one off.
+func pack(packed []byte, text string) []byte {
+	return append(binary.AppendUvarint(packed, uint64(len(text))), text...)
+}
+
+func unpack(packed string) (first, rest string) {
+	length := int(packed[0])
+	if length < 0x80 {
+		return packed[1 : 1+length], packed[1+length:]
 	}
-	return set
+	long, size := binary.Uvarint([]byte(packed[:min(len(packed), binary.MaxVarintLen64)]))
+	return packed[size : size+int(long)], packed[size+int(long):]
 }
 
 func (s *labelSet) equal(labels map[string]string) bool {
-	if len(s.labels) != len(labels) {
+	if len(s.shape.keys) != len(labels) {
 		return false
 	}
-	for _, handle := range s.labels {
-		own := handle.Value()
-		if value, ok := labels[own.key]; !ok || value != own.value {
+	rest, own := s.values, ""
+	for _, key := range s.shape.keys {
+		own, rest = unpack(rest)
+		if value, ok := labels[key]; !ok || value != own {
 			return false
 		}
 	}
@@ -41,53 +55,55 @@ func (s *labelSet) equal(labels map[string]string) bool {
 // read returns the set as a map, in memory that the caller gives and has no other use for.
 func (s *labelSet) read(room map[string]string) map[string]string {
 	clear(room)
-	for _, handle := range s.labels {
-		own := handle.Value()
-		room[own.key] = own.value
+	rest := s.values
+	for _, key := range s.shape.keys {
+		room[key], rest = unpack(rest)
 	}
 	return room
 }
 
-// labelSets holds each distinct set of labels once, by a sum over its pairs.
-type labelSets map[uint64][]*labelSet
-
-var labelSeed = maphash.MakeSeed() //nolint:gochecknoglobals // a seed has to be the same for all sums
-
-func labelSum(labels map[string]string) uint64 {
-	var sum uint64
-	for key, value := range labels {
-		sum += maphash.String(labelSeed, key)*31 + maphash.String(labelSeed, value)
-	}
-	return sum
-}
+// labelSets holds each distinct set of labels once, by its shape.
+type labelSets map[string]*shape
 
 func (sets labelSets) intern(labels map[string]string) *labelSet {
-	sum := labelSum(labels)
-	for _, set := range sets[sum] {
-		if set.equal(labels) {
-			set.users++
-			return set
-		}
+	var room [512]byte
+	of := sets.shape(labels)
+	packed := room[:0]
+	for _, key := range of.keys {
+		packed = pack(packed, labels[key])
 	}
-	set := newLabelSet(labels, sum)
-	set.users = 1
-	sets[sum] = append(sets[sum], set)
+	set := of.sets[string(packed)]
+	if set == nil {
+		set = &labelSet{shape: of, values: string(packed)}
+		of.sets[set.values] = set
+	}
+	set.users++
 	return set
+}
+
+func (sets labelSets) shape(labels map[string]string) *shape {
+	var room [512]byte
+	keys, packed := slices.Sorted(maps.Keys(labels)), room[:0]
+	for _, key := range keys {
+		packed = pack(packed, key)
+	}
+	of := sets[string(packed)]
+	if of == nil {
+		for i := range keys {
+			keys[i] = strings.Clone(keys[i]) // a part of a greater text would hold all of it
+		}
+		of = &shape{packed: string(packed), keys: keys, sets: map[string]*labelSet{}}
+		sets[of.packed] = of
+	}
+	return of
 }
 
 func (sets labelSets) release(set *labelSet) {
 	if set.users--; set.users > 0 {
 		return
 	}
-	same := sets[set.sum]
-	for i := range same {
-		if same[i] == set {
-			same[i] = same[len(same)-1]
-			sets[set.sum] = same[:len(same)-1]
-			break
-		}
-	}
-	if len(sets[set.sum]) == 0 {
-		delete(sets, set.sum)
+	delete(set.shape.sets, set.values)
+	if len(set.shape.sets) == 0 {
+		delete(sets, set.shape.packed)
 	}
 }

@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"runtime"
+	"strings"
 	"testing"
 	"unsafe"
 	"weak"
@@ -75,7 +76,7 @@ func TestStrippedPodsKeepNothingOfWholeOnes(t *testing.T) {
 
 // A set of labels is as good as the map that it was made from.
 func TestLabelSetsAreMaps(t *testing.T) {
-	maps := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c"}), rapid.SampledFrom([]string{"", "1", "2"}), 0, 3)
+	maps := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c"}), rapid.SampledFrom([]string{"", "1", "\x01", "1\x011", strings.Repeat("long", 5000)}), 0, 3)
 	rapid.Check(t, func(t *rapid.T) {
 		sets, room := labelSets{}, map[string]string{}
 		one, other := maps.Draw(t, "one"), maps.Draw(t, "other")

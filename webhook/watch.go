@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -44,7 +45,7 @@ func (c *core) watch(ctx context.Context) (toolscache.ResourceEventHandlerRegist
 	return informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { c.cover(obj) },
 		UpdateFunc: func(old, obj any) {
-			if !sameSpec(old, obj) {
+			if !sameSelector(old, obj) {
 				c.cover(obj)
 			}
 		},
@@ -52,11 +53,12 @@ func (c *core) watch(ctx context.Context) (toolscache.ResourceEventHandlerRegist
 	})
 }
 
-// sameSpec tells whether two states of a protector choose the same pods. Most updates are of the status.
-func sameSpec(a, b any) bool {
+// sameSelector tells whether two states of a protector choose the same pods. Most updates are of the status. The
+// generation does not tell: in a core that was restored from a backup, the same one comes a second time.
+func sameSelector(a, b any) bool {
 	p, ok := a.(*v1alpha1.PodProtector)
 	q, okToo := b.(*v1alpha1.PodProtector)
-	return ok && okToo && p.UID == q.UID && p.Generation == q.Generation
+	return ok && okToo && equality.Semantic.DeepEqual(p.Spec.Selector, q.Spec.Selector)
 }
 
 func (c *core) cover(obj any) {

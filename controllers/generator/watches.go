@@ -22,7 +22,7 @@ import (
 func deploymentChanged() predicate.TypedPredicate[*appsv1.Deployment] {
 	return predicate.TypedFuncs[*appsv1.Deployment]{
 		UpdateFunc: func(e event.TypedUpdateEvent[*appsv1.Deployment]) bool {
-			return metadataChanged(e.ObjectOld, e.ObjectNew)
+			return metadataChanged(e.ObjectOld, e.ObjectNew) || !equality.Semantic.DeepEqual(e.ObjectOld.Spec, e.ObjectNew.Spec)
 		},
 	}
 }
@@ -32,19 +32,22 @@ func deploymentChanged() predicate.TypedPredicate[*appsv1.Deployment] {
 func protectorChanged() predicate.TypedPredicate[*v1alpha1.PodProtector] {
 	return predicate.TypedFuncs[*v1alpha1.PodProtector]{
 		UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.PodProtector]) bool {
-			return metadataChanged(e.ObjectOld, e.ObjectNew) || !equality.Semantic.DeepEqual(
+			return metadataChanged(e.ObjectOld, e.ObjectNew) ||
+				!equality.Semantic.DeepEqual(e.ObjectOld.Spec, e.ObjectNew.Spec) || !equality.Semantic.DeepEqual(
 				meta.FindStatusCondition(e.ObjectOld.Status.Conditions, v1alpha1.ConditionTargetResolved),
 				meta.FindStatusCondition(e.ObjectNew.Status.Conditions, v1alpha1.ConditionTargetResolved))
 		},
 	}
 }
 
-// metadataChanged sees a change of the spec or a begin of deletion (both raise the generation), of labels,
-// annotations (which cached Deployments do not have) and finalizers. A resync, which repeats an object
-// unchanged, also passes: it is our insurance against an event that we handled wrongly.
+// metadataChanged sees a begin of deletion and a change of labels, annotations (which cached Deployments do not
+// have) and finalizers. The generation, which a change of the spec raises, is not asked alone: in a core that was
+// restored from a backup, the same one comes a second time. A resync, which repeats an object unchanged, also
+// passes: it is our insurance against an event that we handled wrongly.
 func metadataChanged(before, after client.Object) bool {
 	return before.GetUID() != after.GetUID() ||
 		before.GetGeneration() != after.GetGeneration() ||
+		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) ||
 		before.GetResourceVersion() == after.GetResourceVersion() ||
 		!maps.Equal(before.GetLabels(), after.GetLabels()) ||
 		!maps.Equal(before.GetAnnotations(), after.GetAnnotations()) ||

@@ -110,14 +110,15 @@ func fill(tb testing.TB, p population, selectors int) *selectorindex.Index[int] 
 func BenchmarkQuery(b *testing.B) {
 	for _, p := range []population{own(), shared(), padded(own()), padded(shared()), wide()} {
 		for _, selectors := range []int{200, 20_000, 200_000} {
-			x := fill(b, p, selectors)
-			random := rand.New(rand.NewPCG(3, 4))
-			pods := make([]map[string]string, 4096)
-			for i := range pods {
-				pods[i] = p.pod(random.IntN(selectors))
-			}
-			found := make([]int, 0, 1024)
-			b.Run(fmt.Sprintf("%s/selectors=%d/labels=%d", p.name, selectors, len(pods[0])), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%s/selectors=%d/labels=%d", p.name, selectors, len(p.pod(0))), func(b *testing.B) {
+				x := fill(b, p, selectors)
+				random := rand.New(rand.NewPCG(3, 4))
+				pods := make([]map[string]string, 4096)
+				for i := range pods {
+					pods[i] = p.pod(random.IntN(selectors))
+				}
+				found := make([]int, 0, 1024)
+				runtime.GC() // not while queries are timed
 				b.ReportAllocs()
 				matched, i := 0, 0
 				for b.Loop() {
@@ -131,15 +132,81 @@ func BenchmarkQuery(b *testing.B) {
 	}
 }
 
-// BenchmarkSet adds a selector to an index of 20,000 and removes it.
-func BenchmarkSet(b *testing.B) {
-	for _, p := range []population{own(), shared(), wide()} {
-		x := fill(b, p, 20_000)
-		selectors := make([]*selectorindex.Selector, 1024)
-		for i := range selectors {
-			selectors[i], _ = selectorindex.Compile(p.selector(20_000 + i))
+// many: selectors with three keys of 100 values each, out of 1,000.
+func many() population {
+	return population{
+		name: "many",
+		selector: func(i int) v1alpha1.PodSelector {
+			random := rand.New(rand.NewPCG(5, uint64(i)))
+			var s v1alpha1.PodSelector
+			for _, key := range []string{"app", "team", "tier"} {
+				r := v1alpha1.PodSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpIn}
+				for _, v := range random.Perm(1000)[:100] {
+					r.Values = append(r.Values, fmt.Sprintf("value-%d", v))
+				}
+				s.MatchExpressions = append(s.MatchExpressions, r)
+			}
+			return s
+		},
+		pod: func(i int) map[string]string {
+			random := rand.New(rand.NewPCG(6, uint64(i)))
+			pod := map[string]string{}
+			for _, key := range []string{"app", "team", "tier"} {
+				pod[key] = fmt.Sprintf("value-%d", random.IntN(1000))
+			}
+			return pod
+		},
+	}
+}
+
+// without: selectors that ask for no label to be there, which every query has to look at.
+func without() population {
+	p := own()
+	p.name = "without"
+	p.selector = func(i int) v1alpha1.PodSelector {
+		return v1alpha1.PodSelector{MatchExpressions: []v1alpha1.PodSelectorRequirement{
+			{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{fmt.Sprintf("app-%d", i), "web"}},
+			{Key: fmt.Sprintf("key-%d", i%50), Operator: metav1.LabelSelectorOpDoesNotExist},
+			{Key: []string{"env", "team"}[i%2], Operator: metav1.LabelSelectorOpDoesNotExist},
+		}}
+	}
+	return p
+}
+
+// BenchmarkHardQuery asks an index of the selectors that it likes least.
+func BenchmarkHardQuery(b *testing.B) {
+	for _, p := range []population{many(), without()} {
+		for _, selectors := range []int{100, 1000} {
+			b.Run(fmt.Sprintf("%s/selectors=%d", p.name, selectors), func(b *testing.B) {
+				x := fill(b, p, selectors)
+				pods := make([]map[string]string, 64)
+				for i := range pods {
+					pods[i] = p.pod(i)
+				}
+				found, i := make([]int, 0, 1024), 0
+				b.ReportAllocs()
+				for b.Loop() {
+					found = x.Query(namespace, pods[i%len(pods)], found[:0])
+					i++
+				}
+			})
 		}
+	}
+}
+
+// BenchmarkSet adds a selector to an index of 20,000 and removes it; of many, to one of 1,000.
+func BenchmarkSet(b *testing.B) {
+	for _, p := range []population{own(), shared(), wide(), many()} {
 		b.Run(p.name, func(b *testing.B) {
+			size := 20_000
+			if p.name == "many" {
+				size = 1000
+			}
+			x := fill(b, p, size)
+			selectors := make([]*selectorindex.Selector, 1024)
+			for i := range selectors {
+				selectors[i], _ = selectorindex.Compile(p.selector(size + i))
+			}
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
@@ -163,14 +230,16 @@ func BenchmarkMemory(b *testing.B) {
 			}
 		})
 	}
-	b.Run("5 keys x 10 values", func(b *testing.B) {
-		for b.Loop() {
-			before := heap()
-			x := fill(b, population{selector: crossed}, 1000)
-			b.ReportMetric(float64(heap()-before)/1000, "B/selector")
-			runtime.KeepAlive(x)
-		}
-	})
+	for _, p := range []population{{name: "5 keys x 10 values", selector: crossed}, {name: "3 keys x 100 values", selector: many().selector}} {
+		b.Run(p.name, func(b *testing.B) {
+			for b.Loop() {
+				before := heap()
+				x := fill(b, p, 1000)
+				b.ReportMetric(float64(heap()-before)/1000, "B/selector")
+				runtime.KeepAlive(x)
+			}
+		})
+	}
 }
 
 func heap() uint64 {

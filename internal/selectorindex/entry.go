@@ -2,7 +2,14 @@ package selectorindex
 
 // entry is a selector in the tree of its namespace.
 type entry[ID comparable] struct {
-	id         ID
+	id ID
+	// exact are the values of the conditions that ask for one value, which most conditions do. They are mostly in
+	// room, where a query has them at hand.
+	exact []*term[ID]
+	room  [4]*term[ID]
+	// others are the other conditions.
+	others []condition[ID]
+
 	space      *space[ID]
 	conditions []condition[ID]
 	// places is where the tree holds the entry.
@@ -18,17 +25,20 @@ type place[ID comparable] struct {
 // needs has the bits of all values that the selector cannot do without.
 func (e *entry[ID]) needs() uint64 {
 	var bits uint64
-	for i := range e.conditions {
-		if c := &e.conditions[i]; c.relation == oneOf && c.only != nil {
-			bits |= c.only.bit
-		}
+	for _, t := range e.exact {
+		bits |= t.bits
 	}
 	return bits
 }
 
-func (e *entry[ID]) matches(p pod[ID]) bool {
-	for i := range e.conditions {
-		if !e.conditions[i].admits(p) {
+func (e *entry[ID]) matches(p *pod[ID]) bool {
+	for _, t := range e.exact {
+		if !p.has(t) {
+			return false
+		}
+	}
+	for i := range e.others {
+		if !e.others[i].admits(p) {
 			return false
 		}
 	}

@@ -18,7 +18,7 @@ func anyKey() *rapid.Generator[string] {
 }
 
 func anyValue() *rapid.Generator[string] {
-	return rapid.SampledFrom([]string{"", "a", "b", "c", "d", "e"})
+	return rapid.SampledFrom([]string{"", "a", "b", "ab", "a-value-of-33-bytes-which-is-long", "a-value-of-33-bytes-which-is-lost"})
 }
 
 func anyPod() *rapid.Generator[map[string]string] {

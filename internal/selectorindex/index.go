@@ -1,5 +1,7 @@
 package selectorindex
 
+import "hash/maphash"
+
 // Index finds the selectors that match a pod's labels. ID names a selector, for example by its protector.
 //
 // It is not safe for concurrent use, but any number of goroutines may call Query while none calls Set or
@@ -11,6 +13,8 @@ package selectorindex
 type Index[ID comparable] struct {
 	spaces  map[string]*space[ID]
 	entries map[ID]*entry[ID]
+	// hash is of a label's value.
+	hash func(string) uint64
 }
 
 // space is one namespace of an index.
@@ -24,7 +28,12 @@ type space[ID comparable] struct {
 
 // New returns an empty index.
 func New[ID comparable]() *Index[ID] {
-	return &Index[ID]{spaces: map[string]*space[ID]{}, entries: map[ID]*entry[ID]{}}
+	seed := maphash.MakeSeed()
+	return newIndex[ID](func(value string) uint64 { return maphash.String(seed, value) })
+}
+
+func newIndex[ID comparable](hash func(string) uint64) *Index[ID] {
+	return &Index[ID]{spaces: map[string]*space[ID]{}, entries: map[ID]*entry[ID]{}, hash: hash}
 }
 
 // Set adds a selector for the pods of a namespace, or replaces the one that has this id.
@@ -36,10 +45,12 @@ func (x *Index[ID]) Set(id ID, namespace string, s *Selector) {
 	}
 	sp := x.spaces[namespace]
 	if sp == nil {
-		sp = &space[ID]{namespace: namespace, words: vocabulary[ID]{keys: map[string]*key[ID]{}}}
+		sp = &space[ID]{namespace: namespace, words: vocabulary[ID]{keys: map[string]*key[ID]{}, hash: x.hash}}
 		x.spaces[namespace] = sp
 	}
-	e := &entry[ID]{id: id, space: sp, conditions: sp.words.learn(s.requirements)}
+	e := &entry[ID]{id: id, space: sp}
+	e.conditions, e.exact = sp.words.learn(s.requirements, e.room[:0])
+	e.others = e.conditions[len(e.exact):]
 	x.entries[id] = e
 	sp.members++
 	sp.root.insert(e)
@@ -76,7 +87,8 @@ func (x *Index[ID]) Query(namespace string, labels map[string]string, found []ID
 		return found
 	}
 	var room [32]podLabel[ID]
-	return sp.root.query(sp.words.read(labels, room[:0]), found)
+	p := sp.words.read(labels, room[:0])
+	return sp.root.query(&p, found)
 }
 
 // Len is the number of selectors.

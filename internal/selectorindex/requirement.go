@@ -47,6 +47,11 @@ func (r *requirement) admits(value string, there bool) bool {
 	return r.relation.admits(there, there && r.lists(value))
 }
 
+// exact tells whether the requirement asks for one value.
+func (r *requirement) exact() bool {
+	return r.relation == oneOf && len(r.values) == 1
+}
+
 func (r *requirement) lists(value string) bool {
 	if len(r.values) == 1 {
 		return r.values[0] == value

@@ -17,34 +17,28 @@ type node[ID comparable] struct {
 
 	// grown is set when the node has tried to move its entries down. What it holds then cannot move.
 	grown bool
-	held  []candidate[ID]
-	// count is the number of branches. Those of the root are found by their terms, all others by the map.
+	held  held[ID]
+	// count is the number of branches. Those of the root are found by their terms, all others by the table.
 	count    int
-	branches map[*term[ID]]*node[ID]
+	branches table[node[ID]]
 	// keys has the bits of the keys of all branches; bits of branches that are gone may stay.
 	keys uint64
 }
 
-// candidate is an entry, with what is enough to reject it for most pods without a look at it.
-type candidate[ID comparable] struct {
-	needs uint64
-	entry *entry[ID]
-}
-
 // query appends the entries at and below the node that match.
-func (n *node[ID]) query(p pod[ID], found []ID) []ID {
-	for i := range n.held {
-		c := &n.held[i]
-		if c.needs&^p.bits == 0 && c.entry.matches(p) {
-			found = append(found, c.entry.id)
-		}
+func (n *node[ID]) query(p *pod[ID], found []ID) []ID {
+	if n.held.one.entry != nil {
+		found = n.held.one.query(p, found)
+	}
+	for i := range n.held.more {
+		found = n.held.more[i].query(p, found)
 	}
 	if n.count == 0 {
 		return found
 	}
 	for i := range p.labels {
 		l := &p.labels[i]
-		if n.keys&l.key.bit == 0 {
+		if l.key.bits&^n.keys != 0 {
 			continue
 		}
 		if l.value != nil {
@@ -63,27 +57,31 @@ func (n *node[ID]) query(p pod[ID], found []ID) []ID {
 func (n *node[ID]) below(by *term[ID]) *node[ID] {
 	switch {
 	case n.parent == nil:
-		return by.first
+		if by.first.parent == nil {
+			return nil
+		}
+		return &by.first
 	case by.further == 0:
 		return nil
 	default:
-		return n.branches[by]
+		return n.branches.find(by.hash, func(below *node[ID]) bool { return below.by == by })
 	}
 }
 
 // insert adds an entry at the node or below it.
 func (n *node[ID]) insert(e *entry[ID]) {
-	if !n.grown && len(n.held) < bucket {
+	if !n.grown && n.held.size() < bucket {
 		n.hold(e)
 		return
 	}
 	if !n.grown {
 		n.grown = true
-		held := n.held
-		n.held = nil
-		for _, c := range held {
-			c.entry.moveFrom(n)
-			n.pass(c.entry)
+		h := n.held
+		n.held = held[ID]{}
+		for i := range h.size() {
+			e := h.at(i).entry
+			e.moveFrom(n)
+			n.pass(e)
 		}
 	}
 	n.pass(e)
@@ -109,60 +107,55 @@ func (n *node[ID]) branch(by *term[ID]) *node[ID] {
 	if below := n.below(by); below != nil {
 		return below
 	}
-	below := &node[ID]{parent: n, by: by}
-	if n.parent == nil {
-		by.first = below
-	} else {
-		if n.branches == nil {
-			n.branches = map[*term[ID]]*node[ID]{}
-		}
-		n.branches[by] = below
+	below := &by.first
+	if n.parent != nil {
+		below = &node[ID]{}
+		n.branches.add(by.hash, below)
 		by.further++
 	}
+	below.parent, below.by = n, by
 	n.count++
-	n.keys |= by.key.bit
+	n.keys |= by.key.bits
 	return below
 }
 
-// cut removes the branch that a term leads to.
-func (n *node[ID]) cut(by *term[ID]) {
+// cut removes a branch.
+func (n *node[ID]) cut(below *node[ID]) {
 	if n.parent == nil {
-		by.first = nil
+		*below = node[ID]{}
 	} else {
-		delete(n.branches, by)
-		by.further--
+		n.branches.remove(below.by.hash, below)
+		below.by.further--
 	}
 	n.count--
 }
 
 func (n *node[ID]) hold(e *entry[ID]) {
-	e.places = append(e.places, place[ID]{node: n, at: len(n.held)})
-	n.held = append(n.held, candidate[ID]{needs: e.needs(), entry: e})
+	e.places = append(e.places, place[ID]{node: n, at: n.held.size()})
+	n.held.add(candidate[ID]{needs: e.needs(), entry: e})
 }
 
 // drop removes the entry at an index, and the node itself when it holds nothing more.
 func (n *node[ID]) drop(at int) {
-	last := len(n.held) - 1
+	last := n.held.size() - 1
 	if at != last {
-		n.held[at] = n.held[last]
-		n.held[at].entry.place(n).at = at
+		*n.held.at(at) = *n.held.at(last)
+		n.held.at(at).entry.place(n).at = at
 	}
-	n.held[last] = candidate[ID]{}
-	n.held = n.held[:last]
-	if cap(n.held) > bucket && last < cap(n.held)/4 {
-		n.held = append(make([]candidate[ID], 0, cap(n.held)/2), n.held...)
-	}
+	n.held.removeLast()
 	n.prune()
 }
 
 // prune removes the node and those above it that neither hold nor lead to an entry.
 func (n *node[ID]) prune() {
-	for ; n.count == 0; n = n.parent {
-		n.branches, n.keys = nil, 0
-		n.grown = n.grown && len(n.held) > bucket
-		if n.parent == nil || len(n.held) > 0 {
+	for n.count == 0 {
+		n.branches, n.keys = table[node[ID]]{}, 0
+		n.grown = n.grown && n.held.size() > bucket
+		if n.parent == nil || n.held.size() > 0 {
 			return
 		}
-		n.parent.cut(n.by)
+		parent := n.parent
+		parent.cut(n) // it knows its parent no more
+		n = parent
 	}
 }

@@ -2,7 +2,9 @@ package selectorindex
 
 import (
 	"fmt"
+	"iter"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +23,7 @@ func check[ID comparable](t *testing.T, x *Index[ID]) {
 		}
 		members[e.space]++
 		for _, p := range e.places {
-			if p.node.held[p.at].entry != e {
+			if p.node.held.at(p.at).entry != e {
 				t.Fatalf("entry %v is not at its place", id)
 			}
 		}
@@ -50,10 +52,18 @@ func check[ID comparable](t *testing.T, x *Index[ID]) {
 			if k.anyValue.further != further[&k.anyValue] {
 				t.Fatalf("key %s counts %d further branches, has %d", text, k.anyValue.further, further[&k.anyValue])
 			}
-			for value, w := range k.values {
-				if w.uses < 1 || w.further != further[w] {
-					t.Fatalf("%s=%s counts %d uses and %d further branches, has %d", text, value, w.uses, w.further, further[w])
+			used := 0
+			for w := range k.values.all() {
+				used++
+				if k.values.find(w.hash, func(other *term[ID]) bool { return other == w }) != w {
+					t.Fatalf("%s=%v is not found", text, w.word)
 				}
+				if w.uses < 1 || w.further != further[w] {
+					t.Fatalf("%s=%v counts %d uses and %d further branches, has %d", text, w.word, w.uses, w.further, further[w])
+				}
+			}
+			if k.values.used != used {
+				t.Fatalf("key %s counts %d values, has %d", text, k.values.used, used)
 			}
 		}
 		if conditions != 0 {
@@ -62,17 +72,28 @@ func check[ID comparable](t *testing.T, x *Index[ID]) {
 	}
 }
 
+// all is all items of the table.
+func (t *table[T]) all() iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for _, s := range t.slots {
+			if s.item != nil && !yield(s.item) {
+				return
+			}
+		}
+	}
+}
+
 // fromRoot collects the branches of the root, which their terms keep.
-func fromRoot[ID comparable](sp *space[ID]) map[*term[ID]]*node[ID] {
-	branches := map[*term[ID]]*node[ID]{}
+func fromRoot[ID comparable](sp *space[ID]) []*node[ID] {
+	var branches []*node[ID]
 	note := func(by *term[ID]) {
-		if by.first != nil {
-			branches[by] = by.first
+		if by.first.parent != nil {
+			branches = append(branches, &by.first)
 		}
 	}
 	for _, k := range sp.words.keys {
 		note(&k.anyValue)
-		for _, w := range k.values {
+		for w := range k.values.all() {
 			note(w)
 		}
 	}
@@ -82,27 +103,28 @@ func fromRoot[ID comparable](sp *space[ID]) map[*term[ID]]*node[ID] {
 // checkNode returns how many entries the node and those below it hold, and counts the branches that are not the
 // root's in further.
 func checkNode[ID comparable](
-	t *testing.T, n *node[ID], branches map[*term[ID]]*node[ID], further map[*term[ID]]int,
+	t *testing.T, n *node[ID], branches []*node[ID], further map[*term[ID]]int,
 ) int {
 	t.Helper()
-	if !n.grown && (n.count > 0 || len(n.held) > bucket) {
-		t.Fatalf("a node with %d branches holds %d entries and has not grown", n.count, len(n.held))
+	if !n.grown && (n.count > 0 || n.held.size() > bucket) {
+		t.Fatalf("a node with %d branches holds %d entries and has not grown", n.count, n.held.size())
 	}
 	if n.count != len(branches) {
 		t.Fatalf("a node counts %d branches, has %d", n.count, len(branches))
 	}
-	places := len(n.held)
-	for by, below := range branches {
-		if below.parent != n || below.by != by || n.keys&by.key.bit == 0 {
-			t.Fatalf("the branch by %s=%s is not known as such", by.key.text, by.text)
+	places := n.held.size()
+	for _, below := range branches {
+		by := below.by
+		if below.parent != n || n.below(by) != below || by.key.bits&^n.keys != 0 {
+			t.Fatalf("the branch by %s=%v is not known as such", by.key.text, by.word)
 		}
-		if len(below.held) == 0 && below.count == 0 {
-			t.Fatalf("the branch by %s=%s leads to nothing", by.key.text, by.text)
+		if below.held.size() == 0 && below.count == 0 {
+			t.Fatalf("the branch by %s=%v leads to nothing", by.key.text, by.word)
 		}
 		if n.parent != nil {
 			further[by]++
 		}
-		places += checkNode(t, below, below.branches, further)
+		places += checkNode(t, below, slices.Collect(below.branches.all()), further)
 	}
 	return places
 }
@@ -175,33 +197,36 @@ func TestDeletingAllButOneLeavesOneNode(t *testing.T) {
 	}
 	check(t, x)
 	sp := x.spaces["shop"]
-	if len(sp.words.keys) != 0 || sp.root.branches != nil || cap(sp.root.held) > 2*bucket {
+	if len(sp.words.keys) != 0 || sp.root.branches.slots != nil || cap(sp.root.held.more) > 2*bucket {
 		t.Errorf("one selector is left with %d keys, branches %v and room for %d in its node",
-			len(sp.words.keys), sp.root.branches, cap(sp.root.held))
+			len(sp.words.keys), sp.root.branches, cap(sp.root.held.more))
 	}
 }
 
+// What the cross product of a selector's values would make 10^5 or 10^6 of, is places as many as values at most.
 func TestPlacesAreLinearInTheText(t *testing.T) {
-	x := New[int]()
-	for i := range 1000 {
-		var s v1alpha1.PodSelector
-		for k := range 5 {
-			e := v1alpha1.PodSelectorRequirement{Key: fmt.Sprintf("key-%d", k), Operator: metav1.LabelSelectorOpIn}
-			for v := range 10 {
-				e.Values = append(e.Values, fmt.Sprint((i+v*(k+1))%12))
+	for _, shape := range []struct{ keys, values, vocabulary int }{{5, 10, 12}, {3, 100, 120}, {3, 100, 1000}, {2, 100, 150}} {
+		x := New[int]()
+		for i := range 1000 {
+			var s v1alpha1.PodSelector
+			for k := range shape.keys {
+				e := v1alpha1.PodSelectorRequirement{Key: fmt.Sprintf("key-%d", k), Operator: metav1.LabelSelectorOpIn}
+				for v := range shape.values {
+					e.Values = append(e.Values, fmt.Sprint((i+v*(k+1))%shape.vocabulary))
+				}
+				s.MatchExpressions = append(s.MatchExpressions, e)
 			}
-			s.MatchExpressions = append(s.MatchExpressions, e)
+			compiled, err := Compile(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x.Set(i, "shop", compiled)
 		}
-		compiled, err := Compile(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		x.Set(i, "shop", compiled)
-	}
-	check(t, x)
-	for id, e := range x.entries {
-		if len(e.places) > 50 {
-			t.Fatalf("selector %d with 50 values takes %d places", id, len(e.places))
+		check(t, x)
+		for id, e := range x.entries {
+			if len(e.places) > shape.keys*shape.values {
+				t.Fatalf("%+v: selector %d takes %d places", shape, id, len(e.places))
+			}
 		}
 	}
 }

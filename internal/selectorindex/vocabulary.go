@@ -6,6 +6,8 @@ import "slices"
 // translated into pointers to them once, and compared by these.
 type vocabulary[ID comparable] struct {
 	keys map[string]*key[ID]
+	// hash is of a value's text.
+	hash func(string) uint64
 	// made counts the keys and terms ever made; it deals out their bits.
 	made int
 }
@@ -13,11 +15,11 @@ type vocabulary[ID comparable] struct {
 // key is a label key that selectors name.
 type key[ID comparable] struct {
 	text string
-	// bit is one of 64, shared with other keys: nodes sum up the keys of their branches by it.
-	bit uint64
+	// bits are two of 64, shared with other keys: nodes sum up the keys of their branches by them.
+	bits uint64
 	// uses is the number of conditions on this key.
 	uses   int
-	values map[string]*term[ID]
+	values table[term[ID]]
 	// anyValue stands for the key with whatever value.
 	anyValue term[ID]
 }
@@ -25,14 +27,16 @@ type key[ID comparable] struct {
 // term is what leads to a branch of the tree: a value of a key, or the key with any value.
 type term[ID comparable] struct {
 	key  *key[ID]
-	text string
-	// bit is one of 64, shared with other terms: pods sum up their values by it.
-	bit uint64
+	word word
+	// hash is of the word.
+	hash uint64
+	// bits are two of 64, shared with other terms: pods sum up their values by them.
+	bits uint64
 	// uses is the number of conditions that name this value.
 	uses int
 	// first is where the term leads to from the root of the tree, or nil. It is kept here because the root has
 	// by far the most branches, and a query that reads a pod's labels has the terms at hand.
-	first *node[ID]
+	first node[ID]
 	// further is the number of other nodes that the term leads to. Most terms have none, and a query need not
 	// look for them.
 	further int
@@ -42,9 +46,7 @@ type term[ID comparable] struct {
 type condition[ID comparable] struct {
 	key      *key[ID]
 	relation relation
-	// only is the one value that the condition lists, or nil when it lists none or several.
-	only *term[ID]
-	// terms are all values that the condition lists.
+	// terms are the values that the condition lists.
 	terms []*term[ID]
 }
 
@@ -61,52 +63,67 @@ type podLabel[ID comparable] struct {
 	value *term[ID]
 }
 
-// learn translates requirements, and adds the words that it does not have.
-func (v *vocabulary[ID]) learn(requirements []requirement) []condition[ID] {
+// learn translates requirements, and adds the words that it does not have. The conditions that ask for one value
+// come first, and the values that they ask for are exact. Values go to the room that is given, if it is enough.
+func (v *vocabulary[ID]) learn(
+	requirements []requirement, room []*term[ID],
+) (conditions []condition[ID], exact []*term[ID]) {
 	named := 0
 	for i := range requirements {
 		named += len(requirements[i].values)
 	}
-	terms := make([]*term[ID], 0, named) // of all conditions, so that they lie together
-	conditions := make([]condition[ID], len(requirements))
-	for i := range requirements {
-		r, first := &requirements[i], len(terms)
-		k := v.key(r.key)
-		for _, value := range r.values {
-			terms = append(terms, v.term(k, value))
+	terms := slices.Grow(room, named) // of all conditions, so that they lie together
+	conditions = make([]condition[ID], 0, len(requirements))
+	for _, wantExact := range []bool{true, false} {
+		for i := range requirements {
+			r, first := &requirements[i], len(terms)
+			if r.exact() != wantExact {
+				continue
+			}
+			k := v.key(r.key)
+			for _, value := range r.values {
+				terms = append(terms, v.term(k, value))
+			}
+			conditions = append(conditions, condition[ID]{key: k, relation: r.relation, terms: slices.Clip(terms[first:])})
 		}
-		conditions[i] = condition[ID]{key: k, relation: r.relation, terms: terms[first:len(terms):len(terms)]}
-		if len(r.values) == 1 {
-			conditions[i].only = terms[first]
+		if wantExact {
+			exact = slices.Clip(terms)
 		}
 	}
-	return conditions
+	return conditions, exact
 }
 
 func (v *vocabulary[ID]) key(text string) *key[ID] {
 	k := v.keys[text]
 	if k == nil {
-		k = &key[ID]{text: text, bit: v.deal(), values: map[string]*term[ID]{}}
-		k.anyValue.key = k
+		k = &key[ID]{text: text, bits: v.deal()}
+		k.anyValue.key, k.anyValue.hash = k, v.hash(text)
 		v.keys[text] = k
 	}
 	k.uses++
 	return k
 }
 
+// value is the term of a text with this hash, or nil.
+func (k *key[ID]) value(hash uint64, text string) *term[ID] {
+	return k.values.find(hash, func(t *term[ID]) bool { return t.word.is(text) })
+}
+
 func (v *vocabulary[ID]) term(k *key[ID], text string) *term[ID] {
-	t := k.values[text]
+	hash := v.hash(text)
+	t := k.value(hash, text)
 	if t == nil {
-		t = &term[ID]{key: k, text: text, bit: v.deal()}
-		k.values[text] = t
+		t = &term[ID]{key: k, word: newWord(text), hash: hash, bits: v.deal()}
+		k.values.add(hash, t)
 	}
 	t.uses++
 	return t
 }
 
+// deal deals two bits: with one, a pod of some labels has those of too many selectors that are not its own.
 func (v *vocabulary[ID]) deal() uint64 {
 	v.made++
-	return 1 << (v.made % 64)
+	return 1<<(v.made%64) | 1<<((v.made+v.made/64+1)%64)
 }
 
 // forget takes back what learn did, and drops the words that nobody uses any more.
@@ -115,7 +132,7 @@ func (v *vocabulary[ID]) forget(conditions []condition[ID]) {
 		for _, t := range c.terms {
 			t.uses--
 			if t.uses == 0 {
-				delete(c.key.values, t.text)
+				c.key.values.remove(t.hash, t)
 			}
 		}
 		c.key.uses--
@@ -133,30 +150,33 @@ func (v *vocabulary[ID]) read(labels map[string]string, room []podLabel[ID]) pod
 		if k == nil {
 			continue
 		}
-		t := k.values[value]
+		t := k.value(v.hash(value), value)
 		if t != nil {
-			p.bits |= t.bit
+			p.bits |= t.bits
 		}
 		p.labels = append(p.labels, podLabel[ID]{key: k, value: t})
 	}
 	return p
 }
 
+// has tells whether a pod has this value.
+func (p *pod[ID]) has(t *term[ID]) bool {
+	for i := range p.labels {
+		if p.labels[i].value == t {
+			return true
+		}
+	}
+	return false
+}
+
 // admits tells whether a pod meets the condition.
-func (c *condition[ID]) admits(p pod[ID]) bool {
+func (c *condition[ID]) admits(p *pod[ID]) bool {
 	for i := range p.labels {
 		if p.labels[i].key == c.key {
-			return c.relation.admits(true, c.lists(p.labels[i].value))
+			return c.relation.admits(true, slices.Contains(c.terms, p.labels[i].value))
 		}
 	}
 	return c.relation.admits(false, false)
-}
-
-func (c *condition[ID]) lists(value *term[ID]) bool {
-	if c.only != nil {
-		return c.only == value
-	}
-	return slices.Contains(c.terms, value)
 }
 
 // narrows tells whether the condition asks for the label to be there, so that pods can be led to it.
@@ -178,5 +198,5 @@ func (c *condition[ID]) share() float64 {
 	if c.relation == present {
 		return 2
 	}
-	return float64(len(c.terms)) / float64(len(c.key.values))
+	return float64(len(c.terms)) / float64(c.key.values.used)
 }

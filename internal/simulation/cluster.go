@@ -31,6 +31,8 @@ type clusterState struct {
 	name  string
 	world *world
 	store *apiserver.Store
+	// begin is its version when all was counted for the first time.
+	begin uint64
 }
 
 // removal is one request to remove a pod, and what becomes of it.

@@ -40,6 +40,8 @@ func (w *world) fault(s Step) {
 		w.cluster(s).store.Restart()
 	case RestoreWorker:
 		w.restore(w.cell(s), s)
+	case RestoreCore:
+		w.restoreCore(w.cores[s.Core%len(w.cores)], s)
 	case JumpClock:
 		// Clocks that are far off count pods with minReadySeconds otherwise than the judge.
 		jump := time.Duration(s.N) * time.Second
@@ -56,8 +58,16 @@ func (w *world) fault(s Step) {
 func (w *world) restore(c *clusterState, s Step) {
 	version := c.store.Version()
 	version -= min(version-c.world.judge.cells[c.name].begin, uint64(s.Who))
-	w.judge.restored(c.name, version)
-	c.store.Restore(version)
+	c.store.Restore(version, version, func() { w.judge.restored(c.name, version) })
+}
+
+// restoreCore takes a core back by a few changes. As Kubernetes advises, its versions go on above those that were given.
+func (w *world) restoreCore(c *clusterState, s Step) {
+	last := c.store.Version()
+	version := last - min(last-c.begin, uint64(s.N))
+	c.store.Restore(version, last+1000, func() { w.judge.coreWillBeOld(c.name, version) })
+	objects, _ := c.store.List("deployments", namespace)
+	w.judge.coreIsOld(c.name, last+1000, c.protectors(), objects)
 }
 
 func (w *world) cluster(s Step) *clusterState {

@@ -32,6 +32,8 @@ type judge struct {
 	effecting map[string]*removal
 	// epochs are the eras in which each cell's leaders came to lead, by core and cell.
 	epochs map[string]map[int64]int
+	// released tells whether the protector of a core's Deployment may go.
+	released map[string]bool
 	// lenience is by how much clocks differ at most.
 	lenience time.Duration
 
@@ -69,7 +71,8 @@ type openKey struct {
 func newJudge(trace *Trace) *judge {
 	return &judge{
 		began: time.Now(), cells: map[string]*truth{}, protectors: map[protectorKey]*watched{}, open: map[openKey]map[*removal]bool{}, asked: map[openKey]bool{},
-		effecting: map[string]*removal{}, epochs: map[string]map[int64]int{}, trace: trace,
+		effecting: map[string]*removal{}, epochs: map[string]map[int64]int{}, released: map[string]bool{},
+		trace: trace,
 	}
 }
 
@@ -151,6 +154,9 @@ func (j *judge) judgeEffect(w *watched, r *removal, t *truth, line *lifeline, be
 		available += cell.available(w, now)
 	}
 	switch {
+	case w.excuses(quota.HashUID(line.uid), r):
+		t.losses = append(t.losses, loss{era: t.era, version: version, pod: before.pod, only: w})
+		return
 	case !reserved && (r.reviewed == nil || !j.wasCharged(w, r, line.states[:len(line.states)-1])):
 		// It was not available when it was reviewed: the readiness race.
 		j.counts.Races++

@@ -35,7 +35,7 @@ func (j *judge) allowed(p *process, cell string, r *removal) {
 		w := j.protectors[key]
 		status := quota.CellOf(w.stored, cell)
 		if !line.now().charged(w, r.asked.Add(-j.lenience)) || r.knew[w.core] < w.since ||
-			quota.Floor(&w.stored.Spec) == 0 {
+			quota.Floor(&w.stored.Spec) == 0 || w.excuses(quota.HashUID(line.uid), r) {
 			continue
 		}
 		if status == nil || !holds(&status.AdmissionHistory, quota.HashUID(line.uid)) {

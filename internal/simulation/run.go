@@ -50,6 +50,9 @@ func Run(s Scenario, scheme *runtime.Scheme, trace *Trace) Result {
 	for _, c := range w.workers {
 		w.judge.cells[c.name].begin = c.store.Version()
 	}
+	for _, c := range w.cores {
+		c.begin = c.store.Version()
+	}
 	began := time.Now()
 	for n, step := range s.Steps {
 		time.Sleep(time.Until(began.Add(step.At)))

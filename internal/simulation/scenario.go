@@ -71,6 +71,8 @@ const (
 	SetSelector      What = "set the selector"
 	ScaleSource      What = "scale the Deployment"
 	Rollout          What = "roll out pods of a cell"
+	DeleteSource     What = "delete the Deployment"
+	CreateSource     What = "create the Deployment again"
 
 	KillWebhook     What = "kill a webhook"
 	PauseWebhook    What = "pause a webhook"
@@ -84,6 +86,9 @@ const (
 	CompactHistory  What = "compact the history"
 	RestartCluster  What = "restart an apiserver"
 	RestoreWorker   What = "restore a worker from a backup"
+	RestoreCore     What = "restore a core from a backup"
+	LoseSource      What = "lose the Deployment"
+	LoseProtector   What = "lose the generated protector"
 	JumpClock       What = "set a clock"
 )
 
@@ -157,6 +162,12 @@ func Draw(seed uint64) Scenario {
 	}
 	if r.IntN(6) == 0 {
 		s.drawTwoLeaders(r)
+	}
+	if r.IntN(6) == 0 {
+		s.drawOldCore(r)
+	}
+	if s.Generated {
+		s.drawSource(r)
 	}
 	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return s
@@ -261,4 +272,24 @@ func (s *Scenario) drawFault(r *rand.Rand) {
 		At: at(r), What: whats[r.IntN(len(whats))], Cell: r.IntN(s.Workers + s.Cores), Core: r.IntN(s.Cores), Who: r.IntN(16), N: r.IntN(5) - 2,
 		For: time.Duration(100+r.IntN(20000)) * time.Millisecond,
 	})
+}
+
+// drawOldCore is a core that is restored, in the midst of removals.
+func (s *Scenario) drawOldCore(r *rand.Rand) {
+	begin, core := at(r), r.IntN(s.Cores)
+	s.Steps = append(s.Steps, Step{At: begin + 4*time.Second, What: RestoreCore, Core: core, N: r.IntN(60)})
+	for range 2 + r.IntN(8) {
+		s.Steps = append(s.Steps, Step{
+			At: begin + time.Duration(r.IntN(8000))*time.Millisecond, What: []What{Delete, Delete, Evict}[r.IntN(3)],
+			Cell: r.IntN(s.Workers), Who: r.IntN(16), For: time.Second, Stuck: time.Duration(r.IntN(2)) * time.Duration(r.Int64N(int64(requestLimit))),
+		})
+	}
+}
+
+// drawSource is what may become of the Deployment.
+func (s *Scenario) drawSource(r *rand.Rand) {
+	for range r.IntN(4) {
+		whats := []What{DeleteSource, CreateSource, CreateSource, LoseSource, LoseSource, LoseProtector}
+		s.Steps = append(s.Steps, Step{At: at(r), What: whats[r.IntN(len(whats))]})
+	}
 }

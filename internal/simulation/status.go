@@ -90,6 +90,7 @@ func (j *judge) judgeReservations(w *watched, cell, before *v1alpha1.PodProtecto
 		// A repeated removal is decided again. Of merged ones nobody can tell.
 		if !held || !stamp.IsZero() && !earlier.IsZero() && !stamp.Equal(earlier) {
 			w.decisions[hash] = j.decide(w)
+			delete(w.forgotten, hash)
 			available, reserved := w.books()
 			if left := available - reserved - quota.Floor(&w.stored.Spec); left < 0 && quota.Floor(&w.stored.Spec) > 0 {
 				j.fail("%s admitted a removal with protector %s that leaves %d pods too few", e.By, w.name(), -left)
@@ -140,7 +141,9 @@ func hashesOf(h *v1alpha1.AdmissionHistory) map[quota.UIDHash]bool {
 
 // decide notes what a reservation that is made now is decided on.
 func (j *judge) decide(w *watched) decision {
-	d := decision{at: time.Now(), countedSpec: quota.CountedSpec(&w.stored.Spec), seen: map[string]sighting{}}
+	d := decision{
+		at: time.Now(), version: parseVersion(w.stored.ResourceVersion), countedSpec: quota.CountedSpec(&w.stored.Spec), seen: map[string]sighting{},
+	}
 	for i := range w.stored.Status.Cells {
 		c := &w.stored.Status.Cells[i]
 		d.seen[c.CellID] = sighting{j.eraOf(w.core, c.CellID, c.Aggregation.Epoch), parseVersion(c.Aggregation.SnapshotVersion)}
@@ -166,16 +169,23 @@ func (j *judge) judgeDrop(w *watched, cell *v1alpha1.PodProtectorCell, hash quot
 	if line == nil {
 		return // a pod that never was
 	}
-	if strings.HasPrefix(e.By, "aggregator") {
-		for era := j.eraOf(w.core, cell.CellID, cell.Aggregation.Epoch); era <= t.era; era++ {
-			then := t.podsOf(era)[line.uid]
-			if then == nil || then.now().gone {
-				return
-			}
-			if state, ok := then.at(parseVersion(cell.Aggregation.SnapshotVersion)); ok && state.over() {
-				return
-			}
+	// A webhook that gives back what it reserved with a pod that had gone drops what the snapshot accounts for, too; only
+	// an aggregator has lists besides.
+	listed := strings.HasPrefix(e.By, "aggregator")
+	for era := j.eraOf(w.core, cell.CellID, cell.Aggregation.Epoch); era <= t.era; era++ {
+		then := t.podsOf(era)[line.uid]
+		if listed && (then == nil || then.now().gone) {
+			return
 		}
+		if then == nil {
+			continue
+		}
+		if state, ok := then.at(parseVersion(cell.Aggregation.SnapshotVersion)); ok && state.over() {
+			return
+		}
+	}
+	if w.forgotten[hash] {
+		return
 	}
 	for r := range j.open[openKey{cell.CellID, line.uid}] {
 		if r.reviewed != nil && j.wasCharged(w, r, line.states) {

@@ -30,6 +30,8 @@ func (w *world) take(n int, s Step) {
 		w.rollOut(n, s)
 	case ScaleSource:
 		w.scaleSource(s)
+	case DeleteSource, CreateSource, LoseSource, LoseProtector:
+		w.changeSource(s)
 	default:
 		w.fault(s)
 	}
@@ -173,6 +175,11 @@ func (w *world) scaleSource(s Step) {
 
 // isCalm tells whether a protector's status is the truth and nothing is reserved.
 func (w *world) isCalm() string {
+	if w.scenario.Generated {
+		if word := w.isSourceServed(); word != "" {
+			return word
+		}
+	}
 	for _, core := range w.cores {
 		for _, p := range core.protectors() {
 			watched := w.judge.protectors[protectorKey{core.name, client.ObjectKeyFromObject(p)}]

@@ -42,6 +42,8 @@ type loss struct {
 	version uint64
 	// pod is as it was before.
 	pod *corev1.Pod
+	// only is the protector that it is a loss for; nil is all.
+	only *watched
 }
 
 func newTruth() *truth {
@@ -147,7 +149,7 @@ func (t *truth) podsOf(era int) map[types.UID]*lifeline {
 func (t *truth) lostSince(seen sighting, p *watched) int {
 	n := 0
 	for _, l := range t.losses {
-		if after := l.era > seen.era || l.era == seen.era && l.version > seen.version; after && p.covers(l.pod) {
+		if after := l.era > seen.era || l.era == seen.era && l.version > seen.version; after && p.covers(l.pod) && (l.only == nil || l.only == p) {
 			n++
 		}
 	}

@@ -24,6 +24,13 @@ type watched struct {
 	floors []floorSince
 	// decisions are what each reservation was decided on, by pod.
 	decisions map[quota.UIDHash]decision
+	// forgotten are the pods whose reservation was lost when the core was restored, which was last at restored.
+	forgotten map[quota.UIDHash]bool
+	restored  time.Time
+}
+
+func newWatched(core string) *watched {
+	return &watched{core: core, decisions: map[quota.UIDHash]decision{}, forgotten: map[quota.UIDHash]bool{}}
 }
 
 type floorSince struct {
@@ -33,6 +40,7 @@ type floorSince struct {
 
 type decision struct {
 	at          time.Time
+	version     uint64
 	countedSpec string
 	// seen are the snapshots of the cells that were added up.
 	seen map[string]sighting
@@ -68,6 +76,9 @@ func (j *judge) coreChanged(core string, e *apiserver.Event) {
 	if cell, ok := e.New.(*v1alpha1.Cell); ok {
 		j.leads(core, cell)
 	}
+	if isSource(e.New) {
+		j.sourceChanged(core, e)
+	}
 	p, ok := e.New.(*v1alpha1.PodProtector)
 	if !ok {
 		return
@@ -76,12 +87,13 @@ func (j *judge) coreChanged(core string, e *apiserver.Event) {
 	key := protectorKey{core, client.ObjectKeyFromObject(p)}
 	if e.Type == watch.Deleted {
 		j.trace.add("%s: protector %s is gone by %s", core, p.Name, orWorld(e.By))
+		j.judgeEnd(core, e)
 		delete(j.protectors, key)
 		return
 	}
 	w := j.protectors[key]
 	if w == nil {
-		w = &watched{core: core, decisions: map[quota.UIDHash]decision{}}
+		w = newWatched(core)
 		j.protectors[key] = w
 	}
 	old, _ := e.Old.(*v1alpha1.PodProtector)

@@ -115,7 +115,7 @@ func (p ProtectorPlan) object() *v1alpha1.PodProtector {
 
 func (w *world) deployment() *appsv1.Deployment {
 	replicas, unavailable := int32(w.scenario.Pods), intstr.FromInt32(int32(w.scenario.Pods)/3)
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", Labels: map[string]string{v1alpha1.LabelProtect: "true"}}}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: sourceName, Labels: map[string]string{v1alpha1.LabelProtect: "true"}}}
 	d.Spec.Replicas = &replicas
 	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}
 	d.Spec.Strategy.Type = appsv1.RollingUpdateDeploymentStrategyType

@@ -200,9 +200,20 @@ func (s *Store) Delete(resource string, key types.NamespacedName, version, by st
 	if old.GetDeletionTimestamp() == nil {
 		now := metav1Now()
 		last.SetDeletionTimestamp(&now)
+		last.SetGeneration(old.GetGeneration() + 1)
 		s.commit(resource, key, watch.Modified, old, last, by)
 	}
 	return clone(last), nil
+}
+
+// Lose takes an object away, whatever its finalizers, as damage to etcd does or a hand that takes them off. Nobody sees
+// it terminate.
+func (s *Store) Lose(resource string, key types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old, ok := s.objects[resource][key]; ok {
+		s.commit(resource, key, watch.Deleted, old, clone(old), "")
+	}
 }
 
 // commit makes a change the newest. updated must be nobody else's.
@@ -241,16 +252,18 @@ func (s *Store) Restart() {
 	s.wake()
 }
 
-// Restore goes back to the state at an earlier version, as from a backup of etcd. The apiserver starts anew, and knows
-// no change of before.
-func (s *Store) Restore(version uint64) {
+// Restore goes back to the state at an earlier version, as from a backup of etcd, and goes on with next: that version,
+// so that the versions since come a second time, or a later one. The apiserver starts anew, and knows no change of before.
+// Before, it tells; told must not call the store.
+func (s *Store) Restore(version, next uint64, told func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	told()
 	for resource := range s.objects {
 		s.objects[resource] = s.at(resource, version)
 	}
 	s.history = slices.DeleteFunc(s.history, func(e *Event) bool { return e.Version > version })
-	s.version, s.compacted = version, version
+	s.version, s.compacted = next, next
 	s.era++
 	s.wake()
 }

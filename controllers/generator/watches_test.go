@@ -1,0 +1,48 @@
+package generator
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// A core that is restored from a backup gives a generation that we have seen to something else.
+func TestAnotherSpecOfTheSameGenerationIsAChange(t *testing.T) {
+	now := metav1.Now()
+	deployment := func(version string, replicas int32, change func(*appsv1.Deployment)) *appsv1.Deployment {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "1", Generation: 3, ResourceVersion: version}}
+		d.Spec.Replicas = &replicas
+		change(d)
+		return d
+	}
+	as := func(*appsv1.Deployment) {}
+	for claim, tc := range map[string]struct {
+		after *appsv1.Deployment
+		want  bool
+	}{
+		"another number of replicas":      {deployment("8", 4, as), true},
+		"a deletion that begins":          {deployment("8", 10, func(d *appsv1.Deployment) { d.DeletionTimestamp = &now }), true},
+		"a rollout's status is no change": {deployment("8", 10, func(d *appsv1.Deployment) { d.Status.Replicas = 3 }), false},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			e := event.TypedUpdateEvent[*appsv1.Deployment]{ObjectOld: deployment("7", 10, as), ObjectNew: tc.after}
+			if got := deploymentChanged().Update(e); got != tc.want {
+				t.Errorf("Update() = %v, want %v", got, tc.want)
+			}
+		})
+	}
+
+	protector := func(version string, floor int32) *v1alpha1.PodProtector {
+		p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "2", Generation: 3, ResourceVersion: version}}
+		p.Spec.MinAvailable = floor
+		return p
+	}
+	e := event.TypedUpdateEvent[*v1alpha1.PodProtector]{ObjectOld: protector("7", 5), ObjectNew: protector("8", 1)}
+	if !protectorChanged().Update(e) {
+		t.Error("another floor is no change")
+	}
+}

@@ -1,0 +1,98 @@
+package simulation
+
+import (
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
+)
+
+// sourceName is the Deployment's, whose protector the generator makes.
+const sourceName = "web"
+
+// changeSource is what becomes of the Deployment: a user deletes it or makes it anew, or it vanishes, or its protector
+// does. An object that vanishes was never seen to terminate.
+func (w *world) changeSource(s Step) {
+	store, key := w.cores[0].store, types.NamespacedName{Namespace: namespace, Name: sourceName}
+	switch s.What {
+	case DeleteSource:
+		_, _ = store.Delete("deployments", key, "", "user")
+	case CreateSource:
+		_, _ = store.Create("deployments", w.deployment(), "user")
+	case LoseSource:
+		store.Lose("deployments", key)
+	case LoseProtector:
+		store.Lose("podprotectors", types.NamespacedName{Namespace: namespace, Name: desired.ProtectorName(sourceName)})
+	}
+}
+
+// isSourceServed tells whether the Deployment has the protector that it should have, or none if it was deleted.
+func (w *world) isSourceServed() string {
+	core := w.cores[0]
+	protector, absent := core.store.Get("podprotectors", types.NamespacedName{Namespace: namespace, Name: desired.ProtectorName(sourceName)})
+	source, gone := core.store.Get("deployments", types.NamespacedName{Namespace: namespace, Name: sourceName})
+	switch {
+	case gone == nil && source.GetDeletionTimestamp() != nil:
+		return "the Deployment is not released"
+	case gone == nil && absent != nil:
+		return "the Deployment has no protector"
+	case gone != nil && absent == nil && w.judge.isReleased(core.name):
+		return "the Deployment was deleted, and its protector is there"
+	case gone == nil:
+		return isAsAsked(source, protector)
+	}
+	return ""
+}
+
+func isAsAsked(source, protector client.Object) string {
+	d, ok := source.(*appsv1.Deployment)
+	p, okToo := protector.(*v1alpha1.PodProtector)
+	if !ok || !okToo {
+		return "the store mixes up its kinds"
+	}
+	wanted, err := desired.FromDeployment(d)
+	if err != nil {
+		return err.Error()
+	}
+	if got, want := quota.Floor(&p.Spec), quota.Floor(&wanted.Object.Spec); got != want {
+		return fmt.Sprintf("the Deployment asks for a floor of %d, and its protector has %d", want, got)
+	}
+	return ""
+}
+
+// sourceChanged notes whether the Deployment's protector may be released: from the begin of its deletion on, until
+// there is another one.
+func (j *judge) sourceChanged(core string, e *apiserver.Event) {
+	j.trace.add("%s: Deployment %s %s by %s", core, e.New.GetName(), strings.ToLower(string(e.Type)), orWorld(e.By))
+	if e.Type != watch.Deleted {
+		j.released[core] = e.New.GetDeletionTimestamp() != nil
+	}
+}
+
+func (j *judge) isReleased(core string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.released[core]
+}
+
+// judgeEnd judges the end of a protector. Nobody of us ends one but the generator, and that only when its Deployment is
+// deleted.
+func (j *judge) judgeEnd(core string, e *apiserver.Event) {
+	if ours := e.By != "" && e.By != "user"; ours && !j.released[core] {
+		j.fail("%s has ended protector %s/%s, and nobody has deleted its Deployment", e.By, core, e.New.GetName())
+	}
+}
+
+// isSource tells whether an object is a Deployment.
+func isSource(o client.Object) bool {
+	_, ok := o.(*appsv1.Deployment)
+	return ok
+}
