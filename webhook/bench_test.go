@@ -15,7 +15,7 @@ import (
 // Reviews of one protector by 64 callers, who are shared out among replicas, against a real core: what a replica can
 // do, and what it costs when replicas write the same object.
 func BenchmarkReplicas(b *testing.B) {
-	for _, replicas := range []int{1, 2, 3} {
+	for _, replicas := range []int{1, 2, 3, 4} {
 		b.Run(fmt.Sprint("replicas=", replicas), func(b *testing.B) {
 			l := newLabOf(b)
 			l.protect("web", 1, 1_000_000)
