@@ -46,9 +46,11 @@ func (p *Process) top(folder, name, path string) error {
 	if err := os.WriteFile(file, raw, 0o600); err != nil {
 		return err
 	}
-	arguments := []string{"tool", "pprof", "-top", "-nodecount=40"}
+	arguments := []string{"tool", "pprof", "-top", "-nodecount=60"}
 	if strings.HasSuffix(name, "-heap") {
 		arguments = append(arguments, "-sample_index=inuse_space")
+	} else {
+		arguments = append(arguments, "-cum") // what is called for says more than the leaves, which are Go's runtime
 	}
 	text, err := exec.CommandContext(p.Context, "go", append(arguments, file)...).Output()
 	if err != nil {
