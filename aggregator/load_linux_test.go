@@ -2,14 +2,8 @@ package aggregator
 
 import (
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/internal/crowd"
 	"github.com/breakwater-k8s/breakwater/internal/measure"
@@ -22,26 +16,34 @@ func (l load) String() string {
 	return fmt.Sprintf("events=%d/applications=%d", l.rate, l.applications)
 }
 
-// loads reports what pod events cost. In ten applications almost every event shares its write with others; in all of
-// them each event makes a write of its own, which the apiserver of a small machine cannot do often.
-func (r *run) loads() {
-	for i, load := range []load{{500, 10}, {100, crowd.ReplicaSets}} {
-		r.Run(load.String(), func(b *testing.B) {
-			profiled := func() {}
-			if i == 0 {
-				profiled = r.Profile("aggregator", *processLoad*2/3)
-			}
-			r.of(b).measure(load)
-			profiled()
-		})
-	}
+// loads reports what pod events cost, beside a real core and a stand-in for the cell. In ten applications almost every
+// event shares its write with others, as in a rollout or a storm; in a hundred and in all of them fewer do. The difference
+// is what writes cost.
+func (l *laboratory) loads(b *testing.B, pods, protectors int) {
+	b.Run(fmt.Sprintf("load/pods=%d/protectors=%d", pods, protectors), func(b *testing.B) {
+		in := l.of(b)
+		in.protect(protectors)
+		cell := newStandInCell(b, pods, in.applications)
+		r := in.runOn(cell.kubeconfig())
+		for i, load := range []load{{500, 10}, {500, 100}, {100, crowd.ReplicaSets}} {
+			b.Run(load.String(), func(b *testing.B) {
+				profiled := func() {}
+				if i == 1 {
+					profiled = r.Profile("aggregator", *processLoad*2/3)
+				}
+				r.of(b).measure(cell, load)
+				profiled()
+			})
+		}
+		r.Stop()
+	})
 }
 
-// measure reports the processor time that the program and its apiserver use under a load.
-func (r *run) measure(what load) {
+// measure reports the processor time that the program and its core use under a load.
+func (r *run) measure(cell *standInCell, what load) {
 	r.laboratory.Helper()
 	used, others, writes, began := r.Processor(), measure.Children(), r.writes(), time.Now()
-	events := r.disturb(what, *processLoad)
+	events := cell.disturb(what, *processLoad)
 	seconds := time.Since(began).Seconds()
 	r.ReportMetric(float64(events)/seconds, "events/s")
 	r.ReportMetric((r.writes()-writes)/seconds, "writes/s")
@@ -53,41 +55,16 @@ func (r *run) measure(what load) {
 	r.ReportMetric(0, "ns/op")
 }
 
-// disturb makes events for that long and returns how many there were: fewer than asked for if the apiserver is too slow.
-func (r *run) disturb(what load, long time.Duration) int {
-	r.laboratory.Helper()
-	pods := what.applications * min(10, r.pods/crowd.ReplicaSets)
-	todo := make(chan int)
-	var (
-		running sync.WaitGroup
-		events  atomic.Int64
-		cell    = r.cell()
-	)
-	for range 32 {
-		running.Go(func() {
-			for n := range todo {
-				p := crowd.PodOf(n%what.applications, n%pods/what.applications*crowd.ReplicaSets)
-				ready := corev1.ConditionTrue
-				if n/pods%2 == 1 {
-					ready = corev1.ConditionFalse
-				}
-				patch := fmt.Sprintf(`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":%q}]}}`, ready)
-				if _, err := cell.CoreV1().Pods(p.Namespace).Patch(r.laboratory.Context(), p.Name, types.StrategicMergePatchType,
-					[]byte(patch), metav1.PatchOptions{}, "status"); err != nil {
-					r.Errorf("change pod %s: %v", p.Name, err)
-					continue
-				}
-				events.Add(1)
-			}
-		})
-	}
+// disturb makes events for that long, and returns how many: fewer than asked for if the machine is too slow. Ten pods of
+// each application change, first all to one side and then all to the other, so that counts change with every event.
+func (s *standInCell) disturb(what load, long time.Duration) int {
 	next := time.NewTicker(time.Second / time.Duration(what.rate))
 	defer next.Stop()
-	for end, n := time.Now().Add(long), 0; time.Now().Before(end); n++ {
+	end, events := time.Now().Add(long), 0
+	for ; time.Now().Before(end); events++ {
 		<-next.C
-		todo <- n
+		app, turn := events%what.applications, events/what.applications
+		s.change(app+turn%10*crowd.ReplicaSets, turn/10%2 == 1)
 	}
-	close(todo)
-	running.Wait()
-	return int(events.Load())
+	return events
 }

@@ -25,13 +25,14 @@ func BenchmarkCells(b *testing.B) {
 			for cell := range number {
 				cells = append(cells, fmt.Sprint("worker-", cell))
 			}
-			reviewed, written := reserving(b, store, 0, cells), reserving(b, store, 1, cells)
+			reviewed, written, idle := holding(b, store, 0, 20, cells), holding(b, store, 1, 20, cells), holding(b, store, 2, 0, cells)
 			w := startWatchman(b, program, store.kubeconfig(), cells...)
 			b.Run("storm", func(b *testing.B) { w.of(b).storm(func(int) int { return 0 }) })
 			b.Run("alone", func(b *testing.B) { w.of(b).oneByOne(0) })
 			w.Stop()
 			b.Run("write", func(b *testing.B) { writeStatus(b, store, written) })
-			for _, p := range []*v1alpha1.PodProtector{reviewed, written} {
+			b.Run("idle-write", func(b *testing.B) { writeStatus(b, store, idle) })
+			for _, p := range []*v1alpha1.PodProtector{reviewed, written, idle} {
 				if err := store.client.Delete(context.Background(), p); err != nil {
 					b.Fatal(err)
 				}
@@ -40,12 +41,12 @@ func BenchmarkCells(b *testing.B) {
 	}
 }
 
-// reserving makes a protector with 20 open reservations in each cell.
-func reserving(b *testing.B, store *realStore, app int, cells []string) *v1alpha1.PodProtector {
+// holding makes a protector with so many open reservations in each cell.
+func holding(b *testing.B, store *realStore, app, reservations int, cells []string) *v1alpha1.PodProtector {
 	b.Helper()
 	p := counted(app, cells...)
 	for _, cell := range cells {
-		for i := range 20 {
+		for i := range reservations {
 			quota.Decide(p, []quota.Removal{{
 				Cell: cell, PodUID: types.UID(fmt.Sprintf("0e4b1a52-35b5-4ba5-9a39-%012d", i)), PodName: fmt.Sprintf("%s-6d4cf56db6-%05d", crowd.App(app), i),
 				Operation: v1alpha1.OperationDelete, At: metav1.NowMicro().Time,

@@ -74,10 +74,10 @@ func webhookGrowth() growth {
 func cellGrowth() growth {
 	of := func(part string) string { return `^Cells/cells=(\d+)/` + part + `$` }
 	return growth{"cells", "One protector over more cells, real core", "cells", "cells", []panel{
-		{"status, KiB", []line{{"20 reservations in each cell", of("write"), "KiB"}}},
-		{"one caller, ms", []line{
-			{"review, p50", of("alone"), "p50-ms"}, {"status write", of("write"), "write-ms"},
-			{"the core's apiserver, of it", of("write"), "kube-apiserver-ms/write"},
+		{"status, KiB", []line{{"20 reservations in each cell", of("write"), "KiB"}, {"none", of("idle-write"), "KiB"}}},
+		{"one client, ms", []line{
+			{"review, p50", of("alone"), "p50-ms"}, {"status write, 20 reservations in each", of("write"), "write-ms"},
+			{"status write, none", of("idle-write"), "write-ms"},
 		}},
 		{"64 callers, reviews a second", []line{{"one protector", of("storm"), "reviews/s"}}},
 		{"64 callers, ms", []line{{"review, p50", of("storm"), "p50-ms"}, {"p99", of("storm"), "p99-ms"}}},

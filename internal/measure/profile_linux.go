@@ -56,5 +56,23 @@ func (p *Process) top(folder, name, path string) error {
 	if err != nil {
 		return fmt.Errorf("read profile %s: %w", name, err)
 	}
-	return os.WriteFile(filepath.Join(folder, name+".txt"), text, 0o600)
+	return os.WriteFile(filepath.Join(folder, name+".txt"), []byte(withoutShapes(string(text))), 0o600)
+}
+
+// withoutShapes leaves out the type arguments of generic functions, which are longer than a screen.
+func withoutShapes(text string) string {
+	var out strings.Builder
+	depth := 0
+	for len(text) > 0 {
+		switch {
+		case strings.HasPrefix(text, "[go.shape"), depth > 0 && text[0] == '[':
+			depth++
+		case depth > 0 && text[0] == ']':
+			depth--
+		case depth == 0:
+			out.WriteByte(text[0])
+		}
+		text = text[1:]
+	}
+	return out.String()
 }
