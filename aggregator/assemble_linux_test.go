@@ -71,10 +71,10 @@ func createPod(l *laboratory, cell kubernetes.Interface, p *corev1.Pod) error {
 	return nil
 }
 
-// covered is how many pods the protectors cover in all.
-func (l *laboratory) covered() int {
+// covered is how many pods the protectors cover in all, of so many that the crowd shares.
+func (l *laboratory) covered(pods int) int {
 	alone := max(0, min(l.applications, l.protectors)-crowd.ReplicaSets)
-	whole, rest := l.pods/crowd.ReplicaSets, l.pods%crowd.ReplicaSets
+	whole, rest := pods/crowd.ReplicaSets, pods%crowd.ReplicaSets
 	sharing := min(l.protectors, crowd.ReplicaSets)
 	return sharing*whole + min(sharing, rest) + alone
 }

@@ -24,7 +24,7 @@ func (l *laboratory) loads(b *testing.B, pods, protectors int) {
 		in := l.of(b)
 		in.protect(protectors)
 		cell := newStandInCell(b, pods, in.applications)
-		r := in.runOn(cell.kubeconfig())
+		r := in.runOn(cell.kubeconfig(), pods)
 		for i, load := range []load{{500, 10}, {500, 100}, {100, crowd.ReplicaSets}} {
 			b.Run(load.String(), func(b *testing.B) {
 				profiled := func() {}

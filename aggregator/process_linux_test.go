@@ -142,11 +142,11 @@ func (r *run) of(b *testing.B) *run {
 // run starts the program and returns when it has written all protectors. No pod may be missing.
 func (l *laboratory) run() *run {
 	l.Helper()
-	return l.runOn(testplane.Kubeconfig(l))
+	return l.runOn(testplane.Kubeconfig(l), l.pods)
 }
 
-// runOn is run with that cell.
-func (l *laboratory) runOn(cell string) *run {
+// runOn is run with that cell, which has so many pods of the crowd.
+func (l *laboratory) runOn(cell string, pods int) *run {
 	l.Helper()
 	l.runs++
 	identity := fmt.Sprint("run-", l.runs)
@@ -159,7 +159,7 @@ func (l *laboratory) runOn(cell string) *run {
 		return fmt.Sprintf("%v protectors are written, of %d", r.writes(), l.protectors)
 	})
 	r.first, r.starting = time.Since(r.Began), r.Processor()
-	r.await(l.covered())
+	r.await(l.covered(pods))
 	return r
 }
 
@@ -195,10 +195,10 @@ func (r *run) relist() {
 	testplane.RestartAPIServer(r.laboratory)
 	p := crowd.Pod(r.pods)
 	r.must(r.core.Create(r.laboratory.Context(), p))
-	r.await(r.covered() + 1)
+	r.await(r.covered(r.pods) + 1)
 	now := int64(0)
 	r.must(r.core.Delete(r.laboratory.Context(), p, &client.DeleteOptions{GracePeriodSeconds: &now}))
-	r.await(r.covered())
+	r.await(r.covered(r.pods))
 	r.ReportMetric(r.Memory("VmHWM"), "relist-MiB-peak")
 	r.ReportMetric(0, "ns/op")
 }

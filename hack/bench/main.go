@@ -20,7 +20,7 @@ import (
 func main() {
 	b := bench{out: os.Stdout, folder: "bench-report"}
 	flag.StringVar(&b.only, "only", "", "`pattern` of the suites to run; of the others the figures of their last run stay. NONE runs none")
-	flag.StringVar(&b.docs, "docs", "", "`folder` whose growth.md and images are written anew (docs)")
+	flag.StringVar(&b.docs, "docs", "", "`folder` whose growth.md, images and profiles are written anew (docs)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := b.run(ctx)
@@ -67,7 +67,7 @@ func (b *bench) run(ctx context.Context) error {
 		all = append(all, fmt.Errorf("no figures for %s", strings.Join(missing, ", ")))
 	}
 	if b.docs != "" {
-		all = append(all, writeDocs(b.docs, records))
+		all = append(all, writeDocs(b.docs, records), keepProfiles(profiles, filepath.Join(b.docs, "profiles")))
 	}
 	return errors.Join(all...)
 }

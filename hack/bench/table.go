@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -31,6 +32,27 @@ func writeDocs(folder string, records []record) error {
 		}
 	}
 	return os.WriteFile(file, []byte(text), 0o600)
+}
+
+// keepProfiles copies the profiles that the docs have, which are those that they refer to.
+func keepProfiles(from, to string) error {
+	kept, err := filepath.Glob(filepath.Join(to, "*.txt"))
+	if err != nil {
+		return err
+	}
+	for _, file := range kept {
+		raw, err := os.ReadFile(filepath.Join(from, filepath.Base(file)))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = os.WriteFile(file, raw, 0o600)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func recordOf(records []record, suite string) record {
