@@ -154,8 +154,8 @@ func (l *laboratory) runOn(cell string, pods int) *run {
 		"--core-kubeconfig="+testplane.Kubeconfig(l), "--kubeconfig="+cell, "--identity="+identity,
 		"--leader-election-namespace="+l.namespace)}
 	// To list all protectors is dear, and would be charged to the program.
-	r.Process.AwaitReady()
-	r.Process.Await(100*time.Millisecond, func() bool { return r.writes() >= float64(l.protectors) }, func() string {
+	r.AwaitReady()
+	r.Await(100*time.Millisecond, func() bool { return r.writes() >= float64(l.protectors) }, func() string {
 		return fmt.Sprintf("%v protectors are written, of %d", r.writes(), l.protectors)
 	})
 	r.first, r.starting = time.Since(r.Began), r.Processor()
@@ -172,7 +172,7 @@ func (r *run) await(pods int) {
 	r.laboratory.Helper()
 	written, counted := 0, 0
 	var err error
-	r.Process.Await(time.Second, func() bool {
+	r.Await(time.Second, func() bool {
 		protectors := &v1alpha1.PodProtectorList{}
 		err = r.core.List(r.laboratory.Context(), protectors)
 		written, counted = 0, 0
