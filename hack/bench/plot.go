@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Panels stand in rows of three, each with its legend below. All coordinates are in units of the viewBox.
+// Panels stand in rows of up to three, each with its legend below. All coordinates are in units of the viewBox.
 const (
 	panelWidth, panelHeight = 320.0, 250.0
 	panelsInRow             = 3
@@ -38,7 +38,10 @@ const plotStyle = `
 func (g growth) plot(results []result) string {
 	var out strings.Builder
 	inRow := min(len(g.panels), panelsInRow)
-	rows := (len(g.panels) + panelsInRow - 1) / panelsInRow
+	if len(g.panels) == 4 {
+		inRow = 2
+	}
+	rows := (len(g.panels) + inRow - 1) / inRow
 	most := 0
 	for _, p := range g.panels {
 		most = max(most, len(p.lines))
@@ -50,7 +53,7 @@ func (g growth) plot(results []result) string {
 	fmt.Fprintf(&out, `<rect class="panel" width="%g" height="%g" rx="8"/><text class="strong" x="16" y="24">%s</text>`,
 		width, height, html.EscapeString(g.title))
 	for i, p := range g.panels {
-		at := frame{x: float64(i%panelsInRow) * panelWidth, y: plotHead + float64(i/panelsInRow)*rowHeight, steps: g.steps(results)}
+		at := frame{x: float64(i%inRow) * panelWidth, y: plotHead + float64(i/inRow)*rowHeight, steps: g.steps(results)}
 		at.draw(&out, p, g.by, results)
 	}
 	out.WriteString("</svg>\n")

@@ -82,14 +82,23 @@ type result struct {
 	figures map[string]float64
 }
 
+// parseRecord reads what a suite printed. A benchmark's name is printed when it begins and its figures when it ends; what
+// the program under test printed meanwhile stands between.
 func parseRecord(suite, text string) record {
-	r := record{suite: suite}
+	r, begun := record{suite: suite}, ""
 	for line := range strings.Lines(text) {
-		if rest, found := strings.CutPrefix(strings.TrimSpace(line), headingBegins); found {
+		line = strings.TrimSpace(line)
+		if rest, found := strings.CutPrefix(line, headingBegins); found {
 			r.heading = rest
 		}
-		if found, ok := parse(line); ok {
-			r.results = append(r.results, found)
+		found, ok := parse(line)
+		if !ok {
+			found, ok = parse(begun + " " + line)
+		}
+		if ok {
+			r.results, begun = append(r.results, found), ""
+		} else if name, _, _ := strings.Cut(line, " "); strings.HasPrefix(name, "Benchmark") {
+			begun, _, _ = strings.Cut(name, "\t")
 		}
 	}
 	return r
@@ -99,6 +108,9 @@ func parseRecord(suite, text string) record {
 func parse(line string) (result, bool) {
 	fields := strings.Fields(line)
 	if len(fields) < 4 || !strings.HasPrefix(fields[0], "Benchmark") {
+		return result{}, false
+	}
+	if _, err := strconv.Atoi(fields[1]); err != nil {
 		return result{}, false
 	}
 	name := strings.TrimPrefix(fields[0], "Benchmark")
