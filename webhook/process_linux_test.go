@@ -34,7 +34,7 @@ const (
 // and of one protector alone. No aggregator runs, so that reservations stay.
 func BenchmarkWebhook(b *testing.B) {
 	program := measure.Build(b)
-	stores := []protectorStore{newStandInStore(b), newRealStore(b)}
+	stores := []protectorStore{newStandInStore(b, "worker-0"), newRealStore(b)}
 	for _, store := range stores {
 		for _, protectors := range upTo(*processProtectors, 10, 100, 1000) {
 			b.Run(fmt.Sprintf("core=%s/protectors=%d", store.name(), protectors), func(b *testing.B) {
@@ -51,6 +51,26 @@ func BenchmarkWebhook(b *testing.B) {
 				w.Stop()
 			})
 		}
+	}
+}
+
+// BenchmarkWide runs the program with protectors of many cells, all in their entries, beside the stand-in: what a webhook
+// of a large fleet has in memory, and what a review then costs it.
+func BenchmarkWide(b *testing.B) {
+	program := measure.Build(b)
+	for _, number := range []int{1, 10, 50} {
+		b.Run(fmt.Sprintf("protectors=%d/cells=%d", *processProtectors, number), func(b *testing.B) {
+			var cells []string
+			for cell := range number {
+				cells = append(cells, fmt.Sprint("worker-", cell))
+			}
+			store := newStandInStore(b, cells...)
+			store.grow(b, *processProtectors)
+			w := startWatchman(b, program, store.kubeconfig(), cells...)
+			w.reportStart(b)
+			b.Run("spread", func(b *testing.B) { w.of(b).storm(func(i int) int { return i % *processProtectors }) })
+			w.Stop()
+		})
 	}
 }
 

@@ -42,12 +42,13 @@ func counted(app int, cells ...string) *v1alpha1.PodProtector {
 type standInStore struct {
 	*standIn
 	file       string
+	cells      []string
 	protectors int
 }
 
-func newStandInStore(b *testing.B) *standInStore {
+func newStandInStore(b *testing.B, cells ...string) *standInStore {
 	b.Helper()
-	s := &standInStore{standIn: newStandIn(b)}
+	s := &standInStore{standIn: newStandIn(b), cells: cells}
 	s.file = filepath.Join(b.TempDir(), "stand-in.kubeconfig")
 	config := clientcmdapi.NewConfig()
 	config.Clusters["core"] = &clientcmdapi.Cluster{Server: s.URL, CertificateAuthorityData: pemOf(s.Certificate())}
@@ -65,7 +66,7 @@ func (s *standInStore) kubeconfig() string { return s.file }
 func (s *standInStore) grow(b *testing.B, protectors int) {
 	b.Helper()
 	for ; s.protectors < protectors; s.protectors++ {
-		if err := s.add(counted(s.protectors, "worker-0")); err != nil {
+		if err := s.add(counted(s.protectors, s.cells...)); err != nil {
 			b.Fatal(err)
 		}
 	}

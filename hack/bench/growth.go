@@ -39,6 +39,7 @@ func growths() []growth {
 		aggregatorGrowth("aggregator-pods", "Aggregator: more pods, 1,000 protectors", "pods", `^Aggregator/pods=(\d+)/protectors=1000/start$`),
 		aggregatorGrowth("aggregator-protectors", "Aggregator: more protectors, 100,000 pods", "protectors", `^Aggregator/pods=100000/protectors=(\d+)/start$`),
 		webhookGrowth(),
+		wideGrowth(),
 		cellGrowth(),
 		replicaGrowth(),
 	}
@@ -68,6 +69,15 @@ func webhookGrowth() growth {
 		{"reviews a second", lines("reviews/s")},
 		{"p50, ms", lines("p50-ms")},
 		{"p99, ms", lines("p99-ms")},
+	}}
+}
+
+func wideGrowth() growth {
+	of := func(part string) string { return `^Wide/protectors=10000/cells=(\d+)/` + part + `$` }
+	return growth{"wide", "Webhook: 10,000 protectors of more cells, stand-in core", "webhook", "cells", []panel{
+		{"memory, MiB", []line{{"settled", of("start"), "webhook-MiB-settled"}, {"peak", of("start"), "webhook-MiB-peak"}}},
+		{"ready after, s", []line{{"stand-in core", of("start"), "ready-s"}}},
+		{"processor time, ms", []line{{"for a review with its write", of("spread"), "webhook-ms/review"}}},
 	}}
 }
 
