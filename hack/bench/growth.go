@@ -84,7 +84,8 @@ func wideGrowth() growth {
 func cellGrowth() growth {
 	of := func(part string) string { return `^Cells/cells=(\d+)/` + part + `$` }
 	return growth{"cells", "One protector over more cells, real core", "cells", "cells", []panel{
-		{"status, KiB", []line{{"20 reservations in each cell", of("write"), "KiB"}, {"none", of("idle-write"), "KiB"}}},
+		{"status, KiB", []line{{"20 reservations in each cell", of("write"), "KiB"}, {"none", of("idle-write"), "KiB"},
+			{"whole object with none", of("idle-write"), "object-KiB"}}},
 		{"one client, ms", []line{
 			{"review, p50", of("alone"), "p50-ms"}, {"status write, 20 reservations in each", of("write"), "write-ms"},
 			{"status write, none", of("idle-write"), "write-ms"},
