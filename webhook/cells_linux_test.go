@@ -19,7 +19,7 @@ import (
 // many as are kept one by one, to the object that every review writes.
 func BenchmarkCells(b *testing.B) {
 	program, store := measure.Build(b), newRealStore(b)
-	for _, number := range []int{1, 2, 4, 8} {
+	for _, number := range []int{1, 2, 4, 8, 50} {
 		b.Run(fmt.Sprint("cells=", number), func(b *testing.B) {
 			var cells []string
 			for cell := range number {

@@ -23,7 +23,7 @@ func suites() []suite {
 		{"parts", []string{"-benchmem", "./internal/selectorindex", "./internal/batch", "./internal/quota", "./internal/storm"}},
 		{"federation", []string{"-benchtime=5x", "./internal/federation/local"}},
 		{"api", []string{"-benchtime=500x", "./api/v1alpha1"}},
-		{"cells", []string{"-bench=^BenchmarkCells$", "-benchtime=1000x", "./webhook"}},
+		{"cells", []string{"-bench=^BenchmarkCells$", "-benchtime=300x", "./webhook"}},
 		{"webhook", []string{"-skip=^BenchmarkCells$", "-benchtime=3000x", "./webhook"}},
 		{"e2e", []string{"-benchtime=3x", "./e2e"}},
 		{"aggregator", []string{"-benchtime=1x", "-timeout=40m", "./aggregator"}},
