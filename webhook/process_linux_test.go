@@ -110,7 +110,7 @@ func startWatchman(b *testing.B, program, kubeconfig string, cells ...string) *w
 	w.client = (&replica{lab: &lab{TB: b}, authority: a}).reader()
 	w.client.Transport.(*http.Transport).ForceAttemptHTTP2 = true
 	w.Process = measure.Start(b, program, arguments...)
-	w.ready = w.Process.AwaitReady()
+	w.ready = w.AwaitReady()
 	return w
 }
 

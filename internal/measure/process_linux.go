@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	"github.com/breakwater-k8s/breakwater/internal/children"
 )
 
@@ -36,6 +39,7 @@ type Process struct {
 // Build makes the program and returns its path.
 func Build(tb testing.TB) string {
 	tb.Helper()
+	log.SetLogger(logr.Discard()) // without one, controller-runtime prints a stack trace into the figures
 	program := filepath.Join(tb.TempDir(), "breakwater")
 	build := exec.CommandContext(tb.Context(), "go", "build", "-o", program, "github.com/breakwater-k8s/breakwater/cmd/breakwater")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -48,12 +52,12 @@ func Build(tb testing.TB) string {
 func Start(tb testing.TB, program string, arguments ...string) *Process {
 	tb.Helper()
 	p := &Process{TB: tb, health: FreeAddress(tb), metrics: FreeAddress(tb), profile: FreeAddress(tb)}
-	log, err := os.CreateTemp(tb.TempDir(), "*.log")
+	output, err := os.CreateTemp(tb.TempDir(), "*.log")
 	p.must(err)
 	arguments = append(arguments, "--health-listen="+p.health, "--metrics-listen="+p.metrics, "--profile-listen="+p.profile)
 	command := exec.Command(program, arguments...)
 	// Nothing of our environment but what tunes Go's runtime.
-	command.Stderr, command.Env = log, []string{"HOME=" + os.TempDir()}
+	command.Stderr, command.Env = output, []string{"HOME=" + os.TempDir()}
 	for _, knob := range []string{"GOGC", "GOMEMLIMIT", "GOMAXPROCS"} {
 		if value, set := os.LookupEnv(knob); set {
 			command.Env = append(command.Env, knob+"="+value)
@@ -67,12 +71,12 @@ func Start(tb testing.TB, program string, arguments ...string) *Process {
 	p.pid = command.Process.Pid
 	p.stop = sync.OnceFunc(func() {
 		if err := errors.Join(command.Process.Signal(os.Interrupt), command.Wait()); err != nil {
-			said, _ := os.ReadFile(log.Name())
+			said, _ := os.ReadFile(output.Name())
 			tb.Errorf("%s: %v\n%s", arguments[0], err, said[max(0, len(said)-4096):])
 		}
 		cancel()
 		spawner.Close()
-		log.Close()
+		output.Close()
 	})
 	tb.Cleanup(p.stop)
 	return p
