@@ -75,26 +75,26 @@ func replaceBetween(text, name, by string) (string, error) {
 	return before + begins + by + ends + after, nil
 }
 
-// table shows the series as text, with its plot and where its figures are from.
+// table shows the series as text, with its plot and where its figures are from. What grows goes from left to right.
 func (g growth) table(from record, image string) string {
 	var out strings.Builder
+	steps := g.steps(from.results)
 	fmt.Fprintf(&out, "![%s](%s)\n\n| %s |", g.title, filepath.ToSlash(image), g.by)
-	columns := 0
+	for _, x := range steps {
+		fmt.Fprintf(&out, " %s |", grouped(x))
+	}
+	out.WriteString("\n| --- |" + strings.Repeat(" ---: |", len(steps)) + "\n")
 	for _, p := range g.panels {
 		for _, l := range p.lines {
-			fmt.Fprintf(&out, " %s: %s |", p.title, l.label)
-			columns++
-		}
-	}
-	out.WriteString("\n|" + strings.Repeat(" --- |", columns+1) + "\n")
-	for _, x := range g.steps(from.results) {
-		fmt.Fprintf(&out, "| %s |", grouped(x))
-		for _, p := range g.panels {
-			for _, l := range p.lines {
+			if len(l.points(from.results)) == 0 {
+				continue
+			}
+			fmt.Fprintf(&out, "| %s: %s |", p.title, l.label)
+			for _, x := range steps {
 				out.WriteString(" " + l.at(x, from.results) + " |")
 			}
+			out.WriteString("\n")
 		}
-		out.WriteString("\n")
 	}
 	fmt.Fprintf(&out, "\nSuite %s.\n", from.heading)
 	return out.String()
