@@ -25,6 +25,7 @@ func (l *laboratory) loads(b *testing.B, pods, protectors int) {
 		in.protect(protectors)
 		cell := newStandInCell(b, pods, in.applications)
 		r := in.runOn(cell.kubeconfig(), pods)
+		r.reportStart(pods, protectors)
 		for i, load := range []load{{500, 10}, {500, 100}, {100, crowd.ReplicaSets}} {
 			b.Run(load.String(), func(b *testing.B) {
 				profiled := func() {}

@@ -63,22 +63,27 @@ func (l *laboratory) step(b *testing.B, pods, protectors int, more func(*run)) {
 		in.assemble(pods)
 		in.protect(protectors)
 		r := in.run()
-		after, peak := r.Settle(still), r.Memory("VmHWM")
-		if pods == 0 {
-			l.podless = after
-		}
-		b.Run("start", func(b *testing.B) {
-			b.ReportMetric(r.first.Seconds(), "first-aggregation-s")
-			b.ReportMetric(r.starting.Seconds(), "first-aggregation-processor-s")
-			b.ReportMetric(after, "aggregator-MiB-settled")
-			b.ReportMetric(peak, "aggregator-MiB-peak")
-			if pods > 0 && protectors == crowd.ReplicaSets && l.podless > 0 {
-				b.ReportMetric((after-l.podless)*(1<<20)/float64(pods), "B/pod")
-			}
-			b.ReportMetric(0, "ns/op")
-		})
+		r.reportStart(pods, protectors)
 		more(r)
 		r.Stop()
+	})
+}
+
+// reportStart reports what the program took to begin with so many pods and protectors.
+func (r *run) reportStart(pods, protectors int) {
+	after, peak := r.Settle(still), r.Memory("VmHWM")
+	if pods == 0 {
+		r.podless = after
+	}
+	r.Run("start", func(b *testing.B) {
+		b.ReportMetric(r.first.Seconds(), "first-aggregation-s")
+		b.ReportMetric(r.starting.Seconds(), "first-aggregation-processor-s")
+		b.ReportMetric(after, "aggregator-MiB-settled")
+		b.ReportMetric(peak, "aggregator-MiB-peak")
+		if pods > 0 && protectors == crowd.ReplicaSets && r.podless > 0 {
+			b.ReportMetric((after-r.podless)*(1<<20)/float64(pods), "B/pod")
+		}
+		b.ReportMetric(0, "ns/op")
 	})
 }
 
