@@ -87,8 +87,12 @@ func (f *frame) draw(out *strings.Builder, p panel, by string, results []result)
 	}
 	fmt.Fprintf(out, `<path class="axis" d="M%.1f %.1fH%.1f"/><text x="%.1f" y="%.1f" text-anchor="end">%s</text>`,
 		f.x+plotLeft, f.height(0), right, right, f.height(0)+30, by)
-	for i, l := range p.lines {
-		f.line(out, i, l, results)
+	drawn := 0
+	for _, l := range p.lines {
+		if len(l.points(results)) > 0 {
+			f.line(out, drawn, l, results)
+			drawn++
+		}
 	}
 }
 
