@@ -59,8 +59,12 @@ chaos: build ## Play storms with real faults, validate them from the workers' et
 	@$(with_control_planes) go run ./hack/chaos $(ARGS)
 
 .PHONY: bench
-bench: ## Run the benchmarks, which takes half an hour, and write bench-report/ (ARGS="-only e2e")
+bench: ## Run the benchmarks, which takes 40 minutes, and write bench-report/ with profiles (ARGS="-only e2e")
 	@$(with_control_planes) go run ./hack/bench $(ARGS)
+
+.PHONY: bench-docs
+bench-docs: ## Put the figures and profiles of the last make bench into docs/
+	@go run ./hack/bench -only NONE -docs docs
 
 .PHONY: sim
 sim: ## Play seeds of the simulation, half of them on each of two cores (SEEDS=2000 FROM=1)

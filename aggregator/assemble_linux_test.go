@@ -3,7 +3,6 @@ package aggregator
 import (
 	"fmt"
 	"sync/atomic"
-	"testing"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -11,46 +10,80 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/internal/crowd"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
-// assemble makes the first pods of the crowd on a real apiserver. They have no status of a kubelet: that would be a
-// second write for each.
-func assemble(b *testing.B, config *rest.Config, pods int) {
-	b.Helper()
-	config = rest.CopyConfig(config)
+// cellOf is a client of the cell's cluster that speaks protobuf.
+func (l *laboratory) cell() kubernetes.Interface {
+	config := rest.CopyConfig(testplane.Config(l))
 	config.ContentType = "application/vnd.kubernetes.protobuf"
-	cell := kubernetes.NewForConfigOrDie(config)
-	const clients = 32
+	return kubernetes.NewForConfigOrDie(config)
+}
+
+// each does something for each number from one to another, by 32 clients.
+func (l *laboratory) each(from, to int, do func(i int) error) {
+	l.Helper()
 	var next atomic.Int64
-	running, ctx := errgroup.WithContext(b.Context())
-	for range clients {
+	next.Store(int64(from))
+	running, ctx := errgroup.WithContext(l.Context())
+	for range 32 {
 		running.Go(func() error {
-			for i := int(next.Add(1)) - 1; i < pods; i = int(next.Add(1)) - 1 {
-				p := crowdPod(i)
-				if _, err := cell.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{}); err != nil {
-					return fmt.Errorf("create pod %d of the crowd: %w", i, err)
+			for i := int(next.Add(1)) - 1; i < to && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				if err := do(i); err != nil {
+					return err
 				}
 			}
 			return nil
 		})
 	}
-	if err := running.Wait(); err != nil {
-		b.Fatal(err)
-	}
+	l.must(running.Wait())
 }
 
-// protect makes a protector for each application of the crowd, and their namespaces.
-func protect(b *testing.B, core client.Client) {
-	b.Helper()
-	for app := range crowdNamespaces {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: crowdNamespace(app)}}
-		if err := core.Create(b.Context(), namespace); err != nil {
-			b.Fatal(err)
-		}
+// assemble makes pods of the crowd until there are so many. They have no status of a kubelet: that would be a second
+// write for each.
+func (l *laboratory) assemble(pods int) {
+	l.Helper()
+	cell := l.cell()
+	l.each(l.pods, pods, func(i int) error { return createPod(l, cell, crowd.Pod(i)) })
+	l.pods = max(l.pods, pods)
+}
+
+// protect makes protectors, or deletes them, until the first applications have one, so many in all. Applications beyond
+// those that share the crowd get one pod each, too.
+func (l *laboratory) protect(protectors int) {
+	l.Helper()
+	cell := l.cell()
+	l.each(l.protectors, protectors, func(app int) error { return l.core.Create(l.Context(), crowd.Protector(app)) })
+	l.each(protectors, l.protectors, func(app int) error { return l.core.Delete(l.Context(), crowd.Protector(app)) })
+	l.protectors = protectors
+	l.each(max(l.applications, crowd.ReplicaSets), protectors, func(app int) error {
+		return createPod(l, cell, crowd.PodOf(app, app))
+	})
+	l.applications = max(l.applications, protectors)
+}
+
+func createPod(l *laboratory, cell kubernetes.Interface, p *corev1.Pod) error {
+	if _, err := cell.CoreV1().Pods(p.Namespace).Create(l.Context(), p, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create pod %s of the crowd: %w", p.Name, err)
 	}
-	for app := range crowdReplicaSets {
-		if err := core.Create(b.Context(), crowdProtector(app)); err != nil {
-			b.Fatal(err)
-		}
+	return nil
+}
+
+// covered is how many pods the protectors cover in all, of so many that the crowd shares.
+func (l *laboratory) covered(pods int) int {
+	alone := max(0, min(l.applications, l.protectors)-crowd.ReplicaSets)
+	whole, rest := pods/crowd.ReplicaSets, pods%crowd.ReplicaSets
+	sharing := min(l.protectors, crowd.ReplicaSets)
+	return sharing*whole + min(sharing, rest) + alone
+}
+
+// makeNamespaces makes those of the crowd.
+func (l *laboratory) makeNamespaces() {
+	l.Helper()
+	for app := range crowd.Namespaces {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: crowd.Namespace(app)}}
+		l.must(client.IgnoreAlreadyExists(l.core.Create(l.Context(), namespace)))
 	}
 }

@@ -1,14 +1,8 @@
 package aggregator
 
 import (
-	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,62 +10,116 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/children"
+	"github.com/breakwater-k8s/breakwater/internal/crowd"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/measure"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
-var processPods = flag.Int("pods", 100_000, "pods that BenchmarkProcessMemory makes on a real apiserver")
+var (
+	processPods       = flag.Int("pods", 100_000, "most pods that BenchmarkAggregator makes on a real apiserver")
+	processProtectors = flag.Int("protectors", 10_000, "most protectors that it makes, and so many applications")
+	processLoad       = flag.Duration("load", 30*time.Second, "how long it makes pod events, for each load")
+)
 
-// BenchmarkProcessMemory runs the program beside a real apiserver, for the same protectors without and with a crowd
-// of pods, and reports the memory that the kernel says it has: what a container's limit is about. In the end the
-// apiserver is restarted, so that all pods are listed once more beside those that are known.
-func BenchmarkProcessMemory(b *testing.B) {
+// still is how long the memory of a process must have stayed the same.
+const still = 20 * time.Second
+
+// BenchmarkAggregator runs the program beside a real apiserver, first with more and more pods, then with more and more
+// protectors, and reports the memory that the kernel says it has: what a container's limit is about. With the whole
+// crowd the apiserver is restarted, so that all pods are listed once more beside those that are known. In the end pods
+// change all the time.
+func BenchmarkAggregator(b *testing.B) {
 	l := newLaboratory(b)
-	protect(b, l.core)
-	floor := l.run(0)
-	before := floor.settle()
-	floor.stop()
-	assemble(b, testplane.Config(b), *processPods)
-	for b.Loop() {
-		r := l.run(*processPods)
-		b.ReportMetric(r.first.Seconds(), "first-aggregation-s")
-		after := r.settle()
-		b.ReportMetric(after, "aggregator-MiB-settled")
-		b.ReportMetric(r.memory("VmHWM"), "aggregator-MiB-peak")
-		b.ReportMetric(before, "podless-MiB-settled")
-		b.ReportMetric((after-before)*(1<<20)/float64(*processPods), "B/pod")
-		r.relist()
-		b.ReportMetric(r.memory("VmHWM"), "relist-MiB-peak")
-		r.stop()
+	for _, pods := range upTo(*processPods, 0, 1000, 10_000, 100_000) {
+		l.step(b, pods, crowd.ReplicaSets, func(r *run) {
+			if pods == *processPods {
+				r.Run("relist", func(b *testing.B) { r.of(b).relist() })
+			}
+		})
 	}
-	b.ReportMetric(0, "ns/op")
+	for _, protectors := range upTo(*processProtectors, 10, 100, 10_000) {
+		l.step(b, *processPods, protectors, func(*run) {})
+	}
+	l.loads(b, *processPods, *processProtectors)
+}
+
+// upTo gives the steps below the most, and the most.
+func upTo(most int, steps ...int) []int {
+	var all []int
+	for _, step := range steps {
+		if step < most {
+			all = append(all, step)
+		}
+	}
+	return append(all, most)
+}
+
+// step runs the program with so many pods and protectors, and whatever more shall be done with it.
+func (l *laboratory) step(b *testing.B, pods, protectors int, more func(*run)) {
+	b.Run(fmt.Sprintf("pods=%d/protectors=%d", pods, protectors), func(b *testing.B) {
+		in := l.of(b)
+		in.assemble(pods)
+		in.protect(protectors)
+		r := in.run()
+		r.reportStart(pods, protectors)
+		more(r)
+		r.Stop()
+	})
+}
+
+// reportStart reports what the program took to begin with so many pods and protectors.
+func (r *run) reportStart(pods, protectors int) {
+	after, peak := r.Settle(still), r.Memory("VmHWM")
+	if pods == 0 {
+		r.podless = after
+	}
+	r.Run("start", func(b *testing.B) {
+		b.ReportMetric(r.first.Seconds(), "first-aggregation-s")
+		b.ReportMetric(r.starting.Seconds(), "first-aggregation-processor-s")
+		b.ReportMetric(after, "aggregator-MiB-settled")
+		b.ReportMetric(peak, "aggregator-MiB-peak")
+		if pods > 0 && protectors == crowd.ReplicaSets && r.podless > 0 {
+			b.ReportMetric((after-r.podless)*(1<<20)/float64(pods), "B/pod")
+		}
+		b.ReportMetric(0, "ns/op")
+	})
 }
 
 // laboratory is where the program runs.
 type laboratory struct {
 	*testing.B
+	*shared
+}
+
+// shared is what there is, for all steps.
+type shared struct {
 	core      client.Client
 	namespace string // of the leases
 	program   string
 	runs      int
+	// pods of the crowd, the first protectors, and applications that have a pod.
+	pods, protectors, applications int
+	// podless is the memory without pods.
+	podless float64
 }
 
 const crowdCell = "crowd"
 
 func newLaboratory(b *testing.B) *laboratory {
 	b.Helper()
-	l := &laboratory{B: b, namespace: testplane.Namespace(b), program: filepath.Join(b.TempDir(), "breakwater")}
+	l := &laboratory{b, &shared{namespace: testplane.Namespace(b), program: measure.Build(b)}}
 	var err error
 	l.core, err = client.New(testplane.Config(b), client.Options{Scheme: fleet.Scheme()})
 	l.must(err)
 	l.must(l.core.Create(b.Context(), &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: crowdCell}}))
-	if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", l.program, "../cmd/breakwater").CombinedOutput(); err != nil {
-		b.Fatalf("build breakwater: %v\n%s", err, out)
-	}
+	l.makeNamespaces()
 	return l
 }
+
+// of is the same laboratory for a part of the benchmark.
+func (l *laboratory) of(b *testing.B) *laboratory { return &laboratory{b, l.shared} }
 
 func (l *laboratory) must(err error) {
 	l.Helper()
@@ -83,80 +131,79 @@ func (l *laboratory) must(err error) {
 // run is a run of the program.
 type run struct {
 	*laboratory
-	ctx      context.Context // ends when it takes too long
+	*measure.Process
 	identity string
-	pid      int
-	// first is how long it took from the start until all protectors were written.
-	first time.Duration
-	stop  func()
+	// first is how long it took from the start until all protectors were written; starting is the processor time of it.
+	first, starting time.Duration
+}
+
+// of is the same run for a part of the benchmark.
+func (r *run) of(b *testing.B) *run {
+	process := *r.Process
+	process.TB = b
+	return &run{laboratory: r.laboratory.of(b), Process: &process, identity: r.identity}
 }
 
 // run starts the program and returns when it has written all protectors. No pod may be missing.
-func (l *laboratory) run(pods int) *run {
+func (l *laboratory) run() *run {
+	l.Helper()
+	return l.runOn(testplane.Kubeconfig(l), l.pods)
+}
+
+// runOn is run with that cell, which has so many pods of the crowd.
+func (l *laboratory) runOn(cell string, pods int) *run {
 	l.Helper()
 	l.runs++
-	r := &run{laboratory: l, identity: fmt.Sprint("run-", l.runs)}
-	log, err := os.Create(filepath.Join(l.TempDir(), r.identity+".log"))
-	l.must(err)
-	kubeconfig := testplane.Kubeconfig(l)
-	command := exec.Command(l.program, "aggregator", "--cell="+crowdCell, "--core-kubeconfig="+kubeconfig, "--kubeconfig="+kubeconfig,
-		"--identity="+r.identity, "--leader-election-namespace="+l.namespace, "--health-listen=0", "--metrics-listen=0")
-	command.Stderr, command.Env = log, []string{"HOME=" + os.TempDir()}
-	spawner := children.NewSpawner()
-	ctx, cancel := context.WithTimeoutCause(l.Context(), 10*time.Minute, errors.New("waited too long"))
-	began := time.Now()
-	l.must(spawner.Start(command))
-	r.ctx, r.pid = ctx, command.Process.Pid
-	r.stop = sync.OnceFunc(func() {
-		if err := errors.Join(command.Process.Signal(os.Interrupt), command.Wait()); err != nil {
-			l.Errorf("aggregator: %v", err)
-		}
-		cancel()
-		spawner.Close()
-		log.Close()
+	identity := fmt.Sprint("run-", l.runs)
+	r := &run{laboratory: l, identity: identity, Process: measure.Start(l, l.program, "aggregator", "--cell="+crowdCell,
+		"--core-kubeconfig="+testplane.Kubeconfig(l), "--kubeconfig="+cell, "--identity="+identity,
+		"--leader-election-namespace="+l.namespace)}
+	// To list all protectors is dear, and would be charged to the program.
+	r.AwaitReady()
+	r.Await(100*time.Millisecond, func() bool { return r.writes() >= float64(l.protectors) }, func() string {
+		return fmt.Sprintf("%v protectors are written, of %d", r.writes(), l.protectors)
 	})
-	l.Cleanup(r.stop)
-	r.await(pods)
-	r.first = time.Since(began)
+	r.first, r.starting = time.Since(r.Began), r.Processor()
+	r.await(l.covered(pods))
 	return r
+}
+
+func (r *run) writes() float64 {
+	return r.Metric("breakwater_aggregator_writes_total", `result="written"`)
 }
 
 // await returns when this run has written all protectors, with so many pods.
 func (r *run) await(pods int) {
-	r.Helper()
-	look := time.NewTicker(500 * time.Millisecond)
-	defer look.Stop()
-	for {
+	r.laboratory.Helper()
+	written, counted := 0, 0
+	var err error
+	r.Await(time.Second, func() bool {
 		protectors := &v1alpha1.PodProtectorList{}
-		err := r.core.List(r.ctx, protectors)
-		written, counted := 0, 0
+		err = r.core.List(r.laboratory.Context(), protectors)
+		written, counted = 0, 0
 		for i := range protectors.Items {
 			if cell := quota.CellOf(&protectors.Items[i], crowdCell); cell != nil && cell.Aggregation.Holder == r.identity {
 				written, counted = written+1, counted+int(cell.Aggregation.TotalReplicas)
 			}
 		}
-		if written == crowdReplicaSets && counted == pods {
-			return
-		}
-		select {
-		case <-look.C:
-		case <-r.ctx.Done():
-			r.Fatalf("%d protectors are written with %d pods (%v): %v", written, counted, err, context.Cause(r.ctx))
-		}
-	}
+		return written == r.protectors && counted == pods
+	}, func() string {
+		return fmt.Sprintf("%d protectors are written with %d pods, want %d with %d (%v)", written, counted, r.protectors, pods, err)
+	})
 }
 
 // relist makes the program list all pods anew, by an apiserver that does not know any more what happened since. A
 // pod that is made then is counted after that list.
 func (r *run) relist() {
-	r.Helper()
-	// 5 makes the kernel forget the peak.
-	r.must(os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", r.pid), []byte("5"), 0))
-	testplane.RestartAPIServer(r)
-	p := crowdPod(*processPods)
-	r.must(r.core.Create(r.ctx, p))
-	r.await(*processPods + 1)
+	r.laboratory.Helper()
+	r.ForgetPeak()
+	testplane.RestartAPIServer(r.laboratory)
+	p := crowd.Pod(r.pods)
+	r.must(r.core.Create(r.laboratory.Context(), p))
+	r.await(r.covered(r.pods) + 1)
 	now := int64(0)
-	r.must(r.core.Delete(r.ctx, p, &client.DeleteOptions{GracePeriodSeconds: &now}))
-	r.await(*processPods)
+	r.must(r.core.Delete(r.laboratory.Context(), p, &client.DeleteOptions{GracePeriodSeconds: &now}))
+	r.await(r.covered(r.pods))
+	r.ReportMetric(r.Memory("VmHWM"), "relist-MiB-peak")
+	r.ReportMetric(0, "ns/op")
 }

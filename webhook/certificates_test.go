@@ -83,8 +83,10 @@ func (a *authority) client(name string) tls.Certificate {
 }
 
 // pem is the authority's own certificate.
-func (a *authority) pem() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})
+func (a *authority) pem() []byte { return pemOf(a.certificate) }
+
+func pemOf(certificate *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Raw})
 }
 
 func (a *authority) pool() *x509.CertPool {

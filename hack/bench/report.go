@@ -32,7 +32,8 @@ func figures() map[string]figure {
 	index := "^Query/(own|shared)/selectors=200000/labels=4$"
 	ratio := storm("ratio")
 	ratio.lower = true
-	return map[string]figure{
+	const crowd = "^Aggregator/pods=100000/protectors="
+	all := map[string]figure{
 		"protected_over_unprotected":  ratio,
 		"reviewed_over_unprotected":   storm("reviewed-ratio"),
 		"core_writes_per_admission":   storm("writes/removal"),
@@ -40,13 +41,47 @@ func figures() map[string]figure {
 		"added_p50_ms":                added("p50"),
 		"index_ns_200k":               {benchmark: index, unit: "ns/op"},
 		"index_allocs_200k":           {benchmark: index, unit: "allocs/op"},
-		"aggregator_mib_100k_pods":    {benchmark: "^ProcessMemory", unit: "aggregator-MiB-peak"},
-		"aggregator_relist_mib_100k":  {benchmark: "^ProcessMemory", unit: "relist-MiB-peak"},
-		"first_aggregation_s":         {benchmark: "^ProcessMemory", unit: "first-aggregation-s"},
+		"aggregator_mib_100k_pods":    {benchmark: crowd + "1000/start$", unit: "aggregator-MiB-peak"},
+		"aggregator_relist_mib_100k":  {benchmark: crowd + "1000/relist$", unit: "relist-MiB-peak"},
+		"first_aggregation_s":         {benchmark: crowd + "1000/start$", unit: "first-aggregation-s"},
 		"status_kib_10k_reservations": {benchmark: "^StatusOf10000Reservations$", unit: "KiB"},
 		"federation_up_s":             {benchmark: "^FederationUp$", unit: "s/op"},
 		"webhook_reviews_per_s":       *replicas("1"),
 		"replicas_3_over_1":           {benchmark: "^Replicas/replicas=3$", unit: "removals/s", over: replicas("1"), lower: true},
+
+		"aggregator_mib_10k_protectors": {benchmark: crowd + "10000/start$", unit: "aggregator-MiB-peak"},
+		"first_aggregation_10k_s":       {benchmark: crowd + "10000/start$", unit: "first-aggregation-s"},
+	}
+	maps.Copy(all, webhookFigures())
+	maps.Copy(all, loadFigures())
+	return all
+}
+
+// webhookFigures are those of a webhook with 10,000 protectors: alone, beside a core that answers at once, and with a
+// real one.
+func webhookFigures() map[string]figure {
+	const webhook = "^Webhook/core=(stand-in|real)/protectors=10000/start$"
+	all := map[string]figure{
+		"webhook_mib_10k":     {benchmark: webhook, unit: "webhook-MiB-peak"},
+		"webhook_ready_10k_s": {benchmark: webhook, unit: "ready-s"},
+	}
+	for core, key := range map[string]string{"stand-in": "webhook", "real": "webhook_and_core"} {
+		for _, part := range []string{"spread", "one"} {
+			from := "^Webhook/core=" + core + "/protectors=10000/" + part + "$"
+			all[key+"_"+part+"_per_s_10k"] = figure{benchmark: from, unit: "reviews/s", lower: true}
+			all[key+"_"+part+"_p50_ms_10k"] = figure{benchmark: from, unit: "p50-ms"}
+			all[key+"_"+part+"_p99_ms_10k"] = figure{benchmark: from, unit: "p99-ms"}
+		}
+	}
+	return all
+}
+
+// loadFigures are those of an aggregator whose pods change 500 times a second.
+func loadFigures() map[string]figure {
+	const load = "^Aggregator/load/pods=100000/protectors=10000/events=500/applications=100$"
+	return map[string]figure{
+		"aggregator_events_per_s": {benchmark: load, unit: "events/s", lower: true},
+		"aggregator_processors":   {benchmark: load, unit: "aggregator-processors"},
 	}
 }
 

@@ -1,0 +1,71 @@
+package aggregator
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/internal/crowd"
+	"github.com/breakwater-k8s/breakwater/internal/measure"
+)
+
+// load is pods that become ready and unready: so many events a second, in so many applications.
+type load struct{ rate, applications int }
+
+func (l load) String() string {
+	return fmt.Sprintf("events=%d/applications=%d", l.rate, l.applications)
+}
+
+// loads reports what pod events cost, beside a real core and a stand-in for the cell. In ten applications almost every
+// event shares its write with others, as in a rollout or a storm; in a hundred and in all of them fewer do. The difference
+// is what writes cost.
+func (l *laboratory) loads(b *testing.B, pods, protectors int) {
+	b.Run(fmt.Sprintf("load/pods=%d/protectors=%d", pods, protectors), func(b *testing.B) {
+		in := l.of(b)
+		in.protect(protectors)
+		cell := newStandInCell(b, pods, in.applications)
+		r := in.runOn(cell.kubeconfig(), pods)
+		r.reportStart(pods, protectors)
+		for i, load := range []load{{500, 10}, {500, 100}, {100, crowd.ReplicaSets}} {
+			b.Run(load.String(), func(b *testing.B) {
+				profiled := func() {}
+				if i == 1 {
+					profiled = r.Profile("aggregator", *processLoad*2/3)
+				}
+				r.of(b).measure(cell, load)
+				profiled()
+			})
+		}
+		r.Stop()
+	})
+}
+
+// measure reports the processor time that the program and its core use under a load.
+func (r *run) measure(cell *standInCell, what load) {
+	r.laboratory.Helper()
+	used, others, writes, began := r.Processor(), measure.Children(), r.writes(), time.Now()
+	events := cell.disturb(what, *processLoad)
+	seconds := time.Since(began).Seconds()
+	r.ReportMetric(float64(events)/seconds, "events/s")
+	r.ReportMetric((r.writes()-writes)/seconds, "writes/s")
+	r.ReportMetric((r.Processor()-used).Seconds()/seconds, "aggregator-processors")
+	for _, program := range []string{"kube-apiserver", "etcd"} {
+		r.ReportMetric((measure.Children()[program]-others[program]).Seconds()/seconds, program+"-processors")
+	}
+	r.ReportMetric(r.Memory("VmRSS"), "aggregator-MiB")
+	r.ReportMetric(0, "ns/op")
+}
+
+// disturb makes events for that long, and returns how many: fewer than asked for if the machine is too slow. Ten pods of
+// each application change, first all to one side and then all to the other, so that counts change with every event.
+func (s *standInCell) disturb(what load, long time.Duration) int {
+	next := time.NewTicker(time.Second / time.Duration(what.rate))
+	defer next.Stop()
+	end, events := time.Now().Add(long), 0
+	for ; time.Now().Before(end); events++ {
+		<-next.C
+		app, turn := events%what.applications, events/what.applications
+		s.change(app+turn%10*crowd.ReplicaSets, turn/10%2 == 1)
+	}
+	return events
+}

@@ -1,0 +1,102 @@
+package measure
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// tick is the kernel's unit of processor time in /proc.
+const tick = 10 * time.Millisecond
+
+// Memory reads a line of the kernel's report on the process: VmRSS is what it has, VmHWM the most it ever had.
+func (p *Process) Memory(field string) (mebibytes float64) {
+	p.Helper()
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
+	p.must(err)
+	for line := range strings.Lines(string(raw)) {
+		if rest, found := strings.CutPrefix(line, field+":"); found {
+			kibibytes, err := strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")))
+			p.must(err)
+			return float64(kibibytes) / 1024
+		}
+	}
+	p.Fatalf("no %s of process %d in:\n%s", field, p.pid, raw)
+	return 0
+}
+
+// ForgetPeak makes the kernel forget the most memory that the process ever had.
+func (p *Process) ForgetPeak() {
+	p.Helper()
+	p.must(os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.pid), []byte("5"), 0))
+}
+
+// Settle returns the memory of the process when it has stayed the same, to 2 MiB, for that time.
+func (p *Process) Settle(still time.Duration) (mebibytes float64) {
+	p.Helper()
+	memory, since := p.Memory("VmRSS"), time.Now()
+	p.Await(time.Second, func() bool {
+		if now := p.Memory("VmRSS"); math.Abs(now-memory) > 2 {
+			memory, since = now, time.Now()
+		}
+		return time.Since(since) >= still
+	}, func() string { return fmt.Sprintf("memory does not settle, at %v MiB", memory) })
+	return memory
+}
+
+// Processor is the processor time that the process has used so far.
+func (p *Process) Processor() time.Duration {
+	p.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
+	p.must(err)
+	_, used := parseStat(stat)
+	return used
+}
+
+// Children is the processor time that the programs which this process started have used so far, by their names: those
+// of the test's own control plane, whatever else runs on the machine.
+func Children() map[string]time.Duration {
+	used := map[string]time.Duration{}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return used
+	}
+	for _, file := range stats {
+		stat, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		name, err := os.ReadFile(filepath.Join(filepath.Dir(file), "comm"))
+		if err != nil {
+			continue
+		}
+		if parent, spent := parseStat(stat); parent == os.Getpid() {
+			used[strings.TrimSpace(string(name))] += spent
+		}
+	}
+	return used
+}
+
+// parseStat reads a process's parent and its user and system time.
+func parseStat(stat []byte) (parent int, used time.Duration) {
+	_, rest, found := bytes.Cut(stat, []byte(") "))
+	fields := strings.Fields(string(rest))
+	if !found || len(fields) < 13 {
+		return 0, 0
+	}
+	parent, err := strconv.Atoi(fields[1])
+	if err != nil {
+		return 0, 0
+	}
+	for _, field := range fields[11:13] {
+		if ticks, err := strconv.Atoi(field); err == nil {
+			used += time.Duration(ticks) * tick
+		}
+	}
+	return parent, used
+}

@@ -1,0 +1,95 @@
+package webhook_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/crowd"
+	"github.com/breakwater-k8s/breakwater/internal/measure"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// BenchmarkCells shows what more cells cost a protector, on a real core: each adds its counts and 20 open reservations, as
+// many as are kept one by one, to the object that every review writes. With fifty the writes alone are measured.
+func BenchmarkCells(b *testing.B) {
+	program, store := measure.Build(b), newRealStore(b)
+	for _, number := range []int{1, 2, 4, 8, 50} {
+		b.Run(fmt.Sprint("cells=", number), func(b *testing.B) {
+			var cells []string
+			for cell := range number {
+				cells = append(cells, fmt.Sprint("worker-", cell))
+			}
+			reviewed, written, idle := holding(b, store, 0, 20, cells), holding(b, store, 1, 20, cells), holding(b, store, 2, 0, cells)
+			if number <= 8 {
+				w := startWatchman(b, program, store.kubeconfig(), cells...)
+				b.Run("storm", func(b *testing.B) { w.of(b).storm(func(int) int { return 0 }) })
+				b.Run("alone", func(b *testing.B) { w.of(b).oneByOne(0) })
+				w.Stop()
+			}
+			b.Run("write", func(b *testing.B) { writeStatus(b, store, written) })
+			b.Run("idle-write", func(b *testing.B) { writeStatus(b, store, idle) })
+			for _, p := range []*v1alpha1.PodProtector{reviewed, written, idle} {
+				if err := store.client.Delete(context.Background(), p); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// holding makes a protector with so many open reservations in each cell.
+func holding(b *testing.B, store *realStore, app, reservations int, cells []string) *v1alpha1.PodProtector {
+	b.Helper()
+	p := counted(app, cells...)
+	for _, cell := range cells {
+		for i := range reservations {
+			quota.Decide(p, []quota.Removal{{
+				Cell: cell, PodUID: types.UID(fmt.Sprintf("0e4b1a52-35b5-4ba5-9a39-%012d", i)), PodName: fmt.Sprintf("%s-6d4cf56db6-%05d", crowd.App(app), i),
+				Operation: v1alpha1.OperationDelete, At: metav1.NowMicro().Time,
+			}})
+		}
+	}
+	quota.Summarize(p)
+	if err := store.add(b, p); err != nil {
+		b.Fatal(err)
+	}
+	return p
+}
+
+// oneByOne asks for b.N removals by one caller.
+func (w *watchman) oneByOne(app int) { w.stormOf(1, func(int) int { return app }) }
+
+func kibibytes(b *testing.B, object any) float64 {
+	b.Helper()
+	raw, err := json.Marshal(object)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return float64(len(raw)) / 1024
+}
+
+// writeStatus writes the status b.N times, as one client can, and reports its size.
+func writeStatus(b *testing.B, store *realStore, p *v1alpha1.PodProtector) {
+	b.Helper()
+	before := measure.Children()["kube-apiserver"]
+	b.ResetTimer()
+	for range b.N {
+		p.Status.Cells[0].Aggregation.AvailableReplicas--
+		if err := store.client.Status().Update(b.Context(), p); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.StopTimer()
+	n := float64(b.N)
+	b.ReportMetric(kibibytes(b, p.Status), "KiB")
+	// With the managed fields, which grow with the cells too.
+	b.ReportMetric(kibibytes(b, p), "object-KiB")
+	b.ReportMetric(b.Elapsed().Seconds()*1000/n, "write-ms")
+	b.ReportMetric((measure.Children()["kube-apiserver"]-before).Seconds()*1000/n, "kube-apiserver-ms/write")
+}

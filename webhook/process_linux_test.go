@@ -1,0 +1,253 @@
+package webhook_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+
+	"github.com/breakwater-k8s/breakwater/internal/crowd"
+	"github.com/breakwater-k8s/breakwater/internal/measure"
+)
+
+var processProtectors = flag.Int("protectors", 10_000, "most protectors that BenchmarkWebhook makes")
+
+const (
+	// callers ask at once, as many as in the storms.
+	callers = 64
+	// profiled is how long a storm lasts that is profiled.
+	profiled = 10 * time.Second
+)
+
+// BenchmarkWebhook runs the program with more and more protectors, against a stand-in for the core cluster, which shows
+// what the webhook can do, and against a real one, which shows what both can do on one machine. It reports memory, the
+// time until it is ready, and the reviews of 64 callers who come by TLS as an apiserver does: spread over all protectors
+// and of one protector alone. No aggregator runs, so that reservations stay.
+func BenchmarkWebhook(b *testing.B) {
+	program := measure.Build(b)
+	stores := []protectorStore{newStandInStore(b, "worker-0"), newRealStore(b)}
+	for _, store := range stores {
+		for _, protectors := range upTo(*processProtectors, 10, 100, 1000) {
+			b.Run(fmt.Sprintf("core=%s/protectors=%d", store.name(), protectors), func(b *testing.B) {
+				store.grow(b, protectors)
+				w := startWatchman(b, program, store.kubeconfig(), "worker-0")
+				w.reportStart(b)
+				b.Run("spread", func(b *testing.B) { w.of(b).storm(func(i int) int { return i % protectors }) })
+				// The last is one that the smaller steps did not have.
+				b.Run("one", func(b *testing.B) { w.of(b).storm(func(int) int { return protectors - 1 }) })
+				if protectors == *processProtectors {
+					w.profile("webhook-"+store.name()+"-spread", func(i int) int { return i % protectors })
+					w.profile("webhook-"+store.name()+"-one", func(int) int { return protectors / 2 })
+				}
+				w.Stop()
+			})
+		}
+	}
+}
+
+// BenchmarkWide runs the program with protectors of many cells, all in their entries, beside the stand-in: what a webhook
+// of a large fleet has in memory, and what a review then costs it.
+func BenchmarkWide(b *testing.B) {
+	program := measure.Build(b)
+	for _, number := range []int{1, 10, 50} {
+		b.Run(fmt.Sprintf("protectors=%d/cells=%d", *processProtectors, number), func(b *testing.B) {
+			var cells []string
+			for cell := range number {
+				cells = append(cells, fmt.Sprint("worker-", cell))
+			}
+			store := newStandInStore(b, cells...)
+			store.grow(b, *processProtectors)
+			w := startWatchman(b, program, store.kubeconfig(), cells...)
+			w.reportStart(b)
+			b.Run("spread", func(b *testing.B) { w.of(b).storm(func(i int) int { return i % *processProtectors }) })
+			w.Stop()
+		})
+	}
+}
+
+// upTo gives the steps below the most, and the most.
+func upTo(most int, steps ...int) []int {
+	var all []int
+	for _, step := range steps {
+		if step < most {
+			all = append(all, step)
+		}
+	}
+	return append(all, most)
+}
+
+// watchman is a webhook that runs as a process, and a client that asks it.
+type watchman struct {
+	*testing.B
+	*measure.Process
+	address string
+	client  *http.Client
+	cells   []string
+	serial  *atomic.Int64 // of the pods that were removed
+	ready   time.Duration
+}
+
+func startWatchman(b *testing.B, program, kubeconfig string, cells ...string) *watchman {
+	b.Helper()
+	a := newAuthority(b)
+	certificate, key := a.store(b.TempDir())
+	w := &watchman{B: b, address: measure.FreeAddress(b), cells: cells, serial: &atomic.Int64{}}
+	// Pods of an earlier run have other UIDs.
+	w.serial.Store(time.Now().UnixNano() % (1 << 40))
+	arguments := []string{"webhook", "--core=core=" + kubeconfig, "--listen=" + w.address, "--tls-cert=" + certificate, "--tls-key=" + key}
+	for _, cell := range cells {
+		arguments = append(arguments, "--cell="+cell+"="+kubeconfig)
+	}
+	w.client = (&replica{lab: &lab{TB: b}, authority: a}).reader()
+	w.client.Transport.(*http.Transport).ForceAttemptHTTP2 = true
+	w.Process = measure.Start(b, program, arguments...)
+	w.ready = w.AwaitReady()
+	return w
+}
+
+// of is the same webhook for a part of the benchmark.
+func (w *watchman) of(b *testing.B) *watchman {
+	part, process := *w, *w.Process
+	process.TB = b
+	part.B, part.Process = b, &process
+	return &part
+}
+
+func (w *watchman) reportStart(b *testing.B) {
+	settled, peak := w.Settle(5*time.Second), w.Memory("VmHWM")
+	b.Run("start", func(b *testing.B) {
+		b.ReportMetric(w.ready.Seconds(), "ready-s")
+		b.ReportMetric(settled, "webhook-MiB-settled")
+		b.ReportMetric(peak, "webhook-MiB-peak")
+		b.ReportMetric(0, "ns/op")
+	})
+}
+
+// storm asks for b.N removals of pods of the protectors that choose gives, by 64 callers. Its reviews are those that were
+// allowed.
+func (w *watchman) storm(choose func(i int) int) { w.stormOf(callers, choose) }
+
+func (w *watchman) stormOf(callers int, choose func(i int) int) {
+	w.B.Helper()
+	reviews := make(chan []byte, w.N)
+	for i := range w.N {
+		reviews <- w.review(choose(i))
+	}
+	close(reviews)
+	used, others := w.Processor(), measure.Children()
+	writes, conflicts := w.writes("written"), w.writes("conflict")
+	w.ResetTimer()
+	each, refused := w.askAll(reviews, callers)
+	w.StopTimer()
+	slices.Sort(each)
+	n := float64(w.N)
+	w.ReportMetric(float64(len(each))/w.Elapsed().Seconds(), "reviews/s")
+	w.ReportMetric(float64(refused)/n, "refused/review")
+	for _, percent := range []int{50, 99} {
+		w.ReportMetric(float64(each[len(each)*percent/100].Microseconds())/1000, fmt.Sprintf("p%d-ms", percent))
+	}
+	w.ReportMetric((w.Processor()-used).Seconds()*1000/n, "webhook-ms/review")
+	for _, program := range []string{"kube-apiserver", "etcd"} {
+		if spent := measure.Children()[program] - others[program]; spent > 0 {
+			w.ReportMetric(spent.Seconds()*1000/n, program+"-ms/review")
+		}
+	}
+	w.ReportMetric((w.writes("written")-writes)/n, "writes/review")
+	w.ReportMetric((w.writes("conflict")-conflicts)/n, "conflicts/review")
+	w.ReportMetric(w.Memory("VmHWM"), "webhook-MiB-peak")
+}
+
+func (w *watchman) writes(result string) float64 {
+	return w.Metric("breakwater_webhook_status_writes_total", `result="`+result+`"`)
+}
+
+// profile keeps a storm up for as long as its profile takes.
+func (w *watchman) profile(name string, choose func(i int) int) {
+	w.B.Helper()
+	done := w.Profile(name, profiled)
+	reviews, ended := make(chan []byte), after(done)
+	go func() {
+		defer close(reviews)
+		for i := 0; ; i++ {
+			select {
+			case reviews <- w.review(choose(i)):
+			case <-ended:
+				return
+			}
+		}
+	}()
+	w.askAll(reviews, callers)
+}
+
+// review is that of the removal of one more pod of an application, as an apiserver writes it.
+func (w *watchman) review(app int) []byte {
+	serial := int(w.serial.Add(1))
+	raw, err := json.Marshal(deleteReview(crowd.Received(crowd.PodOf(app, serial*crowd.ReplicaSets), serial)))
+	if err != nil {
+		panic(err) // also called from a goroutine that must not fail the benchmark
+	}
+	return raw
+}
+
+// askAll sends reviews and returns how long each took that was allowed, and how many were not: a core that is too slow
+// makes the webhook refuse them in time. Some must be allowed.
+func (w *watchman) askAll(reviews <-chan []byte, callers int) (each []time.Duration, refused int) {
+	w.B.Helper()
+	var (
+		mu      sync.Mutex
+		last    error
+		running sync.WaitGroup
+		turn    atomic.Int64
+	)
+	for range callers {
+		running.Go(func() {
+			for body := range reviews {
+				cell := w.cells[int(turn.Add(1))%len(w.cells)]
+				asked := time.Now()
+				err := w.ask(cell, body)
+				took := time.Since(asked)
+				mu.Lock()
+				if err != nil {
+					last, refused = err, refused+1
+				} else {
+					each = append(each, took)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	running.Wait()
+	if len(each) == 0 {
+		w.B.Fatalf("no removal was allowed: %v", last)
+	}
+	return each, refused
+}
+
+func (w *watchman) ask(cell string, body []byte) error {
+	response, err := w.client.Post("https://"+w.address+"/cells/"+cell+"/validate?timeout=10s", "application/json", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	var answer admissionv1.AdmissionReview
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return fmt.Errorf("%s: %s", response.Status, raw)
+	}
+	if !answer.Response.Allowed {
+		return fmt.Errorf("refused: %+v", answer.Response.Result)
+	}
+	return nil
+}

@@ -1,0 +1,251 @@
+package webhook_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// standIn stands in for a core cluster's apiserver: it keeps protectors in memory and answers at once. It knows no
+// schema, no etcd and no history, so that what a webhook can do beside it is bounded by the webhook. Status updates are
+// compare-and-swap, and watches get every write.
+type standIn struct {
+	*httptest.Server
+
+	mu       sync.Mutex
+	version  int
+	stored   map[string]*kept // by path
+	watchers map[chan []byte]struct{}
+}
+
+// kept is a protector as it is sent.
+type kept struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              json.RawMessage `json:"spec"`
+	Status            json.RawMessage `json:"status"`
+}
+
+const (
+	standInAPI = "/apis/breakwater.dev/v1alpha1"
+	// backlog is how many events a watcher may be behind before its watch ends.
+	backlog = 100_000
+)
+
+func newStandIn(t testing.TB) *standIn {
+	t.Helper()
+	s := &standIn{version: 100, stored: map[string]*kept{}, watchers: map[chan []byte]struct{}{}}
+	s.Server = httptest.NewUnstartedServer(s.routes())
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s
+}
+
+func (s *standIn) routes() http.Handler {
+	mux := http.NewServeMux()
+	version := metav1.GroupVersionForDiscovery{GroupVersion: v1alpha1.GroupVersion.String(), Version: v1alpha1.GroupVersion.Version}
+	group := metav1.APIGroup{
+		TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: v1alpha1.GroupVersion.Group,
+		Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version,
+	}
+	always := func(path string, object any) {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, object) })
+	}
+	always("/api", &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions", APIVersion: "v1"}})
+	always("/apis", &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{group}})
+	always("/apis/"+group.Name, &group)
+	always(standInAPI, &metav1.APIResourceList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: version.GroupVersion,
+		APIResources: []metav1.APIResource{
+			{Name: "podprotectors", SingularName: "podprotector", Kind: "PodProtector", Namespaced: true, Verbs: metav1.Verbs{"get", "list", "watch", "update"}},
+			{Name: "podprotectors/status", Kind: "PodProtector", Namespaced: true, Verbs: metav1.Verbs{"get", "update"}},
+		},
+	})
+	mux.HandleFunc("GET "+standInAPI+"/podprotectors", s.list)
+	mux.HandleFunc("GET "+standInAPI+"/namespaces/{namespace}/podprotectors/{name}", s.get)
+	mux.HandleFunc("PUT "+standInAPI+"/namespaces/{namespace}/podprotectors/{name}/status", s.put)
+	return mux
+}
+
+func reply(w http.ResponseWriter, code int, object any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(object) // a client that has gone needs no answer
+}
+
+func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason) {
+	reply(w, code, &metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason,
+		Message: "the stand-in says " + string(reason),
+	})
+}
+
+// add keeps a protector.
+func (s *standIn) add(p *v1alpha1.PodProtector) error {
+	spec, err := json.Marshal(p.Spec)
+	if err != nil {
+		return err
+	}
+	status, err := json.Marshal(p.Status)
+	if err != nil {
+		return err
+	}
+	k := &kept{TypeMeta: metav1.TypeMeta{Kind: "PodProtector", APIVersion: v1alpha1.GroupVersion.String()},
+		ObjectMeta: *p.ObjectMeta.DeepCopy(), Spec: spec, Status: status}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k.UID, k.Generation = types.UID("uid-of-"+p.Namespace+"-"+p.Name), 1
+	return s.commit(standInAPI+"/namespaces/"+p.Namespace+"/podprotectors/"+p.Name, "ADDED", k)
+}
+
+// commit makes k the newest state of its path and tells the watchers.
+func (s *standIn) commit(path, event string, k *kept) error {
+	s.version++
+	k.ResourceVersion = strconv.Itoa(s.version)
+	s.stored[path] = k
+	if len(s.watchers) == 0 {
+		return nil
+	}
+	raw, err := encodeEvent(event, k)
+	for watcher := range s.watchers {
+		select {
+		case watcher <- raw:
+		default:
+			close(watcher)
+			delete(s.watchers, watcher)
+		}
+	}
+	return err
+}
+
+func encodeEvent(event string, object any) ([]byte, error) {
+	return json.Marshal(struct {
+		Type   string `json:"type"`
+		Object any    `json:"object"`
+	}{event, object})
+}
+
+func (s *standIn) get(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	k, ok := s.stored[r.URL.Path]
+	s.mu.Unlock()
+	if !ok {
+		refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
+		return
+	}
+	reply(w, http.StatusOK, k)
+}
+
+func (s *standIn) put(w http.ResponseWriter, r *http.Request) {
+	var asked kept
+	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+		refuse(w, http.StatusBadRequest, metav1.StatusReasonBadRequest)
+		return
+	}
+	path := strings.TrimSuffix(r.URL.Path, "/status")
+	s.mu.Lock()
+	old, ok := s.stored[path]
+	if !ok || old.ResourceVersion != asked.ResourceVersion {
+		s.mu.Unlock()
+		refuse(w, http.StatusConflict, metav1.StatusReasonConflict)
+		return
+	}
+	updated := *old
+	updated.Status = asked.Status
+	err := s.commit(path, "MODIFIED", &updated)
+	s.mu.Unlock()
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, metav1.StatusReasonInternalError)
+		return
+	}
+	reply(w, http.StatusOK, &updated)
+}
+
+// list answers lists, and watches that begin with a list.
+func (s *standIn) list(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Query().Get("watch") == "" {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		items := make([]*kept, 0, len(s.stored))
+		for _, k := range s.stored {
+			items = append(items, k)
+		}
+		reply(w, http.StatusOK, map[string]any{
+			"kind": "PodProtectorList", "apiVersion": v1alpha1.GroupVersion.String(),
+			"metadata": metav1.ListMeta{ResourceVersion: strconv.Itoa(s.version)}, "items": items,
+		})
+		return
+	}
+	watcher := make(chan []byte, backlog)
+	s.mu.Lock()
+	initial := [][]byte{}
+	var err error
+	if r.URL.Query().Get("sendInitialEvents") == "true" {
+		initial, err = s.initial()
+	} else if r.URL.Query().Get("resourceVersion") != strconv.Itoa(s.version) {
+		err = fmt.Errorf("there is no history")
+	}
+	if err == nil {
+		s.watchers[watcher] = struct{}{}
+	}
+	s.mu.Unlock()
+	if err != nil {
+		refuse(w, http.StatusGone, metav1.StatusReasonExpired)
+		return
+	}
+	s.stream(w, r, initial, watcher)
+	s.mu.Lock()
+	delete(s.watchers, watcher)
+	s.mu.Unlock()
+}
+
+// initial is the state as events, with the mark of its end.
+func (s *standIn) initial() (events [][]byte, err error) {
+	for _, k := range s.stored {
+		raw, err := encodeEvent("ADDED", k)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, raw)
+	}
+	end := &kept{TypeMeta: metav1.TypeMeta{Kind: "PodProtector", APIVersion: v1alpha1.GroupVersion.String()},
+		Spec: json.RawMessage("{}"), Status: json.RawMessage("{}")}
+	end.ResourceVersion = strconv.Itoa(s.version)
+	end.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+	raw, err := encodeEvent("BOOKMARK", end)
+	return append(events, raw), err
+}
+
+func (s *standIn) stream(w http.ResponseWriter, r *http.Request, initial [][]byte, watcher <-chan []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	flush := http.NewResponseController(w).Flush
+	for _, raw := range initial {
+		if _, err := w.Write(raw); err != nil {
+			return
+		}
+	}
+	for flush() == nil {
+		select {
+		case raw, open := <-watcher:
+			if _, err := w.Write(raw); err != nil || !open {
+				return
+			}
+		case <-r.Context().Done():
+			return
+		}
+	}
+}

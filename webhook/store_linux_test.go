@@ -1,0 +1,121 @@
+package webhook_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/crowd"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// protectorStore is a core cluster, or what stands in for one.
+type protectorStore interface {
+	name() string
+	kubeconfig() string
+	// grow makes the protectors of the first applications of the crowd, which have more pods than any storm removes.
+	grow(b *testing.B, protectors int)
+}
+
+// counted is a protector of the crowd for which an aggregator has counted plenty of pods in each cell.
+func counted(app int, cells ...string) *v1alpha1.PodProtector {
+	p := crowd.Protector(app)
+	for _, cell := range cells {
+		p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{CellID: cell, Aggregation: v1alpha1.Aggregation{
+			TotalReplicas: 1_000_000, AvailableReplicas: 1_000_000, ReadyReplicas: 1_000_000,
+			CountedSpec: quota.CountedSpec(&p.Spec), SnapshotVersion: "1", Epoch: 1, LastEventTime: metav1.NowMicro(),
+		}})
+	}
+	quota.Summarize(p)
+	return p
+}
+
+type standInStore struct {
+	*standIn
+	file       string
+	cells      []string
+	protectors int
+}
+
+func newStandInStore(b *testing.B, cells ...string) *standInStore {
+	b.Helper()
+	s := &standInStore{standIn: newStandIn(b), cells: cells}
+	s.file = filepath.Join(b.TempDir(), "stand-in.kubeconfig")
+	config := clientcmdapi.NewConfig()
+	config.Clusters["core"] = &clientcmdapi.Cluster{Server: s.URL, CertificateAuthorityData: pemOf(s.Certificate())}
+	config.Contexts["core"] = &clientcmdapi.Context{Cluster: "core"}
+	config.CurrentContext = "core"
+	if err := clientcmd.WriteToFile(*config, s.file); err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+func (*standInStore) name() string         { return "stand-in" }
+func (s *standInStore) kubeconfig() string { return s.file }
+
+func (s *standInStore) grow(b *testing.B, protectors int) {
+	b.Helper()
+	for ; s.protectors < protectors; s.protectors++ {
+		if err := s.add(counted(s.protectors, s.cells...)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+type realStore struct {
+	client     client.Client
+	file       string
+	protectors int
+}
+
+func newRealStore(b *testing.B) *realStore {
+	b.Helper()
+	s := &realStore{file: testplane.Kubeconfig(b)}
+	var err error
+	if s.client, err = client.New(testplane.Config(b), client.Options{Scheme: fleet.Scheme()}); err != nil {
+		b.Fatal(err)
+	}
+	for app := range crowd.Namespaces {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: crowd.Namespace(app)}}
+		if err := client.IgnoreAlreadyExists(s.client.Create(b.Context(), namespace)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return s
+}
+
+func (*realStore) name() string         { return "real" }
+func (s *realStore) kubeconfig() string { return s.file }
+
+func (s *realStore) grow(b *testing.B, protectors int) {
+	b.Helper()
+	running, _ := errgroup.WithContext(b.Context())
+	running.SetLimit(32)
+	for ; s.protectors < protectors; s.protectors++ {
+		p := counted(s.protectors, "worker-0")
+		running.Go(func() error { return s.add(b, p) })
+	}
+	if err := running.Wait(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// add stores a protector with its status.
+func (s *realStore) add(b *testing.B, p *v1alpha1.PodProtector) error {
+	status := p.Status.DeepCopy()
+	if err := s.client.Create(b.Context(), p); err != nil {
+		return err
+	}
+	p.Status = *status
+	return s.client.Status().Update(b.Context(), p)
+}
