@@ -95,8 +95,23 @@ func (s *Protectors) WriteStatus(ctx context.Context, p *v1alpha1.PodProtector) 
 	if s.written == nil {
 		s.written = map[types.NamespacedName]write{}
 	}
+	s.forgetOld()
 	s.written[client.ObjectKeyFromObject(p)] = write{object: p.DeepCopy(), at: time.Now()}
 	return nil
+}
+
+// forgetOld makes room: nobody may read a protector again that was written in a storm. Maps in Go are walked in random
+// order, so a few entries at each write are enough to keep up.
+func (s *Protectors) forgetOld() {
+	walked := 0
+	for key, written := range s.written {
+		if time.Since(written.at) > trustWritten {
+			delete(s.written, key)
+		}
+		if walked++; walked == 4 {
+			return
+		}
+	}
 }
 
 func (s *Protectors) forget(key types.NamespacedName) {
