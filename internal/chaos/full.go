@@ -35,7 +35,7 @@ func fillCore(ctx context.Context, p *play) error {
 	if err != nil {
 		return err
 	}
-	defer etcd.Close()
+	defer func() { _ = etcd.Close() }()
 	chunk := strings.Repeat("x", 1<<20)
 	for i := 0; !errors.Is(err, rpctypes.ErrNoSpace); i++ {
 		if err != nil || i > 2*quota>>20 {

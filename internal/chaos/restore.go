@@ -33,7 +33,6 @@ func restoreWorker(bump uint64) fault {
 		if err != nil {
 			return err
 		}
-		defer os.Remove(backup)
 		more := p.app
 		more.Pods, more.Instance = p.plan.size().growth, "undone"
 		if err := more.DeployBare(ctx, p.Cells[i:i+1]); err != nil {
@@ -122,7 +121,7 @@ func (p *play) awaitCount(ctx context.Context, h *cellHistory, before v1alpha1.A
 	return p.linger(ctx, requestTimeout+time.Second, requestTimeout+2*time.Second)
 }
 
-// backup saves an etcd to a file, and gives the revision that the file has at least.
+// backup saves an etcd to a file of the stage, and gives the revision that the file has at least.
 func (p *play) backup(ctx context.Context, etcd *clientv3.Client) (path string, revision int64, err error) {
 	saved, err := etcd.Snapshot(ctx)
 	if err != nil {

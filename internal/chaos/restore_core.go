@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -22,7 +21,7 @@ func restoreCore(ctx context.Context, p *play) error {
 	if err != nil {
 		return err
 	}
-	defer etcd.Close()
+	defer func() { _ = etcd.Close() }()
 	faults, err := faultsOf(p.Core)
 	if err != nil {
 		return err
@@ -31,7 +30,6 @@ func restoreCore(ctx context.Context, p *play) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(backup)
 	if err := p.linger(ctx, 2*time.Second, 4*time.Second); err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func TestAPictureIsWellFormedAndEscapes(t *testing.T) {
 				t.Fatalf("%v in %s", err, c.SVG())
 			}
 		}
-		if c.Draw() != c.Draw() {
+		if first := c.Draw(); first != c.Draw() {
 			t.Error("drawing twice gives two pictures")
 		}
 	}

@@ -27,12 +27,12 @@ func (c *Chart) rows() {
 		}
 		base := c.y(0) + axisHeight + float64(i+1)*rowHeight
 		for place, n := range bars {
-			if height := math.Sqrt(float64(n)/float64(most)) * (rowHeight - 8); n > 0 {
+			if height := math.Sqrt(float64(n)/float64(most)) * (rowHeight - 15); n > 0 {
 				c.printf(`<rect class="bar %s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, row.Class,
 					c.left+float64(place)*barWidth, base-height, barWidth-0.6, height)
 			}
 		}
-		c.printf(`<text x="%.1f" y="%.1f" text-anchor="end">%d %s</text>`, c.Width-c.right, base-rowHeight+12, len(row.At),
+		c.printf(`<text x="%.1f" y="%.1f">%d %s</text>`, c.left, base-rowHeight+11, len(row.At),
 			html.EscapeString(row.Name))
 	}
 }
