@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -36,7 +35,7 @@ func (f *componentFlags) manager(
 		Metrics:                metricsserver.Options{BindAddress: f.metricsAddress},
 		HealthProbeBindAddress: f.healthAddress,
 		PprofBindAddress:       f.profileAddress,
-		Cache:                  cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Cache:                  fleet.CacheOptions(),
 	}
 	for _, c := range change {
 		c(&options)

@@ -133,7 +133,9 @@ func (f *webhookFlags) run(ctx context.Context) error {
 	}
 	clusters := map[string]cluster.Cluster{names[0]: mgr}
 	for _, name := range names[1:] {
-		clusters[name], err = cluster.New(cores[name], func(o *cluster.Options) { o.Scheme = mgr.GetScheme() })
+		clusters[name], err = cluster.New(cores[name], func(o *cluster.Options) {
+			o.Scheme, o.Cache = mgr.GetScheme(), fleet.CacheOptions()
+		})
 		if err != nil {
 			return fmt.Errorf("--core %s: %w", name, err)
 		}

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -24,6 +23,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/aggregator"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
@@ -170,7 +170,7 @@ func (w *world) managerOptions() manager.Options {
 	return manager.Options{
 		Scheme: w.scheme, Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return apiserver.Mapper(), nil },
-		Cache:          cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Cache:          fleet.CacheOptions(),
 		Controller:     config.Controller{SkipNameValidation: &skip},
 	}
 }
@@ -185,6 +185,7 @@ func (w *world) startWebhook(name string) *process {
 		for _, c := range w.cores[1:] {
 			other, err := cluster.New(p.cores[c.name].Config(), func(o *cluster.Options) {
 				o.Scheme, o.MapperProvider, o.Logger = w.scheme, w.managerOptions().MapperProvider, logr.Discard()
+				o.Cache = fleet.CacheOptions()
 			})
 			if err != nil {
 				return err
