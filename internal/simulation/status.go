@@ -90,7 +90,6 @@ func (j *judge) judgeReservations(w *watched, cell, before *v1alpha1.PodProtecto
 		// A repeated removal is decided again. Of merged ones nobody can tell.
 		if !held || !stamp.IsZero() && !earlier.IsZero() && !stamp.Equal(earlier) {
 			w.decisions[hash] = j.decide(w)
-			delete(w.forgotten, hash)
 			available, reserved := w.books()
 			if left := available - reserved - quota.Floor(&w.stored.Spec); left < 0 && quota.Floor(&w.stored.Spec) > 0 {
 				j.fail("%s admitted a removal with protector %s that leaves %d pods too few", e.By, w.name(), -left)
@@ -184,7 +183,13 @@ func (j *judge) judgeDrop(w *watched, cell *v1alpha1.PodProtectorCell, hash quot
 			return
 		}
 	}
-	if open := j.open[openKey{cell.CellID, line.uid}]; open > 0 && !w.forgotten[hash] {
+	open := 0
+	for _, asked := range j.open[openKey{cell.CellID, line.uid}] {
+		if !w.excuses(hash, asked) {
+			open++
+		}
+	}
+	if open > 0 {
 		j.fail("%s dropped the reservation of pod %s from protector %s, and %d admitted removals of it may still take effect",
 			orWorld(e.By), line.name, w.name(), open)
 	}
