@@ -43,10 +43,11 @@ func (a *Aggregator) raiseEpoch(ctx context.Context) (*v1alpha1.Cell, error) {
 // leader that was paused, or that does not know yet that it was deposed, goes on until this one has written: it may
 // settle a reservation by a state that the new leader's stream has not reached. To put the older count in its place
 // would count the pod anew, without its reservation. Only when the cell itself went back, as after a restore of its
-// etcd, is that later state void.
+// etcd, is that later state void. A core that was restored gives an epoch a second time, so that a former leader's may
+// be ours.
 func (t *term) isBehind(ctx context.Context, key types.NamespacedName, stored *v1alpha1.Aggregation, version uint64) (bool, error) {
 	counted := max(parseVersion(stored.SnapshotVersion), parseVersion(stored.SettledVersion))
-	if stored.Epoch == t.epoch || counted <= version {
+	if own := stored.Epoch == t.epoch && stored.Holder == t.options.Identity; own || counted <= version {
 		return false, nil
 	}
 	live, err := t.readLive(ctx, key.Namespace)

@@ -46,13 +46,14 @@ func proofs() []proof {
 			"TestWhoMayGoIsReservedWithAll",
 		}, "|") + ")$"},
 		{"simulation", []string{"./internal/simulation"}, "^TestSeeds$"},
+		{"corpus", []string{"./internal/simulation"}, "^TestCorpus$"},
 		{"properties at length", []string{"./aggregator", "-rapid.checks=40000"}, "^TestNothingInFlightIsEverFreed$"},
 	}
 }
 
 func main() {
 	seeds := flag.Int("seeds", 600, "how many `seeds` the simulation plays for each mutant")
-	by := flag.String("by", "", "the one `proof` to try: properties, simulation or \"properties at length\"; empty: all, until one catches the mutant")
+	by := flag.String("by", "", "the one `proof` to try: properties, simulation, corpus or \"properties at length\"; empty: all, until one catches the mutant")
 	only := flag.String("only", "", "`pattern` of the names of the mutants to try")
 	table := flag.String("table", "", "`file` whose table of mutants is written anew (docs/safety.md)")
 	flag.Parse()

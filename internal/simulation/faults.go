@@ -61,7 +61,7 @@ func (w *world) restore(c *clusterState, s Step) {
 	c.store.Restore(version, version, func() { w.judge.restored(c.name, version) })
 }
 
-// restoreCore takes a core back by a few changes. As Kubernetes advises, its versions go on above those that were given.
+// restoreCore takes a core back by a few changes. As etcd advises, its versions go on above those that were given.
 func (w *world) restoreCore(c *clusterState, s Step) {
 	last := c.store.Version()
 	version := last - min(last-c.begin, uint64(s.N))

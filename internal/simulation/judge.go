@@ -24,8 +24,8 @@ type judge struct {
 	cells map[string]*truth
 	// protectors are the stored ones by core and name.
 	protectors map[protectorKey]*watched
-	// open are the admitted requests that may still take effect, by cell and pod.
-	open map[openKey]map[*removal]bool
+	// open are the admitted requests that may still take effect, by cell and pod, and when they were asked for.
+	open map[openKey]map[*removal]time.Time
 	// asked are the pods that somebody has asked to remove, more than as a dry run.
 	asked map[openKey]bool
 	// effecting is the removal that is about to change the store.
@@ -70,7 +70,7 @@ type openKey struct {
 
 func newJudge(trace *Trace) *judge {
 	return &judge{
-		began: time.Now(), cells: map[string]*truth{}, protectors: map[protectorKey]*watched{}, open: map[openKey]map[*removal]bool{}, asked: map[openKey]bool{},
+		began: time.Now(), cells: map[string]*truth{}, protectors: map[protectorKey]*watched{}, open: map[openKey]map[*removal]time.Time{}, asked: map[openKey]bool{},
 		effecting: map[string]*removal{}, epochs: map[string]map[int64]int{}, released: map[string]bool{},
 		trace: trace,
 	}
@@ -154,7 +154,7 @@ func (j *judge) judgeEffect(w *watched, r *removal, t *truth, line *lifeline, be
 		available += cell.available(w, now)
 	}
 	switch {
-	case w.excuses(quota.HashUID(line.uid), r):
+	case w.excuses(quota.HashUID(line.uid), r.asked):
 		t.losses = append(t.losses, loss{era: t.era, version: version, pod: before.pod, only: w})
 		return
 	case !reserved && (r.reviewed == nil || !j.wasCharged(w, r, line.states[:len(line.states)-1])):

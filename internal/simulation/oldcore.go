@@ -75,9 +75,9 @@ func (j *judge) coreIsOld(core string, version uint64, protectors []*v1alpha1.Po
 	}
 }
 
-// excuses tells whether a restore has made the core forget what it knew of a removal.
-func (w *watched) excuses(hash quota.UIDHash, r *removal) bool {
-	return w.forgotten[hash] && !r.asked.After(w.restored)
+// excuses tells whether a restore has made the core forget what it knew of a removal that was asked for at a time.
+func (w *watched) excuses(hash quota.UIDHash, asked time.Time) bool {
+	return w.forgotten[hash] && !asked.After(w.restored)
 }
 
 // ending is the last state of a pod in which it was there, and the version at which it was not any more.

@@ -3,6 +3,7 @@ package simulation
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
@@ -35,7 +36,7 @@ func (j *judge) allowed(p *process, cell string, r *removal) {
 		w := j.protectors[key]
 		status := quota.CellOf(w.stored, cell)
 		if !line.now().charged(w, r.asked.Add(-j.lenience)) || r.knew[w.core] < w.since ||
-			quota.Floor(&w.stored.Spec) == 0 || w.excuses(quota.HashUID(line.uid), r) {
+			quota.Floor(&w.stored.Spec) == 0 || w.excuses(quota.HashUID(line.uid), r.asked) {
 			continue
 		}
 		if status == nil || !holds(&status.AdmissionHistory, quota.HashUID(line.uid)) {
@@ -76,14 +77,14 @@ func (j *judge) admitted(cell string, r *removal) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.counts.Admitted++
-	if !slices.Contains(r.openIn, openKey{cell, r.uid}) {
-		key := openKey{cell, r.uid}
+	key := openKey{cell, r.uid}
+	if !slices.Contains(r.openIn, key) {
 		r.openIn = append(r.openIn, key)
-		if j.open[key] == nil {
-			j.open[key] = map[*removal]bool{}
-		}
-		j.open[key][r] = true
 	}
+	if j.open[key] == nil {
+		j.open[key] = map[*removal]time.Time{}
+	}
+	j.open[key][r] = r.asked
 }
 
 // answered counts what a client was told.

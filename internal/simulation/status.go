@@ -90,7 +90,6 @@ func (j *judge) judgeReservations(w *watched, cell, before *v1alpha1.PodProtecto
 		// A repeated removal is decided again. Of merged ones nobody can tell.
 		if !held || !stamp.IsZero() && !earlier.IsZero() && !stamp.Equal(earlier) {
 			w.decisions[hash] = j.decide(w)
-			delete(w.forgotten, hash)
 			available, reserved := w.books()
 			if left := available - reserved - quota.Floor(&w.stored.Spec); left < 0 && quota.Floor(&w.stored.Spec) > 0 {
 				j.fail("%s admitted a removal with protector %s that leaves %d pods too few", e.By, w.name(), -left)
@@ -184,11 +183,8 @@ func (j *judge) judgeDrop(w *watched, cell *v1alpha1.PodProtectorCell, hash quot
 			return
 		}
 	}
-	if w.forgotten[hash] {
-		return
-	}
-	for r := range j.open[openKey{cell.CellID, line.uid}] {
-		if r.reviewed != nil && j.wasCharged(w, r, line.states) {
+	for r, asked := range j.open[openKey{cell.CellID, line.uid}] {
+		if r.reviewed != nil && j.wasCharged(w, r, line.states) && !w.excuses(hash, asked) {
 			j.fail("%s dropped the reservation of pod %s from protector %s, and removal %s of it was admitted and may still take effect",
 				orWorld(e.By), line.name, w.name(), r.id)
 		}
