@@ -125,4 +125,7 @@ func (t *term) comeBack(key types.NamespacedName, p *v1alpha1.PodProtector, work
 	if work.again {
 		t.queue.AddAfter(key, atLeast)
 	}
+	if unconfirmed := t.protectors.Unconfirmed(key); unconfirmed > 0 {
+		t.queue.AddAfter(key, unconfirmed)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -30,6 +31,8 @@ type Protection struct {
 	log     logr.Logger
 	refused *refusals
 	now     func() time.Time
+	// lastStamp is the time of the newest removal, in microseconds.
+	lastStamp atomic.Int64
 	// background is what is still given back.
 	background sync.WaitGroup
 }
@@ -92,7 +95,7 @@ func (p *Protection) protect(ctx context.Context, cell string, r Request) Answer
 	}
 	removal := quota.Removal{
 		Cell: cell, PodUID: r.Pod.UID, PodName: r.PodName, Operation: r.Operation,
-		At: p.now().Truncate(time.Microsecond),
+		At: p.stamp(),
 	}
 	if len(charges) > 1 {
 		removal.RevocableUntil = removal.At.Add(giveBackTime)
@@ -109,6 +112,18 @@ func (p *Protection) protect(ctx context.Context, cell string, r Request) Answer
 		p.refused.note(charges, answer)
 	}
 	return answer
+}
+
+// stamp is the time of a removal, to the microsecond, which no other removal of this replica has: when many are let go
+// at one instant, one that gives back must not take another's reservation for its own.
+func (p *Protection) stamp() time.Time {
+	for {
+		last := p.lastStamp.Load()
+		next := max(p.now().UnixMicro(), last+1)
+		if p.lastStamp.CompareAndSwap(last, next) {
+			return time.UnixMicro(next)
+		}
+	}
 }
 
 // charges returns the protectors that would lose an available pod, in the order in which they are asked. covered

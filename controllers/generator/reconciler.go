@@ -75,11 +75,16 @@ func (r *Reconciler) settle(ctx context.Context, request reconcile.Request, sour
 		return ignored, nil
 	case source == nil:
 		return r.keep(ctx, request, protector)
-	case source.DeletionTimestamp != nil || !r.Selector.Matches(labels.Set(source.Labels)):
-		return r.release(ctx, source, protector)
-	default:
+	case r.wants(source):
 		return r.protect(ctx, source, protector)
+	default:
+		return r.release(ctx, source, protector)
 	}
+}
+
+// wants tells whether a Deployment is to have a protector.
+func (r *Reconciler) wants(source *appsv1.Deployment) bool {
+	return source.DeletionTimestamp == nil && r.Selector.Matches(labels.Set(source.Labels))
 }
 
 // get reads an object; nil without an error means that there is none.

@@ -23,6 +23,12 @@ func (r *Reconciler) release(ctx context.Context, source *appsv1.Deployment, pro
 	if protector == nil && !slices.Contains(source.Finalizers, v1alpha1.FinalizerSource) {
 		return ignored, nil
 	}
+	// The cache may show a deletion that never was: the core may have been restored to before it.
+	if current, err := get(ctx, r.Live, client.ObjectKeyFromObject(source), &appsv1.Deployment{}); err != nil {
+		return "", fmt.Errorf("get the Deployment from the apiserver: %w", err)
+	} else if current != nil && r.wants(current) {
+		return outdated, nil
+	}
 	// The cache may not show a protector that we have just made: without this read it would stay behind.
 	live, err := get(ctx, r.Live, client.ObjectKey{Namespace: source.Namespace, Name: desired.ProtectorName(source.Name)}, &v1alpha1.PodProtector{})
 	if err != nil {

@@ -63,6 +63,18 @@ func (s *Protectors) Newest(ctx context.Context, key types.NamespacedName) (*v1a
 	return written.object.DeepCopy(), nil
 }
 
+// Unconfirmed is how long an own write of a protector will go on counting as newer than what is watched, if the watch has
+// not shown it. After that time look again: when the core was restored to before the write, nobody else will tell.
+func (s *Protectors) Unconfirmed(key types.NamespacedName) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	written, ok := s.written[key]
+	if !ok {
+		return 0
+	}
+	return max(trustWritten-time.Since(written.at), 0) + time.Millisecond
+}
+
 // After returns a later state of a protector than p, whose write was a conflict: what the watch has brought meanwhile,
 // which saves a request, or else what the apiserver has.
 func (s *Protectors) After(ctx context.Context, p *v1alpha1.PodProtector) (*v1alpha1.PodProtector, error) {

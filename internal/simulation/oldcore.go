@@ -63,6 +63,7 @@ func (j *judge) coreIsOld(core string, version uint64, protectors []*v1alpha1.Po
 		}
 		j.trace.add("%s: protector %s is again: %s", core, p.Name, describeStatus(p))
 		w.take(p, w.stored, version)
+		j.decideAnew(w)
 	}
 	for key := range j.protectors {
 		if key.core == core && !there[key] {
@@ -72,6 +73,17 @@ func (j *judge) coreIsOld(core string, version uint64, protectors []*v1alpha1.Po
 	j.released[core] = false
 	for _, source := range sources {
 		j.released[core] = source.GetDeletionTimestamp() != nil
+	}
+}
+
+// decideAnew notes that what a restored core still holds is decided on its restored counts, whatever else was forgotten.
+func (j *judge) decideAnew(w *watched) {
+	for i := range w.stored.Status.Cells {
+		for hash := range hashesOf(&w.stored.Status.Cells[i].AdmissionHistory) {
+			if _, known := w.decisions[hash]; !known {
+				w.decisions[hash] = j.decide(w)
+			}
+		}
 	}
 }
 

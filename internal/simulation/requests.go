@@ -39,6 +39,9 @@ func (j *judge) allowed(p *process, cell string, r *removal) {
 			quota.Floor(&w.stored.Spec) == 0 || w.excuses(quota.HashUID(line.uid), r.asked) {
 			continue
 		}
+		if status != nil && j.isCountedGone(w, status, line, false) {
+			continue // a restore has brought it back, and the counts are of before
+		}
 		if status == nil || !holds(&status.AdmissionHistory, quota.HashUID(line.uid)) {
 			j.fail("%s allowed the removal of %s, and protector %s holds no reservation for it", p.name, line.name, w.name())
 		}

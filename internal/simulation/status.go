@@ -168,20 +168,8 @@ func (j *judge) judgeDrop(w *watched, cell *v1alpha1.PodProtectorCell, hash quot
 	if line == nil {
 		return // a pod that never was
 	}
-	// A webhook that gives back what it reserved with a pod that had gone drops what the snapshot accounts for, too; only
-	// an aggregator has lists besides.
-	listed := strings.HasPrefix(e.By, "aggregator")
-	for era := j.eraOf(w.core, cell.CellID, cell.Aggregation.Epoch); era <= t.era; era++ {
-		then := t.podsOf(era)[line.uid]
-		if listed && (then == nil || then.now().gone) {
-			return
-		}
-		if then == nil {
-			continue
-		}
-		if state, ok := then.at(parseVersion(cell.Aggregation.SnapshotVersion)); ok && state.over() {
-			return
-		}
+	if j.isCountedGone(w, cell, line, strings.HasPrefix(e.By, "aggregator")) {
+		return
 	}
 	for r, asked := range j.open[openKey{cell.CellID, line.uid}] {
 		if r.reviewed != nil && j.wasCharged(w, r, line.states) && !w.excuses(hash, asked) {
@@ -189,6 +177,26 @@ func (j *judge) judgeDrop(w *watched, cell *v1alpha1.PodProtectorCell, hash quot
 				orWorld(e.By), line.name, w.name(), r.id)
 		}
 	}
+	delete(w.decisions, hash) // whoever removes the pod now does not do so by this reservation
+}
+
+// isCountedGone tells whether the counts of a cell leave a pod out as one that is gone or terminating, so that it needs
+// no reservation. After a restore they may be of the time before. Only an aggregator has lists besides its snapshot.
+func (j *judge) isCountedGone(w *watched, cell *v1alpha1.PodProtectorCell, line *lifeline, listed bool) bool {
+	t := j.cells[cell.CellID]
+	for era := j.eraOf(w.core, cell.CellID, cell.Aggregation.Epoch); era <= t.era; era++ {
+		then := t.podsOf(era)[line.uid]
+		if listed && (then == nil || then.now().gone) {
+			return true
+		}
+		if then == nil {
+			continue
+		}
+		if state, ok := then.at(parseVersion(cell.Aggregation.SnapshotVersion)); ok && state.over() {
+			return true
+		}
+	}
+	return false
 }
 
 // judgeSummary compares what is written for people with the cells.

@@ -226,6 +226,8 @@ func (w *world) stopAll() {
 	for _, c := range append(w.cores, w.workers...) {
 		c.store.Wait()
 	}
+	// A webhook goes on giving back for a few seconds.
+	time.Sleep(10 * time.Second)
 	synctest.Wait()
 }
 
