@@ -60,6 +60,7 @@ func (j *judge) coreIsOld(core string, version uint64, protectors []*v1alpha1.Po
 			w = newWatched(core)
 			w.restored = time.Now()
 			j.protectors[key] = w
+			j.mourn(w)
 		}
 		j.trace.add("%s: protector %s is again: %s", core, p.Name, describeStatus(p))
 		w.take(p, w.stored, version)
@@ -70,9 +71,23 @@ func (j *judge) coreIsOld(core string, version uint64, protectors []*v1alpha1.Po
 			delete(j.protectors, key)
 		}
 	}
+	if j.released[core] {
+		j.unreleased[core] = time.Now()
+	}
 	j.released[core] = false
 	for _, source := range sources {
 		j.released[core] = source.GetDeletionTimestamp() != nil
+	}
+}
+
+// mourn notes that a protector which a restore brought back knows nothing of the pods that went while there was none.
+func (j *judge) mourn(w *watched) {
+	for _, t := range j.cells {
+		for _, line := range t.pods {
+			if before, went := line.end(); went {
+				t.losses = append(t.losses, loss{era: t.era, version: before.next, pod: before.pod, only: w})
+			}
+		}
 	}
 }
 

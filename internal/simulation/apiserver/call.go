@@ -25,6 +25,8 @@ type call struct {
 	body        []byte
 	// luck names it for the dice: with the time at which it was asked, since two may be let through at one instant.
 	luck string
+	// listed is the version of the list that it was answered with.
+	listed uint64
 }
 
 // parse reads the path of a request: /api/v1/namespaces/NS/RESOURCE/NAME/SUBRESOURCE or /apis/GROUP/VERSION/...

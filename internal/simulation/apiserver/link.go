@@ -162,6 +162,7 @@ func (l *Link) travel(ctx context.Context, c *call, answered chan<- *reply) {
 		answered <- nil
 		return
 	}
+	l.sawProtectors(c, c.listed)
 	answered <- r
 }
 

@@ -78,7 +78,7 @@ func (s *Store) list(c *call, by *Link) any {
 		objects = sorted(old, c.key.Namespace)
 		s.mu.Unlock()
 	}
-	by.sawProtectors(c, version)
+	c.listed = version
 	if c.metadata {
 		return metadataOf(objects, version)
 	}

@@ -94,8 +94,9 @@ func (s *Store) watchFrom(c *call, l *Link) *stream {
 
 // run writes events until the client leaves or the watch ends; both are a normal end of the stream.
 func (w *stream) run(ctx context.Context, to io.Writer) error {
+	// A client makes no use of what comes before it has all that there is.
 	for _, raw := range w.initial {
-		if err := w.send(ctx, to, raw, time.Now(), w.version); err != nil {
+		if err := w.send(ctx, to, raw, time.Now(), 0); err != nil {
 			return io.EOF
 		}
 	}
