@@ -175,6 +175,34 @@ func TestReleaseAsksTheAPIServerWhatTheCacheDoesNotShowYet(t *testing.T) {
 	p.gone(web)
 }
 
+// As after a core was restored to before the deletion, or the opting out.
+func TestAProtectorIsNotReleasedForADeletionThatOnlyTheCacheShows(t *testing.T) {
+	p := newPlane(t)
+	web := p.deployment("web", func(d *appsv1.Deployment) { d.Finalizers = []string{v1alpha1.FinalizerSource} })
+	p.create(web)
+	wanted, err := desired.FromDeployment(web)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.create(wanted.Object)
+	now := metav1.Now()
+	for claim, change := range map[string]func(*appsv1.Deployment){
+		"a deletion": func(d *appsv1.Deployment) { d.DeletionTimestamp = &now },
+		"opting out": func(d *appsv1.Deployment) { d.Labels = nil },
+	} {
+		cached := web.DeepCopy()
+		change(cached)
+		if got, err := p.reconciler().release(t.Context(), cached, wanted.Object); err != nil || got != outdated {
+			t.Errorf("%s: release = %q, %v; want %q", claim, got, err, outdated)
+		}
+	}
+	for _, object := range []client.Object{web, wanted.Object} {
+		if err := p.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil || len(object.GetFinalizers()) != 1 {
+			t.Errorf("%T with finalizers %q, error %v; want it as it was", object, object.GetFinalizers(), err)
+		}
+	}
+}
+
 func TestAProtectorIsNotMadeForADeploymentThatOnlyTheCacheStillShows(t *testing.T) {
 	p := newPlane(t)
 	web := p.deployment("web", func(d *appsv1.Deployment) { d.Finalizers = []string{v1alpha1.FinalizerSource} })

@@ -50,3 +50,20 @@ func TestOldWritesAreForgotten(t *testing.T) {
 		}
 	})
 }
+
+// Whoever decided by an own write that the watch never shows looks again when it is not trusted any more.
+func TestAnOwnWriteIsUnconfirmedUntilTheWatchShowsIt(t *testing.T) {
+	s, cache, _ := newProtectors(t)
+	if got := s.Unconfirmed(key); got != 0 {
+		t.Errorf("%s before any write, want 0", got)
+	}
+	write(t, s, 1)
+	if got := s.Unconfirmed(key); got <= 0 || got > 11*time.Second {
+		t.Errorf("%s after a write that the watch has not shown, want some seconds", got)
+	}
+	cache.catchUp(t)
+	newest(t, s)
+	if got := s.Unconfirmed(key); got != 0 {
+		t.Errorf("%s after the watch has shown the write, want 0", got)
+	}
+}

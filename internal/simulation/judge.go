@@ -34,6 +34,8 @@ type judge struct {
 	epochs map[string]map[int64]int
 	// released tells whether the protector of a core's Deployment may go.
 	released map[string]bool
+	// vanished tells whether it went without an end.
+	vanished map[string]bool
 	// unreleased is when a restore of a core undid the deletion of its Deployment.
 	unreleased map[string]time.Time
 	// lenience is by how much clocks differ at most.
@@ -73,7 +75,8 @@ type openKey struct {
 func newJudge(trace *Trace) *judge {
 	return &judge{
 		began: time.Now(), cells: map[string]*truth{}, protectors: map[protectorKey]*watched{}, open: map[openKey]map[*removal]time.Time{}, asked: map[openKey]bool{},
-		effecting: map[string]*removal{}, epochs: map[string]map[int64]int{}, released: map[string]bool{}, unreleased: map[string]time.Time{},
+		effecting: map[string]*removal{}, epochs: map[string]map[int64]int{}, released: map[string]bool{},
+		unreleased: map[string]time.Time{}, vanished: map[string]bool{},
 		trace: trace,
 	}
 }

@@ -76,12 +76,15 @@ func (j *judge) sourceChanged(core string, e *apiserver.Event) {
 	if e.Type != watch.Deleted {
 		j.released[core] = e.New.GetDeletionTimestamp() != nil
 	}
+	j.vanished[core] = e.Type == watch.Deleted && e.By == ""
 }
 
+// isReleased tells whether the protector has to go. That of a Deployment which vanished may: the generator may not have
+// been there when it was deleted.
 func (j *judge) isReleased(core string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.released[core]
+	return j.released[core] && !j.vanished[core]
 }
 
 // judgeEnd judges the end of a protector. Nobody of us ends one but the generator, and that only when its Deployment is

@@ -39,21 +39,24 @@ func (j *judge) judgeCounts(w *watched, cell, before *v1alpha1.PodProtectorCell)
 		return
 	}
 	version := parseVersion(a.SnapshotVersion)
-	if a.Epoch < b.Epoch || a.Epoch == b.Epoch && version < parseVersion(b.SnapshotVersion) {
+	// A restored core gives an epoch twice.
+	sameLeader := a.Epoch == b.Epoch && (a.Holder == b.Holder || w.restored.IsZero())
+	if a.Epoch < b.Epoch || sameLeader && version < parseVersion(b.SnapshotVersion) {
 		j.fail("cell %s of protector %s went back from epoch %d version %s to epoch %d version %s",
 			cell.CellID, w.name(), b.Epoch, b.SnapshotVersion, a.Epoch, a.SnapshotVersion)
 	}
-	if earlier := parseVersion(b.SnapshotVersion); a.Epoch > b.Epoch && version < earlier && j.cells[cell.CellID].era == 0 {
+	if earlier := parseVersion(b.SnapshotVersion); !sameLeader && version < earlier && j.cells[cell.CellID].era == 0 {
 		j.fail("epoch %d of cell %s begins with version %d in protector %s, which epoch %d had counted at %d",
 			a.Epoch, cell.CellID, version, w.name(), b.Epoch, earlier)
 	}
 	if a.CountedSpec != quota.CountedSpec(&w.stored.Spec) {
 		return
 	}
-	// After a restore, a snapshot may still be of the time before.
+	// After a restore, a snapshot may still be of the time before, or leave out what was known to be gone then.
 	t, then, goneSince := j.cells[cell.CellID], 0, 0
-	for era := j.eraOf(w.core, cell.CellID, a.Epoch); era <= t.era; era++ {
-		then, goneSince = t.availableAt(w, era, version, a.LastEventTime.Time)
+	first := j.eraOf(w.core, cell.CellID, a.Epoch)
+	for era := first; era <= t.era; era++ {
+		then, goneSince = t.availableAt(w, first, era, version, a.LastEventTime.Time)
 		if got := int(a.AvailableReplicas); got <= then && got >= then-goneSince {
 			return
 		}

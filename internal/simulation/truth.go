@@ -125,17 +125,28 @@ func (t *truth) available(p *watched, now time.Time) int {
 	return n
 }
 
-// availableAt counts them at a version of an era, and how many of those are not any more.
-func (t *truth) availableAt(p *watched, era int, version uint64, now time.Time) (then, goneSince int) {
+// availableAt counts them at a version of an era, and how many of those are not any more, or had gone in an era before,
+// from the first on.
+func (t *truth) availableAt(p *watched, first, era int, version uint64, now time.Time) (then, goneSince int) {
 	for uid, line := range t.podsOf(era) {
 		if state, ok := line.at(version); ok && state.available(p, now) {
 			then++
-			if current := t.pods[uid]; current == nil || current.now().over() {
+			if current := t.pods[uid]; current == nil || current.now().over() || t.hadGone(uid, first, era) {
 				goneSince++
 			}
 		}
 	}
 	return then, goneSince
+}
+
+// hadGone tells whether a pod had gone in one of the eras from the first to before the last.
+func (t *truth) hadGone(uid types.UID, first, last int) bool {
+	for era := first; era < last; era++ {
+		if line := t.podsOf(era)[uid]; line != nil && line.now().over() {
+			return true
+		}
+	}
+	return false
 }
 
 func (t *truth) podsOf(era int) map[types.UID]*lifeline {
