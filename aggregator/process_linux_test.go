@@ -32,28 +32,17 @@ const still = 20 * time.Second
 // change all the time.
 func BenchmarkAggregator(b *testing.B) {
 	l := newLaboratory(b)
-	for _, pods := range upTo(*processPods, 0, 1000, 10_000, 100_000) {
+	for _, pods := range measure.UpTo(*processPods, 0, 1000, 10_000, 100_000) {
 		l.step(b, pods, crowd.ReplicaSets, func(r *run) {
 			if pods == *processPods {
 				r.Run("relist", func(b *testing.B) { r.of(b).relist() })
 			}
 		})
 	}
-	for _, protectors := range upTo(*processProtectors, 10, 100, 10_000) {
+	for _, protectors := range measure.UpTo(*processProtectors, 10, 100, 10_000) {
 		l.step(b, *processPods, protectors, func(*run) {})
 	}
 	l.loads(b, *processPods, *processProtectors)
-}
-
-// upTo gives the steps below the most, and the most.
-func upTo(most int, steps ...int) []int {
-	var all []int
-	for _, step := range steps {
-		if step < most {
-			all = append(all, step)
-		}
-	}
-	return append(all, most)
 }
 
 // step runs the program with so many pods and protectors, and whatever more shall be done with it.

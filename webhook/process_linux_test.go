@@ -36,7 +36,7 @@ func BenchmarkWebhook(b *testing.B) {
 	program := measure.Build(b)
 	stores := []protectorStore{newStandInStore(b, "worker-0"), newRealStore(b)}
 	for _, store := range stores {
-		for _, protectors := range upTo(*processProtectors, 10, 100, 1000) {
+		for _, protectors := range measure.UpTo(*processProtectors, 10, 100, 1000) {
 			b.Run(fmt.Sprintf("core=%s/protectors=%d", store.name(), protectors), func(b *testing.B) {
 				store.grow(b, protectors)
 				w := startWatchman(b, program, store.kubeconfig(), "worker-0")
@@ -72,17 +72,6 @@ func BenchmarkWide(b *testing.B) {
 			w.Stop()
 		})
 	}
-}
-
-// upTo gives the steps below the most, and the most.
-func upTo(most int, steps ...int) []int {
-	var all []int
-	for _, step := range steps {
-		if step < most {
-			all = append(all, step)
-		}
-	}
-	return append(all, most)
 }
 
 // watchman is a webhook that runs as a process, and a client that asks it.

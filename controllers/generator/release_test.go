@@ -152,15 +152,22 @@ func TestAReleasedProtectorThatAnotherFinalizerKeepsIsNotMistakenForALostSource(
 	p.gone(protector)
 }
 
-func TestReleaseAsksTheAPIServerWhatTheCacheDoesNotShowYet(t *testing.T) {
-	p := newPlane(t)
+// pair makes a Deployment and its protector without a generator.
+func (p *plane) pair() (*appsv1.Deployment, *v1alpha1.PodProtector) {
+	p.t.Helper()
 	web := p.deployment("web", func(d *appsv1.Deployment) { d.Finalizers = []string{v1alpha1.FinalizerSource} })
 	p.create(web)
 	wanted, err := desired.FromDeployment(web)
 	if err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	p.create(wanted.Object)
+	return web, wanted.Object
+}
+
+func TestReleaseAsksTheAPIServerWhatTheCacheDoesNotShowYet(t *testing.T) {
+	p := newPlane(t)
+	web, protector := p.pair()
 	p.delete(web)
 	if err := p.Get(t.Context(), client.ObjectKeyFromObject(web), web); err != nil {
 		t.Fatal(err)
@@ -171,20 +178,14 @@ func TestReleaseAsksTheAPIServerWhatTheCacheDoesNotShowYet(t *testing.T) {
 	if err != nil || got != released {
 		t.Fatalf("release = %q, %v; want %q", got, err, released)
 	}
-	p.gone(wanted.Object)
+	p.gone(protector)
 	p.gone(web)
 }
 
 // As after a core was restored to before the deletion, or the opting out.
 func TestAProtectorIsNotReleasedForADeletionThatOnlyTheCacheShows(t *testing.T) {
 	p := newPlane(t)
-	web := p.deployment("web", func(d *appsv1.Deployment) { d.Finalizers = []string{v1alpha1.FinalizerSource} })
-	p.create(web)
-	wanted, err := desired.FromDeployment(web)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.create(wanted.Object)
+	web, protector := p.pair()
 	now := metav1.Now()
 	for claim, change := range map[string]func(*appsv1.Deployment){
 		"a deletion": func(d *appsv1.Deployment) { d.DeletionTimestamp = &now },
@@ -192,11 +193,11 @@ func TestAProtectorIsNotReleasedForADeletionThatOnlyTheCacheShows(t *testing.T) 
 	} {
 		cached := web.DeepCopy()
 		change(cached)
-		if got, err := p.reconciler().release(t.Context(), cached, wanted.Object); err != nil || got != outdated {
+		if got, err := p.reconciler().release(t.Context(), cached, protector); err != nil || got != outdated {
 			t.Errorf("%s: release = %q, %v; want %q", claim, got, err, outdated)
 		}
 	}
-	for _, object := range []client.Object{web, wanted.Object} {
+	for _, object := range []client.Object{web, protector} {
 		if err := p.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil || len(object.GetFinalizers()) != 1 {
 			t.Errorf("%T with finalizers %q, error %v; want it as it was", object, object.GetFinalizers(), err)
 		}

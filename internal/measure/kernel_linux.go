@@ -61,22 +61,34 @@ func (p *Process) Processor() time.Duration {
 // Children is the processor time that the programs which this process started have used so far, by their names: those
 // of the test's own control plane, whatever else runs on the machine.
 func Children() map[string]time.Duration {
+	return Spent("comm", func(parent int, name string) string {
+		if parent != os.Getpid() {
+			return ""
+		}
+		return strings.TrimSpace(name)
+	})
+}
+
+// Spent is the processor time that all processes have used so far, added up by what call makes of a process's parent and
+// the content of a file that the kernel keeps for it; "" leaves the process out.
+func Spent(file string, call func(parent int, content string) string) map[string]time.Duration {
 	used := map[string]time.Duration{}
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		return used
 	}
-	for _, file := range stats {
-		stat, err := os.ReadFile(file)
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
 		if err != nil {
 			continue // it has ended
 		}
-		name, err := os.ReadFile(filepath.Join(filepath.Dir(file), "comm"))
+		content, err := os.ReadFile(filepath.Join(filepath.Dir(path), file))
 		if err != nil {
 			continue
 		}
-		if parent, spent := parseStat(stat); parent == os.Getpid() {
-			used[strings.TrimSpace(string(name))] += spent
+		parent, spent := parseStat(stat)
+		if name := call(parent, string(content)); name != "" {
+			used[name] += spent
 		}
 	}
 	return used
