@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -84,24 +85,24 @@ func newCore(name string, source cluster.Cluster, metrics *metrics, log logr.Log
 }
 
 const (
-	// busyFlight is the number of removals in one flight from which on a storm is assumed.
-	busyFlight = 4
+	// busyCrowd is the number of removals at a time from which on a storm is assumed.
+	busyCrowd = 4
 	// longestLinger bounds what a storm's removals wait for each other.
 	longestLinger = 100 * time.Millisecond
 )
 
 // linger gathers removals in a storm: a write costs the core much more than a removal costs the webhook, and whoever asks
-// for one removal after the other never waits. After a conflict, which in a storm is another replica, all of the time is
-// waited: the more often replicas write one object, the more writes are in vain.
-func (c *core) linger(key types.NamespacedName, removals int, took time.Duration) (least, most time.Duration) {
-	if removals < busyFlight {
+// for one removal after the other never waits. When as many are gathered as there were lately, nobody else is to be
+// expected. But after a conflict, which in a storm is another replica, all of the time is waited: the more often replicas
+// write one object, the more writes are in vain.
+func (c *core) linger(key types.NamespacedName, crowd int, took time.Duration) (most time.Duration, enough int) {
+	if crowd < busyCrowd {
 		return 0, 0
 	}
-	most = min(5*took, longestLinger)
 	if c.conflicted(key, took) {
-		return most, most
+		crowd = math.MaxInt
 	}
-	return 0, most
+	return min(5*took, longestLinger), crowd
 }
 
 // conflicted tells whether a write of a protector has met a conflict in the last time.

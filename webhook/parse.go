@@ -1,16 +1,70 @@
 package webhook
 
 import (
-	"encoding/json"
 	"fmt"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
+
+// readAs reads JSON as encoding/json does, apart from the case of names, at a third of its cost, which is most of what a
+// review costs. What the apiserver has stored must be readable: a pod that is refused for a letter could never go.
+func readAs(raw []byte, into any) error {
+	return json.Unmarshal(raw, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}
+
+// readReview reads what an apiserver sends. The objects in it stay JSON.
+func readReview(body []byte) (*admissionv1.AdmissionReview, error) {
+	review := &admissionv1.AdmissionReview{}
+	if err := readAs(body, review); err != nil {
+		return nil, err
+	}
+	if review.Request == nil || review.APIVersion != admissionv1.SchemeGroupVersion.String() {
+		return nil, fmt.Errorf("want an AdmissionReview of %s with a request", admissionv1.SchemeGroupVersion)
+	}
+	return review, nil
+}
+
+// podAsked is what a decision needs of a pod, of the ten kilobytes that it has.
+type podAsked struct {
+	Metadata struct {
+		Namespace         string            `json:"namespace"`
+		Name              string            `json:"name"`
+		UID               types.UID         `json:"uid"`
+		Labels            map[string]string `json:"labels"`
+		DeletionTimestamp *metav1.Time      `json:"deletionTimestamp"`
+	} `json:"metadata"`
+	Spec struct {
+		NodeName string `json:"nodeName"`
+	} `json:"spec"`
+	Status struct {
+		Phase      corev1.PodPhase `json:"phase"`
+		Conditions []struct {
+			Type               corev1.PodConditionType `json:"type"`
+			Status             corev1.ConditionStatus  `json:"status"`
+			LastTransitionTime metav1.Time             `json:"lastTransitionTime"`
+		} `json:"conditions"`
+	} `json:"status"`
+}
+
+func (p *podAsked) pod() *corev1.Pod {
+	pod := &corev1.Pod{}
+	pod.Namespace, pod.Name, pod.UID = p.Metadata.Namespace, p.Metadata.Name, p.Metadata.UID
+	pod.Labels, pod.DeletionTimestamp = p.Metadata.Labels, p.Metadata.DeletionTimestamp
+	pod.Spec.NodeName, pod.Status.Phase = p.Spec.NodeName, p.Status.Phase
+	for _, c := range p.Status.Conditions {
+		pod.Status.Conditions = append(pod.Status.Conditions,
+			corev1.PodCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime})
+	}
+	return pod
+}
 
 // Request is what a review asks: to remove a pod.
 type Request struct {
@@ -51,23 +105,12 @@ func (r *Request) parseDelete(review *admissionv1.AdmissionRequest) error {
 	if len(review.OldObject.Raw) == 0 {
 		return fmt.Errorf("the review of the deletion of pod %q has no oldObject", review.Name)
 	}
-	var old struct {
-		Metadata metav1.ObjectMeta `json:"metadata"`
-		Spec     struct {
-			NodeName string `json:"nodeName"`
-		} `json:"spec"`
-		Status struct {
-			Phase      corev1.PodPhase       `json:"phase"`
-			Conditions []corev1.PodCondition `json:"conditions"`
-		} `json:"status"`
-	}
-	if err := json.Unmarshal(review.OldObject.Raw, &old); err != nil {
+	asked := podAsked{}
+	if err := readAs(review.OldObject.Raw, &asked); err != nil {
 		return fmt.Errorf("oldObject of the deletion of pod %q: %w", review.Name, err)
 	}
-	r.Pod = &corev1.Pod{ObjectMeta: old.Metadata}
-	r.Pod.Spec.NodeName = old.Spec.NodeName
-	r.Pod.Status.Phase, r.Pod.Status.Conditions = old.Status.Phase, old.Status.Conditions
-	r.Namespace, r.PodName = old.Metadata.Namespace, old.Metadata.Name
+	r.Pod = asked.pod()
+	r.Namespace, r.PodName = r.Pod.Namespace, r.Pod.Name
 	if r.Namespace == "" {
 		r.Namespace = review.Namespace
 	}
@@ -80,7 +123,7 @@ func (r *Request) parseEviction(review *admissionv1.AdmissionRequest) error {
 		return nil
 	}
 	var eviction policyv1.Eviction
-	if err := json.Unmarshal(review.Object.Raw, &eviction); err != nil {
+	if err := readAs(review.Object.Raw, &eviction); err != nil {
 		return fmt.Errorf("eviction of pod %q: %w", review.Name, err)
 	}
 	if r.PodName == "" {

@@ -58,6 +58,9 @@ func TestParse(t *testing.T) {
 			asked(admissionv1.Delete, "", strings.Replace(pod, `"namespace":"default",`, "", 1)),
 			webhook.Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-0",
 				Pod: func() *corev1.Pod { p := parsed.DeepCopy(); p.Namespace = ""; return p }()}},
+		"what the apiserver has stored is read, whatever its letters and repetitions": {
+			asked(admissionv1.Delete, "", strings.Replace(pod, `"uid"`,
+				`"annotations":{"a":"`+"\xff"+`"},"managedFields":[{"fieldsV1":{"f:name":{},"f:name":{}}}],"uid"`, 1)), deleted},
 		"a deletion as dry run": {with(asked(admissionv1.Delete, "", pod), func(r *admissionv1.AdmissionRequest) { r.DryRun = &yes }), dry(deleted)},
 		"dryRun may be false":   {with(asked(admissionv1.Delete, "", pod), func(r *admissionv1.AdmissionRequest) { r.DryRun = &no }), deleted},
 		"an eviction":           {asked(admissionv1.Create, "eviction", `{"metadata":{"name":"web-0"}}`), evicted},

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -196,13 +197,10 @@ func (s *Server) handler() http.Handler {
 }
 
 func (s *Server) review(w http.ResponseWriter, r *http.Request) {
-	review := &admissionv1.AdmissionReview{}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxReviewBytes))
+	body, err := readAll(http.MaxBytesReader(w, r.Body, maxReviewBytes), r.ContentLength)
+	var review *admissionv1.AdmissionReview
 	if err == nil {
-		err = json.Unmarshal(body, review)
-	}
-	if err == nil && (review.Request == nil || review.APIVersion != admissionv1.SchemeGroupVersion.String()) {
-		err = fmt.Errorf("want an AdmissionReview of %s with a request", admissionv1.SchemeGroupVersion)
+		review, err = readReview(body)
 	}
 	if err != nil {
 		http.Error(w, fmt.Sprintf("Breakwater cannot read the review: %v", err), http.StatusBadRequest)
@@ -221,6 +219,14 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		s.Log.V(1).Info("Nobody took the answer", "error", err.Error())
 	}
+}
+
+// readAll is io.ReadAll that knows, or is told wrongly, how much to expect.
+func readAll(from io.Reader, expected int64) ([]byte, error) {
+	const usual = 64 << 10
+	buffer := bytes.NewBuffer(make([]byte, 0, bytes.MinRead+min(max(expected, 0), usual)))
+	_, err := buffer.ReadFrom(from)
+	return buffer.Bytes(), err
 }
 
 // reviewTime is how long the apiserver waits, as its URL tells, less what the answer needs to get there: an

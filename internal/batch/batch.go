@@ -1,7 +1,7 @@
 // Package batch runs work in flights: one at a time for a key, and what arrives during a flight joins the next.
 // The busier a key is, the larger its flights, so that the cost of one flight is shared by many callers.
 //
-// A call for an idle key flies at once. Linger can make a busy key wait before its next flight, so that fewer
+// A call for an idle key flies at once. Linger can make a busy key wait until its next flight is full, so that fewer
 // flights carry more.
 package batch
 
@@ -24,10 +24,10 @@ type Execute[K comparable, In, Out any] func(ctx context.Context, key K, inputs 
 
 // Batch gathers calls into flights. Keys are independent, and a key without calls takes no memory.
 type Batch[K comparable, In, Out any] struct {
-	// Linger says how long to wait after a flight of so many inputs that took so long, while callers for the next one
-	// arrive: least in any case, and then until some are aboard and an eighth of most brings no more, but no longer
-	// than most. Nil is not at all. Set it before the first call of Do; keys call it concurrently.
-	Linger func(key K, inputs int, took time.Duration) (least, most time.Duration)
+	// Linger says how long a key waits after a flight that took so long, until enough callers for the next one are
+	// aboard. crowd is how many it has at a time: the most that its last flights have seen, aboard and behind them, less
+	// an eighth with each flight. Nil is not to wait. Set it before the first call of Do; keys call it concurrently.
+	Linger func(key K, crowd int, took time.Duration) (most time.Duration, enough int)
 
 	execute Execute[K, In, Out]
 
@@ -45,6 +45,27 @@ type line[In, Out any] struct {
 	flying *flight[In, Out]
 	// boarding is the flight that calls join, or nil when none has since the last one started.
 	boarding *flight[In, Out]
+	// crowd is how many callers there are at a time.
+	crowd int
+	// full is closed when enough callers are aboard; nil while nobody waits for that.
+	full   chan struct{}
+	enough int
+}
+
+// aboard is the number of callers who wait for the next flight.
+func (l *line[In, Out]) aboard() int {
+	if l.boarding == nil {
+		return 0
+	}
+	return l.boarding.aboard
+}
+
+// goOn ends the waiting for callers.
+func (l *line[In, Out]) goOn() {
+	if l.full != nil {
+		close(l.full)
+		l.full = nil
+	}
 }
 
 // New returns a Batch whose flights are run by execute.
@@ -81,10 +102,9 @@ func (b *Batch[K, In, Out]) Callers() int {
 	defer b.mu.Unlock()
 	callers := 0
 	for _, l := range b.lines {
-		for _, f := range []*flight[In, Out]{l.flying, l.boarding} {
-			if f != nil {
-				callers += f.aboard
-			}
+		callers += l.aboard()
+		if l.flying != nil {
+			callers += l.flying.aboard
 		}
 	}
 	return callers
@@ -115,6 +135,7 @@ func (b *Batch[K, In, Out]) Close() {
 			l.boarding.land(nil, ErrClosed)
 			l.boarding = nil
 		}
+		l.goOn()
 	}
 }
 
@@ -134,7 +155,11 @@ func (b *Batch[K, In, Out]) board(ctx context.Context, key K, in In) (*flight[In
 	if l.boarding == nil {
 		l.boarding = newFlight[In, Out]()
 	}
-	return l.boarding, l.boarding.board(ctx, in), nil
+	seat := l.boarding.board(ctx, in)
+	if l.aboard() >= l.enough {
+		l.goOn()
+	}
+	return l.boarding, seat, nil
 }
 
 // leave gives up a seat. It is true when the flight has landed before: there is an outcome after all.
@@ -166,10 +191,10 @@ func (b *Batch[K, In, Out]) fly(key K, l *line[In, Out]) {
 			return
 		}
 		began := time.Now()
-		b.run(key, f)
+		b.run(key, l, f)
 		if b.Linger != nil {
-			least, most := b.Linger(key, len(f.inputs), time.Since(began))
-			b.linger(l, least, most)
+			most, enough := b.Linger(key, l.crowd, time.Since(began))
+			b.linger(l, most, enough)
 		}
 		// The callers who have just been woken may call again, and others be about to: let them run first, so
 		// that they share the next flight. When nobody is ready to run this costs next to nothing.
@@ -177,25 +202,23 @@ func (b *Batch[K, In, Out]) fly(key K, l *line[In, Out]) {
 	}
 }
 
-// linger waits at least for one time, and then while callers keep coming, and at most for another.
-func (b *Batch[K, In, Out]) linger(l *line[In, Out], least, most time.Duration) {
-	const steps = 8
-	if least > 0 {
-		<-time.After(least)
-	}
-	step := most / steps
-	for aboard := 0; step > 0 && least < most; least += step {
-		<-time.After(min(step, most-least))
-		b.mu.Lock()
-		before := aboard
-		if aboard = 0; l.boarding != nil {
-			aboard = l.boarding.aboard
-		}
+// linger waits until enough callers are aboard, for most of the time at most.
+func (b *Batch[K, In, Out]) linger(l *line[In, Out], most time.Duration, enough int) {
+	b.mu.Lock()
+	if most <= 0 || l.aboard() >= enough || b.closed {
 		b.mu.Unlock()
-		if aboard > 0 && aboard <= before {
-			return
-		}
+		return
 	}
+	full := make(chan struct{})
+	l.full, l.enough = full, enough
+	b.mu.Unlock()
+	select {
+	case <-full:
+	case <-time.After(most):
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l.full = nil
 }
 
 // takeOff starts the flight that is boarding, or takes the line away when there is none.
@@ -215,7 +238,7 @@ func (b *Batch[K, In, Out]) takeOff(key K, l *line[In, Out]) *flight[In, Out] {
 }
 
 // run executes one flight and lands it, whatever the executor does.
-func (b *Batch[K, In, Out]) run(key K, f *flight[In, Out]) {
+func (b *Batch[K, In, Out]) run(key K, l *line[In, Out], f *flight[In, Out]) {
 	var outputs []Out
 	err := errExited
 	defer func() {
@@ -225,6 +248,7 @@ func (b *Batch[K, In, Out]) run(key K, f *flight[In, Out]) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		f.land(outputs, err)
+		l.crowd = max(len(f.inputs)+l.aboard(), l.crowd*7/8)
 	}()
 	outputs, err = b.execute(f.ctx, key, f.inputs)
 }

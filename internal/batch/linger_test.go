@@ -2,75 +2,71 @@ package batch_test
 
 import (
 	"context"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-func TestABusyKeyLingers(t *testing.T) {
+func TestABusyKeyLingersUntilItsCrowdIsAboard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := open(t)
 		type flown struct {
-			key    string
-			inputs int
-			took   time.Duration
+			key   string
+			crowd int
+			took  time.Duration
 		}
 		asked := make(chan flown, 10)
-		d.Linger = func(key string, inputs int, took time.Duration) (least, most time.Duration) {
-			asked <- flown{key, inputs, took}
-			return 0, 40 * time.Millisecond
+		d.Linger = func(key string, crowd int, took time.Duration) (most time.Duration, enough int) {
+			asked <- flown{key, crowd, took}
+			return 40 * time.Millisecond, crowd
 		}
 		one := d.call(t.Context(), "web", 1)
 		first := d.flight() // at once: the key was idle
 		time.Sleep(3 * time.Millisecond)
-		first.land <- tenfold
-		d.got("one, who need not linger", one, answer{Out: 10, After: 3 * time.Millisecond})
-		if got, want := <-asked, (flown{"web", 1, 3 * time.Millisecond}); got != want {
-			t.Errorf("Linger is asked about %+v, want %+v", got, want)
-		}
-
-		// An eighth is 5 ms: somebody boards in each of the first five, and one leaves.
 		hasty, cancel := context.WithTimeout(t.Context(), 9*time.Millisecond)
 		defer cancel()
 		two, three := d.call(t.Context(), "web", 2), d.call(hasty, "web", 3)
+		first.land <- tenfold
+		d.got("one, who need not linger", one, answer{Out: 10, After: 3 * time.Millisecond})
+		if got, want := <-asked, (flown{"web", 3, 3 * time.Millisecond}); got != want {
+			t.Errorf("Linger is asked about %+v, want %+v: one flew and two were behind", got, want)
+		}
 		api := d.call(t.Context(), "api", 4)
 		other := d.flight()
 		if other.key != "api" {
 			t.Errorf("a flight for %s has started while its key lingers", other.key)
 		}
-		for in := range 4 {
-			time.Sleep(4 * time.Millisecond)
-			d.call(t.Context(), "web", 10+in)
-			d.call(t.Context(), "web", 20+in)
-			time.Sleep(time.Millisecond)
-			d.noFlight()
-		}
+		time.Sleep(10 * time.Millisecond)
 		d.got("who leaves while the key lingers", three, answer{Err: context.DeadlineExceeded, After: 12 * time.Millisecond})
-		time.Sleep(4 * time.Millisecond)
-		d.noFlight()
-		time.Sleep(time.Millisecond)
+		d.call(t.Context(), "web", 5)
+		time.Sleep(10 * time.Millisecond)
+		d.noFlight() // one has left, so they are still two
+		d.call(t.Context(), "web", 6)
 		second := d.flight()
-		d.carries(second, 2, 10, 20, 11, 21, 12, 22, 13, 23)
+		d.carries(second, 2, 5, 6)
 
 		second.land <- tenfold
 		other.land <- tenfold
-		d.got("two", two, answer{Out: 20, After: 28 * time.Millisecond})
-		d.got("api", api, answer{Out: 40, After: 28 * time.Millisecond})
+		d.got("two", two, answer{Out: 20, After: 23 * time.Millisecond})
+		d.got("api", api, answer{Out: 40, After: 23 * time.Millisecond})
 		d.Wait()
 	})
 }
 
-func TestAKeyLingersAtMostForTheWholeTime(t *testing.T) {
+func TestAKeyLingersNoLongerThanItMay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := open(t)
-		d.Linger = func(string, int, time.Duration) (least, most time.Duration) { return 0, 40 * time.Millisecond }
+		d.Linger = func(string, int, time.Duration) (most time.Duration, enough int) {
+			return 40 * time.Millisecond, math.MaxInt
+		}
 		d.call(t.Context(), "web", 1)
 		d.flight().land <- tenfold
 		for in := range 10 {
+			d.noFlight()
 			d.call(t.Context(), "web", in)
 			time.Sleep(4 * time.Millisecond)
 		}
-		synctest.Wait()
 		second := d.flight()
 		if got := len(second.inputs); got != 10 {
 			t.Errorf("%d inputs, want all 10 that came in 40 ms", got)
@@ -80,20 +76,56 @@ func TestAKeyLingersAtMostForTheWholeTime(t *testing.T) {
 	})
 }
 
-func TestAKeyLingersAtLeastForItsTime(t *testing.T) {
+func TestAFullFlightStartsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := open(t)
-		d.Linger = func(string, int, time.Duration) (least, most time.Duration) {
-			return 30 * time.Millisecond, 30 * time.Millisecond
-		}
+		d.Linger = func(string, int, time.Duration) (most time.Duration, enough int) { return time.Hour, 2 }
 		d.call(t.Context(), "web", 1)
-		d.flight().land <- tenfold
+		first := d.flight()
 		two := d.call(t.Context(), "web", 2)
-		time.Sleep(29 * time.Millisecond)
-		d.noFlight()
-		time.Sleep(time.Millisecond)
+		d.call(t.Context(), "web", 3)
+		first.land <- tenfold
 		d.flight().land <- tenfold
-		d.got("two", two, answer{Out: 20, After: 30 * time.Millisecond})
+		d.got("two", two, answer{Out: 20})
+		closed := time.Now()
+		d.Close()
+		d.Wait()
+		if waited := time.Since(closed); waited != 0 {
+			t.Errorf("a Batch that is closed lingers for %s", waited)
+		}
+	})
+}
+
+// Who does not come back is waited for less and less.
+func TestACrowdThatLeavesIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := open(t)
+		crowds := make(chan int, 100)
+		d.Linger = func(_ string, crowd int, _ time.Duration) (most time.Duration, enough int) {
+			crowds <- crowd
+			return 10 * time.Millisecond, crowd
+		}
+		d.call(t.Context(), "web", 0)
+		first := d.flight()
+		for in := range 63 {
+			d.call(t.Context(), "web", in)
+		}
+		first.land <- tenfold
+		time.Sleep(10 * time.Millisecond) // one does not come back
+		d.flight().land <- tenfold
+		last := <-crowds
+		if last != 64 {
+			t.Errorf("a crowd of %d, want 64", last)
+		}
+		for flights := 0; last > 1; flights++ {
+			if flights == 30 {
+				t.Fatalf("after %d flights of one caller a crowd of %d is waited for", flights, last)
+			}
+			d.call(t.Context(), "web", flights)
+			time.Sleep(10 * time.Millisecond)
+			d.flight().land <- tenfold
+			last = <-crowds
+		}
 		d.Wait()
 	})
 }
