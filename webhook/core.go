@@ -88,7 +88,7 @@ const (
 	// busyCrowd is the number of removals at a time from which on a storm is assumed.
 	busyCrowd = 4
 	// longestLinger bounds what a storm's removals wait for each other.
-	longestLinger = 100 * time.Millisecond
+	longestLinger = 200 * time.Millisecond
 )
 
 // linger gathers removals in a storm: a write costs the core much more than a removal costs the webhook, and whoever asks
