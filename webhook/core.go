@@ -125,6 +125,8 @@ func (c *core) reserve(ctx context.Context, key types.NamespacedName, a ask) (an
 				c.log.Info("Another replica does not reserve for this one", "replica", owner, "protector", key, "reason", err.Error())
 				c.handover.suspect(owner)
 			}
+			// It may have reserved all the same, or do so yet. What is reserved now is another reservation.
+			a.removal.Token = newToken()
 		}
 	}
 	return c.flights.Do(ctx, key, a)

@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -31,8 +32,6 @@ type Protection struct {
 	log     logr.Logger
 	refused *refusals
 	now     func() time.Time
-	// lastStamp is the time of the newest removal, in microseconds.
-	lastStamp atomic.Int64
 	// background is what is still given back.
 	background sync.WaitGroup
 }
@@ -95,7 +94,7 @@ func (p *Protection) protect(ctx context.Context, cell string, r Request) Answer
 	}
 	removal := quota.Removal{
 		Cell: cell, PodUID: r.Pod.UID, PodName: r.PodName, Operation: r.Operation,
-		At: p.stamp(),
+		At: p.now(), Token: newToken(),
 	}
 	if len(charges) > 1 {
 		removal.RevocableUntil = removal.At.Add(giveBackTime)
@@ -114,17 +113,8 @@ func (p *Protection) protect(ctx context.Context, cell string, r Request) Answer
 	return answer
 }
 
-// stamp is the time of a removal, to the microsecond, which no other removal of this replica has: when many are let go
-// at one instant, one that gives back must not take another's reservation for its own.
-func (p *Protection) stamp() time.Time {
-	for {
-		last := p.lastStamp.Load()
-		next := max(p.now().UnixMicro(), last+1)
-		if p.lastStamp.CompareAndSwap(last, next) {
-			return time.UnixMicro(next)
-		}
-	}
-}
+// newToken draws what no other attempt has: two of a million for one pod share it with a probability of 3e-8.
+func newToken() string { return strconv.FormatUint(rand.Uint64(), 36) } //nolint:gosec // it must differ, not be secret
 
 // charges returns the protectors that would lose an available pod, in the order in which they are asked. covered
 // tells whether any protector covers the pod at all.

@@ -304,15 +304,19 @@ type Bucket struct {
 	// +optional
 	RevocableUntil *metav1.MicroTime `json:"revocableUntil,omitempty"`
 
+	// Token is what those who may give a single reservation back know it by: its maker has drawn it, and no other
+	// reservation of the pod has it. Unset when nobody may.
+	//
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Token string `json:"token,omitempty"`
+
 	// Holders is how many requests have made or renewed the reservation and have not given it back; it goes when the
-	// last one does. HeldSince is when the first of them made it. Both are unset while there was only one, and when
-	// they may not give it back.
+	// last one does. Unset while there was only one, and when nobody may give it back.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	Holders int32 `json:"holders,omitempty"`
-	// +optional
-	HeldSince *metav1.MicroTime `json:"heldSince,omitempty"`
 
 	// PodUIDHashes identifies the reservations of a merged bucket: 8 bytes for each, in order of merging.
 	//

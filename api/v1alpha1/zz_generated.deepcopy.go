@@ -84,10 +84,6 @@ func (in *Bucket) DeepCopyInto(out *Bucket) {
 		in, out := &in.RevocableUntil, &out.RevocableUntil
 		*out = (*in).DeepCopy()
 	}
-	if in.HeldSince != nil {
-		in, out := &in.HeldSince, &out.HeldSince
-		*out = (*in).DeepCopy()
-	}
 	if in.PodUIDHashes != nil {
 		in, out := &in.PodUIDHashes, &out.PodUIDHashes
 		*out = make([]byte, len(*in))

@@ -114,11 +114,11 @@ type attempts struct {
 	claims   []quota.Claim
 }
 
-// draw gives attempts that follow, each with a time of its own, on clocks that differ.
+// draw gives attempts that follow, on clocks that differ.
 func (a *attempts) draw(t *rapid.T) []quota.Removal {
 	removals := rapid.SliceOfN(rapid.Custom(drawRemoval), 1, 8).Draw(t, "removals")
 	for i := range removals {
-		removals[i].At = removals[i].At.Truncate(time.Millisecond).Add(time.Duration(len(a.removals)+i) * time.Microsecond)
+		removals[i].Token = fmt.Sprint("attempt-", len(a.removals)+i)
 		if rapid.Bool().Draw(t, "revocable") {
 			removals[i].RevocableUntil = start.Add(time.Second)
 		}

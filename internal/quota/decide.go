@@ -15,8 +15,11 @@ type Removal struct {
 	PodUID    types.UID
 	PodName   string
 	Operation v1alpha1.Operation
-	// At is the time of the attempt. It only has to differ from the time of other attempts on the same pod.
+	// At is the time of the attempt.
 	At time.Time
+	// Token tells the reservation that the attempt makes from all others of the pod: no other attempt has it. Without
+	// one it cannot give back.
+	Token string
 	// RevocableUntil is how long the reservation may be given back; zero when nothing will ask for that.
 	RevocableUntil time.Time
 }
@@ -96,14 +99,15 @@ func decide(p *v1alpha1.PodProtector, budget Budget, r Removal) Verdict {
 	if budget.Floor > 0 && budget.Left() <= 0 {
 		return refuse(RefusedNoBudget)
 	}
-	return Verdict{Outcome: Reserved, Budget: budget, Claim: reserve(&cell.AdmissionHistory, r, r.At)}
+	reserve(&cell.AdmissionHistory, r, r.At).Token = r.Token
+	return Verdict{Outcome: Reserved, Budget: budget, Claim: Claim{Token: r.Token}}
 }
 
-func reserve(h *v1alpha1.AdmissionHistory, r Removal, stamp time.Time) Claim {
-	// The stored time has microseconds; a stamp that had more would never be found again.
-	stamp = stamp.Truncate(time.Microsecond)
+// reserve adds a single reservation.
+func reserve(h *v1alpha1.AdmissionHistory, r Removal, stamp time.Time) *v1alpha1.Bucket {
 	bucket := v1alpha1.Bucket{
-		StartTime: metav1.NewMicroTime(stamp),
+		// The stored time has microseconds.
+		StartTime: metav1.NewMicroTime(stamp.Truncate(time.Microsecond)),
 		Counter:   1,
 		PodUID:    r.PodUID,
 		PodName:   r.PodName,
@@ -114,7 +118,7 @@ func reserve(h *v1alpha1.AdmissionHistory, r Removal, stamp time.Time) Claim {
 		bucket.RevocableUntil = &until
 	}
 	h.Buckets = append(h.Buckets, bucket)
-	return Claim{Since: stamp}
+	return &h.Buckets[len(h.Buckets)-1]
 }
 
 // renew moves a reservation to the end, as a single one with a new stamp. The stamp always grows, whatever
@@ -127,6 +131,5 @@ func renew(h *v1alpha1.AdmissionHistory, at place, r Removal) Claim {
 		stamp = after
 	}
 	remove(h, at)
-	reserve(h, r, stamp)
-	return join(&h.Buckets[len(h.Buckets)-1], &old)
+	return join(reserve(h, r, stamp), &old)
 }

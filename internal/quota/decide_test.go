@@ -2,6 +2,8 @@ package quota_test
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
@@ -46,6 +48,7 @@ func lag(p *v1alpha1.PodProtector, n int32) *v1alpha1.PodProtector {
 func removal(cell, uid string) quota.Removal {
 	return quota.Removal{
 		Cell: cell, PodUID: types.UID(uid), PodName: "pod-" + uid, Operation: v1alpha1.OperationDelete, At: start,
+		Token: strconv.FormatUint(rand.Uint64(), 36),
 	}
 }
 

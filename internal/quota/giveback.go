@@ -1,8 +1,6 @@
 package quota
 
 import (
-	"time"
-
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -11,34 +9,33 @@ import (
 // Claim is the part that one request has in a reservation. Several requests for one pod share a reservation, and
 // whoever is admitted by all protectors relies on it for good: it goes only with the last claim. Zero is none.
 type Claim struct {
-	// Since is the stamp that the reservation was made with, which tells it from a later one of the same pod.
-	Since time.Time
-	// Joined tells that others hold the reservation too.
+	// Token is the reservation's. That it is found there proves that the write of the maker succeeded.
+	Token string
+	// Joined tells that others hold the reservation too, one of whom has made it.
 	Joined bool
 	// Stored tells that the write that made the claim is known to have succeeded.
 	Stored bool
 }
 
 // None tells whether there is nothing to give back.
-func (c Claim) None() bool { return c.Since.IsZero() }
+func (c Claim) None() bool { return c.Token == "" }
 
-// join makes the renewal of a reservation count with those who hold it already. When those may not give back any
-// more, nobody may: the claim is none.
+// join makes the renewal of a reservation count with those who hold it already. When those may not give back any more,
+// nobody may: the claim is none.
 func join(renewed, old *v1alpha1.Bucket) Claim {
 	if old.RevocableUntil == nil {
 		return Claim{}
 	}
-	made := since(old)
-	renewed.Holders, renewed.HeldSince = holders(old)+1, &made
-	return Claim{Since: made.Time, Joined: true}
+	renewed.Token, renewed.Holders = old.Token, holders(old)+1
+	return Claim{Token: old.Token, Joined: true}
 }
 
 // GiveBack takes a claim back, with the reservation if nobody else holds it, and reports whether it did. Ask it once
 // for each claim. It leaves the reservation alone when it cannot be told that the claim is in it: when the reservation
-// is another one, when it was merged with later ones, or when it was renewed and the claim may not have been stored.
+// is another one, when it was merged with others, or when the claim has joined it and may not have been stored.
 func GiveBack(p *v1alpha1.PodProtector, cellID string, uid types.UID, claim Claim) bool {
 	cell := CellOf(p, cellID)
-	if cell == nil || claim.None() {
+	if cell == nil || claim.None() || claim.Joined && !claim.Stored {
 		return false
 	}
 	at, ok := find(&cell.AdmissionHistory, uid)
@@ -46,11 +43,8 @@ func GiveBack(p *v1alpha1.PodProtector, cellID string, uid types.UID, claim Clai
 		return false
 	}
 	bucket := &cell.AdmissionHistory.Buckets[at.bucket]
-	made := since(bucket)
-	alone := !claim.Joined && latest(bucket).Equal(claim.Since)
-	counted := claim.Stored && !isMerged(bucket) && made.Time.Equal(claim.Since)
 	switch {
-	case !alone && !counted:
+	case bucket.Token != claim.Token:
 		return false
 	case holders(bucket) > 1:
 		bucket.Holders--

@@ -26,24 +26,27 @@ func TestGiveBack(t *testing.T) {
 			return quota.GiveBack(p, "c0", "a", claim)
 		}, false, 1},
 		"leaves what is gone": {func(p *v1alpha1.PodProtector) bool {
-			return quota.GiveBack(p, "c0", "a", quota.Claim{Since: start, Stored: true})
+			return quota.GiveBack(p, "c0", "a", quota.Claim{Token: "t", Stored: true})
 		}, false, 0},
 		"leaves an unknown cell": {func(p *v1alpha1.PodProtector) bool {
-			return quota.GiveBack(p, "c9", "a", quota.Claim{Since: start, Stored: true})
+			return quota.GiveBack(p, "c9", "a", quota.Claim{Token: "t", Stored: true})
 		}, false, 0},
-		"gives back a merged reservation that is the newest of its bucket": {func(p *v1alpha1.PodProtector) bool {
+		"leaves a merged reservation, which may have been renewed": {func(p *v1alpha1.PodProtector) bool {
 			claim := reserve(threshold(p, 0), "a")
 			quota.Compact(p, start)
 			return quota.GiveBack(p, "c0", "a", claim)
-		}, true, 0},
-		"leaves a merged reservation that may have been renewed": {func(p *v1alpha1.PodProtector) bool {
-			claim := reserve(threshold(p, 0), "a")
-			later := removal("c0", "b")
-			later.At = start.Add(time.Second)
-			quota.Decide(p, []quota.Removal{later})
-			quota.Compact(p, start)
-			return quota.GiveBack(p, "c0", "a", claim)
-		}, false, 2},
+		}, false, 1},
+		"leaves what another has reserved at the same time, when the write of this one was lost": {
+			func(p *v1alpha1.PodProtector) bool {
+				lost := reserve(p.DeepCopy(), "a")
+				reserve(p, "a")
+				return quota.GiveBack(p, "c0", "a", lost)
+			}, false, 1},
+		"knows no reservation without a token": {func(p *v1alpha1.PodProtector) bool {
+			nameless := removal("c0", "a")
+			nameless.Token = ""
+			return quota.GiveBack(p, "c0", "a", quota.Decide(p, []quota.Removal{nameless})[0].Claim)
+		}, false, 1},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			p := protector(1, 9)
@@ -92,11 +95,11 @@ func TestAReservationStaysForWhoeverMayRelyOnIt(t *testing.T) {
 			lost.Stored = false
 			return quota.GiveBack(p, "c0", "a", lost)
 		},
-		"one who renewed it, when it is not known whether it was made": func(p *v1alpha1.PodProtector) bool {
+		"one who renewed it, when its maker gives back": func(p *v1alpha1.PodProtector) bool {
 			made := ask(p, "a")
 			ask(p, "a")
-			made.Stored = false
-			return quota.GiveBack(p, "c0", "a", made)
+			made.Stored = false // found by its token, it was
+			return !quota.GiveBack(p, "c0", "a", made)
 		},
 		"one who made it anew after it was settled": func(p *v1alpha1.PodProtector) bool {
 			old := ask(p, "a")

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -107,14 +106,6 @@ func hashes(bucket *v1alpha1.Bucket) int { return len(bucket.PodUIDHashes) / has
 
 func hashAt(bucket *v1alpha1.Bucket, i int) UIDHash {
 	return UIDHash(binary.BigEndian.Uint64(bucket.PodUIDHashes[i*hashSize:]))
-}
-
-// since is the stamp that a single reservation was made with, whoever has renewed it.
-func since(bucket *v1alpha1.Bucket) metav1.MicroTime {
-	if bucket.HeldSince != nil {
-		return *bucket.HeldSince
-	}
-	return bucket.StartTime
 }
 
 // holders is the number of requests that hold a single reservation.
