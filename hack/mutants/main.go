@@ -209,6 +209,7 @@ func command(ctx context.Context, arguments ...string) outcome {
 	cmd := exec.CommandContext(ctx, "go", arguments...)
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd.Env = append(os.Environ(), "RAPID_NOFAILFILE=true") // the tree stays as it is
 	err := cmd.Run()
 	if exit := (&exec.ExitError{}); err != nil && !errors.As(err, &exit) {
 		return outcome{err.Error(), err}

@@ -3,6 +3,7 @@ package batch_test
 import (
 	"context"
 	"math"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,10 +101,10 @@ func TestAFullFlightStartsAtOnce(t *testing.T) {
 func TestACrowdThatLeavesIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := open(t)
-		crowds := make(chan int, 100)
-		d.Linger = func(_ string, crowd int, _ time.Duration) (most time.Duration, enough int) {
-			crowds <- crowd
-			return 10 * time.Millisecond, crowd
+		var crowd atomic.Int64
+		d.Linger = func(_ string, seen int, _ time.Duration) (most time.Duration, enough int) {
+			crowd.Store(int64(seen))
+			return 10 * time.Millisecond, seen
 		}
 		d.call(t.Context(), "web", 0)
 		first := d.flight()
@@ -112,19 +113,20 @@ func TestACrowdThatLeavesIsForgotten(t *testing.T) {
 		}
 		first.land <- tenfold
 		time.Sleep(10 * time.Millisecond) // one does not come back
-		d.flight().land <- tenfold
-		last := <-crowds
-		if last != 64 {
-			t.Errorf("a crowd of %d, want 64", last)
+		second := d.flight()
+		if got := crowd.Load(); got != 64 {
+			t.Errorf("a crowd of %d, want 64", got)
 		}
-		for flights := 0; last > 1; flights++ {
+		second.land <- tenfold
+		synctest.Wait()
+		for flights := 0; crowd.Load() > 1; flights++ {
 			if flights == 30 {
-				t.Fatalf("after %d flights of one caller a crowd of %d is waited for", flights, last)
+				t.Fatalf("after %d flights of one caller a crowd of %d is waited for", flights, crowd.Load())
 			}
 			d.call(t.Context(), "web", flights)
 			time.Sleep(10 * time.Millisecond)
 			d.flight().land <- tenfold
-			last = <-crowds
+			synctest.Wait()
 		}
 		d.Wait()
 	})
