@@ -24,9 +24,10 @@ type count struct {
 }
 
 // Count takes the counts of a protector and looks for the pods of its reservations, in one look at the
-// snapshot. ok is false when there is no snapshot yet or it does not cover the protector.
+// snapshot. Until that has come as far as first, only what is alive there is counted; nil is nothing to go by.
+// ok is false when there is no snapshot yet or it does not cover the protector.
 func (s *Snapshot) Count(
-	key types.NamespacedName, minReadySeconds int32, reservations iter.Seq[quota.Reservation],
+	key types.NamespacedName, minReadySeconds int32, reservations iter.Seq[quota.Reservation], first *liveRead,
 ) (count, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,7 +37,14 @@ func (s *Snapshot) Count(
 	}
 	now := s.now()
 	c := count{version: s.version, sightings: map[quota.UIDHash]quota.Sighting{}}
+	behind := first != nil && s.version < first.version
+	if behind {
+		s.unlisted = max(s.unlisted, first.version)
+	}
 	for p := range members.pods {
+		if behind && !first.alive(p.hash) {
+			continue
+		}
 		c.add(p.facts.At(minReadySeconds, now))
 	}
 	c.aggregation.SnapshotVersion = strconv.FormatUint(s.version, 10)

@@ -37,7 +37,7 @@ func (s *Snapshot) BuryUnlisted(hashes []quota.UIDHash, version uint64) {
 	}
 }
 
-// Unreached is the version of the newest live list that pods departed by, if the stream has not come that far; otherwise 0.
+// Unreached is the version of the newest live list that counts went by, if the stream has not come that far; otherwise 0.
 func (s *Snapshot) Unreached() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,6 +45,13 @@ func (s *Snapshot) Unreached() uint64 {
 		return s.unlisted
 	}
 	return 0
+}
+
+// Reached tells whether the stream has come to a version.
+func (s *Snapshot) Reached(version uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version >= version
 }
 
 // forgetDepartures makes room. Maps in Go are walked in random order, so a few entries at each event are enough

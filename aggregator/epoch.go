@@ -50,7 +50,7 @@ func (t *term) isBehind(ctx context.Context, key types.NamespacedName, stored *v
 	if own := stored.Epoch == t.epoch && stored.Holder == t.options.Identity; own || counted <= version {
 		return false, nil
 	}
-	live, err := t.readLive(ctx, key.Namespace)
+	live, err := t.readLive(ctx, key.Namespace, "")
 	if err != nil {
 		return false, fmt.Errorf("find out whether the cell went back: %w", err)
 	}

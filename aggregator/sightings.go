@@ -44,7 +44,11 @@ func (t *term) look(
 	deadlines.Observe(history, t.monotonic())
 	reservations := quota.Reservations(history)
 
-	count, ok := t.snapshot.Count(key, p.Spec.MinReadySeconds, reservations)
+	first, err := t.firstOf(ctx, key, p)
+	if err != nil {
+		return look{}, false, err
+	}
+	count, ok := t.snapshot.Count(key, p.Spec.MinReadySeconds, reservations, first)
 	if !ok {
 		return look{}, false, nil
 	}
@@ -60,7 +64,7 @@ func (t *term) look(
 	if len(doubtful) == 0 {
 		return l, true, nil
 	}
-	live, err := t.readLive(ctx, key.Namespace)
+	live, err := t.readLive(ctx, key.Namespace, "")
 	if err != nil {
 		// Whatever was not settled stays and keeps reducing the budget; the counts are good all the same.
 		t.log.Error(err, "Reservations are kept that a live read could have settled", "protector", key)
@@ -80,22 +84,28 @@ func (t *term) look(
 	}
 	if len(unlisted) > 0 {
 		t.snapshot.BuryUnlisted(unlisted, live.version)
-		if l.count, ok = t.snapshot.Count(key, p.Spec.MinReadySeconds, reservations); !ok {
+		if l.count, ok = t.snapshot.Count(key, p.Spec.MinReadySeconds, reservations, first); !ok {
 			return look{}, false, nil
 		}
 	}
 	return l, true, nil
 }
 
-// liveRead is the pods of a namespace as the apiserver has them at a version; the value tells whether the pod
-// is terminating.
+// liveRead is pods of a namespace as the apiserver has them at a version; the value tells whether the pod is
+// terminating.
 type liveRead struct {
 	version uint64
 	pods    map[quota.UIDHash]bool
 }
 
-// readLive lists the pods of a namespace, metadata only, not from an old cache.
-func (a *Aggregator) readLive(ctx context.Context, namespace string) (liveRead, error) {
+// alive tells whether a pod was there and not on its way out.
+func (l *liveRead) alive(hash quota.UIDHash) bool {
+	terminating, listed := l.pods[hash]
+	return listed && !terminating
+}
+
+// readLive lists the pods of a namespace that a selector matches, metadata only, not from an old cache.
+func (a *Aggregator) readLive(ctx context.Context, namespace, selector string) (liveRead, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	a.metrics.liveReads.Inc()
@@ -115,7 +125,7 @@ func (a *Aggregator) readLive(ctx context.Context, namespace string) (liveRead, 
 		page.Items = nil
 		return page, nil
 	}
-	if _, _, err := pager.New(list).List(ctx, metav1.ListOptions{}); err != nil {
+	if _, _, err := pager.New(list).List(ctx, metav1.ListOptions{LabelSelector: selector}); err != nil {
 		return liveRead{}, fmt.Errorf("list the pods of namespace %s: %w", namespace, err)
 	}
 	return read, nil

@@ -36,7 +36,7 @@ type Snapshot struct {
 	labels      labelSets
 	// departed holds the pods that will never be counted again; see bury.
 	departed map[quota.UIDHash]departure
-	// unlisted is the version of the newest live list that pods departed by.
+	// unlisted is the version of the newest live list that counts went by.
 	unlisted uint64
 
 	index   *selectorindex.Index[types.NamespacedName]

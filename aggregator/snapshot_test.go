@@ -95,12 +95,12 @@ func TestAPodThatALiveReadDidNotListIsNeverCounted(t *testing.T) {
 	if err := s.Add(samplePod("late", "late", "15", nil)); err != nil {
 		t.Fatal(err)
 	}
-	c, ok := s.Count(key, 0, none)
+	c, ok := s.Count(key, 0, none, nil)
 	if !ok || c.aggregation.AvailableReplicas != 0 || c.aggregation.SettledVersion != "20" {
 		t.Errorf("counted %+v, want none, and that version 20 tells so", c.aggregation)
 	}
 	s.UpdateResourceVersion("21")
-	if c, _ := s.Count(key, 0, none); c.aggregation.SettledVersion != "" {
+	if c, _ := s.Count(key, 0, none, nil); c.aggregation.SettledVersion != "" {
 		t.Errorf("settled version %q of a snapshot that has come further", c.aggregation.SettledVersion)
 	}
 }
@@ -249,7 +249,7 @@ func checkCounts(
 				}
 			}
 		}
-		c, ok := s.Count(key, 0, none)
+		c, ok := s.Count(key, 0, none, nil)
 		if a := c.aggregation; !ok || a.TotalReplicas != total || a.AvailableReplicas != available {
 			t.Fatalf("%s counts %+v, want %d pods, %d available", key, a, total, available)
 		}

@@ -22,8 +22,8 @@ type term struct {
 	*Aggregator
 	epoch    int64
 	snapshot *Snapshot
-	// readLive asks the cell's apiserver itself for the pods of a namespace.
-	readLive func(ctx context.Context, namespace string) (liveRead, error)
+	// readLive asks the cell's apiserver itself for the pods of a namespace that a selector matches.
+	readLive func(ctx context.Context, namespace, selector string) (liveRead, error)
 	queue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	log      logr.Logger
 	// end ends the term, for a reason.
@@ -33,6 +33,8 @@ type term struct {
 
 	mu        sync.Mutex
 	deadlines map[types.NamespacedName]*quota.Deadlines
+	// firsts has the protectors that are counted for the first time, until the snapshot is enough to do so.
+	firsts map[types.NamespacedName]*first
 }
 
 var errDeposed = errors.New("a later leader has written")
@@ -53,6 +55,7 @@ func (a *Aggregator) lead(ctx context.Context) {
 		end:        end,
 		log:        a.log.WithValues("epoch", cell.Status.Aggregator.Epoch),
 		deadlines:  map[types.NamespacedName]*quota.Deadlines{},
+		firsts:     map[types.NamespacedName]*first{},
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 5*time.Second)),
 	}
@@ -77,6 +80,7 @@ func reasonOf(ctx context.Context) string {
 }
 
 func (t *term) run(ctx context.Context) {
+	t.expectFirsts()
 	var running sync.WaitGroup
 	running.Go(func() { newStream(t.pods, t.snapshot, t.log).RunWithContext(ctx) })
 	select {
@@ -162,4 +166,5 @@ func (t *term) forget(key types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.deadlines, key)
+	delete(t.firsts, key)
 }

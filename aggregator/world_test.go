@@ -130,11 +130,11 @@ func (w *world) lead() {
 			metrics: newMetrics(prometheus.NewRegistry()), now: now, monotonic: now,
 		},
 		epoch: w.epoch, log: logr.Discard(), end: func(error) {},
-		deadlines: map[types.NamespacedName]*quota.Deadlines{},
+		deadlines: map[types.NamespacedName]*quota.Deadlines{}, firsts: map[types.NamespacedName]*first{},
 	}
 	t.admissionDeadline.Store(int64(worldDeadline))
 	t.snapshot = newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, now)
-	t.readLive = func(context.Context, string) (liveRead, error) { return w.readLive(), nil }
+	t.readLive = func(context.Context, string, string) (liveRead, error) { return w.readLive(), nil }
 	w.leaders = append(w.leaders, &leader{term: t})
 	w.relist(w.newest())
 }

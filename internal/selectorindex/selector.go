@@ -50,6 +50,9 @@ func (s *Selector) Key() string {
 	return s.key
 }
 
+// Possible tells whether a pod could match at all.
+func (s *Selector) Possible() bool { return !s.nothing }
+
 // newSelector joins requirements of which several may speak of one key.
 func newSelector(all []requirement) *Selector {
 	slices.SortStableFunc(all, func(a, b requirement) int { return strings.Compare(a.key, b.key) })

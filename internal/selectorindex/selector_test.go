@@ -200,7 +200,7 @@ func TestMatchesAsKubernetesDoes(t *testing.T) {
 				t.Fatalf("%q.Matches(%v) = %v, Kubernetes says %v", s.Key(), pod, got, want)
 			}
 		}
-		if s.Key() == compileAny(t, expressions(exists("a"), doesNotExist("a"))).Key() {
+		if !s.Possible() {
 			return // Kubernetes has no notation for it
 		}
 		again, err := labels.Parse(s.Key())

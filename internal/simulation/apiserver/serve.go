@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -79,6 +81,9 @@ func (s *Store) list(c *call, by *Link) any {
 		s.mu.Unlock()
 	}
 	c.listed = version
+	if wanted, err := labels.Parse(c.query.Get("labelSelector")); err == nil {
+		objects = slices.DeleteFunc(objects, func(o client.Object) bool { return !wanted.Matches(labels.Set(o.GetLabels())) })
+	}
 	if c.metadata {
 		return metadataOf(objects, version)
 	}

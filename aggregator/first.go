@@ -1,0 +1,72 @@
+package aggregator
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+)
+
+// first is what a term knows of pods that a protector has not been counted by yet, or not with its spec.
+//
+// Pods that a protector does not cover go without any reservation. A snapshot that lags shows them all the same, and to
+// count them would be to find budget that is not there. So a first count goes by a live list besides, which was read after
+// the protector was seen: what is not alive in it is not counted before the snapshot has come as far.
+type first struct {
+	uid  types.UID
+	spec string
+	live liveRead
+}
+
+func (f *first) is(p *v1alpha1.PodProtector) bool {
+	return f != nil && f.uid == p.UID && f.spec == quota.CountedSpec(&p.Spec)
+}
+
+// expectFirsts notes the protectors that are known before the pods are listed: that list is late enough for them.
+func (t *term) expectFirsts() {
+	for _, obj := range t.informer.GetStore().List() {
+		p, ok := obj.(*v1alpha1.PodProtector)
+		if ok && !t.isCounted(p) {
+			t.firsts[keyOf(p)] = &first{uid: p.UID, spec: quota.CountedSpec(&p.Spec)}
+		}
+	}
+}
+
+// isCounted tells whether the cell's pods were counted with the spec of a protector.
+func (t *term) isCounted(p *v1alpha1.PodProtector) bool {
+	cell := quota.CellOf(p, t.options.Cell)
+	return cell != nil && cell.Aggregation.CountedSpec == quota.CountedSpec(&p.Spec)
+}
+
+// firstOf returns the live list that a protector's count goes by; nil when the snapshot is enough.
+func (t *term) firstOf(ctx context.Context, key types.NamespacedName, p *v1alpha1.PodProtector) (*liveRead, error) {
+	t.mu.Lock()
+	f, counted := t.firsts[key], t.isCounted(p)
+	if f != nil && counted && (!f.is(p) || t.snapshot.Reached(f.live.version)) {
+		delete(t.firsts, key)
+		f = nil
+	}
+	t.mu.Unlock()
+	switch {
+	case f.is(p):
+		return &f.live, nil
+	case counted:
+		return nil, nil
+	}
+	selector, err := selectorindex.Compile(p.Spec.Selector)
+	if err != nil || !selector.Possible() {
+		return nil, err
+	}
+	live, err := t.readLive(ctx, key.Namespace, selector.Key())
+	if err != nil {
+		return nil, fmt.Errorf("count for the first time: %w", err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.firsts[key] = &first{uid: p.UID, spec: quota.CountedSpec(&p.Spec), live: live}
+	return &live, nil
+}

@@ -1,0 +1,110 @@
+package aggregator
+
+import (
+	"context"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// aggregateNow counts and writes, and returns what is counted as available.
+func (w *world) aggregateNow(t *testing.T) int32 {
+	t.Helper()
+	if err := w.begin(w.newest()); err != nil {
+		t.Fatal(err)
+	}
+	w.finish(len(w.pending) - 1)
+	return quota.CellOf(w.stored, worldCell).Aggregation.AvailableReplicas
+}
+
+// remove lets a pod go that nothing was reserved for.
+func (w *world) remove(uid types.UID) {
+	pod := w.pods[uid]
+	delete(w.pods, uid)
+	w.happen(pod, true)
+}
+
+// What went before a protector was there, or covered it, was never reserved. A stream that lags must not count it.
+func TestAFirstCountIsNoOlderThanItsProtector(t *testing.T) {
+	for claim, begin := range map[string]func(p *v1alpha1.PodProtector){
+		"a protector that is made anew": func(p *v1alpha1.PodProtector) {
+			p.UID, p.Status = "another", v1alpha1.PodProtectorStatus{}
+		},
+		"a selector that covers more": func(p *v1alpha1.PodProtector) {
+			p.Generation++
+			p.Spec.Selector.MatchLabels = nil
+		},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			w := newWorld(1, 4)
+			for range 5 {
+				w.create(true)
+			}
+			w.lead()
+			if got := w.aggregateNow(t); got != 5 {
+				t.Fatalf("%d available, want 5", got)
+			}
+			w.remove("uid-1")
+			w.create(true)
+			w.remove("uid-6") // came and went, and the stream has shown neither
+			changed := w.stored.DeepCopy()
+			begin(changed)
+			w.store(changed)
+			if got := w.aggregateNow(t); got != 4 {
+				t.Errorf("%d available by a stream that lags, want 4", got)
+			}
+			if settled := quota.CellOf(w.stored, worldCell).Aggregation.SettledVersion; settled == "" {
+				t.Error("a later leader is not told that the count goes by a live list")
+			}
+			l := w.newest()
+			for l.delivered < len(w.events) {
+				l.deliver(w.events, 1)
+				if got := w.aggregateNow(t); got != 4 {
+					t.Errorf("%d available after event %d, want 4", got, l.delivered)
+				}
+			}
+			w.create(true)
+			l.deliver(w.events, 1)
+			if got := w.aggregateNow(t); got != 5 {
+				t.Errorf("%d available when the stream has caught up, want 5", got)
+			}
+			if len(l.firsts) != 0 {
+				t.Error("the live list is kept though the stream has come further")
+			}
+		})
+	}
+}
+
+// No list can be asked for pods that cannot be.
+func TestASelectorOfNoPodIsCountedWithoutAList(t *testing.T) {
+	w := newWorld(1, 4)
+	w.create(true)
+	w.lead()
+	w.newest().readLive = func(context.Context, string, string) (liveRead, error) {
+		t.Error("a live list was asked for")
+		return liveRead{}, nil
+	}
+	w.stored.Spec.Selector.MatchExpressions = []v1alpha1.PodSelectorRequirement{{Key: "app", Operator: "DoesNotExist"}}
+	if got := w.aggregateNow(t); got != 0 {
+		t.Errorf("%d available, want none", got)
+	}
+}
+
+// After its list a new leader needs no other for the protectors that it knew before.
+func TestALeaderListsOnceForWhatItKnows(t *testing.T) {
+	w := newWorld(1, 4)
+	w.create(true)
+	w.lead()
+	l := w.newest()
+	l.firsts[w.key()] = &first{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)}
+	w.remove("uid-1") // would not be in another list
+	if got := w.aggregateNow(t); got != 1 {
+		t.Errorf("%d available, want the one of the leader's own list", got)
+	}
+	if w.aggregateNow(t); len(l.firsts) != 0 {
+		t.Error("what is known from before is kept although it was counted")
+	}
+}
