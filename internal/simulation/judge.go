@@ -109,7 +109,7 @@ func (j *judge) cellChanged(cell string, e *apiserver.Event) {
 	}
 	j.counts.Effective++
 	for _, key := range j.sortedProtectors() {
-		j.judgeEffect(j.protectors[key], r, t, line, *before, e.Version)
+		j.judgeEffect(j.protectors[key], r, cell, line, *before, e.Version)
 	}
 }
 
@@ -147,8 +147,8 @@ func (j *judge) sortedProtectors() []protectorKey {
 }
 
 // judgeEffect is the promise itself: an admitted removal has taken effect; is the floor kept?
-func (j *judge) judgeEffect(w *watched, r *removal, t *truth, line *lifeline, before podState, version uint64) {
-	now := time.Now().Add(j.lenience)
+func (j *judge) judgeEffect(w *watched, r *removal, cellID string, line *lifeline, before podState, version uint64) {
+	t, now := j.cells[cellID], time.Now().Add(j.lenience)
 	if !before.available(w, now) {
 		return
 	}
@@ -162,8 +162,9 @@ func (j *judge) judgeEffect(w *watched, r *removal, t *truth, line *lifeline, be
 	case w.excuses(quota.HashUID(line.uid), r.asked):
 		t.losses = append(t.losses, loss{era: t.era, version: version, pod: before.pod, only: w})
 		return
-	case !reserved && (r.reviewed == nil || !j.wasCharged(w, r, line.states[:len(line.states)-1])):
-		// It was not available when it was reviewed: the readiness race.
+	case (!reserved || made.seen[cellID].era < r.era) && (r.reviewed == nil || !j.wasCharged(w, r, line.states[:len(line.states)-1])):
+		// It was not available when it was reviewed: the readiness race. What was reserved before the cell was restored was
+		// for another removal: none outlives that.
 		j.counts.Races++
 		t.losses = append(t.losses, loss{era: t.era, version: version, pod: before.pod})
 		return

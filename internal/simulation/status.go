@@ -56,7 +56,7 @@ func (j *judge) judgeCounts(w *watched, cell, before *v1alpha1.PodProtectorCell)
 	t, then, goneSince := j.cells[cell.CellID], 0, 0
 	first := j.eraOf(w.core, cell.CellID, a.Epoch)
 	for era := first; era <= t.era; era++ {
-		then, goneSince = t.availableAt(w, first, era, version, a.LastEventTime.Time)
+		then, goneSince = t.availableAt(w, first, era, version, parseVersion(a.SettledVersion), a.LastEventTime.Time)
 		if got := int(a.AvailableReplicas); got <= then && got >= then-goneSince {
 			return
 		}
@@ -175,7 +175,8 @@ func (j *judge) judgeDrop(w *watched, cell *v1alpha1.PodProtectorCell, hash quot
 		return
 	}
 	for r, asked := range j.open[openKey{cell.CellID, line.uid}] {
-		if r.reviewed != nil && j.wasCharged(w, r, line.states) && !w.excuses(hash, asked) {
+		waived := w.lowestFloorSince(asked) == 0
+		if r.reviewed != nil && j.wasCharged(w, r, line.states) && !w.excuses(hash, asked) && !waived {
 			j.fail("%s dropped the reservation of pod %s from protector %s, and removal %s of it was admitted and may still take effect",
 				orWorld(e.By), line.name, w.name(), r.id)
 		}

@@ -125,15 +125,19 @@ func (t *truth) available(p *watched, now time.Time) int {
 	return n
 }
 
-// availableAt counts them at a version of an era, and how many of those are not any more, or had gone in an era before,
-// from the first on.
-func (t *truth) availableAt(p *watched, first, era int, version uint64, now time.Time) (then, goneSince int) {
+// availableAt counts them at a version of an era, and how many of those are not any more, had gone in an era before, from
+// the first on, or were not the protector's at a later version, which a live list has shown; 0 is no list.
+func (t *truth) availableAt(p *watched, first, era int, version, list uint64, now time.Time) (then, goneSince int) {
 	for uid, line := range t.podsOf(era) {
-		if state, ok := line.at(version); ok && state.available(p, now) {
-			then++
-			if current := t.pods[uid]; current == nil || current.now().over() || t.hadGone(uid, first, era) {
-				goneSince++
-			}
+		state, ok := line.at(version)
+		if !ok || !state.available(p, now) {
+			continue
+		}
+		then++
+		listed, _ := line.at(max(version, list))
+		current := t.pods[uid]
+		if current == nil || current.now().over() || !p.covers(listed.pod) || t.hadGone(uid, first, era) {
+			goneSince++
 		}
 	}
 	return then, goneSince
