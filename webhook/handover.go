@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -39,8 +40,10 @@ const (
 	// longestHandover bounds how long an answer is waited for: half of the review's time, so that there is as
 	// much left to write.
 	longestHandover = 2 * time.Second
-	// maxHandedOverBytes bounds an ask and its answer.
-	maxHandedOverBytes = 64 << 10
+	// gatherFor is how long what is to be handed over waits for more, with which it shares a request.
+	gatherFor = 2 * time.Millisecond
+	// maxHandedOverBytes bounds a parcel and its answer.
+	maxHandedOverBytes = 4 << 20
 )
 
 // handover is what a replica knows of the others, for one core cluster.
@@ -50,12 +53,33 @@ type handover struct {
 
 	mu       sync.Mutex
 	suspects map[string]time.Time
+	// open are the parcels that are not on their way yet.
+	open map[address]*parcel
 }
 
-// handedOver is an ask on its way to another replica, and decided is its answer. Only reservations are handed over:
-// giving back is rare, and each replica does it by itself.
+// address is where a parcel goes: to a replica, for a protector.
+type address struct {
+	replica   string
+	protector types.NamespacedName
+}
+
+// parcel is what is asked of another replica in one request. Only reservations are handed over: giving back is rare, and
+// each replica does it by itself.
+type parcel struct {
+	removals []quota.Removal
+	// delivered is closed when answers, or err, are there to stay.
+	delivered chan struct{}
+	answers   []decided
+	err       error
+}
+
+// handedOver is a parcel on its way to another replica, and taken is its answer, in the same order.
 type handedOver struct {
-	Removal quota.Removal `json:"removal"`
+	Removals []quota.Removal `json:"removals"`
+}
+
+type taken struct {
+	Decided []decided `json:"decided"`
 }
 
 type decided struct {
@@ -95,37 +119,79 @@ func (h *handover) ask(ctx context.Context, replica string, key types.Namespaced
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	body, err := json.Marshal(handedOver{Removal: a.removal})
-	if err != nil {
-		return answer{}, err
+	p, place := h.post(address{replica, key}, a.removal)
+	select {
+	case <-p.delivered:
+	case <-ctx.Done():
+		return answer{}, fmt.Errorf("replica %s: %w", replica, ctx.Err())
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url(replica, key, patience), bytes.NewReader(body))
+	if p.err != nil {
+		return answer{}, fmt.Errorf("replica %s: %w", replica, p.err)
+	}
+	*a.claim = p.answers[place].Claim
+	return answer{verdict: p.answers[place].Verdict, elsewhere: true}, nil
+}
+
+// post puts a removal into the next parcel to a place, and returns where in it.
+func (h *handover) post(to address, removal quota.Removal) (p *parcel, place int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p = h.open[to]
+	if p == nil {
+		p = &parcel{delivered: make(chan struct{})}
+		h.open[to] = p
+		time.AfterFunc(gatherFor, func() { h.deliver(to, p) })
+	}
+	p.removals = append(p.removals, removal)
+	return p, len(p.removals) - 1
+}
+
+// deliver closes a parcel, sends it and waits for the answer. Those who wait for it may leave before.
+func (h *handover) deliver(to address, p *parcel) {
+	h.mu.Lock()
+	delete(h.open, to)
+	h.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), longestHandover)
+	defer cancel()
+	p.answers, p.err = h.send(ctx, to, p.removals)
+	close(p.delivered)
+}
+
+func (h *handover) send(ctx context.Context, to address, removals []quota.Removal) ([]decided, error) {
+	body, err := json.Marshal(handedOver{removals})
 	if err != nil {
-		return answer{}, err
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url(to), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
 	}
 	response, err := h.peers.Client.Do(request)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	defer response.Body.Close()
-	content, err := io.ReadAll(io.LimitReader(response.Body, maxHandedOverBytes))
+	content, err := readAll(io.LimitReader(response.Body, maxHandedOverBytes), response.ContentLength)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	if response.StatusCode != http.StatusOK {
-		return answer{}, fmt.Errorf("replica %s: %s: %s", replica, response.Status, strings.TrimSpace(string(content)))
+		return nil, fmt.Errorf("%s: %s", response.Status, strings.TrimSpace(string(content)))
 	}
-	d := decided{}
-	if err := json.Unmarshal(content, &d); err != nil {
-		return answer{}, fmt.Errorf("replica %s: %w", replica, err)
+	answer := taken{}
+	if err := readAs(content, &answer); err != nil {
+		return nil, err
 	}
-	*a.claim = d.Claim
-	return answer{verdict: d.Verdict, elsewhere: true}, nil
+	if len(answer.Decided) != len(removals) {
+		return nil, fmt.Errorf("%d answers to %d removals", len(answer.Decided), len(removals))
+	}
+	return answer.Decided, nil
 }
 
-func (h *handover) url(replica string, key types.NamespacedName, patience time.Duration) string {
-	path := "/peers/v1/cores/" + url.PathEscape(h.core) + "/protectors/" + url.PathEscape(key.Namespace) + "/" + url.PathEscape(key.Name)
-	return "https://" + replica + path + "?timeout=" + patience.String()
+func (h *handover) url(to address) string {
+	path := "/peers/v1/cores/" + url.PathEscape(h.core) +
+		"/protectors/" + url.PathEscape(to.protector.Namespace) + "/" + url.PathEscape(to.protector.Name)
+	return "https://" + to.replica + path + "?timeout=" + longestHandover.String()
 }
 
 // HandedOver serves what other replicas hand over. It believes them: only replicas may reach it.
@@ -137,7 +203,11 @@ func (p *Protection) HandedOver() http.Handler {
 
 func (p *Protection) takeOver(w http.ResponseWriter, r *http.Request) {
 	asked := handedOver{}
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxHandedOverBytes)).Decode(&asked); err != nil {
+	body, err := readAll(http.MaxBytesReader(w, r.Body, maxHandedOverBytes), r.ContentLength)
+	if err == nil {
+		err = readAs(body, &asked)
+	}
+	if err != nil {
 		http.Error(w, "cannot read what is handed over: "+err.Error(), http.StatusBadRequest)
 		return
 	}
@@ -148,23 +218,50 @@ func (p *Protection) takeOver(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), reviewTime(r))
 	defer cancel()
-	claim := &quota.Claim{}
 	key := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
-	// Not handed on: replicas that disagree about who writes would pass it round.
-	answer, err := core.flights.Do(ctx, key, ask{removal: asked.Removal, claim: claim})
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	if answer.vanished {
-		// It may be that this replica has not heard of the protector yet: the one that asks has, and must see for itself.
+	answer, err := core.takeOver(ctx, key, asked.Removals)
+	switch {
+	case errors.Is(err, errVanished):
 		http.Error(w, fmt.Sprintf("PodProtector %s is not known here", key), http.StatusNotFound)
-		return
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(taken{answer}); err != nil {
+			p.log.V(1).Info("Another replica did not take the answer", "error", err.Error())
+		}
 	}
-	w.Header().Set("Content-Type", "application/json")
-	if err := json.NewEncoder(w).Encode(decided{Verdict: answer.verdict, Claim: *claim}); err != nil {
-		p.log.V(1).Info("Another replica did not take the answer", "error", err.Error())
+}
+
+// errVanished is the answer for a protector that is not known here. It may be that this replica has not heard of it yet:
+// the one that asks has, and must see for itself.
+var errVanished = errors.New("the protector does not exist")
+
+// takeOver reserves for another replica, for all or for none that it tells of. Nothing is handed on: replicas that
+// disagree about who writes would pass it round.
+func (c *core) takeOver(ctx context.Context, key types.NamespacedName, removals []quota.Removal) ([]decided, error) {
+	answers, errs := make([]decided, len(removals)), make([]error, len(removals))
+	var running sync.WaitGroup
+	for i, removal := range removals {
+		running.Go(func() {
+			claim := &quota.Claim{}
+			answer, err := c.flights.Do(ctx, key, ask{removal: removal, claim: claim})
+			if err == nil && answer.vanished {
+				err = errVanished
+			}
+			if err == nil {
+				answers[i] = decided{Verdict: answer.verdict, Claim: *claim}
+			}
+			errs[i] = err
+		})
 	}
+	running.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return answers, nil
 }
 
 func (p *Protection) core(name string) *core {

@@ -117,12 +117,15 @@ func TestAReplicaThatDoesNotAnswerWellIsLetAlone(t *testing.T) {
 		"it knows no such protector": func(l *lab, listener net.Listener, cert tls.Certificate) {
 			l.serveHTTP(listener, cert, http.NotFound)
 		},
+		"it does not answer all": func(l *lab, listener net.Listener, cert tls.Certificate) {
+			l.serveHTTP(listener, cert, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, `{"decided": []}`) })
+		},
 		"it answers nonsense": func(l *lab, listener net.Listener, cert tls.Certificate) {
 			l.serveHTTP(listener, cert, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "nonsense") })
 		},
 		"it is somebody else": func(l *lab, listener net.Listener, _ tls.Certificate) {
 			l.serveHTTP(listener, newAuthority(l).client("webhook"), func(w http.ResponseWriter, _ *http.Request) {
-				_, _ = fmt.Fprint(w, `{"verdict": {"Outcome": "Reserved"}}`)
+				_, _ = fmt.Fprint(w, `{"decided": [{"verdict": {"Outcome": "Reserved"}}]}`)
 			})
 		},
 	} {
@@ -173,7 +176,7 @@ func TestOnlyReplicasMayHandOver(t *testing.T) {
 	l := newLab(t)
 	l.protect("web", 1, 10)
 	path := "/peers/v1/cores/core/protectors/" + l.namespace + "/web"
-	body := `{"removal": {"Cell": "` + l.cell + `", "PodUID": "u", "PodName": "web-0", "Operation": "Delete", "At": "2026-01-01T00:00:00Z"}}`
+	body := `{"removals": [{"Cell": "` + l.cell + `", "PodUID": "u", "PodName": "web-0", "Operation": "Delete", "At": "2026-01-01T00:00:00Z"}]}`
 	for _, clientCA := range []bool{false, true} {
 		r := l.serve(func(s *setup) {
 			if clientCA {

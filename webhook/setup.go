@@ -62,7 +62,7 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 		}
 		core := newCore(name, source, p.metrics, mgr.GetLogger(), now)
 		if options.Peers != nil {
-			core.handover = &handover{core: name, peers: *options.Peers, suspects: map[string]time.Time{}}
+			core.handover = &handover{core: name, peers: *options.Peers, suspects: map[string]time.Time{}, open: map[address]*parcel{}}
 		}
 		if err := mgr.Add(core); err != nil {
 			return nil, fmt.Errorf("add core cluster %s: %w", name, err)
