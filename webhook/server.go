@@ -70,9 +70,10 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	pace := newPace()
 	server := &http.Server{
-		Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
-		IdleTimeout: 2 * time.Minute,
+		Handler: s.handler(pace), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		IdleTimeout: 2 * time.Minute, ConnContext: pace.context, ConnState: pace.observe,
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
@@ -189,14 +190,14 @@ func (s *Server) Ready(*http.Request) error {
 	return nil
 }
 
-func (s *Server) handler() http.Handler {
+func (s *Server) handler(pace *pace) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /cells/{cell}/validate", s.review)
+	mux.HandleFunc("POST /cells/{cell}/validate", func(w http.ResponseWriter, r *http.Request) { s.review(w, r, pace) })
 	mux.Handle("/peers/", s.identity().only(s.Protection.HandedOver()))
 	return mux
 }
 
-func (s *Server) review(w http.ResponseWriter, r *http.Request) {
+func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *pace) {
 	body, err := readAll(http.MaxBytesReader(w, r.Body, maxReviewBytes), r.ContentLength)
 	var review *admissionv1.AdmissionReview
 	if err == nil {
@@ -209,6 +210,9 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), reviewTime(r))
 	defer cancel()
 	answer := s.Protection.measure(ctx, r.PathValue("cell"), review.Request)
+	if r.ProtoMajor == 1 {
+		pace.wait(ctx)
+	}
 	w.Header().Set("Content-Type", "application/json")
 	err = json.NewEncoder(w).Encode(&admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: review.APIVersion, Kind: "AdmissionReview"},

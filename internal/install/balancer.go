@@ -38,7 +38,15 @@ func newBalancer(replicas []string) (*balancer, error) {
 	return b, nil
 }
 
-func (b *balancer) address() string { return b.listener.Addr().String() }
+// outward is the address by which apiservers know the webhooks.
+func (b *balancer) outward() string {
+	_, number, _ := net.SplitHostPort(b.listener.Addr().String()) // a listener's address has a port
+	return net.JoinHostPort(outwardHost, number)
+}
+
+// outwardHost leads to the loopback interface and is no loopback address: to those apiservers speak HTTP/2, which they do to
+// no real webhook.
+const outwardHost = "0.0.0.0"
 
 func (b *balancer) serve() {
 	for {

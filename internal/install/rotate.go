@@ -21,7 +21,7 @@ import (
 type certificate struct{ pem, key []byte }
 
 func newCertificate() (certificate, error) {
-	served, key, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.ParseIP(port.Host)}, nil)
+	served, key, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.ParseIP(port.Host), net.ParseIP(outwardHost)}, nil)
 	if err != nil {
 		return certificate{}, fmt.Errorf("make a certificate for the webhooks: %w", err)
 	}

@@ -82,7 +82,7 @@ func freeAddress() (string, error) {
 // configure makes a worker's apiserver ask its webhook, with the configuration that users get.
 func (i *Installation) configure(ctx context.Context, worker federation.Cluster) error {
 	raw, err := exec.CommandContext(ctx, i.options.Program, "webhook-config", "--cell="+worker.Name(),
-		"--url=https://"+i.webhooks.balancer.address(), "--ca-bundle="+i.webhooks.authority).Output()
+		"--url=https://"+i.webhooks.balancer.outward(), "--ca-bundle="+i.webhooks.authority).Output()
 	if err != nil {
 		exit := &exec.ExitError{}
 		if errors.As(err, &exit) {

@@ -1,0 +1,139 @@
+package webhook
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// pace lets answers go as fast as a client takes its connections up again.
+//
+// An apiserver speaks HTTP/1.1 to webhooks, unless they have a loopback address, and keeps 25 idle connections to each. When
+// more become idle at once it closes the others, and opens as many for its next reviews, each with a TLS handshake that costs
+// more than a review does. A flight answers all its callers at once. So an answer waits while as many connections of its
+// client are idle as it is sure to keep, until it takes one of them up, but never for long.
+type pace struct {
+	mu      sync.Mutex
+	conns   map[net.Conn]*pacedConn
+	clients map[string]*pacedClient
+}
+
+const (
+	// keptIdle is how many connections a client keeps that nothing is asked on: less than client-go does by default.
+	keptIdle = 20
+	// longestPace bounds what an answer waits for a client that has nothing more to ask.
+	longestPace = 50 * time.Millisecond
+)
+
+// pacedConn is one connection. pace.mu guards it.
+type pacedConn struct {
+	client string
+	// free tells that it has been answered and that nothing has been asked on it since.
+	free bool
+}
+
+// pacedClient is all connections from one address. pace.mu guards it.
+type pacedClient struct {
+	conns, free int
+	// waiting are the answers that wait for a connection to be taken up, the first first.
+	waiting []chan struct{}
+}
+
+func newPace() *pace {
+	return &pace{conns: map[net.Conn]*pacedConn{}, clients: map[string]*pacedClient{}}
+}
+
+type connKey struct{}
+
+// context is the ConnContext of a server: requests know their connection.
+func (p *pace) context(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, conn)
+}
+
+// observe is the ConnState of a server.
+func (p *pace) observe(conn net.Conn, state http.ConnState) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch state {
+	case http.StateNew:
+		p.enter(conn)
+	case http.StateActive:
+		p.taken(conn)
+	case http.StateClosed, http.StateHijacked:
+		p.taken(conn)
+		p.leave(conn)
+	case http.StateIdle:
+	}
+}
+
+func (p *pace) enter(conn net.Conn) {
+	client, _, err := net.SplitHostPort(conn.RemoteAddr().String())
+	if err != nil {
+		client = conn.RemoteAddr().String()
+	}
+	p.conns[conn] = &pacedConn{client: client}
+	if p.clients[client] == nil {
+		p.clients[client] = &pacedClient{}
+	}
+	p.clients[client].conns++
+}
+
+func (p *pace) leave(conn net.Conn) {
+	c := p.conns[conn]
+	if c == nil {
+		return
+	}
+	delete(p.conns, conn)
+	client := p.clients[c.client]
+	if client.conns--; client.conns == 0 {
+		delete(p.clients, c.client)
+	}
+}
+
+// taken notes that a connection is free no longer: another may become so in its place.
+func (p *pace) taken(conn net.Conn) {
+	c := p.conns[conn]
+	if c == nil || !c.free {
+		return
+	}
+	c.free = false
+	client := p.clients[c.client]
+	client.free--
+	if len(client.waiting) > 0 {
+		close(client.waiting[0])
+		client.waiting = client.waiting[1:]
+	}
+}
+
+// wait returns when the answer to a request may go.
+func (p *pace) wait(ctx context.Context) {
+	conn, ok := ctx.Value(connKey{}).(net.Conn)
+	if !ok {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.conns[conn]
+	if c == nil {
+		return // it is gone
+	}
+	client := p.clients[c.client]
+	for deadline := time.Now().Add(longestPace); client.free >= keptIdle && time.Now().Before(deadline) && ctx.Err() == nil; {
+		turn := make(chan struct{})
+		client.waiting = append(client.waiting, turn)
+		p.mu.Unlock()
+		select {
+		case <-turn:
+		case <-time.After(time.Until(deadline)):
+		case <-ctx.Done():
+		}
+		p.mu.Lock()
+		client.waiting = slices.DeleteFunc(client.waiting, func(other chan struct{}) bool { return other == turn })
+	}
+	if c.free = p.conns[conn] == c; c.free {
+		client.free++
+	}
+}
