@@ -51,7 +51,7 @@ func paced(t *testing.T, p *pace, callers, each int, wait func(context.Context))
 		ReadHeaderTimeout: time.Minute, ConnContext: p.context, ConnState: p.observe,
 		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			const flight = 20 * time.Millisecond
-			time.Sleep(time.Until(time.Now().Truncate(flight).Add(flight)))
+			<-time.After(time.Until(time.Now().Truncate(flight).Add(flight)))
 			wait(r.Context())
 		}),
 	}
@@ -75,7 +75,7 @@ func paced(t *testing.T, p *pace, callers, each int, wait func(context.Context))
 				mu.Lock()
 				longest = max(longest, time.Since(asked))
 				mu.Unlock()
-				time.Sleep(3 * time.Millisecond) // what is left of the deletion
+				<-time.After(3 * time.Millisecond) // what is left of the deletion
 			}
 		})
 	}
