@@ -240,28 +240,22 @@ var errVanished = errors.New("the protector does not exist")
 // takeOver reserves for another replica, for all or for none that it tells of. Nothing is handed on: replicas that
 // disagree about who writes would pass it round.
 func (c *core) takeOver(ctx context.Context, key types.NamespacedName, removals []quota.Removal) ([]decided, error) {
-	answers, errs := make([]decided, len(removals)), make([]error, len(removals))
-	var running sync.WaitGroup
+	asks := make([]ask, len(removals))
 	for i, removal := range removals {
-		running.Go(func() {
-			claim := &quota.Claim{}
-			answer, err := c.flights.Do(ctx, key, ask{removal: removal, claim: claim})
-			if err == nil && answer.vanished {
-				err = errVanished
-			}
-			if err == nil {
-				answers[i] = decided{Verdict: answer.verdict, Claim: *claim}
-			}
-			errs[i] = err
-		})
+		asks[i] = ask{removal: removal, claim: &quota.Claim{}}
 	}
-	running.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
+	answers, err := c.flights.DoAll(ctx, key, asks)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]decided, len(answers))
+	for i, answer := range answers {
+		if answer.vanished {
+			return nil, errVanished
 		}
+		all[i] = decided{Verdict: answer.verdict, Claim: *asks[i].claim}
 	}
-	return answers, nil
+	return all, nil
 }
 
 func (p *Protection) core(name string) *core {

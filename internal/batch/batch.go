@@ -78,22 +78,40 @@ func New[K comparable, In, Out any](execute Execute[K, In, Out]) *Batch[K, In, O
 // Do joins the next flight of a key and waits for its own output. When ctx ends it returns the cause at once,
 // even when the flight goes on; an input whose caller left before its flight started is not executed.
 func (b *Batch[K, In, Out]) Do(ctx context.Context, key K, in In) (Out, error) {
-	var none Out
-	if ctx.Err() != nil {
-		return none, context.Cause(ctx)
-	}
-	f, seat, err := b.board(ctx, key, in)
+	outs, err := b.DoAll(ctx, key, []In{in})
 	if err != nil {
+		var none Out
 		return none, err
+	}
+	return outs[0], nil
+}
+
+// DoAll is Do for several inputs at a time, which share a flight, in their order.
+func (b *Batch[K, In, Out]) DoAll(ctx context.Context, key K, ins []In) ([]Out, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if len(ins) == 0 {
+		return nil, nil
+	}
+	f, seat, err := b.board(ctx, key, ins)
+	if err != nil {
+		return nil, err
 	}
 	select {
 	case <-f.landed:
 	case <-ctx.Done():
-		if !b.leave(ctx, f, seat) {
-			return none, context.Cause(ctx)
+		if !b.leave(ctx, f, seat, len(ins)) {
+			return nil, context.Cause(ctx)
 		}
 	}
-	return f.outcome(seat)
+	outs := make([]Out, len(ins))
+	for i := range ins {
+		if outs[i], err = f.outcome(seat + i); err != nil {
+			return nil, err
+		}
+	}
+	return outs, nil
 }
 
 // Callers is the number of calls that wait for their answer now, those of flights under way included.
@@ -139,8 +157,9 @@ func (b *Batch[K, In, Out]) Close() {
 	}
 }
 
-// board joins the flight of the key that has not started yet, and sees to it that it starts.
-func (b *Batch[K, In, Out]) board(ctx context.Context, key K, in In) (*flight[In, Out], int, error) {
+// board joins the flight of the key that has not started yet, and sees to it that it starts. It returns the first of the
+// seats, which follow each other.
+func (b *Batch[K, In, Out]) board(ctx context.Context, key K, ins []In) (*flight[In, Out], int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -155,22 +174,27 @@ func (b *Batch[K, In, Out]) board(ctx context.Context, key K, in In) (*flight[In
 	if l.boarding == nil {
 		l.boarding = newFlight[In, Out]()
 	}
-	seat := l.boarding.board(ctx, in)
+	seat := len(l.boarding.inputs)
+	for _, in := range ins {
+		l.boarding.board(ctx, in)
+	}
 	if l.aboard() >= l.enough {
 		l.goOn()
 	}
 	return l.boarding, seat, nil
 }
 
-// leave gives up a seat. It is true when the flight has landed before: there is an outcome after all.
-func (b *Batch[K, In, Out]) leave(ctx context.Context, f *flight[In, Out], seat int) (landed bool) {
+// leave gives up seats, from the first on. It is true when the flight has landed before: there is an outcome after all.
+func (b *Batch[K, In, Out]) leave(ctx context.Context, f *flight[In, Out], first, seats int) (landed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	select {
 	case <-f.landed:
 		return true
 	default:
-		f.leave(seat, context.Cause(ctx))
+		for seat := range seats {
+			f.leave(first+seat, context.Cause(ctx))
+		}
 		return false
 	}
 }

@@ -364,3 +364,40 @@ func TestAFailureIsEverybodys(t *testing.T) {
 }
 
 func explode([]int) error { panic("the core is gone") }
+
+func TestInputsThatComeTogetherFlyTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := open(t)
+		d.call(t.Context(), "web", 1)
+		first := d.flight()
+		hasty, cancel := context.WithCancelCause(t.Context())
+		all := func(ctx context.Context, ins ...int) <-chan []int {
+			got := make(chan []int, 1)
+			go func() {
+				outs, err := d.DoAll(ctx, "web", ins)
+				if err != nil {
+					outs = nil
+				}
+				got <- outs
+			}()
+			synctest.Wait()
+			return got
+		}
+		two, gone, five := all(t.Context(), 2, 3), all(hasty, 4, 4), all(t.Context(), 5)
+		cancel(errChanged)
+		if got := <-gone; got != nil {
+			t.Errorf("who has left got %v", got)
+		}
+		first.land <- tenfold
+		second := d.flight()
+		d.carries(second, 2, 3, 5)
+		second.land <- tenfold
+		if diff := cmp.Diff([][]int{{20, 30}, {50}}, [][]int{<-two, <-five}); diff != "" {
+			t.Errorf("outputs (-want +got):\n%s", diff)
+		}
+		if got := <-all(t.Context()); len(got) != 0 {
+			t.Errorf("no inputs have the outputs %v", got)
+		}
+		d.Wait()
+	})
+}

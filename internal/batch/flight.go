@@ -35,12 +35,11 @@ func newFlight[In, Out any]() *flight[In, Out] {
 }
 
 // board takes the next seat.
-func (f *flight[In, Out]) board(ctx context.Context, in In) int {
+func (f *flight[In, Out]) board(ctx context.Context, in In) {
 	deadline, _ := ctx.Deadline()
 	f.inputs = append(f.inputs, in)
 	f.deadlines = append(f.deadlines, deadline)
 	f.aboard++
-	return len(f.inputs) - 1
 }
 
 // leave gives up a seat. When it was the last, nobody needs the flight: before the start it will not happen,
