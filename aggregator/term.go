@@ -112,8 +112,7 @@ func (t *term) podsChanged(key types.NamespacedName, rate time.Duration) { t.que
 
 // protectorChanged waits likewise, unless the pods have to be counted in another way now.
 func (t *term) protectorChanged(p *v1alpha1.PodProtector) {
-	cell := quota.CellOf(p, t.options.Cell)
-	if cell == nil || cell.Aggregation.CountedSpec != quota.CountedSpec(&p.Spec) || p.DeletionTimestamp != nil {
+	if !t.isCounted(p) || p.DeletionTimestamp != nil {
 		t.queue.Add(keyOf(p))
 		return
 	}

@@ -181,24 +181,13 @@ func (n *bench) aftermath() {
 // and the more of it the longer a run takes.
 func (n *bench) withoutNodes(do func()) {
 	n.Helper()
-	worker, ok := n.worker().(federation.Faults)
+	worker, ok := n.Federation().Workers()[0].(federation.Faults) // cells are in their order
 	if !ok {
 		n.Fatalf("the backend cannot let nodes sleep")
 	}
 	n.must(worker.Freeze(federation.Kwok))
 	defer func() { n.must(worker.Thaw(federation.Kwok)) }()
 	do()
-}
-
-func (n *bench) worker() federation.Cluster {
-	n.Helper()
-	for _, cluster := range n.Federation().Clusters() {
-		if cluster.Name() == n.cell.Name {
-			return cluster
-		}
-	}
-	n.Fatalf("no cluster is called %s", n.cell.Name)
-	return nil
 }
 
 // runs are what BenchmarkStorm compares: without Breakwater; with pods that nobody protects, which tells what a webhook

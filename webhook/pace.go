@@ -30,13 +30,14 @@ const (
 
 // pacedConn is one connection. pace.mu guards it.
 type pacedConn struct {
-	client string
+	client *pacedClient
 	// free tells that it has been answered and that nothing has been asked on it since.
 	free bool
 }
 
 // pacedClient is all connections from one address. pace.mu guards it.
 type pacedClient struct {
+	address     string
 	conns, free int
 	// waiting are the answers that wait for a connection to be taken up, the first first.
 	waiting []chan struct{}
@@ -70,15 +71,17 @@ func (p *pace) observe(conn net.Conn, state http.ConnState) {
 }
 
 func (p *pace) enter(conn net.Conn) {
-	client, _, err := net.SplitHostPort(conn.RemoteAddr().String())
+	address, _, err := net.SplitHostPort(conn.RemoteAddr().String())
 	if err != nil {
-		client = conn.RemoteAddr().String()
+		address = conn.RemoteAddr().String()
 	}
+	client := p.clients[address]
+	if client == nil {
+		client = &pacedClient{address: address}
+		p.clients[address] = client
+	}
+	client.conns++
 	p.conns[conn] = &pacedConn{client: client}
-	if p.clients[client] == nil {
-		p.clients[client] = &pacedClient{}
-	}
-	p.clients[client].conns++
 }
 
 func (p *pace) leave(conn net.Conn) {
@@ -87,9 +90,8 @@ func (p *pace) leave(conn net.Conn) {
 		return
 	}
 	delete(p.conns, conn)
-	client := p.clients[c.client]
-	if client.conns--; client.conns == 0 {
-		delete(p.clients, c.client)
+	if c.client.conns--; c.client.conns == 0 {
+		delete(p.clients, c.client.address)
 	}
 }
 
@@ -100,7 +102,7 @@ func (p *pace) taken(conn net.Conn) {
 		return
 	}
 	c.free = false
-	client := p.clients[c.client]
+	client := c.client
 	client.free--
 	if len(client.waiting) > 0 {
 		close(client.waiting[0])
@@ -120,7 +122,7 @@ func (p *pace) wait(ctx context.Context) {
 	if c == nil {
 		return // it is gone
 	}
-	client := p.clients[c.client]
+	client := c.client
 	for deadline := time.Now().Add(longestPace); client.free >= keptIdle && time.Now().Before(deadline) && ctx.Err() == nil; {
 		turn := make(chan struct{})
 		client.waiting = append(client.waiting, turn)

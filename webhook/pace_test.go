@@ -98,6 +98,9 @@ func TestAStormKeepsItsConnections(t *testing.T) {
 		if connections > callers {
 			t.Errorf("%d connections for %d callers", connections, callers)
 		}
+		synctest.Wait() // the server's connections have told that they are closed
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		if len(p.conns)+len(p.clients) != 0 {
 			t.Errorf("%d connections of %d clients are remembered, and all are closed", len(p.conns), len(p.clients))
 		}
