@@ -33,7 +33,7 @@ func FuzzReview(f *testing.F) {
 	f.Add([]byte(`null`))
 	f.Add([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{}}`))
 	d := newDesk(f, deskProtector("web", 5, 5))
-	handler := (&Server{Protection: d.Protection, Log: logr.Discard()}).handler(newPace())
+	handler := (&Server{Protection: d.Protection, Log: logr.Discard()}).handler(newPace(alone))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/cells/"+deskCell+"/validate", bytes.NewReader(body)))
@@ -65,7 +65,7 @@ func checkAnswer(t *testing.T, recorder *httptest.ResponseRecorder) {
 
 // What the seeds are must be told by the answers: a seed that is only malformed would begin nowhere.
 func TestTheSeedsOfTheFuzzTestReachTheirVerdicts(t *testing.T) {
-	handler := (&Server{Protection: newDesk(t, deskProtector("web", 5, 5)).Protection, Log: logr.Discard()}).handler(newPace())
+	handler := (&Server{Protection: newDesk(t, deskProtector("web", 5, 5)).Protection, Log: logr.Discard()}).handler(newPace(alone))
 	for seed, want := range map[string]string{
 		"delete-available": "NoBudget", "delete-dry-run": "NoBudget", "delete-terminating": "NotAvailable",
 		"delete-collection": "NoBudget", "delete-other": "Unprotected", "delete-nameless": "Nameless",

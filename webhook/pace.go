@@ -14,15 +14,20 @@ import (
 // An apiserver speaks HTTP/1.1 to webhooks, unless they have a loopback address, and keeps 25 idle connections to each. When
 // more become idle at once it closes the others, and opens as many for its next reviews, each with a TLS handshake that costs
 // more than a review does. A flight answers all its callers at once. So an answer waits while as many connections of its
-// client are idle as it is sure to keep, until it takes one of them up, but never for long.
+// client are idle as it is sure to keep, until it takes one of them up, but never for long. What a client keeps it keeps to
+// all replicas together, which are one host to it, so that each replica has its share.
 type pace struct {
+	// replicas is how many there are now, this one with them.
+	replicas func() int
+
 	mu      sync.Mutex
 	conns   map[net.Conn]*pacedConn
 	clients map[string]*pacedClient
 }
 
 const (
-	// keptIdle is how many connections a client keeps that nothing is asked on: less than client-go does by default.
+	// keptIdle is how many connections a client keeps to a host that nothing is asked on: less than client-go does by
+	// default.
 	keptIdle = 20
 	// longestPace bounds what an answer waits for a client that has nothing more to ask.
 	longestPace = 50 * time.Millisecond
@@ -43,8 +48,8 @@ type pacedClient struct {
 	waiting []chan struct{}
 }
 
-func newPace() *pace {
-	return &pace{conns: map[net.Conn]*pacedConn{}, clients: map[string]*pacedClient{}}
+func newPace(replicas func() int) *pace {
+	return &pace{replicas: replicas, conns: map[net.Conn]*pacedConn{}, clients: map[string]*pacedClient{}}
 }
 
 type connKey struct{}
@@ -122,8 +127,8 @@ func (p *pace) wait(ctx context.Context) {
 	if c == nil {
 		return // it is gone
 	}
-	client := c.client
-	for deadline := time.Now().Add(longestPace); client.free >= keptIdle && time.Now().Before(deadline) && ctx.Err() == nil; {
+	client, kept := c.client, max(1, keptIdle/p.replicas())
+	for deadline := time.Now().Add(longestPace); client.free >= kept && time.Now().Before(deadline) && ctx.Err() == nil; {
 		turn := make(chan struct{})
 		client.waiting = append(client.waiting, turn)
 		p.mu.Unlock()

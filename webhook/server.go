@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -43,6 +44,8 @@ type Server struct {
 	Protection *Protection
 	Log        logr.Logger
 
+	// replicas is how many there are; nil is one.
+	replicas func() int
 	address  atomic.Pointer[net.TCPAddr]
 	watcher  atomic.Pointer[certwatcher.CertWatcher]
 	draining atomic.Bool
@@ -51,6 +54,13 @@ type Server struct {
 // NewPeers lets this server's replica hand over to the others and take over from them. self is its own address as they
 // know it, all gives everybody's.
 func (s *Server) NewPeers(self string, all func() []string) *Peers {
+	s.replicas = func() int {
+		known := all()
+		if slices.Contains(known, self) {
+			return len(known)
+		}
+		return len(known) + 1
+	}
 	return &Peers{Self: self, All: all, Client: s.identity().client()}
 }
 
@@ -70,7 +80,11 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pace := newPace()
+	replicas := s.replicas
+	if replicas == nil {
+		replicas = func() int { return 1 }
+	}
+	pace := newPace(replicas)
 	server := &http.Server{
 		Handler: s.handler(pace), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
 		IdleTimeout: 2 * time.Minute, ConnContext: pace.context, ConnState: pace.observe,

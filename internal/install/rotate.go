@@ -12,20 +12,25 @@ import (
 	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/util/cert"
 
+	"github.com/breakwater-k8s/breakwater/internal/federation/pki"
 	"github.com/breakwater-k8s/breakwater/internal/federation/port"
 )
 
-// certificate is what the webhooks serve, in PEM. Its file holds the authority's too: the one serves as both.
-type certificate struct{ pem, key []byte }
+// certificate is what the webhooks serve, and who is to be trusted for it, in PEM.
+type certificate struct {
+	pki.Pair
+	authority []byte
+}
 
 func newCertificate() (certificate, error) {
-	served, key, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.ParseIP(port.Host), net.ParseIP(outwardHost)}, nil)
+	const name = "breakwater webhook"
+	authority, err := pki.NewAuthority(name)
 	if err != nil {
-		return certificate{}, fmt.Errorf("make a certificate for the webhooks: %w", err)
+		return certificate{}, err
 	}
-	return certificate{pem: served, key: key}, nil
+	served, err := authority.Server(name, []net.IP{net.ParseIP(port.Host), net.ParseIP(outwardHost)})
+	return certificate{Pair: served, authority: authority.PEM}, err
 }
 
 // WebhookAddresses are the host:port of each webhook, behind what the apiservers ask.
@@ -76,7 +81,7 @@ func (r *Rotation) TrustNew(ctx context.Context) error { return r.installation.t
 func (i *Installation) trust(ctx context.Context, all ...certificate) error {
 	var bundle []byte
 	for _, one := range all {
-		bundle = append(bundle, one.pem...)
+		bundle = append(bundle, one.authority...)
 	}
 	if err := os.WriteFile(i.webhooks.authority, bundle, 0o600); err != nil {
 		return fmt.Errorf("write the authority of the webhooks: %w", err)
@@ -98,7 +103,7 @@ func serves(ctx context.Context, address string, want certificate) error {
 		return err
 	}
 	defer conn.Close()
-	block, _ := pem.Decode(want.pem)
+	block, _ := pem.Decode(want.Certificate)
 	if presented := conn.(*tls.Conn).ConnectionState().PeerCertificates; !bytes.Equal(presented[0].Raw, block.Bytes) {
 		return errors.New("it serves another certificate")
 	}
@@ -107,7 +112,7 @@ func serves(ctx context.Context, address string, want certificate) error {
 
 // write puts a certificate and its key into place, each at once, as a mounted Secret changes.
 func (w *webhooks) write(c certificate) error {
-	for file, content := range map[string][]byte{w.certificateFile: c.pem, w.keyFile: c.key} {
+	for file, content := range map[string][]byte{w.certificateFile: c.Certificate, w.keyFile: c.Key} {
 		next := filepath.Join(filepath.Dir(file), "next-"+filepath.Base(file))
 		if err := errors.Join(os.WriteFile(next, content, 0o600), os.Rename(next, file)); err != nil {
 			return fmt.Errorf("write the certificate of the webhooks: %w", err)

@@ -42,7 +42,7 @@ func (i *Installation) newWebhooks() (*webhooks, error) {
 	if hooks.serving, err = newCertificate(); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(hooks.write(hooks.serving), os.WriteFile(hooks.authority, hooks.serving.pem, 0o600)); err != nil {
+	if err := errors.Join(hooks.write(hooks.serving), os.WriteFile(hooks.authority, hooks.serving.authority, 0o600)); err != nil {
 		return nil, err
 	}
 	var addresses, peers []string

@@ -13,6 +13,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/internal/children"
 	"github.com/breakwater-k8s/breakwater/internal/federation"
+	"github.com/breakwater-k8s/breakwater/internal/federation/pki"
 	"github.com/breakwater-k8s/breakwater/internal/federation/port"
 	"github.com/breakwater-k8s/breakwater/internal/federation/proxy"
 )
@@ -39,8 +40,7 @@ type Cluster struct {
 
 	spawner *children.Spawner
 	ports   [purposes]*port.Reservation
-	ca      *authority
-	caPEM   []byte
+	ca      *pki.Authority
 	admin   *rest.Config
 	etcd    *prober
 	api     *prober

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	_ "embed"
 	"fmt"
+	"net"
 	"os"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/internal/federation"
+	"github.com/breakwater-k8s/breakwater/internal/federation/pki"
 	"github.com/breakwater-k8s/breakwater/internal/federation/port"
 )
 
@@ -29,29 +31,26 @@ const (
 // with the cluster's, every user of the API could read etcd.
 func (c *Cluster) writeIdentities() error {
 	var err error
-	if c.ca, err = newAuthority(c.spec.Name); err != nil {
+	if c.ca, err = pki.NewAuthority(c.spec.Name); err != nil {
 		return err
 	}
-	if c.caPEM, err = c.ca.pem(); err != nil {
+	if err := os.WriteFile(c.layout.pki("ca.crt"), c.ca.PEM, 0o600); err != nil {
 		return err
 	}
-	if err := os.WriteFile(c.layout.pki("ca.crt"), c.caPEM, 0o600); err != nil {
-		return err
-	}
-	serving, err := c.ca.server("kube-apiserver", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
+	serving, err := c.ca.Server("kube-apiserver", serverAddresses(), "kubernetes", "kubernetes.default", "kubernetes.default.svc",
 		"kubernetes.default.svc.cluster.local")
 	if err != nil {
 		return err
 	}
-	if err := serving.write(c.layout.pki(""), "apiserver"); err != nil {
+	if err := serving.Write(c.layout.pki(""), "apiserver"); err != nil {
 		return err
 	}
 	// Any key pair does; its certificate is not used.
-	tokens, err := c.ca.client("service-account")
+	tokens, err := c.ca.Client("service-account")
 	if err != nil {
 		return err
 	}
-	if err := tokens.write(c.layout.pki(""), "service-account"); err != nil {
+	if err := tokens.Write(c.layout.pki(""), "service-account"); err != nil {
 		return err
 	}
 	if err := c.writeEtcdIdentities(); err != nil {
@@ -60,34 +59,33 @@ func (c *Cluster) writeIdentities() error {
 	return c.writeUsers()
 }
 
+// serverAddresses is where the servers of a cluster are reached.
+func serverAddresses() []net.IP { return []net.IP{net.ParseIP(port.Host), firstServiceIP()} }
+
 func (c *Cluster) writeEtcdIdentities() error {
-	ca, err := newAuthority(c.spec.Name + " etcd")
+	ca, err := pki.NewAuthority(c.spec.Name + " etcd")
 	if err != nil {
 		return err
 	}
-	caPEM, err := ca.pem()
+	if err := os.WriteFile(c.layout.pki("etcd-ca.crt"), ca.PEM, 0o600); err != nil {
+		return err
+	}
+	serving, err := ca.Server("etcd", serverAddresses())
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(c.layout.pki("etcd-ca.crt"), caPEM, 0o600); err != nil {
+	if err := serving.Write(c.layout.pki(""), "etcd"); err != nil {
 		return err
 	}
-	serving, err := ca.server("etcd")
+	client, err := ca.Client("kube-apiserver")
 	if err != nil {
 		return err
 	}
-	if err := serving.write(c.layout.pki(""), "etcd"); err != nil {
-		return err
-	}
-	client, err := ca.client("kube-apiserver")
+	c.etcd, err = newProber(restConfig(c.ports[etcdHTTP].Address(), port.Host, ca.PEM, client))
 	if err != nil {
 		return err
 	}
-	c.etcd, err = newProber(restConfig(c.ports[etcdHTTP].Address(), port.Host, caPEM, client))
-	if err != nil {
-		return err
-	}
-	return client.write(c.layout.pki(""), "etcd-client")
+	return client.Write(c.layout.pki(""), "etcd-client")
 }
 
 // writeUsers gives each component the identity that Kubernetes' own RBAC rules expect of it.
@@ -125,11 +123,11 @@ func (c *Cluster) writeUsers() error {
 }
 
 func (c *Cluster) clientConfig(user string, groups ...string) (*rest.Config, error) {
-	certificate, err := c.ca.client(user, groups...)
+	certificate, err := c.ca.Client(user, groups...)
 	if err != nil {
 		return nil, err
 	}
-	return restConfig(c.ports[apiServer].Address(), port.Host, c.caPEM, certificate), nil
+	return restConfig(c.ports[apiServer].Address(), port.Host, c.ca.PEM, certificate), nil
 }
 
 // User gives a configuration and the path of a kubeconfig for a user with these groups, who may do what RBAC

@@ -6,18 +6,20 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation/pki"
 )
 
 // restConfig is how the owner of a certificate reaches an apiserver. It has no client-side rate limit.
-func restConfig(address, serverName string, ca []byte, user pair) *rest.Config {
+func restConfig(address, serverName string, ca []byte, user pki.Pair) *rest.Config {
 	return &rest.Config{
 		Host: "https://" + address,
 		QPS:  -1,
 		TLSClientConfig: rest.TLSClientConfig{
 			ServerName: serverName,
 			CAData:     ca,
-			CertData:   user.certificate,
-			KeyData:    user.key,
+			CertData:   user.Certificate,
+			KeyData:    user.Key,
 		},
 	}
 }

@@ -1,4 +1,5 @@
-package local
+// Package pki makes the authorities and certificates of a federation on one machine.
+package pki
 
 import (
 	"crypto/ecdsa"
@@ -15,25 +16,28 @@ import (
 
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
-
-	"github.com/breakwater-k8s/breakwater/internal/federation/port"
 )
 
 // validity of all certificates. A federation to play with may run for weeks, never for a year.
 const validity = 365 * 24 * time.Hour
 
-// authority signs the certificates of one cluster. Keys are ECDSA: RSA keys would cost seconds of the start.
-type authority struct {
+// Authority signs certificates. Keys are ECDSA: RSA keys take seconds to make, and a server's a millisecond for each
+// connection.
+type Authority struct {
+	// PEM is the authority's own certificate.
+	PEM []byte
+
 	key         *ecdsa.PrivateKey
 	certificate *x509.Certificate
 }
 
-// pair is a certificate and its key in PEM.
-type pair struct {
-	certificate, key []byte
+// Pair is a certificate and its key in PEM.
+type Pair struct {
+	Certificate, Key []byte
 }
 
-func newAuthority(name string) (*authority, error) {
+// NewAuthority makes an authority that nobody trusts yet.
+func NewAuthority(name string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("make the key of %s: %w", name, err)
@@ -42,70 +46,71 @@ func newAuthority(name string) (*authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the certificate of %s: %w", name, err)
 	}
-	return &authority{key: key, certificate: certificate}, nil
+	encoded, err := cert.EncodeCertificates(certificate)
+	if err != nil {
+		return nil, fmt.Errorf("encode the certificate of %s: %w", name, err)
+	}
+	return &Authority{PEM: encoded, key: key, certificate: certificate}, nil
 }
 
-// pem is the authority's certificate.
-func (a *authority) pem() ([]byte, error) { return cert.EncodeCertificates(a.certificate) }
-
-// server signs for a server on the loopback interface.
-func (a *authority) server(name string, dnsNames ...string) (pair, error) {
+// Server signs for a server at these addresses, and at localhost.
+func (a *Authority) Server(name string, addresses []net.IP, dnsNames ...string) (Pair, error) {
 	return a.sign(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: name},
 		DNSNames:    append([]string{"localhost"}, dnsNames...),
-		IPAddresses: []net.IP{net.ParseIP(port.Host), firstServiceIP()},
+		IPAddresses: addresses,
 		// etcd calls itself with its server certificate.
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	})
 }
 
-// client signs for a user and their groups.
-func (a *authority) client(user string, groups ...string) (pair, error) {
+// Client signs for a user and their groups.
+func (a *Authority) Client(user string, groups ...string) (Pair, error) {
 	return a.sign(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 }
 
-func (a *authority) sign(template *x509.Certificate) (pair, error) {
+func (a *Authority) sign(template *x509.Certificate) (Pair, error) {
 	subject := template.Subject.CommonName
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return pair{}, fmt.Errorf("make the key of %s: %w", subject, err)
+		return Pair{}, fmt.Errorf("make the key of %s: %w", subject, err)
 	}
 	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
-		return pair{}, fmt.Errorf("make the serial number of %s: %w", subject, err)
+		return Pair{}, fmt.Errorf("make the serial number of %s: %w", subject, err)
 	}
 	template.NotBefore = a.certificate.NotBefore
 	template.NotAfter = time.Now().Add(validity)
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	raw, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
 	if err != nil {
-		return pair{}, fmt.Errorf("sign the certificate of %s: %w", subject, err)
+		return Pair{}, fmt.Errorf("sign the certificate of %s: %w", subject, err)
 	}
 	return encode(raw, key)
 }
 
-func encode(raw []byte, key *ecdsa.PrivateKey) (pair, error) {
+func encode(raw []byte, key *ecdsa.PrivateKey) (Pair, error) {
 	certificate, err := x509.ParseCertificate(raw)
 	if err != nil {
-		return pair{}, err
+		return Pair{}, err
 	}
 	certificatePEM, err := cert.EncodeCertificates(certificate)
 	if err != nil {
-		return pair{}, err
+		return Pair{}, err
 	}
 	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
 	if err != nil {
-		return pair{}, err
+		return Pair{}, err
 	}
-	return pair{certificate: certificatePEM, key: keyPEM}, nil
+	return Pair{Certificate: certificatePEM, Key: keyPEM}, nil
 }
 
-// write puts the pair into NAME.crt and NAME.key.
-func (p pair) write(folder, name string) error {
-	if err := os.WriteFile(filepath.Join(folder, name+".crt"), p.certificate, 0o600); err != nil {
+// Write puts the pair into NAME.crt and NAME.key.
+func (p Pair) Write(folder, name string) error {
+	if err := os.WriteFile(filepath.Join(folder, name+".crt"), p.Certificate, 0o600); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(folder, name+".key"), p.key, 0o600)
+	return os.WriteFile(filepath.Join(folder, name+".key"), p.Key, 0o600)
 }
