@@ -1,9 +1,11 @@
 package chaos
 
 import (
+	"slices"
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/internal/federation"
+	"github.com/breakwater-k8s/breakwater/internal/federation/local"
 )
 
 // Scenario is a storm with one fault in its midst.
@@ -14,14 +16,16 @@ type Scenario struct {
 	lateCascade bool
 	// reviewed tells that webhooks can always be asked, so that no request may be refused because they could not.
 	reviewed bool
+	// fillsDisk keeps it from systems on which that cannot be played.
+	fillsDisk bool
 }
 
 const aMinute = time.Minute
 
-// Scenarios are all that there are, in the order in which they are played.
+// Scenarios are all that this system can play, in the order in which they are played.
 func Scenarios() []Scenario {
 	const blink, while = time.Second, 6 * time.Second
-	return []Scenario{
+	all := []Scenario{
 		{Name: "good weather", fault: goodWeather, reviewed: true},
 		{Name: "a webhook is killed", fault: killWebhook},
 		{Name: "a webhook is paused", fault: freezeWebhook},
@@ -35,6 +39,7 @@ func Scenarios() []Scenario {
 		{Name: "the core's apiserver restarts", fault: restart(federation.APIServer, core, blink/2, blink)},
 		{Name: "the core's etcd restarts", fault: restart(federation.Etcd, core, blink, 2*blink)},
 		{Name: "the core's etcd is full", fault: fillCore},
+		{Name: "the disk of the core's etcd is full", fault: fillDisk, fillsDisk: true},
 		{Name: "the core is away for a while", fault: restart(federation.APIServer, core, while, while+2*blink)},
 		{Name: "the core is away for a minute", fault: leaveCore},
 		{Name: "the core is restored from a backup while the storm pauses", fault: restoreCore, lateCascade: true},
@@ -43,4 +48,5 @@ func Scenarios() []Scenario {
 		{Name: "a worker is restored from a backup, and its revisions go back", fault: restoreWorker(0)},
 		{Name: "a worker is restored from a backup, and its revisions go on", fault: restoreWorker(bumped)},
 	}
+	return slices.DeleteFunc(all, func(s Scenario) bool { return s.fillsDisk && !local.CanFillDisks })
 }
