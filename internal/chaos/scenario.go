@@ -12,8 +12,10 @@ import (
 type Scenario struct {
 	Name  string
 	fault fault
-	// lateCascade keeps the cascade until after the fault.
-	lateCascade bool
+	// eve is what is done right before the storm begins, if anything.
+	eve fault
+	// earlyCascade lets the cascade come with the fault, lateCascade keeps it until after. Otherwise the dice decide.
+	earlyCascade, lateCascade bool
 	// reviewed tells that webhooks can always be asked, so that no request may be refused because they could not.
 	reviewed bool
 	// fillsDisk keeps it from systems on which that cannot be played.
@@ -43,6 +45,7 @@ func Scenarios() []Scenario {
 		{Name: "the core is away for a while", fault: restart(federation.APIServer, core, while, while+2*blink)},
 		{Name: "the core is away for a minute", fault: leaveCore},
 		{Name: "the core is restored from a backup while the storm pauses", fault: restoreCore, lateCascade: true},
+		{Name: "the core is restored from a backup in the midst of the storm", eve: backUpCore, fault: relapseCore, earlyCascade: true},
 		{Name: "a worker's apiserver restarts", fault: restart(federation.APIServer, worker, blink, 3*blink)},
 		{Name: "a worker's etcd restarts", fault: restart(federation.Etcd, worker, blink, 3*blink)},
 		{Name: "a worker is restored from a backup, and its revisions go back", fault: restoreWorker(0)},
