@@ -69,6 +69,8 @@ type play struct {
 	silences   []Silence
 	resting    sync.RWMutex // held to make the storm pause
 	more       int          // pods that are deployed after the fault, beside the surplus
+	coreBackup string       // of the eve, where the scenario has one
+	relapse    *relapse     // of the core, where it had one
 	faultBegan time.Duration
 	faultEnded time.Duration
 	trueAgain  time.Duration
@@ -128,7 +130,10 @@ func (p *play) prepare(ctx context.Context) error {
 	}
 	p.start = time.Now()
 	p.journal = NewJournal(p.start)
-	return p.beginHistories(ctx)
+	if err := p.beginHistories(ctx); err != nil || p.scenario.eve == nil {
+		return err
+	}
+	return p.scenario.eve(ctx, p)
 }
 
 // judge fills in what the evidence proves.
@@ -145,8 +150,12 @@ func (p *play) judge(ctx context.Context, result *Result) error {
 	if p.scenario.reviewed && result.Unreviewed > 0 {
 		result.Illegal = append(result.Illegal, fmt.Sprintf("%d requests were refused because no webhook could be asked", result.Unreviewed))
 	}
-	result.Files, err = p.write(evidence, judgement)
-	return err
+	if p.relapse != nil && len(evidence.Forgotten) == 0 {
+		err = errors.New("the restored core had nothing to forget, so nothing is proved")
+	}
+	var written error
+	result.Files, written = p.write(evidence, judgement)
+	return errors.Join(err, written)
 }
 
 // recovered is the time from the end of the fault to a removal that was both asked for and stored after it, and to

@@ -29,7 +29,7 @@ func (p *play) rage(ctx context.Context) error {
 		return fmt.Errorf("begin the storm: %w", err)
 	}
 	// A cascade in the midst of the fault ends all replacement of pods; one after it leaves more to the fault.
-	early := p.random.IntN(2) == 0 && !p.scenario.lateCascade
+	early := (p.random.IntN(2) == 0 || p.scenario.earlyCascade) && !p.scenario.lateCascade
 	if early {
 		raging.Go(func() { p.cascade(storming) })
 	}

@@ -2,11 +2,11 @@ package chaos
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -63,10 +63,21 @@ func restoreCore(ctx context.Context, p *play) error {
 
 // storedAt is the revision at which the core stored the protector.
 func (p *play) storedAt(ctx context.Context, etcd *clientv3.Client) (int64, error) {
+	kv, err := p.storedProtector(ctx, etcd)
+	if err != nil {
+		return 0, err
+	}
+	return kv.ModRevision, nil
+}
+
+func (p *play) storedProtector(ctx context.Context, etcd *clientv3.Client) (*mvccpb.KeyValue, error) {
 	key := strings.Join([]string{"/registry", v1alpha1.GroupVersion.Group, "podprotectors", p.app.Namespace, application}, "/")
 	response, err := etcd.Get(ctx, key)
-	if err != nil || len(response.Kvs) == 0 {
-		return 0, errors.Join(err, fmt.Errorf("the core has no %s", key))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
 	}
-	return response.Kvs[0].ModRevision, nil
+	if len(response.Kvs) == 0 {
+		return nil, fmt.Errorf("the core has no %s", key)
+	}
+	return response.Kvs[0], nil
 }

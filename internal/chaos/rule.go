@@ -32,7 +32,7 @@ func modelOf(budget int, history []porcupine.Operation) (porcupine.Model, int) {
 	admitted := 0
 	places := map[types.UID]int{}
 	for _, op := range history {
-		if in := op.Input.(operation); !in.gain {
+		if in := op.Input.(operation); in.admits() {
 			admitted++
 			if _, known := places[in.uid]; !known {
 				places[in.uid] = len(places)
@@ -59,10 +59,14 @@ func illegal(m porcupine.Model, history []porcupine.Operation) []string {
 	return found
 }
 
-// pin puts each operation at one time: a gain at its earliest, an admission at its latest. To move a gain forward in an
-// order that the model explains, or an admission back, leaves every other operation as much budget as it had, or
+// admits tells whether it is an admission.
+func (o operation) admits() bool { return !o.gain && !o.loss }
+
+// pin puts each operation at one time: a gain at its earliest, an admission or a loss at its latest. To move a gain forward
+// in an order that the model explains, or one of the others back, leaves every other operation as much budget as it had, or
 // more; so if there is such an order then this is one. Of several admissions of one UID the first to end takes the
-// budget, and the others find it taken.
+// budget, and the others find it taken. A loss ends when everything has taken effect that was admitted without knowing of
+// it, so an admission that ends later knew, and loses nothing by coming after it.
 func pin(history []porcupine.Operation) []porcupine.Operation {
 	at := func(op porcupine.Operation) int64 {
 		if op.Input.(operation).gain {
@@ -72,13 +76,16 @@ func pin(history []porcupine.Operation) []porcupine.Operation {
 	}
 	pinned := slices.Clone(history)
 	slices.SortStableFunc(pinned, func(a, b porcupine.Operation) int {
-		gain := func(op porcupine.Operation) int {
-			if op.Input.(operation).gain {
+		kindest := func(op porcupine.Operation) int {
+			switch in := op.Input.(operation); {
+			case in.gain:
 				return 0
+			case in.loss:
+				return 2
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(at(a), at(b)), cmp.Compare(gain(a), gain(b)))
+		return cmp.Or(cmp.Compare(at(a), at(b)), cmp.Compare(kindest(a), kindest(b)))
 	})
 	for i := range pinned {
 		pinned[i].Metadata = [2]int64{pinned[i].Call, pinned[i].Return}
@@ -98,7 +105,7 @@ func firstUnexplained(history []porcupine.Operation, search porcupine.Linearizat
 	}
 	first := -1
 	for i, op := range history {
-		if op.Input.(operation).gain || explained[i] {
+		if !op.Input.(operation).admits() || explained[i] {
 			continue
 		}
 		if first < 0 || op.Return < history[first].Return {

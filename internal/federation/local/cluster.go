@@ -50,6 +50,7 @@ type Cluster struct {
 
 	mu        sync.Mutex // guards what follows, and lets one operation on a component run at a time
 	processes map[federation.Component]*process
+	room      map[federation.Component]uint64 // how large a file may be, of those whose disk is full
 	proxies   []*proxy.Proxy
 	stopped   bool
 }
@@ -124,6 +125,11 @@ func (c *Cluster) launchLocked(component federation.Component) error {
 		return fmt.Errorf("cluster %s: %w", c.spec.Name, err)
 	}
 	c.processes[component] = p
+	if room, full := c.room[component]; full {
+		if err := p.limitFiles(room); err != nil {
+			return fmt.Errorf("%s of cluster %s: %w", component, c.spec.Name, err)
+		}
+	}
 	return c.launched(c, component, p)
 }
 

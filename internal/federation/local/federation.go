@@ -79,6 +79,7 @@ func (f *Federation) newCluster(spec federation.ClusterSpec, programs map[federa
 		died:      f.died,
 		launched:  f.recordLaunch,
 		processes: map[federation.Component]*process{},
+		room:      map[federation.Component]uint64{},
 	}
 }
 
