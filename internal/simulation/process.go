@@ -103,6 +103,7 @@ func (w *world) newProcess(name string) *process {
 	for _, c := range w.workers {
 		p.cells[c.name] = c.store.NewLink(name+"@"+c.name, w.dice)
 	}
+	p.eachLink(func(l *apiserver.Link) { l.SetWeather(w.storm.Weather) })
 	return p
 }
 

@@ -29,7 +29,7 @@ func (t *Trace) add(format string, arguments ...any) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	at := time.Since(t.began).Truncate(time.Microsecond)
+	at := time.Since(t.began)
 	t.lines = append(t.lines, fmt.Sprintf("%12s  ", at)+fmt.Sprintf(format, arguments...))
 }
 

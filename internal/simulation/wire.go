@@ -68,11 +68,13 @@ func (l *wire) travel(request *http.Request) *http.Response {
 		if !p.paused.wait(ctx) {
 			return nil
 		}
+		world.trace.add("%s: %s is handed over", luck, request.URL.Path)
 		recorder := httptest.NewRecorder()
 		p.reviews.HandedOver().ServeHTTP(recorder, request)
 		if !p.paused.wait(ctx) || !way(" back") || !l.from.paused.wait(ctx) {
 			return nil
 		}
+		world.trace.add("%s: %s is answered with %d", luck, request.URL.Path, recorder.Code)
 		return recorder.Result()
 	}
 	return nil
