@@ -207,7 +207,7 @@ func (w *world) startWebhook(name string) *process {
 func (w *world) startAggregator(name, core, cell string) *process {
 	p := w.newProcess(name)
 	p.run(p.cores[core], func(ctx context.Context, mgr manager.Manager) error {
-		return aggregator.SetupWithManager(ctx, mgr, aggregator.Options{
+		return aggregator.SetupWithManager(ctx, inOrder{mgr}, aggregator.Options{
 			// One worker: two would ask for the same list at one instant and race for the luck of it.
 			Workers: 1,
 			Cell:    cell, CellConfig: p.cells[cell].Config(), Identity: name, LeaseNamespace: leaseNamespace,
