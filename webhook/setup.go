@@ -25,6 +25,8 @@ type Options struct {
 	Metrics prometheus.Registerer
 	// Now is the wall clock; nil is the machine's.
 	Now func() time.Time
+	// Boarding is called before each flight takes off; nil is to fly at once. It is a simulation's, see package batch.
+	Boarding func()
 }
 
 // SetupWithManager adds the webhook, and the core clusters that are not the manager's own, to a manager.
@@ -61,6 +63,7 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 			}
 		}
 		core := newCore(name, source, p.metrics, mgr.GetLogger(), now)
+		core.flights.Boarding = options.Boarding
 		if options.Peers != nil {
 			core.handover = &handover{core: name, peers: *options.Peers, suspects: map[string]time.Time{}, open: map[address]*parcel{}}
 		}

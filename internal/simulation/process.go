@@ -182,6 +182,7 @@ func (w *world) startWebhook(name string) *process {
 	p.run(p.cores[first], func(_ context.Context, mgr manager.Manager) error {
 		options := webhook.Options{
 			Cores: map[string]cluster.Cluster{first: mgr}, Cells: map[string]*rest.Config{}, Metrics: prometheus.NewRegistry(), Now: p.now,
+			Boarding: func() { time.Sleep(time.Nanosecond) },
 		}
 		for _, c := range w.cores[1:] {
 			other, err := cluster.New(p.cores[c.name].Config(), func(o *cluster.Options) {

@@ -58,6 +58,7 @@ type stream struct {
 	initial  [][]byte
 	version  uint64
 	deliver  time.Time
+	shown    time.Time
 	streamed bool
 }
 
@@ -187,6 +188,12 @@ func (w *stream) send(ctx context.Context, to io.Writer, raw []byte, at time.Tim
 			return err
 		}
 	}
+	// What was held up comes in one go, but each event at its own instant: how many of them a client has taken in when it
+	// looks is not the scheduler's luck.
+	if err := sleep(ctx, time.Until(w.shown.Add(time.Microsecond))); err != nil {
+		return err
+	}
+	w.shown = time.Now()
 	w.link.store.Traffic("%s: watch %s shows %d", w.link.name, w.call.path, version)
 	if _, err := to.Write(raw); err != nil {
 		return err
