@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -25,8 +26,9 @@ type Options struct {
 	Metrics prometheus.Registerer
 	// Now is the wall clock; nil is the machine's.
 	Now func() time.Time
-	// Boarding is called before each flight takes off; nil is to fly at once. It is a simulation's, see package batch.
-	Boarding func()
+	// Boarding is called before each flight to a protector takes off; nil is to fly at once. It is a simulation's, see
+	// package batch.
+	Boarding func(protector types.NamespacedName)
 }
 
 // SetupWithManager adds the webhook, and the core clusters that are not the manager's own, to a manager.

@@ -13,6 +13,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -116,6 +117,12 @@ func (p *process) knowledge() map[string]uint64 {
 	return known
 }
 
+// board lets all board who ask for a protector at one instant. Each protector takes its time: one flight may land at once, and
+// its callers go on to another protector.
+func (p *process) board(protector types.NamespacedName) {
+	time.Sleep(p.world.dice.Between(time.Nanosecond, time.Microsecond, p.name+" boarding "+protector.Name))
+}
+
 func (p *process) now() time.Time { return time.Now().Add(time.Duration(p.skew.Load())) }
 
 // hold stops the process as SIGSTOP does, as far as anybody else can tell; proceed lets it go on.
@@ -182,7 +189,7 @@ func (w *world) startWebhook(name string) *process {
 	p.run(p.cores[first], func(_ context.Context, mgr manager.Manager) error {
 		options := webhook.Options{
 			Cores: map[string]cluster.Cluster{first: mgr}, Cells: map[string]*rest.Config{}, Metrics: prometheus.NewRegistry(), Now: p.now,
-			Boarding: func() { time.Sleep(time.Nanosecond) },
+			Boarding: p.board,
 		}
 		for _, c := range w.cores[1:] {
 			other, err := cluster.New(p.cores[c.name].Config(), func(o *cluster.Options) {
