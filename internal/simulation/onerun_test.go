@@ -9,10 +9,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/simulation"
 )
 
-// oneRun are seeds that were several runs: by which of those whom one flight had kept waiting came first to the next
-// protector (10013, 10040, 10044, 10056), how many events of a burst a count had seen (10057), in which order protectors were
-// told of (10130, 10148), whether a link was healed before the weather changed (10038, 10042), what an old watch drew from
-// the luck of its successor (2, 7) and in which order a judge forgot (22).
+// oneRun are seeds that have once been several runs: by which of those whom one flight had kept waiting came first to the
+// next protector (10013, 10040, 10044, 10056), how many events of a burst a count had seen (10057), in which order protectors
+// were told of (10130, 10148), whether a link was healed before the weather changed (7, 10038, 10042), what an old watch drew
+// from the luck of its successor (2) and in which order a judge forgot (22).
 var oneRun = []uint64{2, 7, 22, 10013, 10038, 10040, 10042, 10044, 10056, 10057, 10130, 10148}
 
 // A failure that cannot be played again is of little use.
