@@ -1,6 +1,8 @@
 package aggregator
 
 import (
+	"slices"
+	"strings"
 	"time"
 	"unique"
 
@@ -56,9 +58,11 @@ func (s *Snapshot) announce(p *pod) {
 	}
 }
 
-// protectorsOf returns the protectors of a pod, in memory that the next call uses again.
+// protectorsOf returns the protectors of a pod in the order of their names, which is that in which they are written. They
+// are in memory that the next call uses again.
 func (s *Snapshot) protectorsOf(p *pod) []types.NamespacedName {
 	s.found = s.index.Query(p.namespace.Value(), p.labels.read(s.read), s.found[:0])
+	slices.SortFunc(s.found, func(a, b types.NamespacedName) int { return strings.Compare(a.Name, b.Name) })
 	return s.found
 }
 

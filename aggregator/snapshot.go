@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -108,15 +109,25 @@ func (s *Snapshot) Replace(list []any, resourceVersion string) error {
 		}
 		s.put(p, p.labels.read(labels))
 	}
-	for hash, p := range s.pods {
-		if p.list != s.lists {
-			s.drop(hash)
-		}
-	}
+	s.dropUnlisted()
 	if first && s.version > 0 {
 		close(s.listed)
 	}
 	return nil
+}
+
+// dropUnlisted takes out the pods that the last list did not have. Their order is that in which their protectors are written.
+func (s *Snapshot) dropUnlisted() {
+	var gone []quota.UIDHash
+	for hash, p := range s.pods {
+		if p.list != s.lists {
+			gone = append(gone, hash)
+		}
+	}
+	slices.Sort(gone)
+	for _, hash := range gone {
+		s.drop(hash)
+	}
 }
 
 // UpdateResourceVersion takes in a bookmark of the watch.

@@ -177,8 +177,31 @@ func (c *core) begin(ctx context.Context, key types.NamespacedName, asks []ask) 
 	return c.protectors.Newest(ctx, key)
 }
 
-// settleAsks does what is asked to the history of p, in order, and tells whether it changed.
+// settleAsks does what is asked to the history of p, and tells whether it changed. Whoever asked first has the first turn: those
+// whom one flight has kept waiting come to the next protector all at once, and in any order.
 func settleAsks(p *v1alpha1.PodProtector, asks []ask) (answers []answer, changed bool) {
+	byTime := func(a, b ask) int { return a.removal.At.Compare(b.removal.At) }
+	if slices.IsSortedFunc(asks, byTime) {
+		return settleInOrder(p, asks)
+	}
+	turns := make([]int, len(asks))
+	for i := range turns {
+		turns[i] = i
+	}
+	slices.SortStableFunc(turns, func(i, j int) int { return byTime(asks[i], asks[j]) })
+	inTurn := make([]ask, len(asks))
+	for turn, i := range turns {
+		inTurn[turn] = asks[i]
+	}
+	answered, changed := settleInOrder(p, inTurn)
+	answers = make([]answer, len(asks))
+	for turn, i := range turns {
+		answers[i] = answered[turn]
+	}
+	return answers, changed
+}
+
+func settleInOrder(p *v1alpha1.PodProtector, asks []ask) (answers []answer, changed bool) {
 	for len(asks) > 0 {
 		if first := asks[0]; first.giveBack {
 			gaveBack := quota.GiveBack(p, first.removal.Cell, first.removal.PodUID, *first.claim)

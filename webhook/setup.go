@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -25,6 +26,9 @@ type Options struct {
 	Metrics prometheus.Registerer
 	// Now is the wall clock; nil is the machine's.
 	Now func() time.Time
+	// Boarding is called before each flight to a protector takes off; nil is to fly at once. It is a simulation's, see
+	// package batch.
+	Boarding func(protector types.NamespacedName)
 }
 
 // SetupWithManager adds the webhook, and the core clusters that are not the manager's own, to a manager.
@@ -61,6 +65,7 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 			}
 		}
 		core := newCore(name, source, p.metrics, mgr.GetLogger(), now)
+		core.flights.Boarding = options.Boarding
 		if options.Peers != nil {
 			core.handover = &handover{core: name, peers: *options.Peers, suspects: map[string]time.Time{}, open: map[address]*parcel{}}
 		}

@@ -29,6 +29,10 @@ type Batch[K comparable, In, Out any] struct {
 	// an eighth with each flight. Nil is not to wait. Set it before the first call of Do; keys call it concurrently.
 	Linger func(key K, crowd int, took time.Duration) (most time.Duration, enough int)
 
+	// Boarding, if set, is called before each flight of a key takes off. A simulation lets virtual time go on there, so that
+	// all who call at one instant are aboard, whichever of them the scheduler lets run first. Set it before the first call.
+	Boarding func(key K)
+
 	execute Execute[K, In, Out]
 
 	mu     sync.Mutex
@@ -209,6 +213,9 @@ func (b *Batch[K, In, Out]) fly(key K, l *line[In, Out]) {
 		}
 	}()
 	for {
+		if b.Boarding != nil {
+			b.Boarding(key)
+		}
 		f := b.takeOff(key, l)
 		if f == nil {
 			finished = true

@@ -131,3 +131,23 @@ func TestACrowdThatLeavesIsForgotten(t *testing.T) {
 		d.Wait()
 	})
 }
+
+func TestAFlightTakesOffWhenBoardingIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := open(t)
+		d.Boarding = func(key string) {
+			if key != "web" {
+				t.Errorf("boarding of %q", key)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		one, two := d.call(t.Context(), "web", 1), d.call(t.Context(), "web", 2)
+		time.Sleep(time.Millisecond)
+		f := d.flight()
+		d.carries(f, 1, 2) // both, although the key was idle
+		f.land <- tenfold
+		d.got("one", one, answer{Out: 10, After: time.Millisecond})
+		d.got("two", two, answer{Out: 20, After: time.Millisecond})
+		d.Wait()
+	})
+}

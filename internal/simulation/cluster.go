@@ -123,11 +123,13 @@ func (c *clusterState) ask(ctx context.Context, r *removal, pod *corev1.Pod) str
 	}
 	r.asked, r.reviewed, r.knew = time.Now(), pod, replica.knowledge()
 	c.world.judge.asks(c.name, r)
+	c.world.trace.add("%s: review of removal %s reaches %s", c.name, r.id, replica.name)
 	answer, answered := replica.review(ctx, c.name, r, c.reviewOf(r, pod))
 	lost := c.world.dice.Chance(c.world.storm.LoseAnswers, what+" lost")
 	if !linger(ctx, c.world.dice.Between(100*time.Microsecond, 2*time.Millisecond, what+" back")) || !answered || lost {
 		return "no answer from " + replica.name
 	}
+	c.world.trace.add("%s: removal %s has the answer of %s: %s", c.name, r.id, replica.name, answer.Verdict)
 	if !answer.Allowed {
 		return fmt.Sprintf("%d %s", answer.Status.Code, answer.Verdict)
 	}

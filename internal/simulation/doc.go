@@ -1,7 +1,8 @@
 // Package simulation plays Breakwater's loop against the worst of worlds, in virtual time: the real code of webhooks,
 // aggregators and generator, with their real clients and caches, over simulated apiservers whose connections are slow,
 // lossy, held and cut, while processes are killed and paused, clocks are set, and clients remove pods in storms. One seed
-// is one run, nearly always the same: only what several goroutines do at one instant is not the seed's.
+// is one run: what reaches a process comes at an instant of its own, and what several goroutines do at one instant is put in
+// order where it matters. Trace.Hash tells whether two runs are the same.
 //
 // A judge sees every write of every cluster at the instant it happens. It takes the truth about pods from the clusters'
 // own history and says at once when the floor was broken, a reservation was lost or a count is not true. When all faults

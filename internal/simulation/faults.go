@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
 )
 
 // fault breaks something for a while.
@@ -84,7 +82,6 @@ func (w *world) replace(all *[]*process, s Step, start func(old *process) *proce
 	old.kill()
 	w.later(s.For, func() {
 		fresh := start(old)
-		fresh.eachLink(func(l *apiserver.Link) { l.SetWeather(w.storm.Weather) })
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		(*all)[slices.Index(*all, old)] = fresh

@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,8 +29,10 @@ func (j *judge) coreWillBeOld(core string, version uint64) {
 
 func (j *judge) forget(w *watched, version uint64) {
 	w.restored = time.Now()
-	for hash, made := range w.decisions {
-		for name, t := range j.cells {
+	for _, hash := range slices.Sorted(maps.Keys(w.decisions)) {
+		made := w.decisions[hash]
+		for _, name := range slices.Sorted(maps.Keys(j.cells)) {
+			t := j.cells[name]
 			line := t.byHash[hash]
 			if line == nil {
 				continue

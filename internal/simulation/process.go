@@ -13,6 +13,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -103,6 +104,7 @@ func (w *world) newProcess(name string) *process {
 	for _, c := range w.workers {
 		p.cells[c.name] = c.store.NewLink(name+"@"+c.name, w.dice)
 	}
+	p.eachLink(func(l *apiserver.Link) { l.SetWeather(w.storm.Weather) })
 	return p
 }
 
@@ -113,6 +115,12 @@ func (p *process) knowledge() map[string]uint64 {
 		known[core] = link.Seen()
 	}
 	return known
+}
+
+// board lets all board who ask for a protector at one instant. Each protector takes its time: one flight may land at once, and
+// its callers go on to another protector.
+func (p *process) board(protector types.NamespacedName) {
+	time.Sleep(p.world.dice.Between(time.Nanosecond, time.Microsecond, p.name+" boarding "+protector.Name))
 }
 
 func (p *process) now() time.Time { return time.Now().Add(time.Duration(p.skew.Load())) }
@@ -181,6 +189,7 @@ func (w *world) startWebhook(name string) *process {
 	p.run(p.cores[first], func(_ context.Context, mgr manager.Manager) error {
 		options := webhook.Options{
 			Cores: map[string]cluster.Cluster{first: mgr}, Cells: map[string]*rest.Config{}, Metrics: prometheus.NewRegistry(), Now: p.now,
+			Boarding: p.board,
 		}
 		for _, c := range w.cores[1:] {
 			other, err := cluster.New(p.cores[c.name].Config(), func(o *cluster.Options) {
@@ -206,7 +215,7 @@ func (w *world) startWebhook(name string) *process {
 func (w *world) startAggregator(name, core, cell string) *process {
 	p := w.newProcess(name)
 	p.run(p.cores[core], func(ctx context.Context, mgr manager.Manager) error {
-		return aggregator.SetupWithManager(ctx, mgr, aggregator.Options{
+		return aggregator.SetupWithManager(ctx, inOrder{mgr}, aggregator.Options{
 			// One worker: two would ask for the same list at one instant and race for the luck of it.
 			Workers: 1,
 			Cell:    cell, CellConfig: p.cells[cell].Config(), Identity: name, LeaseNamespace: leaseNamespace,

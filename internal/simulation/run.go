@@ -70,6 +70,8 @@ func (w *world) calmDown() {
 	w.trace.add("the storm is over")
 	w.storm = Storm{}
 	w.busy.Wait()
+	// What was let go at this instant still goes in the bad weather.
+	time.Sleep(time.Microsecond)
 	for _, p := range w.everybody() {
 		p.skew.Store(0)
 		p.eachLink(func(l *apiserver.Link) { l.SetWeather(apiserver.Weather{}) })

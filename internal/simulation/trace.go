@@ -1,18 +1,30 @@
 package simulation
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 )
 
-// Trace is what happened, for people. A nil trace keeps nothing.
+// Trace is what happened: each message that arrived, each change of a cluster and each answer to a client. A nil trace keeps
+// nothing.
 type Trace struct {
 	mu    sync.Mutex
 	began time.Time
-	lines []string
+	lines []line
 }
+
+type line struct {
+	at   time.Duration
+	text string
+}
+
+func (l line) String() string { return fmt.Sprintf("%12s  %s", l.at, l.text) }
 
 // NewTrace returns an empty trace.
 func NewTrace() *Trace { return &Trace{} }
@@ -29,16 +41,39 @@ func (t *Trace) add(format string, arguments ...any) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	at := time.Since(t.began).Truncate(time.Microsecond)
-	t.lines = append(t.lines, fmt.Sprintf("%12s  ", at)+fmt.Sprintf(format, arguments...))
+	t.lines = append(t.lines, line{time.Since(t.began), fmt.Sprintf(format, arguments...)})
 }
 
-// String is the trace, a line for each thing that happened.
+// String is the trace for people, a line for each thing that happened.
 func (t *Trace) String() string {
 	if t == nil {
 		return ""
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return strings.Join(t.lines, "\n")
+	return join(t.lines)
+}
+
+func join(lines []line) string {
+	var b strings.Builder
+	for _, l := range lines {
+		fmt.Fprintln(&b, l)
+	}
+	return b.String()
+}
+
+// Settled is the trace with what happened at one instant in the order of the alphabet: which of that is noted first is the
+// scheduler's luck and changes nothing. It is the same for each run of a seed.
+func (t *Trace) Settled() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lines := slices.Clone(t.lines)
+	slices.SortFunc(lines, func(a, b line) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.text, b.text)) })
+	return join(lines)
+}
+
+// Hash names what is settled.
+func (t *Trace) Hash() string {
+	sum := sha256.Sum256([]byte(t.Settled()))
+	return hex.EncodeToString(sum[:6])
 }

@@ -20,6 +20,9 @@ type watched struct {
 	stored *v1alpha1.PodProtector
 	// since is the version at which it began to cover what it covers now.
 	since uint64
+	// guards is the version at which its floor rose from zero. With a floor of zero nothing is reserved, and no
+	// compare-and-swap tells a webhook that is behind of the new floor: to it the protector is one that it has not heard of.
+	guards uint64
 	// floors are its floors over time.
 	floors []floorSince
 	// decisions are what each reservation was decided on, by pod.
@@ -121,6 +124,9 @@ func (w *watched) take(p, old *v1alpha1.PodProtector, version uint64) {
 	w.stored = p
 	if old == nil || quota.CountedSpec(&old.Spec) != quota.CountedSpec(&p.Spec) {
 		w.since = version
+	}
+	if old != nil && quota.Floor(&old.Spec) == 0 && quota.Floor(&p.Spec) > 0 {
+		w.guards = version
 	}
 	if floor := quota.Floor(&p.Spec); len(w.floors) == 0 || w.floors[len(w.floors)-1].floor != floor {
 		w.floors = append(w.floors, floorSince{at: time.Now(), floor: floor})

@@ -51,7 +51,7 @@ func (l *wire) RoundTrip(request *http.Request) (*http.Response, error) {
 // travel brings a request to another replica and its answer back; nil is a broken connection.
 func (l *wire) travel(request *http.Request) *http.Response {
 	world := l.from.world
-	luck := fmt.Sprintf("%s to %s", l.from.name, request.URL.Host)
+	luck := fmt.Sprintf("%s to %s%s %d", l.from.name, request.URL.Host, request.URL.Path, time.Now().UnixNano())
 	way := func(where string) bool {
 		time.Sleep(world.dice.Between(50*time.Microsecond, max(world.storm.Weather.Slow, time.Millisecond), luck+where))
 		return !world.dice.Chance(world.storm.Weather.Lose, luck+" lose"+where)
@@ -68,11 +68,13 @@ func (l *wire) travel(request *http.Request) *http.Response {
 		if !p.paused.wait(ctx) {
 			return nil
 		}
+		world.trace.add("%s is handed over", luck)
 		recorder := httptest.NewRecorder()
 		p.reviews.HandedOver().ServeHTTP(recorder, request)
 		if !p.paused.wait(ctx) || !way(" back") || !l.from.paused.wait(ctx) {
 			return nil
 		}
+		world.trace.add("%s is answered with %d", luck, recorder.Code)
 		return recorder.Result()
 	}
 	return nil

@@ -62,6 +62,7 @@ func newWorld(s Scenario, scheme *runtime.Scheme, trace *Trace) *world {
 
 func (w *world) newCluster(name string, changed func(string, *apiserver.Event)) *clusterState {
 	c := &clusterState{name: name, world: w, store: apiserver.NewStore()}
+	c.store.Traffic = w.trace.add
 	c.store.Committed = func(e *apiserver.Event) { changed(name, e) }
 	return c
 }
@@ -166,9 +167,6 @@ func (w *world) startAll() {
 	}
 	if w.scenario.Generated {
 		w.generators = append(w.generators, w.startGenerator("generator", w.cores[0].name))
-	}
-	for _, p := range w.everybody() {
-		p.eachLink(func(l *apiserver.Link) { l.SetWeather(w.storm.Weather) })
 	}
 }
 

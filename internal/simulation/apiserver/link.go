@@ -157,12 +157,14 @@ func (l *Link) travel(ctx context.Context, c *call, answered chan<- *reply) {
 		return
 	}
 	r := l.store.serve(c, l)
+	l.store.Traffic("%s: %s %s is answered with %d", l.name, c.method, c.path, r.code)
 	time.Sleep(l.way(what + " back"))
 	if l.dice.Chance(weather.Lose, l.name+" lose answer "+what) || l.through(ctx, l.answers, what+" answer") != nil {
 		answered <- nil
 		return
 	}
 	l.sawProtectors(c, c.listed)
+	l.store.Traffic("%s: %s %s has its answer", l.name, c.method, c.path)
 	answered <- r
 }
 

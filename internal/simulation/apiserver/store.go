@@ -56,6 +56,8 @@ type Store struct {
 	underWay sync.WaitGroup
 	// Committed is told each change before anybody else sees it. It must not call the store.
 	Committed func(*Event)
+	// Traffic is told of each message when it arrives, on either side.
+	Traffic func(format string, arguments ...any)
 
 	mu      sync.Mutex
 	version uint64
@@ -74,7 +76,7 @@ type Store struct {
 func NewStore() *Store {
 	s := &Store{
 		kinds: map[string]*Kind{}, objects: map[string]map[types.NamespacedName]client.Object{}, version: 100, moved: make(chan struct{}),
-		Committed: func(*Event) {},
+		Committed: func(*Event) {}, Traffic: func(string, ...any) {},
 	}
 	for _, k := range Kinds() {
 		s.kinds[k.Resource] = &k

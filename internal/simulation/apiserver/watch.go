@@ -18,6 +18,7 @@ func (l *Link) openWatch(ctx context.Context, request *http.Request, c *call) (*
 		return nil, err
 	}
 	stream := l.store.watchFrom(c, l)
+	l.store.Traffic("%s: watch %s from %d", l.name, c.path, stream.version)
 	if stream.expired {
 		return failure(apierrors.NewResourceExpired("the history is compacted")).response(request), nil
 	}
@@ -46,7 +47,9 @@ func (b *body) Close() error {
 
 // stream is one watch.
 type stream struct {
-	link     *Link
+	link *Link
+	// luck names it for the dice: an earlier watch may not have ended yet.
+	luck     string
 	call     *call
 	era      int
 	expired  bool
@@ -55,13 +58,14 @@ type stream struct {
 	initial  [][]byte
 	version  uint64
 	deliver  time.Time
+	shown    time.Time
 	streamed bool
 }
 
 func (s *Store) watchFrom(c *call, l *Link) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := &stream{link: l, call: c, era: s.era, version: s.version}
+	w := &stream{link: l, call: c, luck: l.name + " " + c.luck, era: s.era, version: s.version}
 	if seconds, err := strconv.Atoi(c.query.Get("timeoutSeconds")); err == nil {
 		w.until = time.Now().Add(time.Duration(seconds) * time.Second)
 	}
@@ -116,7 +120,7 @@ func (w *stream) run(ctx context.Context, to io.Writer) error {
 		if err := w.send(ctx, to, event.encoded(), event.At, event.Version); err != nil {
 			return io.EOF
 		}
-		what := fmt.Sprintf("%s %s %d", w.link.name, w.call.path, event.Version)
+		what := fmt.Sprintf("%s %d", w.luck, event.Version)
 		weather := w.link.weather.Load()
 		if w.link.dice.Chance(0.1, what+" bookmark") {
 			if err := w.send(ctx, to, w.bookmark(event.Version, nil), time.Now(), event.Version); err != nil {
@@ -137,7 +141,7 @@ func (w *stream) await(ctx context.Context) (*Event, error) {
 		if s.era != w.era {
 			s.mu.Unlock()
 			// Clients do not all see it at one instant, and so do not race for the luck of their retries.
-			_ = sleep(ctx, w.link.way("end of "+w.call.path))
+			_ = sleep(ctx, w.link.way("end of "+w.luck))
 			return nil, io.EOF
 		}
 		if w.next < len(s.history) {
@@ -171,7 +175,7 @@ func (w *stream) send(ctx context.Context, to io.Writer, raw []byte, at time.Tim
 	if most == 0 {
 		most = usualLag
 	}
-	at = at.Add(w.link.dice.Between(shortest, most, fmt.Sprintf("%s %s event %d", w.link.name, w.call.path, version)))
+	at = at.Add(w.link.dice.Between(shortest, most, fmt.Sprintf("%s event %d", w.luck, version)))
 	if at.Before(w.deliver) {
 		at = w.deliver
 	}
@@ -180,10 +184,17 @@ func (w *stream) send(ctx context.Context, to io.Writer, raw []byte, at time.Tim
 		return err
 	}
 	for _, g := range []*gate{w.link.watches, w.link.answers} {
-		if err := w.link.through(ctx, g, fmt.Sprintf("%s event %d", w.call.path, version)); err != nil {
+		if err := w.link.through(ctx, g, fmt.Sprintf("%s event %d", w.luck, version)); err != nil {
 			return err
 		}
 	}
+	// What was held up comes in one go, but each event at its own instant: how many of them a client has taken in when it
+	// looks is not the scheduler's luck.
+	if err := sleep(ctx, time.Until(w.shown.Add(time.Microsecond))); err != nil {
+		return err
+	}
+	w.shown = time.Now()
+	w.link.store.Traffic("%s: watch %s shows %d", w.link.name, w.call.path, version)
 	if _, err := to.Write(raw); err != nil {
 		return err
 	}
