@@ -126,7 +126,7 @@ func (w *world) lead() {
 	now := func() time.Time { return w.clock }
 	t := &term{
 		Aggregator: &Aggregator{
-			options: Options{Cell: worldCell, Identity: fmt.Sprint("leader-", w.epoch)},
+			options: Options{Cell: worldCell, Identity: fmt.Sprint("leader-", len(w.leaders))},
 			metrics: newMetrics(prometheus.NewRegistry()), now: now, monotonic: now,
 		},
 		epoch: w.epoch, log: logr.Discard(), end: func(error) {},
@@ -311,10 +311,14 @@ func TestNothingInFlightIsEverFreed(t *testing.T) {
 				i := rapid.IntRange(0, len(w.inFlight)-1).Draw(t, "request")
 				w.inFlight = slices.Delete(w.inFlight, i, i+1)
 			},
-			"pass time":   func(t *rapid.T) { w.pass(time.Duration(rapid.IntRange(1, 70).Draw(t, "seconds")) * time.Second) },
-			"deliver":     func(t *rapid.T) { w.drawLeader(t).deliver(w.events, rapid.IntRange(1, 5).Draw(t, "events")) },
-			"relist":      func(t *rapid.T) { w.relist(w.drawLeader(t)) },
-			"new leader":  func(*rapid.T) { w.lead() },
+			"pass time":  func(t *rapid.T) { w.pass(time.Duration(rapid.IntRange(1, 70).Draw(t, "seconds")) * time.Second) },
+			"deliver":    func(t *rapid.T) { w.drawLeader(t).deliver(w.events, rapid.IntRange(1, 5).Draw(t, "events")) },
+			"relist":     func(t *rapid.T) { w.relist(w.drawLeader(t)) },
+			"new leader": func(*rapid.T) { w.lead() },
+			"new leader with an epoch of the lost time": func(*rapid.T) {
+				w.epoch--
+				w.lead()
+			},
 			"begin write": func(t *rapid.T) { w.mustBegin(t, w.drawLeader(t)) },
 			"finish write": func(t *rapid.T) {
 				if len(w.pending) == 0 {
