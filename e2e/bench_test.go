@@ -195,9 +195,10 @@ func (n *bench) withoutNodes(do func()) {
 var runs = []string{"unprotected", "reviewed", "protected"}
 
 // One protector, 64 clients, as fast as they can, in each run in turn, with another one first each time: the machine gets
-// slower and faster in the course of minutes.
+// slower and faster in the course of minutes. A run takes some seconds: in less, one of the apiserver's garbage collections more
+// or less decides.
 func BenchmarkStorm(b *testing.B) {
-	const clients, pods = 64, 1000
+	const clients, pods = 64, 2000
 	took, writes, rounds := map[string]time.Duration{}, 0, 0
 	used := processors{}
 	for b.Loop() {
