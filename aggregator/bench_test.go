@@ -56,7 +56,7 @@ func coveringSnapshot(b *testing.B, protectors int) *Snapshot {
 		if err != nil {
 			b.Fatal(err)
 		}
-		s.Cover(keyOf(p), selector, time.Second)
+		s.Cover(keyOf(p), selectorindex.Coverage{Selector: selector}, time.Second)
 	}
 	return s
 }

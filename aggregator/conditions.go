@@ -22,9 +22,9 @@ func (t *term) conclude(p *v1alpha1.PodProtector) {
 
 func readiness(p *v1alpha1.PodProtector) metav1.Condition {
 	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse}
-	if _, err := selectorindex.Compile(p.Spec.Selector); err != nil {
+	if _, err := selectorindex.CoverageOf(&p.Spec); err != nil {
 		ready.Reason = v1alpha1.ReasonInvalidSelector
-		ready.Message = fmt.Sprintf("All removals of pods in this namespace are refused until spec.selector is mended: %v", err)
+		ready.Message = fmt.Sprintf("All removals of pods that may be meant are refused until the selector is mended: %v", err)
 		return ready
 	}
 	counted, cells := quota.CountedSpec(&p.Spec), 0

@@ -27,7 +27,7 @@ type count struct {
 // snapshot. Until that has come as far as first, only what is alive there is counted; nil is nothing to go by.
 // ok is false when there is no snapshot yet or it does not cover the protector.
 func (s *Snapshot) Count(
-	key types.NamespacedName, minReadySeconds int32, reservations iter.Seq[quota.Reservation], first *liveRead,
+	key types.NamespacedName, spec *v1alpha1.PodProtectorSpec, reservations iter.Seq[quota.Reservation], first *liveRead,
 ) (count, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +45,7 @@ func (s *Snapshot) Count(
 		if behind && !first.alive(p.hash) {
 			continue
 		}
-		c.add(p.facts.At(minReadySeconds, now))
+		c.add(p.facts.At(spec.MinReadySeconds, now), spec.Criterion)
 	}
 	c.aggregation.SnapshotVersion = strconv.FormatUint(s.version, 10)
 	if s.unlisted > s.version {
@@ -58,7 +58,7 @@ func (s *Snapshot) Count(
 	return c, true
 }
 
-func (c *count) add(h podhealth.Health) {
+func (c *count) add(h podhealth.Health, criterion v1alpha1.Criterion) {
 	a := &c.aggregation
 	a.TotalReplicas++
 	for _, state := range []struct {
@@ -66,7 +66,7 @@ func (c *count) add(h podhealth.Health) {
 		total *int32
 	}{
 		{h.Scheduled, &a.ScheduledReplicas}, {h.Running, &a.RunningReplicas},
-		{h.Ready, &a.ReadyReplicas}, {h.Available, &a.AvailableReplicas},
+		{h.Ready, &a.ReadyReplicas}, {h.Available, &a.AvailableReplicas}, {h.Counted(criterion), &a.CountedReplicas},
 	} {
 		if state.holds {
 			*state.total++

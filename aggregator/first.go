@@ -57,11 +57,11 @@ func (t *term) firstOf(ctx context.Context, key types.NamespacedName, p *v1alpha
 	case counted:
 		return nil, nil
 	}
-	selector, err := selectorindex.Compile(p.Spec.Selector)
-	if err != nil || !selector.Possible() {
+	coverage, err := selectorindex.CoverageOf(&p.Spec)
+	if err != nil || !coverage.Possible() {
 		return nil, err
 	}
-	live, err := t.readLive(ctx, key.Namespace, selector.Key())
+	live, err := t.readLive(ctx, key.Namespace, coverage.Key())
 	if err != nil {
 		return nil, fmt.Errorf("count for the first time: %w", err)
 	}

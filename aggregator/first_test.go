@@ -17,7 +17,7 @@ func (w *world) aggregateNow(t *testing.T) int32 {
 		t.Fatal(err)
 	}
 	w.finish(len(w.pending) - 1)
-	return quota.CellOf(w.stored, worldCell).Aggregation.AvailableReplicas
+	return quota.CellOf(w.stored, worldCell).Aggregation.CountedReplicas
 }
 
 // remove lets a pod go that nothing was reserved for.

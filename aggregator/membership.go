@@ -13,26 +13,26 @@ import (
 
 // membership is the pods that a protector covers.
 type membership struct {
-	selector *selectorindex.Selector
+	coverage selectorindex.Coverage
 	// rate is how long pod events are gathered before the protector is told of them.
 	rate time.Duration
 	pods map[*pod]struct{}
 }
 
 // Cover counts pods for a protector from now on.
-func (s *Snapshot) Cover(key types.NamespacedName, selector *selectorindex.Selector, rate time.Duration) {
+func (s *Snapshot) Cover(key types.NamespacedName, coverage selectorindex.Coverage, rate time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m := s.members[key]; m != nil && m.selector.Key() == selector.Key() {
+	if m := s.members[key]; m != nil && m.coverage.Equal(coverage) {
 		m.rate = rate
 		return
 	}
-	m := &membership{selector: selector, rate: rate, pods: map[*pod]struct{}{}}
+	m := &membership{coverage: coverage, rate: rate, pods: map[*pod]struct{}{}}
 	matches := map[*labelSet]bool{} // pods that share their labels are looked at once
 	for p := range s.byNamespace[unique.Make(key.Namespace)] {
 		match, known := matches[p.labels]
 		if !known {
-			match = selector.Matches(p.labels.read(s.read))
+			match = coverage.Covers(p.labels.read(s.read))
 			matches[p.labels] = match
 		}
 		if match {
@@ -40,7 +40,7 @@ func (s *Snapshot) Cover(key types.NamespacedName, selector *selectorindex.Selec
 		}
 	}
 	s.members[key] = m
-	s.index.Set(key, key.Namespace, selector)
+	s.index.Set(key, key.Namespace, coverage.Selector)
 }
 
 // Uncover ends that.
@@ -61,7 +61,9 @@ func (s *Snapshot) announce(p *pod) {
 // protectorsOf returns the protectors of a pod in the order of their names, which is that in which they are written. They
 // are in memory that the next call uses again.
 func (s *Snapshot) protectorsOf(p *pod) []types.NamespacedName {
-	s.found = s.index.Query(p.namespace.Value(), p.labels.read(s.read), s.found[:0])
+	labels := p.labels.read(s.read)
+	s.found = s.index.Query(p.namespace.Value(), labels, s.found[:0])
+	s.found = slices.DeleteFunc(s.found, func(key types.NamespacedName) bool { return s.members[key].coverage.Exempts(labels) })
 	slices.SortFunc(s.found, func(a, b types.NamespacedName) int { return strings.Compare(a.Name, b.Name) })
 	return s.found
 }

@@ -65,13 +65,13 @@ type outcome struct {
 
 // aggregate sets the counts of the cell and settles what they account for, in p.
 func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alpha1.PodProtector) (outcome, error) {
-	selector, err := selectorindex.Compile(p.Spec.Selector)
+	coverage, err := selectorindex.CoverageOf(&p.Spec)
 	if err != nil {
-		// The webhook refuses all removals in the namespace until somebody mends the selector.
+		// The webhook refuses all removals that the selector chooses, or of the namespace, until somebody mends it.
 		t.forget(key)
 		return outcome{}, nil
 	}
-	t.snapshot.Cover(key, selector, aggregationRate(p))
+	t.snapshot.Cover(key, coverage, aggregationRate(p))
 
 	cell := quota.CellOf(p, t.options.Cell)
 	var stored v1alpha1.PodProtectorCell

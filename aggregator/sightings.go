@@ -48,7 +48,7 @@ func (t *term) look(
 	if err != nil {
 		return look{}, false, err
 	}
-	count, ok := t.snapshot.Count(key, p.Spec.MinReadySeconds, reservations, first)
+	count, ok := t.snapshot.Count(key, &p.Spec, reservations, first)
 	if !ok {
 		return look{}, false, nil
 	}
@@ -84,7 +84,7 @@ func (t *term) look(
 	}
 	if len(unlisted) > 0 {
 		t.snapshot.BuryUnlisted(unlisted, live.version)
-		if l.count, ok = t.snapshot.Count(key, p.Spec.MinReadySeconds, reservations, first); !ok {
+		if l.count, ok = t.snapshot.Count(key, &p.Spec, reservations, first); !ok {
 			return look{}, false, nil
 		}
 	}

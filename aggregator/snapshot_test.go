@@ -86,7 +86,7 @@ func TestAPodThatComesBackEndsTheTerm(t *testing.T) {
 func TestAPodThatALiveReadDidNotListIsNeverCounted(t *testing.T) {
 	key := types.NamespacedName{Namespace: "default", Name: "web"}
 	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now)
-	s.Cover(key, selectorindex.Everything(), 0)
+	s.Cover(key, selectorindex.Coverage{Selector: selectorindex.Everything()}, 0)
 	if err := s.Replace(nil, "10"); err != nil {
 		t.Fatal(err)
 	}
@@ -95,12 +95,12 @@ func TestAPodThatALiveReadDidNotListIsNeverCounted(t *testing.T) {
 	if err := s.Add(samplePod("late", "late", "15", nil)); err != nil {
 		t.Fatal(err)
 	}
-	c, ok := s.Count(key, 0, none, nil)
-	if !ok || c.aggregation.AvailableReplicas != 0 || c.aggregation.SettledVersion != "20" {
+	c, ok := s.Count(key, &v1alpha1.PodProtectorSpec{}, none, nil)
+	if !ok || c.aggregation.CountedReplicas != 0 || c.aggregation.SettledVersion != "20" {
 		t.Errorf("counted %+v, want none, and that version 20 tells so", c.aggregation)
 	}
 	s.UpdateResourceVersion("21")
-	if c, _ := s.Count(key, 0, none, nil); c.aggregation.SettledVersion != "" {
+	if c, _ := s.Count(key, &v1alpha1.PodProtectorSpec{}, none, nil); c.aggregation.SettledVersion != "" {
 		t.Errorf("settled version %q of a snapshot that has come further", c.aggregation.SettledVersion)
 	}
 }
@@ -132,15 +132,15 @@ func TestASnapshotCountsAsALinearScan(t *testing.T) {
 		changed := map[types.NamespacedName]bool{}
 		s := newSnapshot(func(key types.NamespacedName, _ time.Duration) { changed[key] = true },
 			func(err error) { t.Fatal(err) }, time.Now)
-		pods, covers := map[types.UID]*corev1.Pod{}, map[types.NamespacedName]*selectorindex.Selector{}
+		pods, covers := map[types.UID]*corev1.Pod{}, map[types.NamespacedName]*v1alpha1.PodProtectorSpec{}
 		version := 1
 		next := func() string { version++; return strconv.Itoa(version) }
 		if err := s.Replace(nil, next()); err != nil {
 			t.Fatal(err)
 		}
 		matching := func(p *corev1.Pod) (keys []types.NamespacedName) {
-			for key, selector := range covers {
-				if p != nil && key.Namespace == p.Namespace && selector.Matches(p.Labels) {
+			for key, spec := range covers {
+				if p != nil && key.Namespace == p.Namespace && covered(spec, p) {
 					keys = append(keys, key)
 				}
 			}
@@ -157,8 +157,11 @@ func TestASnapshotCountsAsALinearScan(t *testing.T) {
 					uid = types.UID(fmt.Sprint(serial))
 				}
 				p := samplePod("web-"+string(uid), string(uid), next(), map[string]string{
-					"app": rapid.SampledFrom([]string{"a", "b"}).Draw(t, "app"),
+					"app": rapid.SampledFrom([]string{"a", "b"}).Draw(t, "app"), "track": rapid.SampledFrom([]string{"x", "y"}).Draw(t, "track"),
 				})
+				if rapid.IntRange(0, 3).Draw(t, "own criterion") == 0 {
+					p.Annotations = map[string]string{v1alpha1.AnnotationCriterion: string(drawCriterion(t))}
+				}
 				p.Namespace = "ns-" + string(uid[len(uid)-1:])[:1]
 				setReady(p, rapid.Bool().Draw(t, "ready"))
 				pods[uid] = p
@@ -206,14 +209,18 @@ func TestASnapshotCountsAsALinearScan(t *testing.T) {
 					Namespace: fmt.Sprint("ns-", rapid.IntRange(0, 9).Draw(t, "namespace")),
 					Name:      fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "name")),
 				}
-				selector, err := selectorindex.Compile(v1alpha1.PodSelector{MatchLabels: map[string]string{
+				spec := &v1alpha1.PodProtectorSpec{Criterion: drawCriterion(t), Selector: v1alpha1.PodSelector{MatchLabels: map[string]string{
 					"app": rapid.SampledFrom([]string{"a", "b"}).Draw(t, "app"),
-				}})
+				}}}
+				if exempt := rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "exempt"); exempt != "" {
+					spec.ExemptPodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"track": exempt}}
+				}
+				coverage, err := selectorindex.CoverageOf(spec)
 				if err != nil {
 					t.Fatal(err)
 				}
-				covers[key] = selector
-				s.Cover(key, selector, 0)
+				covers[key] = spec
+				s.Cover(key, coverage, 0)
 			},
 			"uncover": func(*rapid.T) {
 				for key := range covers {
@@ -234,24 +241,41 @@ func TestASnapshotCountsAsALinearScan(t *testing.T) {
 }
 
 func checkCounts(
-	t *rapid.T, s *Snapshot, pods map[types.UID]*corev1.Pod, covers map[types.NamespacedName]*selectorindex.Selector,
+	t *rapid.T, s *Snapshot, pods map[types.UID]*corev1.Pod, covers map[types.NamespacedName]*v1alpha1.PodProtectorSpec,
 ) {
 	if got, protectors := s.Size(); got != len(pods) || protectors != len(covers) {
 		t.Fatalf("%d pods and %d protectors, want %d and %d", got, protectors, len(pods), len(covers))
 	}
-	for key, selector := range covers {
-		var total, available int32
+	for key, spec := range covers {
+		var total, available, counted int32
 		for _, p := range pods {
-			if p.Namespace == key.Namespace && selector.Matches(p.Labels) {
-				total++
-				if podhealth.Of(p, 0, time.Now()).Available {
-					available++
-				}
+			if p.Namespace != key.Namespace || !covered(spec, p) {
+				continue
+			}
+			total++
+			health := podhealth.Of(p, 0, time.Now())
+			if health.Available {
+				available++
+			}
+			if health.Counted(spec.Criterion) {
+				counted++
 			}
 		}
-		c, ok := s.Count(key, 0, none, nil)
-		if a := c.aggregation; !ok || a.TotalReplicas != total || a.AvailableReplicas != available {
-			t.Fatalf("%s counts %+v, want %d pods, %d available", key, a, total, available)
+		c, ok := s.Count(key, spec, none, nil)
+		if a := c.aggregation; !ok || a.TotalReplicas != total || a.AvailableReplicas != available || a.CountedReplicas != counted {
+			t.Fatalf("%s counts %+v, want %d pods, %d available, %d that count", key, a, total, available, counted)
 		}
 	}
+}
+
+// covered is what the labels of the sample pods say.
+func covered(spec *v1alpha1.PodProtectorSpec, p *corev1.Pod) bool {
+	exempt := spec.ExemptPodSelector
+	return p.Labels["app"] == spec.Selector.MatchLabels["app"] && (exempt == nil || p.Labels["track"] != exempt.MatchLabels["track"])
+}
+
+func drawCriterion(t *rapid.T) v1alpha1.Criterion {
+	return rapid.SampledFrom([]v1alpha1.Criterion{
+		v1alpha1.CriterionAvailable, v1alpha1.CriterionReady, v1alpha1.CriterionRunning, v1alpha1.CriterionScheduled,
+	}).Draw(t, "criterion")
 }

@@ -74,7 +74,7 @@ func newWorld(floor int, compact int32) *world {
 	w.stored = &v1alpha1.PodProtector{}
 	w.stored.Namespace, w.stored.Name, w.stored.Generation = "default", "web", 1
 	w.stored.Spec.Selector.MatchLabels = map[string]string{"app": "web"}
-	w.stored.Spec.MinAvailable = int32(floor)
+	w.stored.Spec.MinAvailable = v1alpha1.Pods(int32(floor))
 	w.stored.Spec.AdmissionHistory.CompactThreshold = &compact
 	return w
 }
@@ -201,7 +201,7 @@ func (w *world) store(p *v1alpha1.PodProtector) {
 
 // ask is the webhook: it decides on the newest object and answers after the write.
 func (w *world) ask(p *corev1.Pod) {
-	if !podhealth.Of(p, 0, w.clock).Charged() {
+	if !podhealth.Of(p, 0, w.clock).Charged(w.stored.Spec.Criterion) {
 		return
 	}
 	copied := w.stored.DeepCopy()

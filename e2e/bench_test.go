@@ -43,7 +43,7 @@ func newBench(b *testing.B, pods int, protected bool) *bench {
 	n.must(err)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: n.namespace, Name: "web"}}
 	p.Spec.Selector.MatchLabels = map[string]string{"app": "web"}
-	p.Spec.MinAvailable = 1
+	p.Spec.MinAvailable = v1alpha1.Pods(1)
 	n.must(n.Cores[0].Create(b.Context(), p))
 	n.deploy(pods)
 	return n

@@ -72,7 +72,7 @@ func TestAProtectorFollowsItsDeploymentUntilThatIsDeleted(t *testing.T) {
 				if err := l.Core.Get(l.Context(), key, p); err != nil {
 					return err.Error()
 				}
-				if p.Spec.MinAvailable != want || p.Spec.MinReadySeconds != 15 || p.Status.DesiredAvailable != want {
+				if p.Spec.MinAvailable.IntVal != want || p.Spec.MinReadySeconds != 15 || p.Status.DesiredAvailable != want {
 					return fmt.Sprintf("spec %+v, floor %d, want %d", p.Spec, p.Status.DesiredAvailable, want)
 				}
 				return ""

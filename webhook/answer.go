@@ -92,6 +92,9 @@ func refusal(c charge, verdict quota.Verdict, r Request) string {
 	case quota.RefusedNeverAggregated:
 		why = "has never been aggregated in this cell"
 		do = "check that an aggregator runs for the cell and try again"
+	case quota.RefusedFloorUnknown:
+		why = "does not know how many pods are expected, which its floor is reckoned from"
+		do = "set spec.expectedReplicas, or give minAvailable as a number"
 	case quota.RefusedNameless:
 		why = "cannot reserve the removal of a pod without a UID"
 		do = "this is a fault of the review, please report it"

@@ -80,7 +80,7 @@ func writeStatus(b *testing.B, store *realStore, p *v1alpha1.PodProtector) {
 	before := measure.Children()["kube-apiserver"]
 	b.ResetTimer()
 	for range b.N {
-		p.Status.Cells[0].Aggregation.AvailableReplicas--
+		p.Status.Cells[0].Aggregation.CountedReplicas--
 		if err := store.client.Status().Update(b.Context(), p); err != nil {
 			b.Fatal(err)
 		}

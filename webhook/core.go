@@ -42,6 +42,8 @@ type core struct {
 
 	mu    sync.RWMutex
 	index *selectorindex.Index[types.NamespacedName]
+	// coverages are what the protectors of the index cover.
+	coverages map[types.NamespacedName]selectorindex.Coverage
 }
 
 // ask is one thing to do to a protector's history: to make a reservation, or to give one back.
@@ -77,6 +79,8 @@ func newCore(name string, source cluster.Cluster, metrics *metrics, log logr.Log
 		metrics: metrics,
 		now:     now,
 		index:   selectorindex.New[types.NamespacedName](),
+
+		coverages: map[types.NamespacedName]selectorindex.Coverage{},
 	}
 	c.flights = batch.New(c.fly)
 	c.flights.Linger = c.linger

@@ -62,6 +62,7 @@ func newDesk(t failer, protectors ...*v1alpha1.PodProtector) *desk {
 	d.core = &core{
 		name: "core", protectors: &fleet.Protectors{Cache: d.client, Live: d.client, Writer: d.client},
 		events: d.events, now: time.Now, metrics: m, index: selectorindex.New[types.NamespacedName](),
+		coverages: map[types.NamespacedName]selectorindex.Coverage{},
 	}
 	d.core.read.Store(true)
 	d.core.flights = batch.New(d.core.fly)
@@ -108,9 +109,9 @@ func (d *desk) stored(t failer, name string) *v1alpha1.PodProtector {
 func deskProtector(name string, floor, available int32) *v1alpha1.PodProtector {
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	p.Spec.Selector.MatchLabels = map[string]string{"app": "web"}
-	p.Spec.MinAvailable = floor
+	p.Spec.MinAvailable = v1alpha1.Pods(floor)
 	p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: deskCell, Aggregation: v1alpha1.Aggregation{
-		AvailableReplicas: available, CountedSpec: quota.CountedSpec(&p.Spec),
+		AvailableReplicas: available, CountedReplicas: available, CountedSpec: quota.CountedSpec(&p.Spec),
 	}}}
 	return p
 }

@@ -86,13 +86,13 @@ func (l *lab) protect(name string, floor, available int32, change ...func(*v1alp
 	l.Helper()
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}
 	p.Spec.Selector.MatchLabels = map[string]string{"app": "web"}
-	p.Spec.MinAvailable = floor
+	p.Spec.MinAvailable = v1alpha1.Pods(floor)
 	for _, c := range change {
 		c(&p.Spec)
 	}
 	l.create(p)
 	p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: l.cell, Aggregation: v1alpha1.Aggregation{
-		TotalReplicas: available, AvailableReplicas: available, ReadyReplicas: available,
+		TotalReplicas: available, AvailableReplicas: available, CountedReplicas: available, ReadyReplicas: available,
 		CountedSpec: quota.CountedSpec(&p.Spec), SnapshotVersion: "1", Epoch: 1, LastEventTime: metav1.NowMicro(),
 	}}}
 	quota.Summarize(p)

@@ -40,6 +40,10 @@ type podAsked struct {
 		UID               types.UID         `json:"uid"`
 		Labels            map[string]string `json:"labels"`
 		DeletionTimestamp *metav1.Time      `json:"deletionTimestamp"`
+		Annotations       struct {
+			// Criterion is nil unless the pod has AnnotationCriterion.
+			Criterion *string `json:"breakwater.dev/criterion"`
+		} `json:"annotations"`
 	} `json:"metadata"`
 	Spec struct {
 		NodeName string `json:"nodeName"`
@@ -58,6 +62,9 @@ func (p *podAsked) pod() *corev1.Pod {
 	pod := &corev1.Pod{}
 	pod.Namespace, pod.Name, pod.UID = p.Metadata.Namespace, p.Metadata.Name, p.Metadata.UID
 	pod.Labels, pod.DeletionTimestamp = p.Metadata.Labels, p.Metadata.DeletionTimestamp
+	if own := p.Metadata.Annotations.Criterion; own != nil {
+		pod.Annotations = map[string]string{v1alpha1.AnnotationCriterion: *own}
+	}
 	pod.Spec.NodeName, pod.Status.Phase = p.Spec.NodeName, p.Status.Phase
 	for _, c := range p.Status.Conditions {
 		pod.Status.Conditions = append(pod.Status.Conditions,
@@ -74,6 +81,9 @@ type Request struct {
 	// Pod is the pod as the apiserver has it, without the parts that no decision needs; nil for an eviction,
 	// whose review does not carry it.
 	Pod *corev1.Pod
+	// Criterion is that of an eviction: the removal costs budget also if the pod meets no more than this one. Empty is
+	// none.
+	Criterion v1alpha1.Criterion
 	// DryRun asks for the answer only.
 	DryRun bool
 }
@@ -129,9 +139,24 @@ func (r *Request) parseEviction(review *admissionv1.AdmissionRequest) error {
 	if r.PodName == "" {
 		r.PodName = eviction.Name
 	}
+	r.Criterion = criterionOf(eviction.Annotations)
 	// An eviction can ask for a dry run in its own options, which the review does not tell.
 	if eviction.DeleteOptions != nil && len(eviction.DeleteOptions.DryRun) > 0 {
 		r.DryRun = true
 	}
 	return nil
+}
+
+// criterionOf reads the criterion of an eviction. One that is not understood is the widest, which costs the most.
+func criterionOf(annotations map[string]string) v1alpha1.Criterion {
+	text, given := annotations[v1alpha1.AnnotationCriterion]
+	if !given {
+		return ""
+	}
+	switch criterion := v1alpha1.Criterion(text); criterion {
+	case v1alpha1.CriterionAvailable, v1alpha1.CriterionReady, v1alpha1.CriterionRunning:
+		return criterion
+	default:
+		return v1alpha1.CriterionScheduled
+	}
 }

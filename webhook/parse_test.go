@@ -61,6 +61,16 @@ func TestParse(t *testing.T) {
 		"what the apiserver has stored is read, whatever its letters and repetitions": {
 			asked(admissionv1.Delete, "", strings.Replace(pod, `"uid"`,
 				`"annotations":{"a":"`+"\xff"+`"},"managedFields":[{"fieldsV1":{"f:name":{},"f:name":{}}}],"uid"`, 1)), deleted},
+		"a pod that has a criterion of its own": {
+			asked(admissionv1.Delete, "", strings.Replace(pod, `"uid"`, `"annotations":{"a":"b","breakwater.dev/criterion":"Running"},"uid"`, 1)),
+			webhook.Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-0", Pod: func() *corev1.Pod {
+				p := parsed.DeepCopy()
+				p.Annotations = map[string]string{v1alpha1.AnnotationCriterion: "Running"}
+				return p
+			}()}},
+		"an eviction that has a criterion": {
+			asked(admissionv1.Create, "eviction", `{"metadata":{"name":"web-0","annotations":{"breakwater.dev/criterion":"Running"}}}`),
+			webhook.Request{Operation: v1alpha1.OperationEvict, Namespace: "default", PodName: "web-0", Criterion: v1alpha1.CriterionRunning}},
 		"a deletion as dry run": {with(asked(admissionv1.Delete, "", pod), func(r *admissionv1.AdmissionRequest) { r.DryRun = &yes }), dry(deleted)},
 		"dryRun may be false":   {with(asked(admissionv1.Delete, "", pod), func(r *admissionv1.AdmissionRequest) { r.DryRun = &no }), deleted},
 		"an eviction":           {asked(admissionv1.Create, "eviction", `{"metadata":{"name":"web-0"}}`), evicted},

@@ -133,7 +133,8 @@ func (p *Protection) charges(ctx context.Context, cell string, r Request) (charg
 				return nil, false, fmt.Errorf("PodProtector %s of core cluster %q: %w", key, core.name, err)
 			}
 			covered = true
-			if facts.At(protector.Spec.MinReadySeconds, p.noEarlierThan(protector, cell)).Charged() {
+			health := facts.At(protector.Spec.MinReadySeconds, p.noEarlierThan(protector, cell))
+			if health.Charged(protector.Spec.Criterion) || r.Criterion != "" && health.Meets(r.Criterion) {
 				charges = append(charges, charge{core, key, protector})
 			}
 		}

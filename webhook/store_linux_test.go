@@ -31,7 +31,7 @@ func counted(app int, cells ...string) *v1alpha1.PodProtector {
 	p := crowd.Protector(app)
 	for _, cell := range cells {
 		p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{CellID: cell, Aggregation: v1alpha1.Aggregation{
-			TotalReplicas: 1_000_000, AvailableReplicas: 1_000_000, ReadyReplicas: 1_000_000,
+			TotalReplicas: 1_000_000, AvailableReplicas: 1_000_000, CountedReplicas: 1_000_000, ReadyReplicas: 1_000_000,
 			CountedSpec: quota.CountedSpec(&p.Spec), SnapshotVersion: "1", Epoch: 1, LastEventTime: metav1.NowMicro(),
 		}})
 	}

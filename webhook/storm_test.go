@@ -131,7 +131,7 @@ func TestBudgetThatReturnsIsUsable(t *testing.T) {
 	wantRefused(t, deletion(l, pod))
 	l.eventually(func() string {
 		p := l.protector("web")
-		p.Status.Cells[0].Aggregation.AvailableReplicas = 3
+		p.Status.Cells[0].Aggregation.CountedReplicas = 3
 		p.Status.Cells[0].Aggregation.LastEventTime = metav1.NowMicro()
 		if err := l.client.Status().Update(t.Context(), p); err != nil {
 			return err.Error()

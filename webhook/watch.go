@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -45,7 +46,7 @@ func (c *core) watch(ctx context.Context) (toolscache.ResourceEventHandlerRegist
 	return informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { c.cover(obj) },
 		UpdateFunc: func(old, obj any) {
-			if !sameSelector(old, obj) {
+			if !sameCoverage(old, obj) {
 				c.cover(obj)
 			}
 		},
@@ -53,12 +54,13 @@ func (c *core) watch(ctx context.Context) (toolscache.ResourceEventHandlerRegist
 	})
 }
 
-// sameSelector tells whether two states of a protector choose the same pods. Most updates are of the status. The
+// sameCoverage tells whether two states of a protector cover the same pods. Most updates are of the status. The
 // generation does not tell: in a core that was restored from a backup, the same one comes a second time.
-func sameSelector(a, b any) bool {
+func sameCoverage(a, b any) bool {
 	p, ok := a.(*v1alpha1.PodProtector)
 	q, okToo := b.(*v1alpha1.PodProtector)
-	return ok && okToo && equality.Semantic.DeepEqual(p.Spec.Selector, q.Spec.Selector)
+	return ok && okToo && equality.Semantic.DeepEqual(
+		[]any{p.Spec.Selector, p.Spec.ExemptPodSelector}, []any{q.Spec.Selector, q.Spec.ExemptPodSelector})
 }
 
 func (c *core) cover(obj any) {
@@ -66,14 +68,13 @@ func (c *core) cover(obj any) {
 	if !ok {
 		return
 	}
-	selector, err := selectorindex.Compile(p.Spec.Selector)
-	if err != nil {
-		// Which pods it means is unknown, so it means all of its namespace, and refuses them.
-		selector = selectorindex.Everything()
-	}
+	// Of a malformed selector it is unknown which pods it means: it means all that it may, and refuses them.
+	coverage, _ := selectorindex.CoverageOf(&p.Spec)
+	key := client.ObjectKeyFromObject(p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.index.Set(client.ObjectKeyFromObject(p), p.Namespace, selector)
+	c.index.Set(key, p.Namespace, coverage.Selector)
+	c.coverages[key] = coverage
 }
 
 func (c *core) uncover(obj any) {
@@ -86,11 +87,14 @@ func (c *core) uncover(obj any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.index.Delete(protector)
+	delete(c.coverages, protector)
 }
 
 // covering returns the protectors that cover a pod with those labels.
 func (c *core) covering(namespace string, labels map[string]string) []types.NamespacedName {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.index.Query(namespace, labels, nil)
+	return slices.DeleteFunc(c.index.Query(namespace, labels, nil), func(key types.NamespacedName) bool {
+		return c.coverages[key].Exempts(labels)
+	})
 }

@@ -9,6 +9,10 @@ const (
 	LabelExempt = "breakwater.dev/exempt"
 )
 
+// AnnotationCriterion on a pod is its own Criterion, in place of its protectors'. On an Eviction it makes the removal cost
+// budget also if the pod meets no more than this one; it can never make it cost less.
+const AnnotationCriterion = "breakwater.dev/criterion"
+
 // Labels, annotations and finalizers that the generator sets.
 const (
 	// LabelSourceKind on a protector is the kind of the workload that it was derived from.

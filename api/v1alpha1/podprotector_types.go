@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // PodProtector states how many pods of an application must stay available over all cells. It covers the pods
@@ -37,6 +38,8 @@ type PodProtectorList struct {
 }
 
 // PodProtectorSpec is what the user, or the generator, asks for.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.minAvailable) != has(self.maxUnavailable)",message="give either minAvailable or maxUnavailable",fieldPath=".minAvailable"
 type PodProtectorSpec struct {
 	// Selector chooses the pods that are protected, and counted, in the namespace of the same name in every
 	// cell. The empty selector chooses all pods of the namespace. It is one value to server-side apply: a label
@@ -45,10 +48,33 @@ type PodProtectorSpec struct {
 	// +structType=atomic
 	Selector PodSelector `json:"selector"`
 
-	// MinAvailable is the floor: the number of pods that must stay available over all cells. 0 refuses nothing.
+	// ExemptPodSelector chooses pods, of those that the selector chooses, that are neither protected nor counted.
+	// Without it there are none. It is one value to server-side apply, as the selector is.
+	//
+	// +structType=atomic
+	// +optional
+	ExemptPodSelector *PodSelector `json:"exemptPodSelector,omitempty"`
+
+	// MinAvailable is the floor: the pods that must stay available over all cells, as a number, or as a percentage of
+	// the pods that are expected, rounded up. 0 refuses nothing.
+	//
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^(100|[0-9]{1,2})%$')",message="must be a number of pods, 0 or more, or a percentage from 0% to 100%"
+	// +optional
+	MinAvailable *intstr.IntOrString `json:"minAvailable,omitempty"`
+
+	// MaxUnavailable puts the floor so many below the pods that are expected, over all cells: as a number, or as a
+	// percentage of them, rounded up. When more are given than are expected the floor is 0.
+	//
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^(100|[0-9]{1,2})%$')",message="must be a number of pods, 0 or more, or a percentage from 0% to 100%"
+	// +optional
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+
+	// ExpectedReplicas is how many pods there should be over all cells, which percentages and maxUnavailable are
+	// reckoned from.
 	//
 	// +kubebuilder:validation:Minimum=0
-	MinAvailable int32 `json:"minAvailable"`
+	// +optional
+	ExpectedReplicas *int32 `json:"expectedReplicas,omitempty"`
 
 	// MinReadySeconds is how long a pod must have been Ready before it counts as available.
 	//
@@ -56,11 +82,39 @@ type PodProtectorSpec struct {
 	// +optional
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 
+	// Criterion is what a pod must be to count towards the floor: Available is Ready for minReadySeconds, Ready has
+	// the Ready condition, Running is in phase Running, Scheduled has a node and has not finished. A removal of a pod
+	// that does not count costs nothing. Pods can have a criterion of their own by the annotation
+	// breakwater.dev/criterion.
+	//
+	// +kubebuilder:default=Available
+	// +optional
+	Criterion Criterion `json:"criterion,omitempty"`
+
 	// AdmissionHistory tunes the bookkeeping of admitted removals.
 	//
 	// +kubebuilder:default={}
 	// +optional
 	AdmissionHistory AdmissionHistorySpec `json:"admissionHistory,omitempty"`
+}
+
+// Criterion is what a pod must be to count towards a floor.
+//
+// +kubebuilder:validation:Enum=Available;Ready;Running;Scheduled
+type Criterion string
+
+// The criteria, the narrowest first: each pod that meets one meets those after it.
+const (
+	CriterionAvailable Criterion = "Available"
+	CriterionReady     Criterion = "Ready"
+	CriterionRunning   Criterion = "Running"
+	CriterionScheduled Criterion = "Scheduled"
+)
+
+// Pods is a floor of that many pods.
+func Pods(n int32) *intstr.IntOrString {
+	value := intstr.FromInt32(n)
+	return &value
 }
 
 // AdmissionHistorySpec tunes the bookkeeping of admitted removals.
@@ -185,7 +239,7 @@ type PodProtectorStatus struct {
 type Summary struct {
 	// Total is the number of pods that the selector chooses.
 	Total int32 `json:"total"`
-	// Available is the number of pods that were Ready for minReadySeconds in the newest snapshots.
+	// Available is the number of pods that meet the criterion in the newest snapshots.
 	Available int32 `json:"available"`
 	// Reserved is the number of open reservations.
 	Reserved int32 `json:"reserved"`
@@ -223,6 +277,10 @@ type Aggregation struct {
 	ReadyReplicas     int32 `json:"readyReplicas"`
 	RunningReplicas   int32 `json:"runningReplicas"`
 	ScheduledReplicas int32 `json:"scheduledReplicas"`
+
+	// CountedReplicas is how many pods count towards the floor: those that meet their own criterion, or else the
+	// protector's. Decisions go by this number alone.
+	CountedReplicas int32 `json:"countedReplicas"`
 
 	// CountedSpec is a hash of the parts of the spec that the counts depend on. Counts made by another spec
 	// are worth nothing for a decision: the cell then counts as zero until its aggregator has counted anew.

@@ -81,7 +81,7 @@ func TestAnUpdateIsCheckedLikeACreation(t *testing.T) {
 		value   any
 		refusal string
 	}{
-		"minAvailable": {int64(-1), "greater than or equal to 0"},
+		"minAvailable": {int64(-1), "must be a number of pods, 0 or more"},
 		"selector":     {map[string]any{"matchLabels": map[string]any{"a b": "c"}}, "matchLabels has a key that is not a label key"},
 	} {
 		t.Run(field, func(t *testing.T) {
@@ -94,11 +94,11 @@ func TestAnUpdateIsCheckedLikeACreation(t *testing.T) {
 
 func TestAnUnknownFieldIsDroppedUnlessTheWriterIsStrict(t *testing.T) {
 	c, namespace := newClient(t), testplane.Namespace(t)
-	p := object(t, "PodProtector", namespace, `{spec: {selector: {}, minAvailable: 1, maxUnavailable: 1}}`)
+	p := object(t, "PodProtector", namespace, `{spec: {selector: {}, minAvailable: 1, maxAvailable: 1}}`)
 	if err := c.Create(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	if _, found, _ := unstructured.NestedFieldNoCopy(p.Object, "spec", "maxUnavailable"); found {
+	if _, found, _ := unstructured.NestedFieldNoCopy(p.Object, "spec", "maxAvailable"); found {
 		t.Errorf("the field was stored: %v", p.Object["spec"])
 	}
 }
@@ -113,12 +113,12 @@ func TestAnUpdateOfTheObjectLeavesTheStatus(t *testing.T) {
 	if err := c.Status().Update(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	p.Spec.MinAvailable, p.Status.Cells = 2, nil
+	p.Spec.MinAvailable, p.Status.Cells = v1alpha1.Pods(2), nil
 	if err := c.Update(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	if p.Spec.MinAvailable != 2 || len(p.Status.Cells) != 1 {
-		t.Errorf("floor %d and %d cells after an update of the object, want 2 and the one that was counted",
+	if p.Spec.MinAvailable.IntVal != 2 || len(p.Status.Cells) != 1 {
+		t.Errorf("floor %s and %d cells after an update of the object, want 2 and the one that was counted",
 			p.Spec.MinAvailable, len(p.Status.Cells))
 	}
 }

@@ -116,22 +116,38 @@ func TestSelectorsOfPodProtector(t *testing.T) {
 
 func TestSpecsOfPodProtector(t *testing.T) {
 	c, namespace := newClient(t), testplane.Namespace(t)
+	const amount = "must be a number of pods, 0 or more, or a percentage from 0% to 100%"
 	for claim, test := range map[string]struct{ spec, refusal string }{
 		"all fields":                       {`{selector: {}, minAvailable: 0, minReadySeconds: 5, admissionHistory: {maxConcurrentLag: 3, compactThreshold: 7, aggregationRateMillis: 250}}`, ""},
 		"a threshold of 0 and no rate":     {`{selector: {}, minAvailable: 1, admissionHistory: {compactThreshold: 0, aggregationRateMillis: 0}}`, ""},
 		"a threshold of 1":                 {`{selector: {}, minAvailable: 1, admissionHistory: {compactThreshold: 1}}`, ""},
 		"no spec":                          {``, "spec: Required value"},
 		"no selector":                      {`{minAvailable: 1}`, "spec.selector: Required value"},
-		"no floor":                         {`{selector: {}}`, "spec.minAvailable: Required value"},
-		"a floor below 0":                  {`{selector: {}, minAvailable: -1}`, "greater than or equal to 0"},
-		"a percentage":                     {`{selector: {}, minAvailable: 70%}`, "must be of type integer"},
+		"no floor":                         {`{selector: {}}`, "give either minAvailable or maxUnavailable"},
+		"two floors":                       {`{selector: {}, minAvailable: 1, maxUnavailable: 1}`, "give either minAvailable or maxUnavailable"},
+		"a floor below 0":                  {`{selector: {}, minAvailable: -1}`, amount},
+		"a percentage":                     {`{selector: {}, minAvailable: 70%}`, ""},
+		"no percent":                       {`{selector: {}, minAvailable: 0%}`, ""},
+		"all percent":                      {`{selector: {}, maxUnavailable: 100%}`, ""},
+		"so many missing":                  {`{selector: {}, maxUnavailable: 3, expectedReplicas: 10}`, ""},
+		"more than all percent":            {`{selector: {}, minAvailable: 101%}`, amount},
+		"half a percent":                   {`{selector: {}, minAvailable: 0.5%}`, amount},
+		"a percentage below 0":             {`{selector: {}, maxUnavailable: -1%}`, amount},
+		"a number as text":                 {`{selector: {}, minAvailable: "3"}`, amount},
+		"a word":                           {`{selector: {}, maxUnavailable: some}`, amount},
+		"a number that is missing below 0": {`{selector: {}, maxUnavailable: -1}`, amount},
+		"expectedReplicas below 0":         {`{selector: {}, minAvailable: 1, expectedReplicas: -1}`, "greater than or equal to 0"},
+		"exempt pods":                      {`{selector: {}, minAvailable: 1, exemptPodSelector: {matchLabels: {a: b}}}`, ""},
+		"a bad exemption":                  {`{selector: {}, minAvailable: 1, exemptPodSelector: {matchLabels: {a: "b c"}}}`, "should match"},
+		"all criteria":                     {`{selector: {}, minAvailable: 1, criterion: Scheduled}`, ""},
+		"a criterion that is not":          {`{selector: {}, minAvailable: 1, criterion: Alive}`, `supported values: "Available", "Ready", "Running", "Scheduled"`},
 		"minReadySeconds below 0":          {`{selector: {}, minAvailable: 1, minReadySeconds: -1}`, "greater than or equal to 0"},
 		"maxConcurrentLag below 0":         {`{selector: {}, minAvailable: 1, admissionHistory: {maxConcurrentLag: -1}}`, "greater than or equal to 0"},
 		"compactThreshold below 0":         {`{selector: {}, minAvailable: 1, admissionHistory: {compactThreshold: -1}}`, "greater than or equal to 0"},
 		"compactThreshold above 1000":      {`{selector: {}, minAvailable: 1, admissionHistory: {compactThreshold: 1001}}`, "less than or equal to 1000"},
 		"aggregationRateMillis below 0":    {`{selector: {}, minAvailable: 1, admissionHistory: {aggregationRateMillis: -1}}`, "greater than or equal to 0"},
 		"aggregationRateMillis of a day":   {`{selector: {}, minAvailable: 1, admissionHistory: {aggregationRateMillis: 86400000}}`, "less than or equal to 3600000"},
-		"a field of a version that is not": {`{selector: {}, minAvailable: 1, maxUnavailable: 1}`, `unknown field "spec.maxUnavailable"`},
+		"a field that is not":              {`{selector: {}, minAvailable: 1, maxAvailable: 1}`, `unknown field "spec.maxAvailable"`},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			text := ""
@@ -255,11 +271,11 @@ func TestSpecAndStatusAreWrittenApart(t *testing.T) {
 	if p.Status.DesiredAvailable != 0 {
 		t.Error("a status was created along with its object")
 	}
-	p.Spec.MinAvailable, p.Status.DesiredAvailable = 5, 7
+	p.Spec.MinAvailable, p.Status.DesiredAvailable = v1alpha1.Pods(5), 7
 	if err := c.Status().Update(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	if p.Spec.MinAvailable != 0 || p.Status.DesiredAvailable != 7 {
-		t.Errorf("after a write of the status: floor %d, desiredAvailable %d, want 0 and 7", p.Spec.MinAvailable, p.Status.DesiredAvailable)
+	if p.Spec.MinAvailable.IntVal != 0 || p.Status.DesiredAvailable != 7 {
+		t.Errorf("after a write of the status: floor %s, desiredAvailable %d, want 0 and 7", p.Spec.MinAvailable, p.Status.DesiredAvailable)
 	}
 }

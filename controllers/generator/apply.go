@@ -21,7 +21,7 @@ func differs(protector, wanted *v1alpha1.PodProtector) bool {
 	return !contains(protector.Labels, wanted.Labels) ||
 		!contains(protector.Annotations, wanted.Annotations) ||
 		!slices.Contains(protector.Finalizers, v1alpha1.FinalizerProtector) ||
-		protector.Spec.MinAvailable != wanted.Spec.MinAvailable ||
+		!equality.Semantic.DeepEqual(protector.Spec.MinAvailable, wanted.Spec.MinAvailable) ||
 		protector.Spec.MinReadySeconds != wanted.Spec.MinReadySeconds ||
 		!equality.Semantic.DeepEqual(protector.Spec.Selector, wanted.Spec.Selector)
 }
@@ -48,7 +48,7 @@ func (r *Reconciler) apply(ctx context.Context, wanted *v1alpha1.PodProtector, u
 	object.SetFinalizers(wanted.Finalizers)
 	object.Object["spec"] = map[string]any{
 		"selector":        selector,
-		"minAvailable":    int64(wanted.Spec.MinAvailable),
+		"minAvailable":    int64(wanted.Spec.MinAvailable.IntVal),
 		"minReadySeconds": int64(wanted.Spec.MinReadySeconds),
 	}
 	return r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(Name), client.ForceOwnership)

@@ -10,7 +10,7 @@ import (
 )
 
 func hasFloor(floor int32) func(*v1alpha1.PodProtector) bool {
-	return func(p *v1alpha1.PodProtector) bool { return p.Spec.MinAvailable == floor }
+	return func(p *v1alpha1.PodProtector) bool { return p.Spec.MinAvailable.IntVal == floor }
 }
 
 func isResolved(status metav1.ConditionStatus, reason string) func(*v1alpha1.PodProtector) bool {

@@ -70,7 +70,7 @@ func TestAProtectorOutlivesADeploymentThatVanished(t *testing.T) {
 
 	second := p.startAs(account)
 	got := p.protector("deployment-web", "it says that its source vanished", isVanished)
-	if got.UID != before.UID || got.DeletionTimestamp != nil || got.Spec.MinAvailable != 7 || !isHeld(got) {
+	if got.UID != before.UID || got.DeletionTimestamp != nil || got.Spec.MinAvailable.IntVal != 7 || !isHeld(got) {
 		t.Errorf("it is not in force as it was:\n%s", dump(got))
 	}
 	condition := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionTargetResolved)
@@ -92,7 +92,7 @@ func TestAProtectorOutlivesADeploymentThatVanished(t *testing.T) {
 	again := p.deployment("web", func(d *appsv1.Deployment) { *d.Spec.Replicas = 20 })
 	p.create(again)
 	p.protector("deployment-web", "a Deployment of that name takes it up again", func(got *v1alpha1.PodProtector) bool {
-		return got.UID == before.UID && got.Spec.MinAvailable == 14 && sourceFound(got) &&
+		return got.UID == before.UID && got.Spec.MinAvailable.IntVal == 14 && sourceFound(got) &&
 			got.Annotations[v1alpha1.AnnotationSourceUID] == string(again.UID)
 	})
 	p.expectVanished(third, 0)
@@ -107,7 +107,7 @@ func TestAProtectorOutlivesADeploymentThatVanishesWhileWeWatch(t *testing.T) {
 
 	p.loseAtOnce(web)
 	got := p.protector("deployment-web", "it says that its source vanished", isVanished)
-	if got.UID != before.UID || got.DeletionTimestamp != nil || got.Spec.MinAvailable != 7 || !isHeld(got) {
+	if got.UID != before.UID || got.DeletionTimestamp != nil || got.Spec.MinAvailable.IntVal != 7 || !isHeld(got) {
 		t.Errorf("it is not in force as it was:\n%s", dump(got))
 	}
 	p.announced("PodProtector/deployment-web Warning SourceVanished: ")

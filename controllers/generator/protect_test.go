@@ -22,7 +22,7 @@ func TestAFloorFollowsItsDeployment(t *testing.T) {
 	p.create(web)
 
 	got := p.protector("deployment-web", "10 replicas of which 30 % may be unavailable have a floor of 7", func(got *v1alpha1.PodProtector) bool {
-		return got.Spec.MinAvailable == 7 && sourceFound(got)
+		return got.Spec.MinAvailable.IntVal == 7 && sourceFound(got)
 	})
 	if got.Spec.MinReadySeconds != 15 || got.Spec.Selector.MatchLabels["app"] != "web" || !isHeld(got) ||
 		got.Annotations[v1alpha1.AnnotationSourceUID] != string(web.UID) {
@@ -51,7 +51,7 @@ func TestDeletionOfAProtectorIsHeldAndDeletionOfItsDeploymentReleasesBoth(t *tes
 
 	p.delete(protector)
 	got := p.protector("deployment-web", "its deletion is held and explained", isResolved(metav1.ConditionTrue, v1alpha1.ReasonDeletionHeld))
-	if got.UID != protector.UID || got.DeletionTimestamp == nil || got.Spec.MinAvailable != 7 {
+	if got.UID != protector.UID || got.DeletionTimestamp == nil || got.Spec.MinAvailable.IntVal != 7 {
 		t.Errorf("not the deleted protector, in force:\n%s", dump(got))
 	}
 	p.announced("PodProtector/deployment-web Warning DeletionHeld: ")
@@ -73,13 +73,13 @@ func TestAProtectorThatWasForcedAwayIsMadeAnew(t *testing.T) {
 	p.protector("deployment-web", "its deletion is held", isResolved(metav1.ConditionTrue, v1alpha1.ReasonDeletionHeld))
 	edit(p, first, func(got *v1alpha1.PodProtector) { got.Finalizers = nil })
 	p.protector("deployment-web", "there is a new one, in force", func(got *v1alpha1.PodProtector) bool {
-		return got.UID != first.UID && got.Spec.MinAvailable == 7 && isHeld(got) && sourceFound(got)
+		return got.UID != first.UID && got.Spec.MinAvailable.IntVal == 7 && isHeld(got) && sourceFound(got)
 	})
 }
 
 func TestDriftOfWhatTheGeneratorOwnsIsRepaired(t *testing.T) {
 	for claim, change := range map[string]func(*v1alpha1.PodProtector){
-		"a floor edited by hand":    func(got *v1alpha1.PodProtector) { got.Spec.MinAvailable = 1 },
+		"a floor edited by hand":    func(got *v1alpha1.PodProtector) { got.Spec.MinAvailable = v1alpha1.Pods(1) },
 		"minReadySeconds":           func(got *v1alpha1.PodProtector) { got.Spec.MinReadySeconds = 3600 },
 		"another selector":          func(got *v1alpha1.PodProtector) { got.Spec.Selector.MatchLabels["app"] = "shop" },
 		"a narrower selector":       func(got *v1alpha1.PodProtector) { got.Spec.Selector.MatchLabels["tier"] = "front" },
@@ -120,7 +120,7 @@ func TestWhatUsersTuneSurvives(t *testing.T) {
 		got.Labels["team"] = "shop"
 		got.Annotations["example.com/note"] = "tuned by hand"
 		got.Finalizers = append(got.Finalizers, "example.com/also")
-		got.Spec.MinAvailable = 2
+		got.Spec.MinAvailable = v1alpha1.Pods(2)
 	})
 	edit(p, web, func(d *appsv1.Deployment) { *d.Spec.Replicas = 20 })
 	got := p.protector("deployment-web", "floor repaired and followed", hasFloor(14))
@@ -179,7 +179,7 @@ func TestARecreatedDeploymentIsToldThatItHasNoFloor(t *testing.T) {
 		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	}))
 	p.protector("deployment-web", "floor 0, with the reason", func(got *v1alpha1.PodProtector) bool {
-		return got.Spec.MinAvailable == 0 && isResolved(metav1.ConditionTrue, v1alpha1.ReasonRecreateStrategy)(got)
+		return got.Spec.MinAvailable.IntVal == 0 && isResolved(metav1.ConditionTrue, v1alpha1.ReasonRecreateStrategy)(got)
 	})
 	p.announced("PodProtector/deployment-web Warning RecreateStrategy: Deployment web has the strategy Recreate")
 }
@@ -191,7 +191,7 @@ func TestADeploymentWithALongNameIsProtected(t *testing.T) {
 	p.create(web)
 	protector := p.protector(desired.ProtectorName(web.Name), "it is made", sourceFound)
 	p.announced("PodProtector/" + protector.Name + " Normal SourceFound: ")
-	edit(p, protector, func(got *v1alpha1.PodProtector) { got.Spec.MinAvailable = 1 })
+	edit(p, protector, func(got *v1alpha1.PodProtector) { got.Spec.MinAvailable = v1alpha1.Pods(1) })
 	p.protector(protector.Name, "its floor is repaired", hasFloor(7))
 	p.delete(web)
 	p.gone(protector)
@@ -202,7 +202,7 @@ func TestAProtectorOfSomebodyElseIsLeftAlone(t *testing.T) {
 	p := newPlane(t)
 	theirs := &v1alpha1.PodProtector{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "deployment-web", Labels: map[string]string{desired.LabelManagedBy: "Helm"}},
-		Spec:       v1alpha1.PodProtectorSpec{Selector: v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "mine"}}, MinAvailable: 3},
+		Spec:       v1alpha1.PodProtectorSpec{Selector: v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "mine"}}, MinAvailable: v1alpha1.Pods(3)},
 	}
 	p.create(theirs)
 	g := p.start()
@@ -219,7 +219,7 @@ func TestAProtectorOfSomebodyElseIsLeftAlone(t *testing.T) {
 	}
 	p.delete(theirs)
 	p.protector("deployment-web", "when the name is free the Deployment has its own", func(got *v1alpha1.PodProtector) bool {
-		return got.UID != theirs.UID && got.Spec.MinAvailable == 7 && sourceFound(got)
+		return got.UID != theirs.UID && got.Spec.MinAvailable.IntVal == 7 && sourceFound(got)
 	})
 	p.eventually("the metric falls", func() string {
 		if taken := g.metric(t, "breakwater_generator_unprotected_sources", "NameTaken"); taken != 0 {
@@ -233,7 +233,7 @@ func TestADeploymentWithoutAProtectorOfOursGoesAndLeavesSomebodyElses(t *testing
 	p := newPlane(t)
 	theirs := &v1alpha1.PodProtector{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "deployment-web"},
-		Spec:       v1alpha1.PodProtectorSpec{MinAvailable: 3},
+		Spec:       v1alpha1.PodProtectorSpec{MinAvailable: v1alpha1.Pods(3)},
 	}
 	p.create(theirs)
 	p.start()

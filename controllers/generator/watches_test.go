@@ -38,7 +38,7 @@ func TestAnotherSpecOfTheSameGenerationIsAChange(t *testing.T) {
 
 	protector := func(version string, floor int32) *v1alpha1.PodProtector {
 		p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "2", Generation: 3, ResourceVersion: version}}
-		p.Spec.MinAvailable = floor
+		p.Spec.MinAvailable = v1alpha1.Pods(floor)
 		return p
 	}
 	e := event.TypedUpdateEvent[*v1alpha1.PodProtector]{ObjectOld: protector("7", 5), ObjectNew: protector("8", 1)}

@@ -26,7 +26,7 @@ const probe = "probe"
 func (p *play) introduce(ctx context.Context, namespace string) error {
 	last := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: probe}}
 	last.Spec.Selector.MatchLabels = map[string]string{"app": probe}
-	last.Spec.MinAvailable = 1
+	last.Spec.MinAvailable = v1alpha1.Pods(1)
 	if err := p.protectors.Create(ctx, last); err != nil {
 		return fmt.Errorf("create the last protector: %w", err)
 	}

@@ -20,7 +20,7 @@ func (s *Stage) protect(ctx context.Context, namespace, name string, floor int) 
 	rate := int32(200)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	p.Spec.Selector.MatchLabels = map[string]string{"app": name}
-	p.Spec.MinAvailable = int32(floor)
+	p.Spec.MinAvailable = v1alpha1.Pods(int32(floor))
 	p.Spec.AdmissionHistory.AggregationRateMillis = &rate
 	for _, object := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, p} {
 		if err := s.protectors.Create(ctx, object); err != nil {

@@ -147,7 +147,7 @@ func Protector(app int) *v1alpha1.PodProtector {
 	p.Spec.Selector.MatchLabels = map[string]string{
 		"app.kubernetes.io/name": App(app), "app.kubernetes.io/instance": App(app) + "-production",
 	}
-	p.Spec.MinAvailable = 1
+	p.Spec.MinAvailable = v1alpha1.Pods(1)
 	return p
 }
 

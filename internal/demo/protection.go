@@ -42,7 +42,7 @@ func (d *demo) protect(ctx context.Context, app storm.Application) error {
 		if err := core.Get(ctx, key, protector); err != nil {
 			return false, client.IgnoreNotFound(err)
 		}
-		return protector.Spec.MinAvailable == int32(d.options.Floor) &&
+		return protector.Spec.MinAvailable.IntVal == int32(d.options.Floor) &&
 			len(protector.Status.Cells) == len(d.cells) &&
 			protector.Status.Summary.Available == int32(d.options.Pods), nil
 	})

@@ -14,7 +14,7 @@ func TestTheSourceAsksForTheFloor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := protector.Object.Spec.MinAvailable; got != int32(floor) {
+		if got := protector.Object.Spec.MinAvailable.IntVal; got != int32(floor) {
 			t.Errorf("the generator derives a floor of %d, want %d", got, floor)
 		}
 		if got := protector.Object.Spec.Selector.MatchLabels; len(got) != 1 || "app="+got["app"] != app.Scope(nil).Selector {

@@ -52,7 +52,7 @@ func FromDeployment(d *appsv1.Deployment) (Protector, error) {
 			},
 			Spec: v1alpha1.PodProtectorSpec{
 				Selector:        selector,
-				MinAvailable:    minAvailable,
+				MinAvailable:    v1alpha1.Pods(minAvailable),
 				MinReadySeconds: d.Spec.MinReadySeconds,
 			},
 		},

@@ -53,7 +53,7 @@ func TestFromDeploymentHoldsAllThatTheGeneratorOwnsAndNoMore(t *testing.T) {
 					{Key: "tier", Operator: metav1.LabelSelectorOpIn, Values: []string{"front", "back"}},
 				},
 			},
-			MinAvailable:    7,
+			MinAvailable:    v1alpha1.Pods(7),
 			MinReadySeconds: 15,
 		},
 	}
@@ -72,8 +72,8 @@ func TestFromDeploymentSaysWhyARecreatedDeploymentHasNoFloor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Object.Spec.MinAvailable != 0 || got.Reason != v1alpha1.ReasonRecreateStrategy || !strings.Contains(got.Message, "RollingUpdate") {
-		t.Errorf("floor %d, reason %q, message %q", got.Object.Spec.MinAvailable, got.Reason, got.Message)
+	if got.Object.Spec.MinAvailable.IntVal != 0 || got.Reason != v1alpha1.ReasonRecreateStrategy || !strings.Contains(got.Message, "RollingUpdate") {
+		t.Errorf("floor %s, reason %q, message %q", got.Object.Spec.MinAvailable, got.Reason, got.Message)
 	}
 }
 

@@ -55,7 +55,7 @@ func (i *Installation) protectCanary(ctx context.Context) error {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: canary}},
 		&v1alpha1.PodProtector{
 			ObjectMeta: metav1.ObjectMeta{Name: canary, Namespace: canary},
-			Spec:       v1alpha1.PodProtectorSpec{MinAvailable: int32(len(i.options.Workers))},
+			Spec:       v1alpha1.PodProtectorSpec{MinAvailable: v1alpha1.Pods(int32(len(i.options.Workers)))},
 		},
 	)
 }

@@ -3,9 +3,12 @@
 package podhealth
 
 import (
+	"cmp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
 // Facts are what health depends on, in 16 bytes: an aggregator keeps one for every pod of its cell.
@@ -13,6 +16,7 @@ type Facts struct {
 	// readySince is the Ready condition's lastTransitionTime in Unix seconds, its full resolution; 0 is none.
 	readySince int64
 	bits       bits
+	own        own
 }
 
 type bits uint8
@@ -27,27 +31,94 @@ const (
 	doubtful
 )
 
+// own is a pod's own criterion, in a byte.
+type own uint8
+
+const (
+	ownNone own = iota
+	ownAvailable
+	ownReady
+	ownRunning
+	ownScheduled
+	// ownUnknown is an annotation that says none of these.
+	ownUnknown
+)
+
+// unknownCriterion is one that no pod meets.
+const unknownCriterion v1alpha1.Criterion = "Unknown"
+
+func ownCriterion(pod *corev1.Pod) own {
+	text, given := pod.Annotations[v1alpha1.AnnotationCriterion]
+	if !given {
+		return ownNone
+	}
+	switch v1alpha1.Criterion(text) {
+	case v1alpha1.CriterionAvailable:
+		return ownAvailable
+	case v1alpha1.CriterionReady:
+		return ownReady
+	case v1alpha1.CriterionRunning:
+		return ownRunning
+	case v1alpha1.CriterionScheduled:
+		return ownScheduled
+	default:
+		return ownUnknown
+	}
+}
+
+func (o own) criterion() v1alpha1.Criterion {
+	return [...]v1alpha1.Criterion{
+		"", v1alpha1.CriterionAvailable, v1alpha1.CriterionReady, v1alpha1.CriterionRunning, v1alpha1.CriterionScheduled, unknownCriterion,
+	}[o]
+}
+
 // Health is the state of a pod at one time.
 type Health struct {
 	// Scheduled pods have a node and have neither finished nor begun to terminate; Running ones are in phase
 	// Running besides, Ready ones have the Ready condition, Available ones have had it for minReadySeconds.
 	Scheduled, Running, Ready, Available bool
 
-	// Doubtful pods may be available: their status does not tell. They are not counted, but their removal
+	// Doubtful pods may be available: their status does not tell. They are not available, but their removal
 	// is charged, so that doubt makes us stricter on both sides.
 	Doubtful bool
+
+	// Own is the pod's own criterion; empty when it has none, and one that no pod meets when it is not understood.
+	Own v1alpha1.Criterion
 
 	// AvailableAt is when a Ready pod will have been Ready for long enough; zero for all others. Nothing
 	// happens to the pod at that time, so no event tells.
 	AvailableAt time.Time
 }
 
-// Charged tells whether a removal of the pod costs budget.
-func (h Health) Charged() bool { return h.Available || h.Doubtful }
+// Counted tells whether the pod counts towards the floor of a protector with that criterion.
+func (h Health) Counted(protectors v1alpha1.Criterion) bool {
+	return h.Meets(cmp.Or(h.Own, protectors))
+}
+
+// Charged tells whether a removal of the pod costs budget: if it counts, or may count.
+func (h Health) Charged(protectors v1alpha1.Criterion) bool {
+	return h.Counted(protectors) || h.Doubtful || h.Own == unknownCriterion && h.Scheduled
+}
+
+// Meets tells whether the pod is all that a criterion asks; none is Available.
+func (h Health) Meets(criterion v1alpha1.Criterion) bool {
+	switch criterion {
+	case v1alpha1.CriterionAvailable, "":
+		return h.Available
+	case v1alpha1.CriterionReady:
+		return h.Ready
+	case v1alpha1.CriterionRunning:
+		return h.Running
+	case v1alpha1.CriterionScheduled:
+		return h.Scheduled
+	default:
+		return false
+	}
+}
 
 // FactsOf reads the facts from a pod's metadata, spec.nodeName and status.
 func FactsOf(pod *corev1.Pod) Facts {
-	var f Facts
+	f := Facts{own: ownCriterion(pod)}
 	f.set(terminating, pod.DeletionTimestamp != nil)
 	f.set(finished, pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed)
 	f.set(scheduled, pod.Spec.NodeName != "")
@@ -88,7 +159,7 @@ func (f Facts) At(minReadySeconds int32, now time.Time) Health {
 	if f.Gone() || !f.has(scheduled) {
 		return Health{}
 	}
-	h := Health{Scheduled: true, Running: f.has(running), Ready: f.has(ready), Doubtful: f.has(doubtful)}
+	h := Health{Own: f.own.criterion(), Scheduled: true, Running: f.has(running), Ready: f.has(ready), Doubtful: f.has(doubtful)}
 	if !h.Ready {
 		return h
 	}

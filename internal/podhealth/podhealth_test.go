@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/podhealth"
 )
 
@@ -87,14 +88,23 @@ func TestStatesImplyEachOther(t *testing.T) {
 		if rapid.Bool().Draw(t, "unscheduled") {
 			unscheduled(p)
 		}
+		if rapid.Bool().Draw(t, "has a criterion of its own") {
+			own(rapid.SampledFrom([]string{"", "Available", "Ready", "Running", "Scheduled", "available"}).Draw(t, "own"))(p)
+		}
 		minReady := rapid.Int32Range(-1, 30).Draw(t, "minReadySeconds")
 
 		h := podhealth.Of(p, minReady, now)
 		if h.Available && !h.Ready || h.Ready && !h.Running || h.Running && !h.Scheduled {
 			t.Errorf("states do not imply each other: %+v", h)
 		}
-		if h.Available && !h.Charged() {
-			t.Errorf("counted and not charged: %+v", h)
+		criteria := []v1alpha1.Criterion{"", v1alpha1.CriterionAvailable, v1alpha1.CriterionReady, v1alpha1.CriterionRunning, v1alpha1.CriterionScheduled}
+		for i, criterion := range criteria {
+			if h.Counted(criterion) && !h.Charged(criterion) {
+				t.Errorf("counted by %q and not charged: %+v", criterion, h)
+			}
+			if i > 0 && h.Meets(criteria[i-1]) && !h.Meets(criterion) {
+				t.Errorf("meets %q and not %q: %+v", criteria[i-1], criterion, h)
+			}
 		}
 		if p.DeletionTimestamp != nil && h != (podhealth.Health{}) {
 			t.Errorf("terminating and not nothing: %+v", h)
@@ -103,4 +113,42 @@ func TestStatesImplyEachOther(t *testing.T) {
 			t.Errorf("not available at %v: %+v", h.AvailableAt, later)
 		}
 	})
+}
+
+func own(criterion string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Annotations = map[string]string{v1alpha1.AnnotationCriterion: criterion} }
+}
+
+func TestCriteria(t *testing.T) {
+	type verdict struct{ counted, charged bool }
+	yes, no := verdict{true, true}, verdict{false, false}
+	unready, young := ready("False", time.Hour), ready("True", time.Second)
+	for claim, test := range map[string]struct {
+		pod       *corev1.Pod
+		criterion v1alpha1.Criterion
+		want      verdict
+	}{
+		"Available, when nothing is said":                        {pod(corev1.PodRunning, ready("True", time.Hour)), "", yes},
+		"Available is not young":                                 {pod(corev1.PodRunning, young), v1alpha1.CriterionAvailable, no},
+		"Ready may be young":                                     {pod(corev1.PodRunning, young), v1alpha1.CriterionReady, yes},
+		"Ready is ready":                                         {pod(corev1.PodRunning, unready), v1alpha1.CriterionReady, no},
+		"Running need not be ready":                              {pod(corev1.PodRunning, unready), v1alpha1.CriterionRunning, yes},
+		"Running runs":                                           {pod(corev1.PodPending), v1alpha1.CriterionRunning, no},
+		"Scheduled has a node":                                   {pod(corev1.PodPending), v1alpha1.CriterionScheduled, yes},
+		"Scheduled has not finished":                             {pod(corev1.PodFailed), v1alpha1.CriterionScheduled, no},
+		"terminating is nothing":                                 {pod(corev1.PodRunning, terminating), v1alpha1.CriterionScheduled, no},
+		"the pod's own is wider":                                 {pod(corev1.PodRunning, unready, own("Running")), v1alpha1.CriterionAvailable, yes},
+		"the pod's own is narrower":                              {pod(corev1.PodRunning, unready, own("Ready")), v1alpha1.CriterionRunning, no},
+		"the pod's own is not understood":                        {pod(corev1.PodRunning, unready, own("running")), v1alpha1.CriterionRunning, verdict{false, true}},
+		"not understood, of a pod that is not there yet":         {pod(corev1.PodPending, unscheduled, own("x")), v1alpha1.CriterionScheduled, no},
+		"doubt is charged, whatever the criterion":               {pod(corev1.PodUnknown, ready("True", time.Hour)), v1alpha1.CriterionRunning, verdict{false, true}},
+		"doubt that does not matter does not keep from counting": {pod(corev1.PodRunning), v1alpha1.CriterionRunning, yes},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			h := podhealth.Of(test.pod, 10, now)
+			if got := (verdict{h.Counted(test.criterion), h.Charged(test.criterion)}); got != test.want {
+				t.Errorf("counted, charged: %v, want %v (%+v)", got, test.want, h)
+			}
+		})
+	}
 }

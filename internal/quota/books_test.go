@@ -79,11 +79,11 @@ func drawProtector(t *rapid.T) (*v1alpha1.PodProtector, *books) {
 	lag(p, int32(rapid.IntRange(0, 6).Draw(t, "maxConcurrentLag")))
 	threshold(p, int32(rapid.IntRange(0, 4).Draw(t, "compactThreshold")))
 	b := &books{
-		floor: int(p.Spec.MinAvailable), lag: int(p.Spec.AdmissionHistory.MaxConcurrentLag),
+		floor: p.Spec.MinAvailable.IntValue(), lag: int(p.Spec.AdmissionHistory.MaxConcurrentLag),
 		available: map[string]int{}, reserved: map[string]map[types.UID]map[int]bool{},
 	}
 	for _, cell := range p.Status.Cells {
-		b.available[cell.CellID] = int(cell.Aggregation.AvailableReplicas)
+		b.available[cell.CellID] = int(cell.Aggregation.CountedReplicas)
 		b.reserved[cell.CellID] = map[types.UID]map[int]bool{}
 	}
 	return p, b

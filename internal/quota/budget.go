@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -10,9 +11,11 @@ import (
 
 // Budget is what a decision is made from, in numbers of pods over all cells.
 type Budget struct {
-	// Floor must stay available.
+	// Floor must stay available. While it is not known it is all that there are.
 	Floor int
-	// Available is Σ A_c, over the cells that were counted by the current spec.
+	// FloorUnknown tells that there is nothing to reckon the floor from.
+	FloorUnknown bool
+	// Available is Σ A_c, the pods that meet the criterion, over the cells that were counted by the current spec.
 	Available int
 	// Reserved is Σ |H_c|, over all cells.
 	Reserved int
@@ -21,30 +24,33 @@ type Budget struct {
 // Left is the number of removals that may still be admitted; below zero when the floor is broken already.
 func (b Budget) Left() int { return b.Available - b.Reserved - b.Floor }
 
-// Floor returns the number of pods that must stay available.
-func Floor(spec *v1alpha1.PodProtectorSpec) int { return int(spec.MinAvailable) }
-
 // BudgetOf adds up the cells of a protector.
 func BudgetOf(p *v1alpha1.PodProtector) Budget {
-	b := Budget{Floor: Floor(&p.Spec)}
+	b := Budget{}
 	counted := CountedSpec(&p.Spec)
 	for i := range p.Status.Cells {
 		cell := &p.Status.Cells[i]
 		if cell.Aggregation.CountedSpec == counted {
-			b.Available += int(cell.Aggregation.AvailableReplicas)
+			b.Available += int(cell.Aggregation.CountedReplicas)
 		}
 		b.Reserved += Open(&cell.AdmissionHistory)
+	}
+	floor, known := Floor(p)
+	if b.Floor, b.FloorUnknown = floor, !known; !known {
+		b.Floor = b.Available
 	}
 	return b
 }
 
 // CountedSpec is a hash of the parts of a spec that the counts of an aggregation depend on. Counts that were
-// made by another selector say nothing of the pods that this one covers; a changed floor leaves them valid.
+// made by another selector or criterion say nothing of the pods that count by this one; a changed floor leaves them valid.
 func CountedSpec(spec *v1alpha1.PodProtectorSpec) string {
 	text, err := json.Marshal(struct {
-		Selector        v1alpha1.PodSelector
-		MinReadySeconds int32
-	}{spec.Selector, spec.MinReadySeconds})
+		Selector          v1alpha1.PodSelector
+		MinReadySeconds   int32
+		ExemptPodSelector *v1alpha1.PodSelector `json:",omitempty"`
+		Criterion         v1alpha1.Criterion
+	}{spec.Selector, spec.MinReadySeconds, spec.ExemptPodSelector, cmp.Or(spec.Criterion, v1alpha1.CriterionAvailable)})
 	if err != nil {
 		panic("quota: a struct of strings and numbers has no JSON: " + err.Error())
 	}

@@ -40,6 +40,8 @@ const (
 	RefusedFull Outcome = "Full"
 	// RefusedNeverAggregated refuses: nobody has counted the protector's pods in this cell yet.
 	RefusedNeverAggregated Outcome = "NeverAggregated"
+	// RefusedFloorUnknown refuses: nobody knows how many pods are expected, which the floor is reckoned from.
+	RefusedFloorUnknown Outcome = "FloorUnknown"
 	// RefusedNameless refuses: without a pod UID a removal cannot be told from its repetition.
 	RefusedNameless Outcome = "Nameless"
 )
@@ -77,6 +79,9 @@ func decide(p *v1alpha1.PodProtector, budget Budget, r Removal) Verdict {
 	refuse := func(outcome Outcome) Verdict { return Verdict{Outcome: outcome, Budget: budget} }
 	if r.PodUID == "" {
 		return refuse(RefusedNameless)
+	}
+	if budget.FloorUnknown {
+		return refuse(RefusedFloorUnknown)
 	}
 	cell := CellOf(p, r.Cell)
 	if cell == nil {

@@ -22,12 +22,12 @@ func protector(floor int32, available ...int32) *v1alpha1.PodProtector {
 	p := &v1alpha1.PodProtector{}
 	p.Name, p.Namespace, p.Generation = "web", "default", 1
 	p.Spec.Selector.MatchLabels = map[string]string{"app": "web"}
-	p.Spec.MinAvailable = floor
+	p.Spec.MinAvailable = v1alpha1.Pods(floor)
 	for i, n := range available {
 		p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{
 			CellID: fmt.Sprintf("c%d", i),
 			Aggregation: v1alpha1.Aggregation{
-				TotalReplicas: n, AvailableReplicas: n, ReadyReplicas: n, RunningReplicas: n, ScheduledReplicas: n,
+				TotalReplicas: n, AvailableReplicas: n, CountedReplicas: n, ReadyReplicas: n, RunningReplicas: n, ScheduledReplicas: n,
 				CountedSpec: quota.CountedSpec(&p.Spec),
 			},
 		})

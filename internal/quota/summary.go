@@ -29,6 +29,9 @@ func Summarize(p *v1alpha1.PodProtector) {
 
 // allowed is the number of removals that Decide would admit now.
 func allowed(p *v1alpha1.PodProtector, budget Budget) int {
+	if budget.FloorUnknown {
+		return 0
+	}
 	allowed := budget.Left()
 	if limit := int(p.Spec.AdmissionHistory.MaxConcurrentLag); limit > 0 {
 		allowed = min(allowed, limit-budget.Reserved)

@@ -36,7 +36,7 @@ func (j *judge) allowed(p *process, cell string, r *removal) {
 		w := j.protectors[key]
 		status := quota.CellOf(w.stored, cell)
 		if !line.now().charged(w, r.asked.Add(-j.lenience)) || r.knew[w.core] < max(w.since, w.guards) ||
-			quota.Floor(&w.stored.Spec) == 0 || w.excuses(quota.HashUID(line.uid), r.asked) {
+			floorOf(w.stored) == 0 || w.excuses(quota.HashUID(line.uid), r.asked) {
 			continue
 		}
 		if status != nil && j.isCountedGone(w, status, line, false) {

@@ -10,7 +10,6 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
 )
 
@@ -156,7 +155,7 @@ func (w *world) isLegal(c *clusterState, pod string) string {
 		for _, t := range w.judge.cells {
 			available += t.available(p, time.Now())
 		}
-		if floor := quota.Floor(&p.stored.Spec); floor > 0 && available <= floor {
+		if floor := floorOf(p.stored); floor > 0 && available <= floor {
 			return fmt.Sprintf("protector %s has %d available and a floor of %d", p.name(), available, floor)
 		}
 	}

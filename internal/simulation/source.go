@@ -12,7 +12,6 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/desired"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
 )
 
@@ -63,7 +62,7 @@ func isAsAsked(source, protector client.Object) string {
 	if err != nil {
 		return err.Error()
 	}
-	if got, want := quota.Floor(&p.Spec), quota.Floor(&wanted.Object.Spec); got != want {
+	if got, want := floorOf(p), floorOf(wanted.Object); got != want {
 		return fmt.Sprintf("the Deployment asks for a floor of %d, and its protector has %d", want, got)
 	}
 	return ""

@@ -57,11 +57,11 @@ func (j *judge) judgeCounts(w *watched, cell, before *v1alpha1.PodProtectorCell)
 	first := j.eraOf(w.core, cell.CellID, a.Epoch)
 	for era := first; era <= t.era; era++ {
 		then, goneSince = t.availableAt(w, first, era, version, parseVersion(a.SettledVersion), a.LastEventTime.Time)
-		if got := int(a.AvailableReplicas); got <= then && got >= then-goneSince {
+		if got := int(a.CountedReplicas); got <= then && got >= then-goneSince {
 			return
 		}
 	}
-	got := int(a.AvailableReplicas)
+	got := int(a.CountedReplicas)
 	j.fail("cell %s of protector %s says that %d pods were available at version %d; it was %d, of which %d are gone",
 		cell.CellID, w.name(), got, version, then, goneSince)
 }
@@ -94,7 +94,7 @@ func (j *judge) judgeReservations(w *watched, cell, before *v1alpha1.PodProtecto
 		if !held || !stamp.IsZero() && !earlier.IsZero() && !stamp.Equal(earlier) {
 			w.decisions[hash] = j.decide(w)
 			available, reserved := w.books()
-			if left := available - reserved - quota.Floor(&w.stored.Spec); left < 0 && quota.Floor(&w.stored.Spec) > 0 {
+			if left := available - reserved - floorOf(w.stored); left < 0 && floorOf(w.stored) > 0 {
 				j.fail("%s admitted a removal with protector %s that leaves %d pods too few", e.By, w.name(), -left)
 			}
 		}
@@ -126,7 +126,7 @@ func (w *watched) books() (available, reserved int) {
 	for i := range w.stored.Status.Cells {
 		c := &w.stored.Status.Cells[i]
 		if c.Aggregation.CountedSpec == quota.CountedSpec(&w.stored.Spec) {
-			available += int(c.Aggregation.AvailableReplicas)
+			available += int(c.Aggregation.CountedReplicas)
 		}
 		reserved += len(hashesOf(&c.AdmissionHistory))
 	}
@@ -210,7 +210,7 @@ func (j *judge) judgeSummary(w *watched) {
 		return
 	}
 	available, reserved := w.books()
-	if int(s.Summary.Available) != available || int(s.Summary.Reserved) != reserved || int(s.DesiredAvailable) != quota.Floor(&w.stored.Spec) {
+	if int(s.Summary.Available) != available || int(s.Summary.Reserved) != reserved || int(s.DesiredAvailable) != floorOf(w.stored) {
 		j.fail("the summary of protector %s says %+v with a floor of %d; its cells say %d available and %d reserved",
 			w.name(), s.Summary, s.DesiredAvailable, available, reserved)
 	}

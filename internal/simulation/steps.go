@@ -148,7 +148,7 @@ func (w *world) changeProtector(s Step) {
 			return nil
 		}
 		if s.What == SetFloor {
-			p.Spec.MinAvailable = int32(s.N)
+			p.Spec.MinAvailable = v1alpha1.Pods(int32(s.N))
 		} else {
 			p.Spec.Selector.MatchLabels = map[string]string{[]string{"app", "tier"}[s.N%2]: "x"}
 		}
@@ -189,7 +189,7 @@ func (w *world) isCalm() string {
 					return fmt.Sprintf("protector %s has no counts of %s", p.Name, worker.name)
 				}
 				want := w.judge.cells[worker.name].available(watched, time.Now())
-				if got := int(cell.Aggregation.AvailableReplicas); got != want || cell.Aggregation.CountedSpec != quota.CountedSpec(&p.Spec) {
+				if got := int(cell.Aggregation.CountedReplicas); got != want || cell.Aggregation.CountedSpec != quota.CountedSpec(&p.Spec) {
 					return fmt.Sprintf("protector %s counts %d pods of %s, which has %d", p.Name, got, worker.name, want)
 				}
 				if open := quota.Open(&cell.AdmissionHistory); open > 0 {

@@ -63,7 +63,7 @@ func (w *watched) name() string { return w.core + "/" + w.stored.Name }
 
 // lowestFloorSince is the lowest floor that held at that time or later.
 func (w *watched) lowestFloorSince(at time.Time) int {
-	lowest := quota.Floor(&w.stored.Spec)
+	lowest := floorOf(w.stored)
 	for i, f := range w.floors {
 		if i+1 == len(w.floors) || w.floors[i+1].at.After(at) {
 			lowest = min(lowest, f.floor)
@@ -125,10 +125,10 @@ func (w *watched) take(p, old *v1alpha1.PodProtector, version uint64) {
 	if old == nil || quota.CountedSpec(&old.Spec) != quota.CountedSpec(&p.Spec) {
 		w.since = version
 	}
-	if old != nil && quota.Floor(&old.Spec) == 0 && quota.Floor(&p.Spec) > 0 {
+	if old != nil && floorOf(old) == 0 && floorOf(p) > 0 {
 		w.guards = version
 	}
-	if floor := quota.Floor(&p.Spec); len(w.floors) == 0 || w.floors[len(w.floors)-1].floor != floor {
+	if floor := floorOf(p); len(w.floors) == 0 || w.floors[len(w.floors)-1].floor != floor {
 		w.floors = append(w.floors, floorSince{at: time.Now(), floor: floor})
 	}
 }
@@ -145,7 +145,13 @@ func describeStatus(p *v1alpha1.PodProtector) string {
 			pods = append(pods, r.PodName)
 		}
 		parts = append(parts, fmt.Sprintf("%s %d available at %s (epoch %d), reserved %v",
-			c.CellID, c.Aggregation.AvailableReplicas, c.Aggregation.SnapshotVersion, c.Aggregation.Epoch, pods))
+			c.CellID, c.Aggregation.CountedReplicas, c.Aggregation.SnapshotVersion, c.Aggregation.Epoch, pods))
 	}
-	return fmt.Sprintf("floor %d; %s", quota.Floor(&p.Spec), strings.Join(parts, "; "))
+	return fmt.Sprintf("floor %d; %s", floorOf(p), strings.Join(parts, "; "))
+}
+
+// floorOf is the floor of a protector, which is a number in all that are simulated.
+func floorOf(p *v1alpha1.PodProtector) int {
+	floor, _ := quota.Floor(p)
+	return floor
 }

@@ -1,0 +1,51 @@
+package selectorindex
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// Coverage is the pods that a protector protects: those that its selector chooses, but for the exempt ones.
+type Coverage struct {
+	*Selector
+	// exempt is nil when no pod is.
+	exempt *Selector
+}
+
+// CoverageOf compiles what a protector covers. When an error tells of a mistake the coverage can be used all the same: it
+// has too many pods rather than too few.
+func CoverageOf(spec *v1alpha1.PodProtectorSpec) (Coverage, error) {
+	var mistakes []error
+	selector, err := Compile(spec.Selector)
+	if err != nil {
+		selector = Everything()
+		mistakes = append(mistakes, fmt.Errorf("spec.selector: %w", err))
+	}
+	coverage := Coverage{Selector: selector}
+	if spec.ExemptPodSelector != nil {
+		if coverage.exempt, err = Compile(*spec.ExemptPodSelector); err != nil {
+			mistakes = append(mistakes, fmt.Errorf("spec.exemptPodSelector: %w", err))
+		}
+	}
+	return coverage, errors.Join(mistakes...)
+}
+
+// Exempts tells whether a pod that the selector chooses is exempt.
+func (c Coverage) Exempts(labels map[string]string) bool {
+	return c.exempt != nil && c.exempt.Matches(labels)
+}
+
+// Covers tells whether a pod with these labels is protected.
+func (c Coverage) Covers(labels map[string]string) bool {
+	return c.Selector.Matches(labels) && !c.Exempts(labels)
+}
+
+// Equal tells whether two coverages have the same pods.
+func (c Coverage) Equal(o Coverage) bool {
+	if c.Selector.Key() != o.Selector.Key() || (c.exempt == nil) != (o.exempt == nil) {
+		return false
+	}
+	return c.exempt == nil || c.exempt.Key() == o.exempt.Key()
+}

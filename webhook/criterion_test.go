@@ -1,0 +1,75 @@
+package webhook
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// What a removal costs depends on the protector's criterion, the pod's own and the eviction's.
+func TestWhatCountsIsCharged(t *testing.T) {
+	unready := func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }
+	own := func(criterion string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Annotations = map[string]string{v1alpha1.AnnotationCriterion: criterion} }
+	}
+	canary := func(p *corev1.Pod) { p.Labels["track"] = "canary" }
+	exemptCanary := func(p *v1alpha1.PodProtector) {
+		p.Spec.ExemptPodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"track": "canary"}}
+	}
+	criterion := func(c v1alpha1.Criterion) func(*v1alpha1.PodProtector) {
+		return func(p *v1alpha1.PodProtector) { p.Spec.Criterion = c }
+	}
+	for claim, c := range map[string]struct {
+		protector func(*v1alpha1.PodProtector)
+		pod       []func(*corev1.Pod)
+		eviction  v1alpha1.Criterion
+		want      VerdictReason
+	}{
+		"a pod that counts":                             {want: VerdictReserved},
+		"a pod that is not available":                   {pod: []func(*corev1.Pod){unready}, want: VerdictNotAvailable},
+		"a pod that runs, where that counts":            {protector: criterion(v1alpha1.CriterionRunning), pod: []func(*corev1.Pod){unready}, want: VerdictReserved},
+		"a pod that runs, by its own criterion":         {pod: []func(*corev1.Pod){unready, own("Running")}, want: VerdictReserved},
+		"a pod that is not ready, by its own criterion": {protector: criterion(v1alpha1.CriterionRunning), pod: []func(*corev1.Pod){unready, own("Ready")}, want: VerdictNotAvailable},
+		"a pod whose own criterion is not understood":   {pod: []func(*corev1.Pod){unready, own("alive")}, want: VerdictReserved},
+		"an eviction that asks for more":                {pod: []func(*corev1.Pod){unready}, eviction: v1alpha1.CriterionRunning, want: VerdictReserved},
+		"an eviction that asks for less":                {protector: criterion(v1alpha1.CriterionRunning), pod: []func(*corev1.Pod){unready}, eviction: v1alpha1.CriterionReady, want: VerdictReserved},
+		"a pod that is exempt":                          {protector: exemptCanary, pod: []func(*corev1.Pod){canary}, want: VerdictUnprotected},
+		"a pod that is not exempt":                      {protector: exemptCanary, want: VerdictReserved},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			p := deskProtector("web", 1, 5)
+			if c.protector != nil {
+				c.protector(p)
+			}
+			p.Status.Cells[0].Aggregation.CountedSpec = quota.CountedSpec(&p.Spec)
+			pod := deskPod("web-0")
+			for _, change := range c.pod {
+				change(pod)
+			}
+			d := newDesk(t, p)
+			answer := d.protect(t.Context(), deskCell, Request{
+				Operation: v1alpha1.OperationEvict, Namespace: pod.Namespace, PodName: pod.Name, Pod: pod, Criterion: c.eviction,
+			})
+			if answer.Verdict != c.want {
+				t.Errorf("verdict %s, want %s (%+v)", answer.Verdict, c.want, answer.Status)
+			}
+		})
+	}
+}
+
+func TestCriterionOfAnEviction(t *testing.T) {
+	for text, want := range map[string]v1alpha1.Criterion{
+		"Available": v1alpha1.CriterionAvailable, "Ready": v1alpha1.CriterionReady, "Running": v1alpha1.CriterionRunning,
+		"Scheduled": v1alpha1.CriterionScheduled, "running": v1alpha1.CriterionScheduled, "": v1alpha1.CriterionScheduled,
+	} {
+		if got := criterionOf(map[string]string{v1alpha1.AnnotationCriterion: text}); got != want {
+			t.Errorf("criterion %q: %q, want %q", text, got, want)
+		}
+	}
+	if got := criterionOf(nil); got != "" {
+		t.Errorf("criterion of none: %q", got)
+	}
+}
