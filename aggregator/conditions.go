@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,14 +29,26 @@ func readiness(p *v1alpha1.PodProtector) metav1.Condition {
 		return ready
 	}
 	counted, cells := quota.CountedSpec(&p.Spec), 0
+	var problems []string
 	for i := range p.Status.Cells {
-		if p.Status.Cells[i].Aggregation.CountedSpec == counted {
-			cells++
+		a := &p.Status.Cells[i].Aggregation
+		if a.CountedSpec != counted {
+			continue
+		}
+		cells++
+		if a.ExpectedReplicasProblem != "" {
+			problems = append(problems, fmt.Sprintf("cell %s: %s", p.Status.Cells[i].CellID, a.ExpectedReplicasProblem))
 		}
 	}
 	if cells == 0 {
 		ready.Reason = v1alpha1.ReasonNotAggregated
 		ready.Message = "No aggregator has counted the pods of this spec yet; removals are refused until one has."
+		return ready
+	}
+	if _, known := quota.Floor(p); !known {
+		ready.Reason = v1alpha1.ReasonFloorUnknown
+		ready.Message = strings.TrimSpace("It is not known how many pods are expected, which the floor is reckoned from; " +
+			"removals are refused until it is. " + strings.Join(problems, "; "))
 		return ready
 	}
 	ready.Status, ready.Reason = metav1.ConditionTrue, v1alpha1.ReasonAggregated

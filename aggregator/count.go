@@ -4,6 +4,7 @@ import (
 	"iter"
 	"strconv"
 	"time"
+	"unique"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +20,8 @@ type count struct {
 	version     uint64
 	// sightings tell of the pods of the open reservations.
 	sightings map[quota.UIDHash]quota.Sighting
+	// owners are the controllers of the pods, with how many each has; only of a protector that needs them.
+	owners map[owner]int32
 	// nextAvailable is when the next pod becomes available by time alone; zero when none does.
 	nextAvailable time.Time
 }
@@ -36,7 +39,8 @@ func (s *Snapshot) Count(
 		return count{}, false
 	}
 	now := s.now()
-	c := count{version: s.version, sightings: map[quota.UIDHash]quota.Sighting{}}
+	c := count{version: s.version, sightings: map[quota.UIDHash]quota.Sighting{}, owners: map[owner]int32{}}
+	needsOwners, handles := quota.NeedsExpected(spec), map[unique.Handle[owner]]int32{}
 	behind := first != nil && s.version < first.version
 	if behind {
 		s.unlisted = max(s.unlisted, first.version)
@@ -45,7 +49,13 @@ func (s *Snapshot) Count(
 		if behind && !first.alive(p.hash) {
 			continue
 		}
+		if needsOwners && !p.facts.Gone() {
+			handles[p.owner]++
+		}
 		c.add(p.facts.At(spec.MinReadySeconds, now), spec.Criterion)
+	}
+	for handle, pods := range handles {
+		c.owners[handle.Value()] = pods
 	}
 	c.aggregation.SnapshotVersion = strconv.FormatUint(s.version, 10)
 	if s.unlisted > s.version {

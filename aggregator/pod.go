@@ -18,6 +18,7 @@ type pod struct {
 	hash      quota.UIDHash
 	facts     podhealth.Facts
 	namespace unique.Handle[string]
+	owner     unique.Handle[owner]
 	labels    *labelSet
 	// list is how many lists there had been when the pod was last seen: a list drops those that it does not show.
 	list uint32
@@ -25,7 +26,9 @@ type pod struct {
 
 // strip takes from a pod what is counted, but for its labels, which need a place where they are shared.
 func strip(p *corev1.Pod) *pod {
-	return &pod{hash: quota.HashUID(p.UID), facts: podhealth.FactsOf(p), namespace: unique.Make(p.Namespace)}
+	return &pod{
+		hash: quota.HashUID(p.UID), facts: podhealth.FactsOf(p), namespace: unique.Make(p.Namespace), owner: ownerOf(p),
+	}
 }
 
 // stripping strips the pods of one list, one by one as they arrive. A reflector gathers a list before it hands it

@@ -93,10 +93,11 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 		cell = &p.Status.Cells[len(p.Status.Cells)-1]
 	}
 	cell.Aggregation = look.aggregation
+	expectable := t.expect(ctx, p, &stored.Aggregation, &cell.Aggregation, look.owners)
 	cell.Aggregation.CountedSpec = quota.CountedSpec(&p.Spec)
 	cell.Aggregation.Epoch = t.epoch
 	cell.Aggregation.Holder = t.options.Identity
-	done := outcome{nextAvailable: look.nextAvailable, again: look.again}
+	done := outcome{nextAvailable: look.nextAvailable, again: look.again || !expectable}
 	done.gone, done.expired = quota.Settle(&cell.AdmissionHistory, look.see)
 	return done, nil
 }

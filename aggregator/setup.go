@@ -10,8 +10,10 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -20,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -58,6 +61,8 @@ type Aggregator struct {
 	leases     kubernetes.Interface
 	pods       kubernetes.Interface
 	podNames   metadata.Interface
+	scales     dynamic.Interface
+	kinds      meta.RESTMapper
 	metrics    *metrics
 	log        logr.Logger
 	// now is the wall clock, for minReadySeconds. Deadlines are timed by monotonic, which nobody can set.
@@ -102,6 +107,16 @@ func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 	cell := rest.CopyConfig(a.options.CellConfig)
 	if a.podNames, err = metadata.NewForConfig(cell); err != nil {
 		return fmt.Errorf("metadata client of cell %s: %w", a.options.Cell, err)
+	}
+	if a.scales, err = dynamic.NewForConfig(cell); err != nil {
+		return fmt.Errorf("dynamic client of cell %s: %w", a.options.Cell, err)
+	}
+	calls, err := rest.HTTPClientFor(cell)
+	if err != nil {
+		return fmt.Errorf("client of cell %s: %w", a.options.Cell, err)
+	}
+	if a.kinds, err = apiutil.NewDynamicRESTMapper(cell, calls); err != nil {
+		return fmt.Errorf("kinds of cell %s: %w", a.options.Cell, err)
 	}
 	cell.ContentType = "application/vnd.kubernetes.protobuf"
 	if a.pods, err = kubernetes.NewForConfig(cell); err != nil {

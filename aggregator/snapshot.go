@@ -176,7 +176,7 @@ func (s *Snapshot) put(seen *pod, labels map[string]string) {
 		}
 		s.byNamespace[p.namespace][p] = struct{}{}
 	}
-	p.facts, p.list = seen.facts, s.lists
+	p.facts, p.owner, p.list = seen.facts, seen.owner, s.lists
 	if p.labels == nil || !p.labels.equal(labels) {
 		s.relabel(p, labels)
 	}

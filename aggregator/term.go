@@ -24,8 +24,11 @@ type term struct {
 	snapshot *Snapshot
 	// readLive asks the cell's apiserver itself for the pods of a namespace that a selector matches.
 	readLive func(ctx context.Context, namespace, selector string) (liveRead, error)
-	queue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
-	log      logr.Logger
+	// workloads and followed tell how many pods are expected, where floors are reckoned from that.
+	workloads *workloads
+	followed  *followed
+	queue     workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	log       logr.Logger
 	// end ends the term, for a reason.
 	end context.CancelCauseFunc
 	// admissionDeadline is the Cell's, in nanoseconds, as of the last heartbeat.
@@ -59,6 +62,7 @@ func (a *Aggregator) lead(ctx context.Context) {
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 5*time.Second)),
 	}
+	t.followWorkloads(ctx)
 	t.admissionDeadline.Store(int64(admissionDeadline(cell)))
 	t.snapshot = newSnapshot(t.podsChanged, func(err error) { end(err) }, a.now)
 	a.metrics.leading.Set(1)
@@ -162,6 +166,7 @@ func (t *term) deadlinesOf(key types.NamespacedName) *quota.Deadlines {
 
 func (t *term) forget(key types.NamespacedName) {
 	t.snapshot.Uncover(key)
+	t.followed.set(key, nil)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.deadlines, key)

@@ -131,6 +131,7 @@ func (w *world) lead() {
 		},
 		epoch: w.epoch, log: logr.Discard(), end: func(error) {},
 		deadlines: map[types.NamespacedName]*quota.Deadlines{}, firsts: map[types.NamespacedName]*first{},
+		followed: newFollowed(),
 	}
 	t.admissionDeadline.Store(int64(worldDeadline))
 	t.snapshot = newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, now)

@@ -16,6 +16,7 @@ const (
 	ReasonAggregated       = "Aggregated"
 	ReasonNotAggregated    = "NotAggregated"
 	ReasonInvalidSelector  = "InvalidSelector"
+	ReasonFloorUnknown     = "FloorUnknown"
 	ReasonSourceFound      = "SourceFound"
 	ReasonSourceVanished   = "SourceVanished"
 	ReasonAggregating      = "Aggregating"

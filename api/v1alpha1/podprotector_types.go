@@ -70,11 +70,19 @@ type PodProtectorSpec struct {
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
 	// ExpectedReplicas is how many pods there should be over all cells, which percentages and maxUnavailable are
-	// reckoned from.
+	// reckoned from. Without it that is the sum of the replicas of the workloads that own the pods, each once, over all
+	// cells. Pods that nobody owns, and workloads without a scale subresource, do not tell: they need this field.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	ExpectedReplicas *int32 `json:"expectedReplicas,omitempty"`
+
+	// TargetRemovalPolicy is what becomes of a workload's share of the pods that are expected when it is gone while pods of
+	// it are still there: Retain goes on expecting them, since that is what an accident looks like, Release does not.
+	//
+	// +kubebuilder:default=Retain
+	// +optional
+	TargetRemovalPolicy TargetRemovalPolicy `json:"targetRemovalPolicy,omitempty"`
 
 	// MinReadySeconds is how long a pod must have been Ready before it counts as available.
 	//
@@ -97,6 +105,17 @@ type PodProtectorSpec struct {
 	// +optional
 	AdmissionHistory AdmissionHistorySpec `json:"admissionHistory,omitempty"`
 }
+
+// TargetRemovalPolicy is what becomes of a protector when what it protects is gone.
+//
+// +kubebuilder:validation:Enum=Retain;Release
+type TargetRemovalPolicy string
+
+// The policies.
+const (
+	TargetRemovalRetain  TargetRemovalPolicy = "Retain"
+	TargetRemovalRelease TargetRemovalPolicy = "Release"
+)
 
 // Criterion is what a pod must be to count towards a floor.
 //
@@ -210,6 +229,12 @@ type PodProtectorStatus struct {
 	// +optional
 	DesiredAvailable int32 `json:"desiredAvailable"`
 
+	// ExpectedReplicas is how many pods there should be over all cells, for people: no decision reads it. Unset when the
+	// floor is not reckoned from that, or when it is not known.
+	//
+	// +optional
+	ExpectedReplicas *int32 `json:"expectedReplicas,omitempty"`
+
 	// DisruptionsAllowed is how many removals would be admitted now, for people: no decision reads it.
 	//
 	// +optional
@@ -282,6 +307,25 @@ type Aggregation struct {
 	// protector's. Decisions go by this number alone.
 	CountedReplicas int32 `json:"countedReplicas"`
 
+	// ExpectedReplicas is how many pods the workloads want that own pods of the protector in this cell. Unset when the
+	// protector's floor is not reckoned from that, or when it cannot be found out.
+	//
+	// +optional
+	ExpectedReplicas *int32 `json:"expectedReplicas,omitempty"`
+
+	// ExpectedReplicasProblem is why it cannot be found out.
+	//
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	ExpectedReplicasProblem string `json:"expectedReplicasProblem,omitempty"`
+
+	// RetainedOwners are workloads that are gone, whose pods are still there and still expected.
+	//
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=atomic
+	// +optional
+	RetainedOwners []RetainedOwner `json:"retainedOwners,omitempty"`
+
 	// CountedSpec is a hash of the parts of the spec that the counts depend on. Counts made by another spec
 	// are worth nothing for a decision: the cell then counts as zero until its aggregator has counted anew.
 	CountedSpec string `json:"countedSpec"`
@@ -304,6 +348,18 @@ type Aggregation struct {
 	// never replaces a higher one.
 	Epoch  int64  `json:"epoch"`
 	Holder string `json:"holder"`
+}
+
+// RetainedOwner is a workload that is gone, and the pods that are expected of it all the same.
+type RetainedOwner struct {
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind"`
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=128
+	UID      types.UID `json:"uid"`
+	Replicas int32     `json:"replicas"`
 }
 
 // AdmissionHistory holds the open reservations of a protector in one cell, oldest first.

@@ -28,12 +28,29 @@ func Floor(p *v1alpha1.PodProtector) (floor int, known bool) {
 	}
 }
 
-// Expected returns how many pods there should be over all cells, if that is known.
+// NeedsExpected tells whether the floor of a spec is reckoned from what the workloads of the cells want.
+func NeedsExpected(spec *v1alpha1.PodProtectorSpec) bool {
+	return spec.ExpectedReplicas == nil && (spec.MinAvailable == nil || spec.MinAvailable.Type != intstr.Int)
+}
+
+// Expected returns how many pods there should be over all cells, if that is known: in all cells that were counted by the
+// current spec, of which there must be one.
 func Expected(p *v1alpha1.PodProtector) (pods int, known bool) {
-	if p.Spec.ExpectedReplicas == nil {
-		return 0, false
+	if p.Spec.ExpectedReplicas != nil {
+		return int(*p.Spec.ExpectedReplicas), true
 	}
-	return int(*p.Spec.ExpectedReplicas), true
+	counted := CountedSpec(&p.Spec)
+	for i := range p.Status.Cells {
+		a := &p.Status.Cells[i].Aggregation
+		switch {
+		case a.CountedSpec != counted:
+		case a.ExpectedReplicas == nil:
+			return 0, false
+		default:
+			pods, known = pods+int(*a.ExpectedReplicas), true
+		}
+	}
+	return pods, known
 }
 
 // share is a number, or a percentage of a whole, rounded up. What is neither is not known.

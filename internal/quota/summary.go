@@ -11,6 +11,11 @@ func Summarize(p *v1alpha1.PodProtector) {
 	p.Status.ObservedGeneration = p.Generation
 	p.Status.DesiredAvailable = int32(budget.Floor)
 	p.Status.DisruptionsAllowed = int32(allowed(p, budget))
+	p.Status.ExpectedReplicas = nil
+	if expected, known := Expected(p); known {
+		number := int32(expected)
+		p.Status.ExpectedReplicas = &number
+	}
 	p.Status.Summary = v1alpha1.Summary{
 		Available:          int32(budget.Available),
 		Reserved:           int32(budget.Reserved),

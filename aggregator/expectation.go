@@ -1,0 +1,86 @@
+package aggregator
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// expectation is how many pods the workloads of a cell want, of those that own pods of a protector.
+type expectation struct {
+	replicas int32
+	retained []v1alpha1.RetainedOwner
+}
+
+// found is what became of the search for the workload at the top of an owner.
+type found struct {
+	// workload is the owner that nobody else controls. Of one that is gone it is the last that is known.
+	workload owner
+	replicas int32
+	gone     bool
+}
+
+// errOwnerless only another spec, or other pods, can mend.
+var errOwnerless = errors.New("have no controller that tells how many are expected: set spec.expectedReplicas")
+
+// mostRetained bounds the owners that a status keeps.
+const mostRetained = 64
+
+// expect adds up what the workloads want that own these pods, each once: a Deployment has several ReplicaSets. search finds
+// the workload of an owner. One that is gone is still expected, as the policy says, for as long as pods of it are there:
+// at its last known size, that of stored, or as many as are there.
+func expect(
+	owners map[owner]int32, stored []v1alpha1.RetainedOwner, policy v1alpha1.TargetRemovalPolicy, search func(owner) (found, error),
+) (expectation, error) {
+	if alone := owners[nobody()]; alone > 0 {
+		return expectation{}, fmt.Errorf("%d pods %w", alone, errOwnerless)
+	}
+	sizes, gone, pods := map[owner]int32{}, map[owner]bool{}, map[owner]int32{}
+	var failed []error
+	for _, o := range slices.SortedFunc(maps.Keys(owners), byUID) {
+		top, err := search(o)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		sizes[top.workload] = max(sizes[top.workload], top.replicas)
+		gone[top.workload] = top.gone
+		pods[top.workload] += owners[o]
+	}
+	if len(failed) > 0 {
+		return expectation{}, errors.Join(failed...)
+	}
+	var e expectation
+	for _, workload := range slices.SortedFunc(maps.Keys(sizes), byUID) {
+		size := sizes[workload]
+		switch {
+		case !gone[workload]:
+			e.replicas += size
+		case policy != v1alpha1.TargetRemovalRelease:
+			size = max(size, sizeOf(stored, workload.uid), pods[workload])
+			e.replicas += size
+			e.retained = append(e.retained, v1alpha1.RetainedOwner{
+				Kind: workload.kind, Name: workload.name, UID: workload.uid, Replicas: size,
+			})
+		}
+	}
+	e.retained = e.retained[:min(len(e.retained), mostRetained)]
+	return e, nil
+}
+
+func byUID(a, b owner) int { return cmp.Compare(a.uid, b.uid) }
+
+func sizeOf(retained []v1alpha1.RetainedOwner, uid types.UID) int32 {
+	for _, r := range retained {
+		if r.UID == uid {
+			return r.Replicas
+		}
+	}
+	return 0
+}

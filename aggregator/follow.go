@@ -1,0 +1,128 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// followed is which workloads protectors go by, and what was found of them last.
+type followed struct {
+	mu         sync.Mutex
+	last       map[types.NamespacedName]map[owner]found
+	protectors map[types.UID]map[types.NamespacedName]bool
+}
+
+func newFollowed() *followed {
+	return &followed{last: map[types.NamespacedName]map[owner]found{}, protectors: map[types.UID]map[types.NamespacedName]bool{}}
+}
+
+// of returns what was found of the owners of a protector's pods last.
+func (f *followed) of(protector types.NamespacedName) map[owner]found {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.last[protector])
+}
+
+// set puts what was found now in its place; nil is nothing.
+func (f *followed) set(protector types.NamespacedName, now map[owner]found) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, found := range f.last[protector] {
+		delete(f.protectors[found.workload.uid], protector)
+		if len(f.protectors[found.workload.uid]) == 0 {
+			delete(f.protectors, found.workload.uid)
+		}
+	}
+	delete(f.last, protector)
+	if len(now) == 0 {
+		return
+	}
+	f.last[protector] = now
+	for _, found := range now {
+		if f.protectors[found.workload.uid] == nil {
+			f.protectors[found.workload.uid] = map[types.NamespacedName]bool{}
+		}
+		f.protectors[found.workload.uid][protector] = true
+	}
+}
+
+// by returns the protectors that go by a workload.
+func (f *followed) by(workload types.UID) []types.NamespacedName {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []types.NamespacedName
+	for protector := range f.protectors[workload] {
+		all = append(all, protector)
+	}
+	return all
+}
+
+// followWorkloads lets the term find out about workloads, and come back to protectors when theirs change.
+func (t *term) followWorkloads(ctx context.Context) {
+	t.followed = newFollowed()
+	t.workloads = &workloads{
+		metadata: t.podNames, dynamic: t.scales, mapper: t.kinds,
+		run: func(informer toolscache.SharedIndexInformer) { go informer.RunWithContext(ctx) },
+		changed: func(workload types.UID) {
+			for _, protector := range t.followed.by(workload) {
+				t.queue.Add(protector)
+			}
+		},
+		kinds: map[schema.GroupVersionResource]toolscache.SharedIndexInformer{}, sizes: map[types.UID]size{},
+	}
+}
+
+// expect notes how many pods are expected in this cell, if the floor is reckoned from that. What cannot be found out now
+// stays as it was; it is false when that is worth another look.
+func (t *term) expect(
+	ctx context.Context, p *v1alpha1.PodProtector, stored, now *v1alpha1.Aggregation, owners map[owner]int32,
+) bool {
+	key := keyOf(p)
+	if !quota.NeedsExpected(&p.Spec) {
+		t.followed.set(key, nil)
+		return true
+	}
+	last, seen := t.followed.of(key), map[owner]found{}
+	expected, err := expect(owners, stored.RetainedOwners, p.Spec.TargetRemovalPolicy, func(o owner) (found, error) {
+		top, err := t.workloads.find(ctx, key.Namespace, o, last[o])
+		if before, known := last[o]; err != nil && known {
+			seen[o] = before
+		} else if err == nil {
+			seen[o] = top
+		}
+		return top, err
+	})
+	t.followed.set(key, seen)
+	switch {
+	case err == nil:
+		now.ExpectedReplicas, now.RetainedOwners = &expected.replicas, expected.retained
+	case errors.Is(err, errOwnerless):
+		now.ExpectedReplicasProblem = err.Error()
+	default:
+		t.log.Error(err, "It cannot be found out how many pods are expected", "protector", key)
+		now.ExpectedReplicas, now.RetainedOwners = stored.ExpectedReplicas, stored.RetainedOwners
+		if now.ExpectedReplicas == nil {
+			now.ExpectedReplicasProblem = shortened(err.Error())
+		}
+	}
+	return err == nil || errors.Is(err, errOwnerless)
+}
+
+// shortened is a text of no more than a status takes.
+func shortened(text string) string {
+	const longest = 512
+	if len(text) <= longest {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longest-3], "") + "..."
+}

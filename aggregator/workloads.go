@@ -1,0 +1,209 @@
+package aggregator
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// workloads finds out how many replicas the controllers of a cell's pods want, of whatever kind they are, by their scale
+// subresource. It watches the metadata of the kinds that it was asked about, and asks for a scale when the generation of its
+// object has changed.
+type workloads struct {
+	metadata metadata.Interface
+	dynamic  dynamic.Interface
+	mapper   meta.RESTMapper
+	// run lets an informer work for as long as the term lasts.
+	run func(toolscache.SharedIndexInformer)
+	// changed is told of each workload that changed, or went; it must not block.
+	changed func(types.UID)
+
+	mu    sync.Mutex
+	kinds map[schema.GroupVersionResource]toolscache.SharedIndexInformer
+	sizes map[types.UID]size
+}
+
+// size is what a workload wanted at a generation.
+type size struct {
+	generation int64
+	replicas   int32
+}
+
+const (
+	// syncTime bounds the wait for the first list of a kind.
+	syncTime = 10 * time.Second
+	// longestChain bounds how many controllers stand above a pod.
+	longestChain = 8
+)
+
+// find finds the workload at the top of an owner, and how many replicas it wants. last is what was found for the owner
+// before: who controls an object does not change in its life, and so is still known when it is gone.
+func (w *workloads) find(ctx context.Context, namespace string, bottom owner, last found) (found, error) {
+	at := bottom
+	for range longestChain {
+		object, err := w.object(ctx, namespace, at)
+		switch {
+		case err != nil:
+			return found{}, err
+		case object == nil && at == bottom && last.workload != nobody() && last.workload != bottom:
+			at = last.workload // the ReplicaSet is gone, and its Deployment may be there
+		case object == nil && at == last.workload:
+			return found{workload: at, replicas: last.replicas, gone: true}, nil
+		case object == nil:
+			return found{workload: at, gone: true}, nil
+		case controllerOf(object) != nobody():
+			at = controllerOf(object)
+		default:
+			replicas, err := w.replicas(ctx, at, object)
+			return found{workload: at, replicas: replicas}, err
+		}
+	}
+	return found{}, fmt.Errorf("%s %s has more than %d controllers above it", bottom.kind, bottom.name, longestChain)
+}
+
+// object returns the metadata of an owner; nil when there is none of that UID. That it is there the cache may tell, that it
+// is not only the apiserver.
+func (w *workloads) object(ctx context.Context, namespace string, o owner) (*metav1.PartialObjectMetadata, error) {
+	resource, err := w.resource(o)
+	if err != nil {
+		return nil, err
+	}
+	informer, err := w.informer(ctx, resource)
+	if err != nil {
+		return nil, err
+	}
+	stored, there, _ := informer.GetStore().GetByKey(namespace + "/" + o.name)
+	if object, ok := stored.(*metav1.PartialObjectMetadata); there && ok && object.UID == o.uid {
+		return object, nil
+	}
+	live, err := w.metadata.Resource(resource).Namespace(namespace).Get(ctx, o.name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get %s %s/%s: %w", o.kind, namespace, o.name, err)
+	case live.UID != o.uid:
+		return nil, nil
+	}
+	return live, nil
+}
+
+func (w *workloads) resource(o owner) (schema.GroupVersionResource, error) {
+	version, err := schema.ParseGroupVersion(o.apiVersion)
+	if err != nil {
+		return schema.GroupVersionResource{}, fmt.Errorf("owner %s %s: %w", o.kind, o.name, err)
+	}
+	mapping, err := w.mapper.RESTMapping(version.WithKind(o.kind).GroupKind(), version.Version)
+	if err != nil {
+		return schema.GroupVersionResource{}, fmt.Errorf("owner %s %s: %w", o.kind, o.name, err)
+	}
+	return mapping.Resource, nil
+}
+
+// replicas returns how many replicas a workload wants, which it remembers for its generation. The scale may be of a later
+// one than the cache shows: then it is asked for once more when the cache has come as far.
+func (w *workloads) replicas(ctx context.Context, o owner, object *metav1.PartialObjectMetadata) (int32, error) {
+	w.mu.Lock()
+	known, there := w.sizes[o.uid]
+	w.mu.Unlock()
+	if there && known.generation == object.Generation {
+		return known.replicas, nil
+	}
+	resource, err := w.resource(o)
+	if err != nil {
+		return 0, err
+	}
+	scale, err := w.dynamic.Resource(resource).Namespace(object.Namespace).Get(ctx, o.name, metav1.GetOptions{}, "scale")
+	if err != nil {
+		return 0, fmt.Errorf("get the scale of %s %s/%s: %w", o.kind, object.Namespace, o.name, err)
+	}
+	wanted, _, err := unstructured.NestedInt64(scale.Object, "spec", "replicas")
+	if err != nil {
+		return 0, fmt.Errorf("scale of %s %s/%s: %w", o.kind, object.Namespace, o.name, err)
+	}
+	now := size{generation: object.Generation, replicas: int32(wanted)} //nolint:gosec // an int32 in every scale
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sizes[o.uid] = now
+	return now.replicas, nil
+}
+
+// informer watches a kind from now on.
+func (w *workloads) informer(ctx context.Context, resource schema.GroupVersionResource) (toolscache.SharedIndexInformer, error) {
+	informer, err := w.informerOf(resource)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, syncTime)
+	defer cancel()
+	if !toolscache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		return nil, fmt.Errorf("the %s of the cell cannot be listed: may the aggregator get, list and watch them?", resource.GroupResource())
+	}
+	return informer, nil
+}
+
+func (w *workloads) informerOf(resource schema.GroupVersionResource) (toolscache.SharedIndexInformer, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if informer := w.kinds[resource]; informer != nil {
+		return informer, nil
+	}
+	informer := metadatainformer.NewFilteredMetadataInformer(
+		w.metadata, resource, metav1.NamespaceAll, 0, toolscache.Indexers{}, nil).Informer()
+	if err := informer.SetTransform(stripMetadata); err != nil {
+		return nil, err
+	}
+	_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(old, obj any) {
+			before, ok := old.(*metav1.PartialObjectMetadata)
+			after, okToo := obj.(*metav1.PartialObjectMetadata)
+			if ok && okToo && (before.UID != after.UID || before.Generation != after.Generation) {
+				w.changed(before.UID)
+				w.changed(after.UID)
+			}
+		},
+		DeleteFunc: w.deleted,
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.kinds[resource] = informer
+	w.run(informer)
+	return informer, nil
+}
+
+func (w *workloads) deleted(obj any) {
+	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	if object, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		w.mu.Lock()
+		delete(w.sizes, object.UID)
+		w.mu.Unlock()
+		w.changed(object.UID)
+	}
+}
+
+// stripMetadata keeps of an object what tells who it is, whose, and whether its spec has changed.
+func stripMetadata(obj any) (any, error) {
+	whole, ok := obj.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return obj, nil
+	}
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: whole.Namespace, Name: whole.Name, UID: whole.UID, ResourceVersion: whole.ResourceVersion,
+		Generation: whole.Generation, OwnerReferences: whole.OwnerReferences,
+	}}, nil
+}

@@ -1,0 +1,197 @@
+package aggregator_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+func template() corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web"}}},
+	}
+}
+
+func (l *lab) deployment(name string, replicas int32) *appsv1.Deployment {
+	l.Helper()
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}
+	d.Spec = appsv1.DeploymentSpec{
+		Replicas: &replicas, Template: template(), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+	}
+	l.create(d)
+	return d
+}
+
+// replicaSet is one of a Deployment, or nobody's.
+func (l *lab) replicaSet(name string, replicas int32, of *appsv1.Deployment) *appsv1.ReplicaSet {
+	l.Helper()
+	s := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}
+	s.Spec = appsv1.ReplicaSetSpec{
+		Replicas: &replicas, Template: template(), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+	}
+	if of != nil {
+		l.own(of, s)
+	}
+	l.create(s)
+	return s
+}
+
+func (l *lab) own(owner, object client.Object) {
+	l.Helper()
+	if err := controllerutil.SetControllerReference(owner, object, l.scheme); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// ownedPods makes pods of a ReplicaSet.
+func (l *lab) ownedPods(s *appsv1.ReplicaSet, number int) {
+	l.Helper()
+	for i := range number {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: l.namespace, Name: fmt.Sprint(s.Name, "-", i), Labels: map[string]string{"app": "web"},
+		}, Spec: template().Spec}
+		p.Spec.NodeName = "node-1"
+		l.own(s, p)
+		l.create(p)
+		l.setReady(p, true)
+	}
+}
+
+// wantFloor waits for a floor and a base of it.
+func (l *lab) wantFloor(floor, expected int32) *v1alpha1.PodProtector {
+	l.Helper()
+	var p *v1alpha1.PodProtector
+	l.eventually(func() string {
+		p = l.protector()
+		if e := p.Status.ExpectedReplicas; e == nil || *e != expected || p.Status.DesiredAvailable != floor {
+			return fmt.Sprintf("want a floor of %d of %d expected, status %+v", floor, expected, p.Status)
+		}
+		return ""
+	})
+	return p
+}
+
+func (l *lab) scale(object client.Object, replicas int32) {
+	l.Helper()
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
+	if err := l.client.Patch(l.Context(), object, patch); err != nil {
+		l.Fatal(err)
+	}
+}
+
+func (l *lab) erase(object client.Object) {
+	l.Helper()
+	if err := l.client.Delete(l.Context(), object, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		l.Fatal(err)
+	}
+}
+
+func (l *lab) change(change func(*v1alpha1.PodProtectorSpec)) {
+	l.Helper()
+	l.eventually(func() string {
+		p := l.protector()
+		change(&p.Spec)
+		if err := l.client.Update(l.Context(), p); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+func percentMissing(spec *v1alpha1.PodProtectorSpec) {
+	missing := intstr.FromString("30%")
+	spec.MinAvailable, spec.MaxUnavailable = nil, &missing
+}
+
+func TestTheFloorFollowsWhatTheWorkloadsWant(t *testing.T) {
+	l := newLab(t)
+	l.createCell()
+	web := l.deployment("web", 10)
+	l.ownedPods(l.replicaSet("web-old", 4, web), 4)
+	l.ownedPods(l.replicaSet("web-new", 6, web), 6)
+	l.createProtector(percentMissing)
+	l.run("a")
+	l.wantFloor(7, 10) // the Deployment counts once
+
+	other := l.replicaSet("other", 5, nil)
+	l.ownedPods(other, 5)
+	l.wantFloor(10, 15)
+
+	l.scale(web, 20)
+	l.wantFloor(17, 25) // no pod has changed
+	l.scale(other, 0)
+	l.wantFloor(14, 20)
+
+	l.scale(web, 10)
+	l.wantFloor(7, 10)
+	l.erase(web)
+	p := l.wantFloor(7, 10) // an accident
+	l.eventually(func() string {
+		if p = l.protector(); len(p.Status.Cells[0].Aggregation.RetainedOwners) != 1 {
+			return fmt.Sprintf("nothing tells of the Deployment that is gone: %+v", p.Status)
+		}
+		return ""
+	})
+	if got := p.Status.Cells[0].Aggregation.RetainedOwners[0]; got.Name != "web" || got.Kind != "Deployment" || got.Replicas != 10 {
+		t.Errorf("retained %+v", got)
+	}
+	l.change(func(spec *v1alpha1.PodProtectorSpec) { spec.TargetRemovalPolicy = v1alpha1.TargetRemovalRelease })
+	l.wantFloor(0, 0)
+}
+
+func TestALaterLeaderKnowsWhatWasExpected(t *testing.T) {
+	l := newLab(t)
+	l.createCell()
+	web := l.deployment("web", 10)
+	l.ownedPods(l.replicaSet("web-1", 10, web), 3)
+	l.createProtector(percentMissing)
+	stop := l.run("a")
+	l.wantFloor(7, 10)
+	l.erase(web)
+	l.eventually(func() string {
+		if p := l.protector(); len(p.Status.Cells[0].Aggregation.RetainedOwners) != 1 {
+			return fmt.Sprintf("%+v", p.Status)
+		}
+		return ""
+	})
+	stop()
+	l.run("b")
+	l.eventually(func() string {
+		if p := l.protector(); p.Status.Cells[0].Aggregation.Holder != "b" {
+			return "b does not lead yet"
+		}
+		return ""
+	})
+	l.wantFloor(7, 10)
+}
+
+func TestPodsThatNobodyOwnsDoNotTellHowManyAreExpected(t *testing.T) {
+	l := newLab(t)
+	l.createCell()
+	l.createPod("web-0", true)
+	l.createProtector(percentMissing)
+	l.run("a")
+	l.eventually(func() string {
+		p := l.protector()
+		ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
+		if ready == nil || ready.Reason != v1alpha1.ReasonFloorUnknown || !strings.Contains(ready.Message, "1 pods have no controller") ||
+			p.Status.DisruptionsAllowed != 0 || p.Status.ExpectedReplicas != nil {
+			return fmt.Sprintf("status %+v", p.Status)
+		}
+		return ""
+	})
+	expected := int32(4)
+	l.change(func(spec *v1alpha1.PodProtectorSpec) { spec.ExpectedReplicas = &expected })
+	l.wantFloor(2, 4)
+}
