@@ -34,9 +34,10 @@ const mostRetained = 64
 
 // expect adds up what the workloads want that own these pods, each once: a Deployment has several ReplicaSets. search finds
 // the workload of an owner. One that is gone is still expected, as the policy says, for as long as pods of it are there:
-// at its last known size, that of stored, or as many as are there.
+// at its last known size, or that of stored. Who has never seen it goes by what is left of all that was expected, since it
+// went while nobody looked.
 func expect(
-	owners map[owner]int32, stored []v1alpha1.RetainedOwner, policy v1alpha1.TargetRemovalPolicy, search func(owner) (found, error),
+	owners map[owner]int32, stored *v1alpha1.Aggregation, policy v1alpha1.TargetRemovalPolicy, search func(owner) (found, error),
 ) (expectation, error) {
 	if alone := owners[nobody()]; alone > 0 {
 		return expectation{}, fmt.Errorf("%d pods %w", alone, errOwnerless)
@@ -57,18 +58,26 @@ func expect(
 		return expectation{}, errors.Join(failed...)
 	}
 	var e expectation
+	var unseen []int // of e.retained
 	for _, workload := range slices.SortedFunc(maps.Keys(sizes), byUID) {
 		size := sizes[workload]
 		switch {
 		case !gone[workload]:
 			e.replicas += size
 		case policy != v1alpha1.TargetRemovalRelease:
-			size = max(size, sizeOf(stored, workload.uid), pods[workload])
+			if size = max(size, sizeOf(stored.RetainedOwners, workload.uid)); size == 0 {
+				unseen = append(unseen, len(e.retained))
+			}
+			size = max(size, pods[workload])
 			e.replicas += size
 			e.retained = append(e.retained, v1alpha1.RetainedOwner{
 				Kind: workload.kind, Name: workload.name, UID: workload.uid, Replicas: size,
 			})
 		}
+	}
+	if stored.ExpectedReplicas != nil && len(unseen) > 0 && *stored.ExpectedReplicas > e.replicas {
+		e.retained[unseen[0]].Replicas += *stored.ExpectedReplicas - e.replicas
+		e.replicas = *stored.ExpectedReplicas
 	}
 	e.retained = e.retained[:min(len(e.retained), mostRetained)]
 	return e, nil

@@ -26,6 +26,7 @@ func TestExpect(t *testing.T) {
 		owners map[owner]int32
 		tops   map[owner]found
 		stored []v1alpha1.RetainedOwner
+		before int32
 		policy v1alpha1.TargetRemovalPolicy
 		want   expectation
 		fails  string
@@ -53,6 +54,14 @@ func TestExpect(t *testing.T) {
 			owners: map[owner]int32{set("a"): 7, set("b"): 1}, tops: map[owner]found{set("a"): lost(web, 0), set("b"): lost(web, 0)},
 			want: expectation{8, retained(8)},
 		},
+		"what went while nobody looked is what is left of all that was expected": {
+			owners: map[owner]int32{set("a"): 7, api: 3}, tops: map[owner]found{set("a"): lost(web, 0), api: there(api, 4)}, before: 13,
+			want: expectation{13, retained(9)},
+		},
+		"or its pods, when those are more": {
+			owners: map[owner]int32{set("a"): 7, api: 3}, tops: map[owner]found{set("a"): lost(web, 0), api: there(api, 4)}, before: 5,
+			want: expectation{11, retained(7)},
+		},
 		"not when the policy is to let go": {
 			owners: map[owner]int32{set("a"): 7}, tops: map[owner]found{set("a"): lost(web, 10)}, stored: retained(10),
 			policy: v1alpha1.TargetRemovalRelease, want: expectation{},
@@ -64,7 +73,7 @@ func TestExpect(t *testing.T) {
 		"an owner that cannot be found out about": {owners: map[owner]int32{set("a"): 2}, fails: "no such answer"},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			got, err := expect(c.owners, c.stored, c.policy, func(o owner) (found, error) {
+			got, err := expect(c.owners, &v1alpha1.Aggregation{RetainedOwners: c.stored, ExpectedReplicas: &c.before}, c.policy, func(o owner) (found, error) {
 				top, ok := c.tops[o]
 				if !ok {
 					return found{}, errors.New("no such answer")

@@ -93,7 +93,7 @@ func (t *term) expect(
 		return true
 	}
 	last, seen := t.followed.of(key), map[owner]found{}
-	expected, err := expect(owners, stored.RetainedOwners, p.Spec.TargetRemovalPolicy, func(o owner) (found, error) {
+	expected, err := expect(owners, stored, p.Spec.TargetRemovalPolicy, func(o owner) (found, error) {
 		top, err := t.workloads.find(ctx, key.Namespace, o, last[o])
 		if before, known := last[o]; err != nil && known {
 			seen[o] = before

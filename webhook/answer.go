@@ -23,6 +23,7 @@ const (
 	VerdictNotAvailable VerdictReason = "NotAvailable" // the pod is not available, so its removal costs nothing
 	VerdictUnprotected  VerdictReason = "Unprotected"  // no protector covers the pod
 	VerdictReserved     VerdictReason = "Reserved"     // admitted and charged, now or by an earlier attempt
+	VerdictForced       VerdictReason = "Forced"       // admitted since somebody has broken the glass for the pod
 	VerdictDryRun       VerdictReason = "DryRun"       // would be admitted; nothing was written
 	VerdictMalformed    VerdictReason = "Malformed"    // the review cannot be understood
 	VerdictUnknownCell  VerdictReason = "UnknownCell"  // no --cell of that name
@@ -40,6 +41,8 @@ type Answer struct {
 	Status *metav1.Status
 	// blames is the protector that refused; nil when none did.
 	blames *charge
+	// forced is what was overridden to admit it; nil when nothing was.
+	forced *override
 }
 
 // Audit returns the audit annotations of the answer.
@@ -47,6 +50,9 @@ func (a Answer) Audit() map[string]string {
 	audit := map[string]string{v1alpha1.AuditVerdict: string(a.Verdict)}
 	if len(a.Protectors) > 0 {
 		audit[v1alpha1.AuditProtectors] = strings.Join(a.Protectors, ",")
+	}
+	if a.forced != nil {
+		audit[v1alpha1.AuditForcedOver] = string(a.forced.verdict)
 	}
 	return audit
 }

@@ -29,12 +29,17 @@ func preview(charges []charge, removal quota.Removal, r Request) *Answer {
 func (p *Protection) reserveAll(ctx context.Context, charges []charge, removal quota.Removal, r Request) Answer {
 	var admitting []charge
 	var reserved []reservation
+	var forced *override
 	for _, c := range charges {
 		made := reservation{charge: c, claim: &quota.Claim{}}
 		answer, err := c.core.reserve(ctx, c.key, ask{removal: removal, claim: made.claim})
 		if err != nil {
 			if ctx.Err() == nil {
 				p.log.Error(err, "A removal could not be reserved", "protector", c.String(), "pod", removal.PodName)
+			}
+			if removal.Force {
+				forced = &override{VerdictUnreachable, &c}
+				continue // it goes all the same, so that whatever is reserved must stay
 			}
 			// The flight may have gone through all the same.
 			p.giveBack(ctx, append(reserved, made), removal)
@@ -51,16 +56,21 @@ func (p *Protection) reserveAll(ctx context.Context, charges []charge, removal q
 		case !verdict.Claim.None():
 			reserved = append(reserved, made)
 		}
+		if verdict.Forced != "" && forced == nil {
+			forced = &override{VerdictReason(verdict.Forced), &c}
+		}
 		admitting = append(admitting, c)
 	}
-	if err := ctx.Err(); err != nil {
+	if err := ctx.Err(); err != nil && !removal.Force {
 		p.giveBack(ctx, reserved, removal)
 		return refuseUnreachable(charges, charges[len(charges)-1], r, err)
 	}
-	if len(admitting) == 0 {
+	if len(admitting) == 0 && forced == nil {
 		return allow(VerdictUnprotected) // all protectors have been deleted since
 	}
-	return admit(VerdictReserved, admitting)
+	answer := admit(VerdictReserved, admitting)
+	answer.forced = forced
+	return answer
 }
 
 // reservation is one that a request has made or joined, or may have, with a protector.

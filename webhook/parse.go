@@ -43,6 +43,8 @@ type podAsked struct {
 		Annotations       struct {
 			// Criterion is nil unless the pod has AnnotationCriterion.
 			Criterion *string `json:"breakwater.dev/criterion"`
+			// ForceDelete is nil unless it has AnnotationForceDelete.
+			ForceDelete *string `json:"breakwater.dev/force-delete"`
 		} `json:"annotations"`
 	} `json:"metadata"`
 	Spec struct {
@@ -62,8 +64,12 @@ func (p *podAsked) pod() *corev1.Pod {
 	pod := &corev1.Pod{}
 	pod.Namespace, pod.Name, pod.UID = p.Metadata.Namespace, p.Metadata.Name, p.Metadata.UID
 	pod.Labels, pod.DeletionTimestamp = p.Metadata.Labels, p.Metadata.DeletionTimestamp
-	if own := p.Metadata.Annotations.Criterion; own != nil {
-		pod.Annotations = map[string]string{v1alpha1.AnnotationCriterion: *own}
+	for key, value := range map[string]*string{
+		v1alpha1.AnnotationCriterion: p.Metadata.Annotations.Criterion, v1alpha1.AnnotationForceDelete: p.Metadata.Annotations.ForceDelete,
+	} {
+		if value != nil {
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, *value)
+		}
 	}
 	pod.Spec.NodeName, pod.Status.Phase = p.Spec.NodeName, p.Status.Phase
 	for _, c := range p.Status.Conditions {
@@ -84,6 +90,8 @@ type Request struct {
 	// Criterion is that of an eviction: the removal costs budget also if the pod meets no more than this one. Empty is
 	// none.
 	Criterion v1alpha1.Criterion
+	// User is who asks.
+	User string
 	// DryRun asks for the answer only.
 	DryRun bool
 }
@@ -91,7 +99,7 @@ type Request struct {
 // Parse reads the request of a review. guarded is false for what Breakwater does not guard. An error is a
 // malformed review.
 func Parse(review *admissionv1.AdmissionRequest) (request Request, guarded bool, err error) {
-	request.DryRun = review.DryRun != nil && *review.DryRun
+	request.DryRun, request.User = review.DryRun != nil && *review.DryRun, review.UserInfo.Username
 	pods := review.Resource.Group == "" && review.Resource.Resource == "pods"
 	switch {
 	case pods && review.SubResource == "" && review.Operation == admissionv1.Delete:

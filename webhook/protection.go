@@ -81,8 +81,21 @@ type charge struct {
 
 func (c charge) String() string { return c.core.name + "/" + c.key.String() }
 
-// protect asks the protectors of a pod that is scheduled and alive.
+// protect asks the protectors of a pod that is scheduled and alive. When somebody has broken the glass for it, it may go
+// whatever they say.
 func (p *Protection) protect(ctx context.Context, cell string, r Request) Answer {
+	answer := p.guard(ctx, cell, r)
+	if r.forced() {
+		answer = p.breakGlass(cell, r, answer)
+	}
+	if !answer.Allowed {
+		p.refused.note(answer)
+	}
+	return answer
+}
+
+// guard reserves the removal of a pod with all its protectors, or says why not.
+func (p *Protection) guard(ctx context.Context, cell string, r Request) Answer {
 	charges, covered, err := p.charges(ctx, cell, r)
 	switch {
 	case err != nil:
@@ -94,23 +107,18 @@ func (p *Protection) protect(ctx context.Context, cell string, r Request) Answer
 	}
 	removal := quota.Removal{
 		Cell: cell, PodUID: r.Pod.UID, PodName: r.PodName, Operation: r.Operation,
-		At: p.now(), Token: newToken(),
+		At: p.now(), Token: newToken(), Force: r.forced(),
 	}
 	if len(charges) > 1 {
 		removal.RevocableUntil = removal.At.Add(giveBackTime)
 	}
 	if refusal := preview(charges, removal, r); refusal != nil {
-		p.refused.note(charges, *refusal)
 		return *refusal
 	}
 	if r.DryRun {
 		return admit(VerdictDryRun, charges)
 	}
-	answer := p.reserveAll(ctx, charges, removal, r)
-	if !answer.Allowed {
-		p.refused.note(charges, answer)
-	}
-	return answer
+	return p.reserveAll(ctx, charges, removal, r)
 }
 
 // newToken draws what no other attempt has: two of a million for one pod share it with a probability of 3e-8.

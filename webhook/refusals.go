@@ -32,19 +32,22 @@ type recent struct {
 }
 
 // note makes an event of a refusal, unless there was one a moment ago.
-func (r *refusals) note(charges []charge, answer Answer) {
-	if answer.blames == nil {
+func (r *refusals) note(answer Answer) {
+	c := answer.blames
+	if c == nil {
 		return
 	}
-	silent, due := r.due(answer.blames.String())
-	if !due {
-		return
+	if silent, due := r.due(c.String()); due {
+		c.core.events.Eventf(c.protector, nil, corev1.EventTypeWarning, "RemovalRefused", "Refuse",
+			"%s (%d more were refused since the last event.)", answer.Status.Message, silent)
 	}
-	for _, c := range charges {
-		if c.String() == answer.blames.String() {
-			c.core.events.Eventf(c.protector, nil, corev1.EventTypeWarning, "RemovalRefused", "Refuse",
-				"%s (%d more were refused since the last event.)", answer.Status.Message, silent)
-		}
+}
+
+// noteForced makes an event of a removal that would have been refused, likewise.
+func (r *refusals) noteForced(c *charge, what string) {
+	if silent, due := r.due("forced " + c.String()); due {
+		c.core.events.Eventf(c.protector, nil, corev1.EventTypeWarning, "RemovalForced", "Admit",
+			"%s (%d more were forced since the last event.)", what, silent)
 	}
 }
 

@@ -13,6 +13,10 @@ const (
 // budget also if the pod meets no more than this one; it can never make it cost less.
 const AnnotationCriterion = "breakwater.dev/criterion"
 
+// AnnotationForceDelete on a pod, with the value "true", breaks the glass: its removal is admitted whatever the floor, and
+// also when no core cluster can be asked. It is reserved all the same, and told of by an event, a metric and the audit log.
+const AnnotationForceDelete = "breakwater.dev/force-delete"
+
 // Labels, annotations and finalizers that the generator sets.
 const (
 	// LabelSourceKind on a protector is the kind of the workload that it was derived from.
@@ -37,4 +41,6 @@ const (
 	AuditProtectors = "protectors"
 	// AuditVerdict is the reason of the answer, in one word.
 	AuditVerdict = "verdict"
+	// AuditForcedOver is the verdict that a removal would have had without AnnotationForceDelete.
+	AuditForcedOver = "forced-over"
 )

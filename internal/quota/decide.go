@@ -20,6 +20,8 @@ type Removal struct {
 	// Token tells the reservation that the attempt makes from all others of the pod: no other attempt has it. Without
 	// one it cannot give back.
 	Token string
+	// Force makes it admitted whatever the budget. It is charged all the same.
+	Force bool
 	// RevocableUntil is how long the reservation may be given back; zero when nothing will ask for that.
 	RevocableUntil time.Time
 }
@@ -32,7 +34,7 @@ const (
 	Reserved Outcome = "Reserved"
 	// Renewed admits: the pod's removal stood in the history already and nothing was charged.
 	Renewed Outcome = "Renewed"
-	// Waived admits without a reservation: the floor is zero and there is no history to write to.
+	// Waived admits without a reservation: there is no history to write to, and the floor is zero or the glass broken.
 	Waived Outcome = "Waived"
 	// RefusedNoBudget refuses: one available pod less would break the floor.
 	RefusedNoBudget Outcome = "NoBudget"
@@ -57,6 +59,8 @@ type Verdict struct {
 	Outcome Outcome
 	// Budget is the budget that the removal met, before it was charged.
 	Budget Budget
+	// Forced is the outcome that a removal would have had without Force; empty when it made no difference.
+	Forced Outcome
 	// Claim is what a Reserved or Renewed removal may give back.
 	Claim Claim
 }
@@ -80,32 +84,55 @@ func decide(p *v1alpha1.PodProtector, budget Budget, r Removal) Verdict {
 	if r.PodUID == "" {
 		return refuse(RefusedNameless)
 	}
-	if budget.FloorUnknown {
-		return refuse(RefusedFloorUnknown)
-	}
 	cell := CellOf(p, r.Cell)
-	if cell == nil {
-		if budget.Floor <= 0 {
-			return Verdict{Outcome: Waived, Budget: budget}
+	var at place
+	var repeated bool
+	if cell != nil {
+		at, repeated = find(&cell.AdmissionHistory, r.PodUID)
+	}
+	verdict := Verdict{Budget: budget}
+	if reason := objection(p, budget, cell != nil, repeated); reason != "" {
+		if !r.Force {
+			return refuse(reason)
 		}
-		return refuse(RefusedNeverAggregated)
+		verdict.Forced = reason
 	}
-	if at, ok := find(&cell.AdmissionHistory, r.PodUID); ok {
-		if budget.Floor > 0 && budget.Left() < 0 {
-			// Since it was made, pods were lost by themselves or the floor was raised: whatever becomes of the
-			// earlier attempt, this one would break the floor.
-			return refuse(RefusedNoBudget)
-		}
-		return Verdict{Outcome: Renewed, Budget: budget, Claim: renew(&cell.AdmissionHistory, at, r)}
+	switch {
+	case cell == nil:
+		verdict.Outcome = Waived
+	case repeated:
+		verdict.Outcome, verdict.Claim = Renewed, renew(&cell.AdmissionHistory, at, r)
+	default:
+		reserve(&cell.AdmissionHistory, r, r.At).Token = r.Token
+		verdict.Outcome, verdict.Claim = Reserved, Claim{Token: r.Token}
 	}
-	if limit := int(p.Spec.AdmissionHistory.MaxConcurrentLag); limit > 0 && budget.Reserved >= limit {
-		return refuse(RefusedFull)
+	return verdict
+}
+
+// objection is why a removal must be refused; empty when nothing speaks against it. counted tells whether its cell ever
+// was, repeated that the removal is reserved already.
+func objection(p *v1alpha1.PodProtector, budget Budget, counted, repeated bool) Outcome {
+	limit := int(p.Spec.AdmissionHistory.MaxConcurrentLag)
+	switch {
+	case budget.FloorUnknown:
+		return RefusedFloorUnknown
+	case !counted && budget.Floor > 0:
+		return RefusedNeverAggregated
+	case !counted:
+		return ""
+	case repeated && budget.Floor > 0 && budget.Left() < 0:
+		// Since it was made, pods were lost by themselves or the floor was raised: whatever becomes of the earlier
+		// attempt, this one would break the floor.
+		return RefusedNoBudget
+	case repeated:
+		return ""
+	case limit > 0 && budget.Reserved >= limit:
+		return RefusedFull
+	case budget.Floor > 0 && budget.Left() <= 0:
+		return RefusedNoBudget
+	default:
+		return ""
 	}
-	if budget.Floor > 0 && budget.Left() <= 0 {
-		return refuse(RefusedNoBudget)
-	}
-	reserve(&cell.AdmissionHistory, r, r.At).Token = r.Token
-	return Verdict{Outcome: Reserved, Budget: budget, Claim: Claim{Token: r.Token}}
 }
 
 // reserve adds a single reservation.

@@ -1,0 +1,91 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+func forced(p *corev1.Pod) *corev1.Pod {
+	p.Annotations = map[string]string{v1alpha1.AnnotationForceDelete: "true"}
+	return p
+}
+
+func TestABrokenGlassLetsAPodGo(t *testing.T) {
+	tight := func() *v1alpha1.PodProtector { return deskProtector("web", 5, 5) }
+	for claim, c := range map[string]struct {
+		protectors []*v1alpha1.PodProtector
+		prepare    func(*desk)
+		over       VerdictReason
+		reserved   int
+	}{
+		"although the floor breaks":        {protectors: []*v1alpha1.PodProtector{tight()}, over: "NoBudget", reserved: 1},
+		"although one of several refuses":  {protectors: []*v1alpha1.PodProtector{deskProtector("api", 1, 5), tight()}, over: "NoBudget", reserved: 2},
+		"although the floor is not known":  {protectors: []*v1alpha1.PodProtector{func() *v1alpha1.PodProtector { p := tight(); p.Spec.MinAvailable = nil; return p }()}, over: "FloorUnknown", reserved: 1},
+		"although nobody has counted yet":  {protectors: []*v1alpha1.PodProtector{func() *v1alpha1.PodProtector { p := tight(); p.Status.Cells = nil; return p }()}, over: "NeverAggregated"},
+		"although the core cannot be read": {protectors: []*v1alpha1.PodProtector{tight()}, over: VerdictUnknown, prepare: func(d *desk) { d.core.read.Store(false) }},
+		"although the core does not answer": {protectors: []*v1alpha1.PodProtector{tight()}, over: VerdictUnreachable, prepare: func(d *desk) {
+			d.suffer(func(func() error) error { return errors.New("no route to host") })
+		}},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			d := newDesk(t, c.protectors...)
+			if c.prepare != nil {
+				c.prepare(d)
+			}
+			answer := d.remove(t.Context(), forced(deskPod("web-0")))
+			if !answer.Allowed || answer.Verdict != VerdictForced || answer.Audit()[v1alpha1.AuditForcedOver] != string(c.over) {
+				t.Fatalf("allowed %v, audit %v, want it forced over %s", answer.Allowed, answer.Audit(), c.over)
+			}
+			reserved := 0
+			for _, p := range c.protectors {
+				reserved += quota.BudgetOf(d.stored(t, p.Name)).Reserved
+			}
+			if reserved != c.reserved {
+				t.Errorf("%d reservations, want %d", reserved, c.reserved)
+			}
+		})
+	}
+}
+
+func TestABrokenGlassIsNotNeededWhereThereIsBudget(t *testing.T) {
+	d := newDesk(t, deskProtector("web", 1, 5))
+	if answer := d.remove(t.Context(), forced(deskPod("web-0"))); answer.Verdict != VerdictReserved || answer.forced != nil {
+		t.Errorf("verdict %s, forced %+v", answer.Verdict, answer.forced)
+	}
+}
+
+func TestOnlyTrueBreaksTheGlass(t *testing.T) {
+	for _, value := range []string{"", "false", "True", "yes"} {
+		pod := deskPod("web-0")
+		pod.Annotations = map[string]string{v1alpha1.AnnotationForceDelete: value}
+		if answer := newDesk(t, deskProtector("web", 5, 5)).remove(t.Context(), pod); answer.Allowed {
+			t.Errorf("%q breaks the glass", value)
+		}
+	}
+}
+
+func TestWhoBreaksTheGlassIsTold(t *testing.T) {
+	d := newDesk(t, deskProtector("web", 5, 5))
+	pod := forced(deskPod("web-0"))
+	d.protect(context.Background(), deskCell, Request{
+		Operation: v1alpha1.OperationDelete, Namespace: pod.Namespace, PodName: pod.Name, Pod: pod, User: "alice",
+	})
+	var event string
+	select {
+	case event = <-d.events.Events:
+	default:
+		t.Fatal("no event")
+	}
+	for _, part := range []string{"RemovalForced", `Pod "web-0"`, "NoBudget", `"alice"`} {
+		if !strings.Contains(event, part) {
+			t.Errorf("the event does not say %q: %s", part, event)
+		}
+	}
+}
