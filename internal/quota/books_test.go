@@ -39,25 +39,39 @@ func (b *books) left() int {
 }
 
 // decide answers one removal from first principles.
-func (b *books) decide(attempt int, r quota.Removal) quota.Outcome {
+func (b *books) decide(attempt int, r quota.Removal) (outcome, forced quota.Outcome) {
+	pods, known := b.reserved[r.Cell]
+	if forced = b.objection(r); forced != "" && !r.Force {
+		return forced, ""
+	}
+	switch {
+	case !known:
+		return quota.Waived, forced
+	case pods[r.PodUID] != nil:
+		pods[r.PodUID][attempt] = true
+		return quota.Renewed, forced
+	}
+	pods[r.PodUID] = map[int]bool{attempt: true}
+	return quota.Reserved, forced
+}
+
+func (b *books) objection(r quota.Removal) quota.Outcome {
 	pods, known := b.reserved[r.Cell]
 	switch {
 	case !known && b.floor == 0:
-		return quota.Waived
+		return ""
 	case !known:
 		return quota.RefusedNeverAggregated
 	case pods[r.PodUID] != nil && b.floor > 0 && b.left() < 0:
 		return quota.RefusedNoBudget
 	case pods[r.PodUID] != nil:
-		pods[r.PodUID][attempt] = true
-		return quota.Renewed
+		return ""
 	case b.lag > 0 && b.open() >= b.lag:
 		return quota.RefusedFull
 	case b.floor > 0 && b.left() <= 0:
 		return quota.RefusedNoBudget
 	}
-	pods[r.PodUID] = map[int]bool{attempt: true}
-	return quota.Reserved
+	return ""
 }
 
 // giveBack tells whether an attempt held the reservation, which goes with the last who does.
@@ -118,6 +132,7 @@ type attempts struct {
 func (a *attempts) draw(t *rapid.T) []quota.Removal {
 	removals := rapid.SliceOfN(rapid.Custom(drawRemoval), 1, 8).Draw(t, "removals")
 	for i := range removals {
+		removals[i].Force = rapid.IntRange(0, 9).Draw(t, "force") == 0
 		removals[i].Token = fmt.Sprint("attempt-", len(a.removals)+i)
 		if rapid.Bool().Draw(t, "revocable") {
 			removals[i].RevocableUntil = start.Add(time.Second)
@@ -145,8 +160,9 @@ func TestTheHistoryAgreesWithTheBooks(t *testing.T) {
 				removals := made.draw(t)
 				verdicts := quota.Decide(p, removals)
 				for i, r := range removals {
-					if want := b.decide(len(made.removals)+i, r); verdicts[i].Outcome != want {
-						t.Fatalf("removal %d %+v: %v, want %v", i, r, verdicts[i].Outcome, want)
+					want, forced := b.decide(len(made.removals)+i, r)
+					if got := verdicts[i]; got.Outcome != want || got.Forced != forced {
+						t.Fatalf("removal %d %+v: %v forced %q, want %v forced %q", i, r, got.Outcome, got.Forced, want, forced)
 					}
 				}
 				made.note(removals, verdicts, rapid.Bool().Draw(t, "known to be stored"))
