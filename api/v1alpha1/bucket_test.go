@@ -56,6 +56,7 @@ func TestTheNumberOfBucketsIsBounded(t *testing.T) {
 func BenchmarkStatusUpdateWith20Buckets(b *testing.B) {
 	c := newClient(b)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: testplane.Namespace(b), Name: "bench"}}
+	p.Spec.MinAvailable = v1alpha1.Pods(0)
 	if err := c.Create(b.Context(), p); err != nil {
 		b.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func cellStatus(cellID, fields string) string {
 		fields = ", " + fields
 	}
 	return `{cells: [{cellID: ` + cellID + `, aggregation: {totalReplicas: 1, availableReplicas: 1, readyReplicas: 1, ` +
-		`runningReplicas: 1, scheduledReplicas: 1, countedSpec: a, snapshotVersion: "1", ` +
+		`runningReplicas: 1, scheduledReplicas: 1, countedReplicas: 1, countedSpec: a, snapshotVersion: "1", ` +
 		`lastEventTime: "2026-11-21T12:00:00.000000Z", epoch: 1, holder: a}` + fields + `}]}`
 }
 

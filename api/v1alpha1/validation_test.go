@@ -193,7 +193,7 @@ func TestStatusOfPodProtector(t *testing.T) {
 		t.Fatal(err)
 	}
 	const aggregation = `aggregation: {totalReplicas: 1, availableReplicas: 1, readyReplicas: 1, runningReplicas: 1, ` +
-		`scheduledReplicas: 1, countedSpec: a, snapshotVersion: "1", lastEventTime: "2026-11-21T12:00:00.000000Z", epoch: 1, holder: a}`
+		`scheduledReplicas: 1, countedReplicas: 1, countedSpec: a, snapshotVersion: "1", lastEventTime: "2026-11-21T12:00:00.000000Z", epoch: 1, holder: a}`
 	bucket := func(fields string) string {
 		return `{cells: [{cellID: a, ` + aggregation + `, admissionHistory: {buckets: [{startTime: "2026-11-21T12:00:00.000000Z", ` + fields + `}]}}]}`
 	}
@@ -227,8 +227,12 @@ func TestStatusOfPodProtector(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	c, namespace := newClient(t), testplane.Namespace(t)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "defaults"}}
+	p.Spec.MinAvailable = v1alpha1.Pods(0)
 	if err := c.Create(t.Context(), p); err != nil {
 		t.Fatal(err)
+	}
+	if p.Spec.Criterion != v1alpha1.CriterionAvailable || p.Spec.TargetRemovalPolicy != v1alpha1.TargetRemovalRetain {
+		t.Errorf("criterion %q, targetRemovalPolicy %q, want Available and Retain", p.Spec.Criterion, p.Spec.TargetRemovalPolicy)
 	}
 	h := p.Spec.AdmissionHistory
 	if h.MaxConcurrentLag != 0 || h.CompactThreshold == nil || *h.CompactThreshold != 20 ||
@@ -248,6 +252,7 @@ func TestAThresholdOfZeroStaysZero(t *testing.T) {
 	c, namespace := newClient(t), testplane.Namespace(t)
 	zero := int32(0)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "zero"}}
+	p.Spec.MinAvailable = v1alpha1.Pods(0)
 	p.Spec.AdmissionHistory.CompactThreshold, p.Spec.AdmissionHistory.AggregationRateMillis = &zero, &zero
 	if err := c.Create(t.Context(), p); err != nil {
 		t.Fatal(err)
@@ -264,6 +269,7 @@ func TestAThresholdOfZeroStaysZero(t *testing.T) {
 func TestSpecAndStatusAreWrittenApart(t *testing.T) {
 	c, namespace := newClient(t), testplane.Namespace(t)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "apart"}}
+	p.Spec.MinAvailable = v1alpha1.Pods(0)
 	p.Status.DesiredAvailable = 7
 	if err := c.Create(t.Context(), p); err != nil {
 		t.Fatal(err)
