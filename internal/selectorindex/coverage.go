@@ -49,3 +49,19 @@ func (c Coverage) Equal(o Coverage) bool {
 	}
 	return c.exempt == nil || c.exempt.Key() == o.exempt.Key()
 }
+
+// Overlaps tells whether some pod could be covered by both. It is exact.
+func (c Coverage) Overlaps(o Coverage) bool {
+	both := c.Selector.And(o.Selector)
+	if !both.Possible() {
+		return false
+	}
+	for _, rest := range both.without(c.exempt) {
+		for _, left := range rest.without(o.exempt) {
+			if left.Possible() {
+				return true
+			}
+		}
+	}
+	return false
+}

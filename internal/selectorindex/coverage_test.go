@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
@@ -92,4 +94,30 @@ func TestCoveragesOfTheSamePodsAreEqual(t *testing.T) {
 			}
 		})
 	}
+}
+
+// On all pods that the selectors can tell apart.
+func TestCoveragesOverlapJustWhenTheyHaveAPodInCommon(t *testing.T) {
+	anyCoverage := rapid.Custom(func(t *rapid.T) selectorindex.Coverage {
+		spec := &v1alpha1.PodProtectorSpec{Selector: smallSelector().Draw(t, "selector")}
+		if rapid.Bool().Draw(t, "has exempt pods") {
+			exempt := smallSelector().Draw(t, "exempt")
+			spec.ExemptPodSelector = &exempt
+		}
+		coverage, err := selectorindex.CoverageOf(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return coverage
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := anyCoverage.Draw(t, "a"), anyCoverage.Draw(t, "b")
+		overlap := false
+		for _, pod := range everyPod() {
+			overlap = overlap || a.Covers(pod) && b.Covers(pod)
+		}
+		if a.Overlaps(b) != overlap || b.Overlaps(a) != overlap {
+			t.Fatalf("%+v and %+v overlap: %v and %v, want %v", a, b, a.Overlaps(b), b.Overlaps(a), overlap)
+		}
+	})
 }

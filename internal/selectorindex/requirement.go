@@ -106,3 +106,21 @@ func sorted(lists ...[]string) []string {
 	slices.Sort(values)
 	return slices.Compact(values)
 }
+
+// not returns what a label may be that does not meet the requirement: one of these.
+func (r requirement) not() []requirement {
+	switch r.relation {
+	case oneOf:
+		return []requirement{{key: r.key, relation: noneOf, values: r.values}}
+	case noneOf:
+		return []requirement{{key: r.key, relation: oneOf, values: r.values}}
+	case absent:
+		return []requirement{{key: r.key, relation: present}}
+	default:
+		others := []requirement{{key: r.key, relation: absent}}
+		if len(r.values) > 0 {
+			others = append(others, requirement{key: r.key, relation: oneOf, values: r.values})
+		}
+		return others
+	}
+}
