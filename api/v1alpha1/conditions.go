@@ -9,6 +9,9 @@ const (
 	// ConditionTargetResolved of a PodProtector: the workload it was derived from exists. Written by the
 	// generator, on protectors of its own only.
 	ConditionTargetResolved = "TargetResolved"
+	// ConditionOverlapping of a PodProtector: others of its namespace can cover the same pods. Written by the overlap
+	// controller, when it is or was so.
+	ConditionOverlapping = "Overlapping"
 )
 
 // Reasons of conditions.
@@ -16,6 +19,8 @@ const (
 	ReasonAggregated       = "Aggregated"
 	ReasonNotAggregated    = "NotAggregated"
 	ReasonInvalidSelector  = "InvalidSelector"
+	ReasonSelectorsOverlap = "SelectorsOverlap"
+	ReasonDisjoint         = "Disjoint"
 	ReasonFloorUnknown     = "FloorUnknown"
 	ReasonSourceFound      = "SourceFound"
 	ReasonSourceVanished   = "SourceVanished"

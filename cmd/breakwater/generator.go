@@ -11,6 +11,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
+	"github.com/breakwater-k8s/breakwater/controllers/overlap"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
@@ -73,6 +74,9 @@ func (f *generatorFlags) run(ctx context.Context) error {
 	}
 	if err := generator.Setup(ctx, mgr, generator.Options{Selector: selector, Registry: metrics.Registry}); err != nil {
 		return fmt.Errorf("set up the generator: %w", err)
+	}
+	if err := overlap.Setup(mgr); err != nil {
+		return fmt.Errorf("set up the controller of overlaps: %w", err)
 	}
 	return mgr.Start(ctx)
 }

@@ -7,13 +7,13 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
 // differs tells whether a protector has drifted in something that the generator owns.
@@ -42,7 +42,7 @@ func (r *Reconciler) apply(ctx context.Context, wanted *v1alpha1.PodProtector, u
 	if err != nil {
 		return err
 	}
-	object := newApply(wanted, uid)
+	object := fleet.NewApply(wanted, uid)
 	object.SetLabels(wanted.Labels)
 	object.SetAnnotations(wanted.Annotations)
 	object.SetFinalizers(wanted.Finalizers)
@@ -52,16 +52,6 @@ func (r *Reconciler) apply(ctx context.Context, wanted *v1alpha1.PodProtector, u
 		"minReadySeconds": int64(wanted.Spec.MinReadySeconds),
 	}
 	return r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(Name), client.ForceOwnership)
-}
-
-// newApply starts an apply configuration for a protector.
-func newApply(protector *v1alpha1.PodProtector, uid types.UID) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{Object: map[string]any{}}
-	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PodProtector"))
-	object.SetNamespace(protector.Namespace)
-	object.SetName(protector.Name)
-	object.SetUID(uid)
-	return object
 }
 
 // hold makes sure that the Deployment carries our finalizer.

@@ -19,7 +19,7 @@ func (r *Reconciler) keep(ctx context.Context, request reconcile.Request, protec
 		return ignored, nil
 	}
 	want := vanished(request.Name)
-	if want.matches(protector) {
+	if want.Stands(protector) {
 		return sourceVanished, nil
 	}
 	source, err := get(ctx, r.Live, request.NamespacedName, &appsv1.Deployment{})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
 // protect gives a Deployment its protector and repairs what has drifted. The Deployment gets its finalizer
@@ -87,15 +88,6 @@ func (r *Reconciler) refuseName(source *appsv1.Deployment, protector *v1alpha1.P
 // Deployment can mend that, so there is nothing to try again.
 func (r *Reconciler) refuse(source *appsv1.Deployment, reason error) (outcome, error) {
 	r.Events.Eventf(source, nil, corev1.EventTypeWarning, string(refused), "Protect", "%s",
-		note("This Deployment has no PodProtector that fits it: "+reason.Error()))
+		fleet.Note("This Deployment has no PodProtector that fits it: "+reason.Error()))
 	return refused, reconcile.TerminalError(fmt.Errorf("the PodProtector was refused: %w", reason))
-}
-
-// note shortens a text to what the apiserver takes as an event's note.
-func note(text string) string {
-	const longest = 1024
-	if len(text) <= longest {
-		return text
-	}
-	return text[:longest-3] + "..."
 }

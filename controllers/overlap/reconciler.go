@@ -1,0 +1,71 @@
+// Package overlap tells protectors that cover the same pods of each other. That is allowed, and each removal of such a pod
+// then needs budget in all of them, which mostly surprises whoever wrote them.
+package overlap
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+)
+
+// Name is the controller's name, and its field manager.
+const Name = "breakwater-overlap"
+
+// Reconciler keeps the condition Overlapping of protectors true.
+type Reconciler struct {
+	Client    client.Client
+	Live      client.Reader
+	Events    events.EventRecorder
+	territory *territory
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	p := &v1alpha1.PodProtector{}
+	if err := r.Client.Get(ctx, request.NamespacedName, p); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	want, worth := verdict(p, r.territory.rivals(request.NamespacedName))
+	if !worth {
+		return reconcile.Result{}, nil
+	}
+	announcer := fleet.Announcer{Status: r.Client, Live: r.Live, Events: r.Events, Owner: Name, Action: "Compare"}
+	err := announcer.Announce(ctx, p, want)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		err = nil // it is not what it was, and there will be an event
+	}
+	return reconcile.Result{}, err
+}
+
+// mostNamed is how many rivals a message names.
+const mostNamed = 10
+
+// verdict is what a protector is told; not worth it when it overlaps with none and never has.
+func verdict(p *v1alpha1.PodProtector, rivals []string) (want fleet.Announcement, worth bool) {
+	if len(rivals) == 0 {
+		return fleet.Announcement{EventType: corev1.EventTypeNormal, Condition: metav1.Condition{
+			Type: v1alpha1.ConditionOverlapping, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDisjoint,
+			Message: "No other PodProtector of the namespace can cover the same pods.",
+		}}, meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionOverlapping) != nil
+	}
+	named := strings.Join(rivals[:min(len(rivals), mostNamed)], ", ")
+	if more := len(rivals) - mostNamed; more > 0 {
+		named += fmt.Sprintf(" and %d more", more)
+	}
+	return fleet.Announcement{EventType: corev1.EventTypeWarning, Condition: metav1.Condition{
+		Type: v1alpha1.ConditionOverlapping, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSelectorsOverlap,
+		Message: fmt.Sprintf("There can be pods that this PodProtector covers and others do too: %s. Their removal needs budget in all of "+
+			"them. If that is not meant, narrow a selector, or exempt pods by exemptPodSelector.", named),
+	}}, true
+}

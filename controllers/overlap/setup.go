@@ -1,0 +1,62 @@
+package overlap
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+)
+
+// Setup adds the controller to the manager of a core cluster, beside others that watch PodProtectors.
+func Setup(mgr manager.Manager) error {
+	r := &Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name), territory: newTerritory(),
+	}
+	c, err := controller.New(Name, mgr, controller.Options{Reconciler: r})
+	if err != nil {
+		return fmt.Errorf("make the controller: %w", err)
+	}
+	if err := c.Watch(source.Kind(mgr.GetCache(), &v1alpha1.PodProtector{}, r.territory.handler())); err != nil {
+		return fmt.Errorf("watch PodProtectors: %w", err)
+	}
+	return nil
+}
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// handler takes in what protectors cover, and lets all be told for whom something has changed.
+func (t *territory) handler() handler.TypedEventHandler[*v1alpha1.PodProtector, reconcile.Request] {
+	add := func(q queue, keys ...types.NamespacedName) {
+		for _, key := range keys {
+			q.Add(reconcile.Request{NamespacedName: key})
+		}
+	}
+	claim := func(p *v1alpha1.PodProtector, q queue) {
+		key := client.ObjectKeyFromObject(p)
+		// One that is malformed covers what it may mean, as the webhook has it.
+		coverage, _ := selectorindex.CoverageOf(&p.Spec)
+		add(q, append(t.claim(key, coverage), key)...)
+	}
+	return handler.TypedFuncs[*v1alpha1.PodProtector, reconcile.Request]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*v1alpha1.PodProtector], q queue) { claim(e.Object, q) },
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*v1alpha1.PodProtector], q queue) {
+			if changed(e.ObjectOld, e.ObjectNew) {
+				claim(e.ObjectNew, q)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*v1alpha1.PodProtector], q queue) {
+			add(q, t.abandon(client.ObjectKeyFromObject(e.Object))...)
+		},
+	}
+}

@@ -1,0 +1,78 @@
+package overlap
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+)
+
+// territory is what the protectors of each namespace cover. It is safe for concurrent use.
+type territory struct {
+	mu     sync.Mutex
+	claims map[string]map[string]selectorindex.Coverage
+}
+
+func newTerritory() *territory {
+	return &territory{claims: map[string]map[string]selectorindex.Coverage{}}
+}
+
+// claim takes in what a protector covers now, and returns those of its namespace that this is news for: they overlapped
+// with it, or do so now.
+func (t *territory) claim(key types.NamespacedName, now selectorindex.Coverage) []types.NamespacedName {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old, had := t.claims[key.Namespace][key.Name]
+	if had && old.Equal(now) {
+		return nil
+	}
+	if t.claims[key.Namespace] == nil {
+		t.claims[key.Namespace] = map[string]selectorindex.Coverage{}
+	}
+	t.claims[key.Namespace][key.Name] = now
+	return t.others(key, func(c selectorindex.Coverage) bool { return c.Overlaps(now) || had && c.Overlaps(old) })
+}
+
+// abandon forgets a protector, and returns those that overlapped with it.
+func (t *territory) abandon(key types.NamespacedName) []types.NamespacedName {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old, had := t.claims[key.Namespace][key.Name]
+	if !had {
+		return nil
+	}
+	delete(t.claims[key.Namespace], key.Name)
+	if len(t.claims[key.Namespace]) == 0 {
+		delete(t.claims, key.Namespace)
+	}
+	return t.others(key, old.Overlaps)
+}
+
+// rivals returns the names of the protectors that overlap with one, in order.
+func (t *territory) rivals(key types.NamespacedName) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	own, there := t.claims[key.Namespace][key.Name]
+	if !there {
+		return nil
+	}
+	var names []string
+	for _, rival := range t.others(key, own.Overlaps) {
+		names = append(names, rival.Name)
+	}
+	return names
+}
+
+func (t *territory) others(key types.NamespacedName, are func(selectorindex.Coverage) bool) []types.NamespacedName {
+	var all []types.NamespacedName
+	claims := t.claims[key.Namespace]
+	for _, name := range slices.Sorted(maps.Keys(claims)) {
+		if name != key.Name && are(claims[name]) {
+			all = append(all, types.NamespacedName{Namespace: key.Namespace, Name: name})
+		}
+	}
+	return all
+}
