@@ -15,7 +15,8 @@ import (
 // more become idle at once it closes the others, and opens as many for its next reviews, each with a TLS handshake that costs
 // more than a review does. A flight answers all its callers at once. So an answer waits while as many connections of its
 // client are idle as it is sure to keep, until it takes one of them up, but never for long. What a client keeps it keeps to
-// all replicas together, which are one host to it, so that each replica has its share.
+// all replicas together, which are one host to it, so that each replica has its share. A client that has kept more for a
+// while shows that it can: who asks now and then after a storm, over one of many connections, need not wait.
 type pace struct {
 	// replicas is how many there are now, this one with them.
 	replicas func() int
@@ -29,6 +30,8 @@ const (
 	// keptIdle is how many connections a client keeps to a host that nothing is asked on: less than client-go does by
 	// default.
 	keptIdle = 20
+	// settling is how long a client has at most to close a connection that it does not keep.
+	settling = 100 * time.Millisecond
 	// longestPace bounds what an answer waits for a client that has nothing more to ask.
 	longestPace = 50 * time.Millisecond
 )
@@ -36,14 +39,21 @@ const (
 // pacedConn is one connection. pace.mu guards it.
 type pacedConn struct {
 	client *pacedClient
-	// free tells that it has been answered and that nothing has been asked on it since.
-	free bool
+	// free tells that it has been answered and that nothing has been asked on it since then.
+	free  bool
+	since time.Time
 }
+
+// settled tells whether the client keeps the connection.
+func (c *pacedConn) settled(now time.Time) bool { return c.free && now.Sub(c.since) >= settling }
 
 // pacedClient is all connections from one address. pace.mu guards it.
 type pacedClient struct {
-	address     string
-	conns, free int
+	address string
+	conns   map[*pacedConn]struct{}
+	free    int
+	// proven is how many connections it was seen to keep; 0 again when it closes one at once.
+	proven int
 	// waiting are the answers that wait for a connection to be taken up, the first first.
 	waiting []chan struct{}
 }
@@ -63,15 +73,19 @@ func (p *pace) context(ctx context.Context, conn net.Conn) context.Context {
 func (p *pace) observe(conn net.Conn, state http.ConnState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch state {
-	case http.StateNew:
+	switch c := p.conns[conn]; {
+	case state == http.StateNew:
 		p.enter(conn)
-	case http.StateActive:
-		p.taken(conn)
-	case http.StateClosed, http.StateHijacked:
-		p.taken(conn)
-		p.leave(conn)
-	case http.StateIdle:
+	case c == nil:
+	case state == http.StateActive && c.free:
+		c.client.prove(c, time.Now())
+		c.release()
+	case state == http.StateClosed || state == http.StateHijacked:
+		if c.free && !c.settled(time.Now()) {
+			c.client.proven = 0
+		}
+		c.release()
+		p.leave(conn, c)
 	}
 }
 
@@ -82,28 +96,25 @@ func (p *pace) enter(conn net.Conn) {
 	}
 	client := p.clients[address]
 	if client == nil {
-		client = &pacedClient{address: address}
+		client = &pacedClient{address: address, conns: map[*pacedConn]struct{}{}}
 		p.clients[address] = client
 	}
-	client.conns++
-	p.conns[conn] = &pacedConn{client: client}
+	c := &pacedConn{client: client}
+	client.conns[c] = struct{}{}
+	p.conns[conn] = c
 }
 
-func (p *pace) leave(conn net.Conn) {
-	c := p.conns[conn]
-	if c == nil {
-		return
-	}
+func (p *pace) leave(conn net.Conn, c *pacedConn) {
 	delete(p.conns, conn)
-	if c.client.conns--; c.client.conns == 0 {
+	delete(c.client.conns, c)
+	if len(c.client.conns) == 0 {
 		delete(p.clients, c.client.address)
 	}
 }
 
-// taken notes that a connection is free no longer: another may become so in its place.
-func (p *pace) taken(conn net.Conn) {
-	c := p.conns[conn]
-	if c == nil || !c.free {
+// release notes that a connection is free no longer: another may become so in its place.
+func (c *pacedConn) release() {
+	if !c.free {
 		return
 	}
 	c.free = false
@@ -113,6 +124,17 @@ func (p *pace) taken(conn net.Conn) {
 		close(client.waiting[0])
 		client.waiting = client.waiting[1:]
 	}
+}
+
+// prove notes how many connections the client keeps, when it takes up one of them.
+func (c *pacedClient) prove(taken *pacedConn, now time.Time) {
+	kept := 1
+	for conn := range c.conns {
+		if conn != taken && conn.settled(now) {
+			kept++
+		}
+	}
+	c.proven = max(c.proven, kept)
 }
 
 // wait returns when the answer to a request may go.
@@ -127,8 +149,8 @@ func (p *pace) wait(ctx context.Context) {
 	if c == nil {
 		return // it is gone
 	}
-	client, kept := c.client, max(1, keptIdle/p.replicas())
-	for deadline := time.Now().Add(longestPace); client.free >= kept && time.Now().Before(deadline) && ctx.Err() == nil; {
+	client, share := c.client, max(1, keptIdle/p.replicas())
+	for deadline := time.Now().Add(longestPace); client.free >= max(share, client.proven) && time.Now().Before(deadline) && ctx.Err() == nil; {
 		turn := make(chan struct{})
 		client.waiting = append(client.waiting, turn)
 		p.mu.Unlock()
@@ -141,6 +163,7 @@ func (p *pace) wait(ctx context.Context) {
 		client.waiting = slices.DeleteFunc(client.waiting, func(other chan struct{}) bool { return other == turn })
 	}
 	if c.free = p.conns[conn] == c; c.free {
+		c.since = time.Now()
 		client.free++
 	}
 }

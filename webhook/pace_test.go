@@ -42,9 +42,13 @@ func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 func alone() int { return 1 }
 
+// asking is callers who ask so often each.
+type asking struct{ callers, each int }
+
 // paced makes callers ask again and again, as an apiserver does, of replicas that answer all who wait every 20 ms, and to which
-// connections go in turn. It returns how many connections that took, and the longest time until an answer.
-func paced(t *testing.T, replicas []*pace, callers, each int, wait func(*pace, context.Context)) (connections int64, longest time.Duration) {
+// connections go in turn, in one round after the other. It returns how many connections that took, and the longest time until
+// an answer in the last round.
+func paced(t *testing.T, replicas []*pace, wait func(*pace, context.Context), rounds ...asking) (connections int64, longest time.Duration) {
 	t.Helper()
 	listeners := make([]*pipes, len(replicas))
 	servers := make([]*http.Server, len(replicas))
@@ -65,7 +69,9 @@ func paced(t *testing.T, replicas []*pace, callers, each int, wait func(*pace, c
 	transport := &http.Transport{MaxIdleConnsPerHost: 25, DialContext: func(context.Context, string, string) (net.Conn, error) {
 		return listeners[dialed.Add(1)%int64(len(replicas))].dial()
 	}}
-	longest = askAgainAndAgain(t, transport, callers, each)
+	for _, r := range rounds {
+		longest = askAgainAndAgain(t, transport, r.callers, r.each)
+	}
 	transport.CloseIdleConnections()
 	for _, server := range servers {
 		if err := server.Shutdown(t.Context()); err != nil {
@@ -114,7 +120,7 @@ func TestAStormKeepsItsConnections(t *testing.T) {
 			for range replicas {
 				all = append(all, newPace(func() int { return replicas }))
 			}
-			connections, _ := paced(t, all, callers, each, (*pace).wait)
+			connections, _ := paced(t, all, (*pace).wait, asking{callers, each})
 			if connections > callers {
 				t.Errorf("%d connections for %d callers of %d replicas", connections, callers, replicas)
 			}
@@ -130,7 +136,7 @@ func TestAStormKeepsItsConnections(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		unpaced := func(*pace, context.Context) {}
-		if connections, _ := paced(t, []*pace{newPace(alone)}, callers, each, unpaced); connections < 3*callers {
+		if connections, _ := paced(t, []*pace{newPace(alone)}, unpaced, asking{callers, each}); connections < 3*callers {
 			t.Errorf("%d connections without pacing: there is nothing that it is good for", connections)
 		}
 	})
@@ -138,7 +144,7 @@ func TestAStormKeepsItsConnections(t *testing.T) {
 
 func TestAFewCallersNeverWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		if _, longest := paced(t, []*pace{newPace(alone)}, keptIdle, 5, (*pace).wait); longest > 20*time.Millisecond {
+		if _, longest := paced(t, []*pace{newPace(alone)}, (*pace).wait, asking{keptIdle, 5}); longest > 20*time.Millisecond {
 			t.Errorf("an answer took %s, and a flight 20 ms", longest)
 		}
 	})
@@ -147,8 +153,63 @@ func TestAFewCallersNeverWait(t *testing.T) {
 // A client that has nothing more to ask gets its answers all the same.
 func TestAnAnswerWaitsNoLongerThanItMay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		if _, longest := paced(t, []*pace{newPace(alone)}, 64, 1, (*pace).wait); longest > 20*time.Millisecond+longestPace {
+		if _, longest := paced(t, []*pace{newPace(alone)}, (*pace).wait, asking{64, 1}); longest > 20*time.Millisecond+longestPace {
 			t.Errorf("an answer took %s, want at most %s after its flight", longest, longestPace)
+		}
+	})
+}
+
+// After a storm a client has many connections, over which it asks now and then.
+func TestWhoAsksNowAndThenNeverWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all []*pace
+		for range 3 {
+			all = append(all, newPace(func() int { return 3 }))
+		}
+		connections, longest := paced(t, all, (*pace).wait, asking{64, 10}, asking{2, 10}, asking{2, 20})
+		if connections > 64 {
+			t.Errorf("%d connections for 64 callers", connections)
+		}
+		if longest > 20*time.Millisecond {
+			t.Errorf("an answer took %s after the storm, and a flight 20 ms", longest)
+		}
+	})
+}
+
+// What a client has shown to keep does not let it close what it cannot.
+func TestASecondStormKeepsItsConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all []*pace
+		for range 3 {
+			all = append(all, newPace(func() int { return 3 }))
+		}
+		if connections, _ := paced(t, all, (*pace).wait, asking{64, 20}, asking{2, 20}, asking{64, 20}); connections > 2*64 {
+			t.Errorf("%d connections for 64 callers, twice", connections)
+		}
+	})
+}
+
+func TestWhatAClientIsSeenToKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace(alone)
+		var conns []net.Conn
+		for range 3 {
+			conn, _ := net.Pipe()
+			conns = append(conns, conn)
+			p.observe(conn, http.StateNew)
+			p.wait(p.context(t.Context(), conn)) // it is answered
+		}
+		proven := func() int { return p.clients["pipe"].proven }
+		<-time.After(settling)
+		if p.observe(conns[0], http.StateActive); proven() != 3 {
+			t.Errorf("%d connections are seen to be kept, want 3", proven())
+		}
+		p.wait(p.context(t.Context(), conns[0]))
+		if p.observe(conns[1], http.StateClosed); proven() != 3 {
+			t.Errorf("%d are, after one was closed that had been kept, want 3", proven())
+		}
+		if p.observe(conns[0], http.StateClosed); proven() != 0 {
+			t.Errorf("%d are, after one was closed at once, want 0", proven())
 		}
 	})
 }
