@@ -1,0 +1,170 @@
+package overlap_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/controllers/overlap"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+func TestMain(m *testing.M) { testplane.Main(m) }
+
+type plane struct {
+	*testing.T
+	client.Client
+	namespace string
+}
+
+// newPlane is a namespace of a real apiserver with the controller.
+func newPlane(t *testing.T) *plane {
+	t.Helper()
+	skip := true
+	mgr, err := manager.New(testplane.Config(t), manager.Options{
+		Scheme: fleet.Scheme(), Logger: testr.New(t), Metrics: metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: &skip},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := overlap.Setup(mgr); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	c, err := client.New(testplane.Config(t), client.Options{Scheme: fleet.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &plane{t, c, testplane.Namespace(t)}
+}
+
+func (p *plane) protect(name string, labels map[string]string) *v1alpha1.PodProtector {
+	p.Helper()
+	protector := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name}}
+	protector.Spec.MinAvailable, protector.Spec.Selector.MatchLabels = v1alpha1.Pods(1), labels
+	if err := p.Create(p.Context(), protector); err != nil {
+		p.Fatal(err)
+	}
+	return protector
+}
+
+// told waits until a protector has the condition; no status is none.
+func (p *plane) told(name string, status metav1.ConditionStatus, words ...string) {
+	p.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		word := p.look(name, status, words)
+		if word == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			p.Fatalf("waited too long: %s", word)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+func (p *plane) look(name string, status metav1.ConditionStatus, words []string) string {
+	protector := &v1alpha1.PodProtector{}
+	if err := p.Get(p.Context(), client.ObjectKey{Namespace: p.namespace, Name: name}, protector); err != nil {
+		return err.Error()
+	}
+	condition := meta.FindStatusCondition(protector.Status.Conditions, v1alpha1.ConditionOverlapping)
+	if condition == nil || condition.Status != status {
+		return fmt.Sprintf("%s has %+v, want %s", name, condition, status)
+	}
+	for _, word := range words {
+		if !strings.Contains(condition.Message, word) {
+			return fmt.Sprintf("%s: %q does not say %q", name, condition.Message, word)
+		}
+	}
+	return ""
+}
+
+func TestProtectorsOfTheSamePodsAreToldOfEachOther(t *testing.T) {
+	p := newPlane(t)
+	p.protect("web", map[string]string{"app": "web"})
+	front := p.protect("front", map[string]string{"app": "web", "tier": "front"})
+	p.protect("api", map[string]string{"app": "api"})
+	p.told("web", metav1.ConditionTrue, "front", "budget in all of them")
+	p.told("front", metav1.ConditionTrue, "web")
+
+	all := p.protect("all", nil)
+	p.told("api", metav1.ConditionTrue, "all")
+	p.told("web", metav1.ConditionTrue, "all, front")
+	if err := p.Delete(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	p.told("api", metav1.ConditionFalse)
+
+	// Another manager of conditions keeps what it wrote, and what covers no pod of the other any more is told so.
+	if err := p.Get(t.Context(), client.ObjectKeyFromObject(front), front); err != nil {
+		t.Fatal(err)
+	}
+	front.Spec.Selector.MatchLabels["app"] = "front"
+	if err := p.Update(t.Context(), front); err != nil {
+		t.Fatal(err)
+	}
+	p.told("web", metav1.ConditionFalse)
+	p.told("front", metav1.ConditionFalse)
+
+	p.announced(v1alpha1.ReasonSelectorsOverlap)
+}
+
+// announced waits for an event.
+func (p *plane) announced(reason string) {
+	p.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		events := &eventsv1.EventList{}
+		if err := p.List(p.Context(), events, client.InNamespace(p.namespace)); err != nil {
+			p.Fatal(err)
+		}
+		for _, event := range events.Items {
+			if event.Reason == reason {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			p.Fatalf("no event %s among %d", reason, len(events.Items))
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+func TestWhoOverlapsWithNobodyIsToldNothing(t *testing.T) {
+	p := newPlane(t)
+	p.protect("web", map[string]string{"app": "web"})
+	p.protect("one", map[string]string{"app": "one"})
+	p.protect("two", map[string]string{"app": "one"})
+	p.told("two", metav1.ConditionTrue, "one") // the controller has come by
+	protector := &v1alpha1.PodProtector{}
+	if err := p.Get(t.Context(), client.ObjectKey{Namespace: p.namespace, Name: "web"}, protector); err != nil {
+		t.Fatal(err)
+	}
+	if len(protector.Status.Conditions) != 0 {
+		t.Errorf("conditions %+v", protector.Status.Conditions)
+	}
+}
