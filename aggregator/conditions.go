@@ -51,6 +51,11 @@ func readiness(p *v1alpha1.PodProtector) metav1.Condition {
 			"removals are refused until it is. " + strings.Join(problems, "; "))
 		return ready
 	}
+	if _, err := selectorindex.CountedOf(&p.Spec); err != nil {
+		ready.Reason = v1alpha1.ReasonInvalidSelector
+		ready.Message = fmt.Sprintf("Only the protected pods are counted: %v", err)
+		return ready
+	}
 	ready.Status, ready.Reason = metav1.ConditionTrue, v1alpha1.ReasonAggregated
 	ready.Message = fmt.Sprintf("Pods are counted in %d of %d cells.", cells, len(p.Status.Cells))
 	return ready

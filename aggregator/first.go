@@ -57,11 +57,11 @@ func (t *term) firstOf(ctx context.Context, key types.NamespacedName, p *v1alpha
 	case counted:
 		return nil, nil
 	}
-	coverage, err := selectorindex.CoverageOf(&p.Spec)
-	if err != nil || !coverage.Possible() {
-		return nil, err
+	pods, _ := selectorindex.CountedOf(&p.Spec)
+	if !pods.Possible() {
+		return nil, nil
 	}
-	live, err := t.readLive(ctx, key.Namespace, coverage.Key())
+	live, err := t.readLive(ctx, key.Namespace, pods.Key())
 	if err != nil {
 		return nil, fmt.Errorf("count for the first time: %w", err)
 	}

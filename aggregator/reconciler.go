@@ -65,13 +65,13 @@ type outcome struct {
 
 // aggregate sets the counts of the cell and settles what they account for, in p.
 func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alpha1.PodProtector) (outcome, error) {
-	coverage, err := selectorindex.CoverageOf(&p.Spec)
-	if err != nil {
+	if _, err := selectorindex.CoverageOf(&p.Spec); err != nil {
 		// The webhook refuses all removals that the selector chooses, or of the namespace, until somebody mends it.
 		t.forget(key)
 		return outcome{}, nil
 	}
-	t.snapshot.Cover(key, coverage, aggregationRate(p))
+	counted, _ := selectorindex.CountedOf(&p.Spec) // the condition Ready tells of a mistake
+	t.snapshot.Cover(key, counted, aggregationRate(p))
 
 	cell := quota.CellOf(p, t.options.Cell)
 	var stored v1alpha1.PodProtectorCell

@@ -195,3 +195,32 @@ func TestPodsThatNobodyOwnsDoNotTellHowManyAreExpected(t *testing.T) {
 	l.change(func(spec *v1alpha1.PodProtectorSpec) { spec.ExpectedReplicas = &expected })
 	l.wantFloor(2, 4)
 }
+
+func TestPodsMayCountThatAreNotProtected(t *testing.T) {
+	l := newLab(t)
+	l.createCell()
+	for i := range 3 {
+		l.createPod(fmt.Sprint("web-", i), true)
+	}
+	canary := l.createPod("canary", true)
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"app":"canary"}}}`))
+	if err := l.client.Patch(t.Context(), canary, patch); err != nil {
+		t.Fatal(err)
+	}
+	l.createProtector(func(spec *v1alpha1.PodProtectorSpec) {
+		spec.AggregationSelector = &v1alpha1.PodSelector{MatchExpressions: []v1alpha1.PodSelectorRequirement{
+			{Key: "app", Operator: metav1.LabelSelectorOpIn, Values: []string{"web", "canary"}},
+		}}
+	})
+	l.run("a")
+	l.wantSummary(v1alpha1.Summary{Total: 4, Available: 4, EstimatedAvailable: 4, Ready: 4, Running: 4, Scheduled: 4})
+
+	l.change(func(spec *v1alpha1.PodProtectorSpec) {
+		spec.AggregationSelector.MatchExpressions[0].Values = []string{"canary"}
+	})
+	p := l.wantSummary(v1alpha1.Summary{Total: 3, Available: 3, EstimatedAvailable: 3, Ready: 3, Running: 3, Scheduled: 3})
+	ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
+	if ready == nil || ready.Status != metav1.ConditionFalse || !strings.Contains(ready.Message, "does not choose all pods") {
+		t.Errorf("Ready is %+v", ready)
+	}
+}

@@ -48,6 +48,15 @@ type PodProtectorSpec struct {
 	// +structType=atomic
 	Selector PodSelector `json:"selector"`
 
+	// AggregationSelector chooses the pods that are counted, where those are more than the protected ones: all that the
+	// selector chooses and others, whose removal costs nothing and is never refused, but which keep the application
+	// available as long as they are there. Without it the selector's pods are counted. It is one value to server-side
+	// apply, as the selector is.
+	//
+	// +structType=atomic
+	// +optional
+	AggregationSelector *PodSelector `json:"aggregationSelector,omitempty"`
+
 	// ExemptPodSelector chooses pods, of those that the selector chooses, that are neither protected nor counted.
 	// Without it there are none. It is one value to server-side apply, as the selector is.
 	//

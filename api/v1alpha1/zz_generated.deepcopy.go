@@ -313,6 +313,10 @@ func (in *PodProtectorList) DeepCopyObject() runtime.Object {
 func (in *PodProtectorSpec) DeepCopyInto(out *PodProtectorSpec) {
 	*out = *in
 	in.Selector.DeepCopyInto(&out.Selector)
+	if in.AggregationSelector != nil {
+		in, out := &in.AggregationSelector, &out.AggregationSelector
+		*out = (*in).DeepCopy()
+	}
 	if in.ExemptPodSelector != nil {
 		in, out := &in.ExemptPodSelector, &out.ExemptPodSelector
 		*out = (*in).DeepCopy()

@@ -32,6 +32,22 @@ func CoverageOf(spec *v1alpha1.PodProtectorSpec) (Coverage, error) {
 	return coverage, errors.Join(mistakes...)
 }
 
+// CountedOf compiles which pods count towards a floor. With an error it is the protected ones.
+func CountedOf(spec *v1alpha1.PodProtectorSpec) (Coverage, error) {
+	covered, err := CoverageOf(spec)
+	if err != nil || spec.AggregationSelector == nil {
+		return covered, err
+	}
+	counted, err := Compile(*spec.AggregationSelector)
+	if err != nil {
+		return covered, fmt.Errorf("spec.aggregationSelector: %w", err)
+	}
+	if !counted.Includes(covered.Selector) {
+		return covered, errors.New("spec.aggregationSelector does not choose all pods that spec.selector chooses")
+	}
+	return Coverage{Selector: counted, exempt: covered.exempt}, nil
+}
+
 // Exempts tells whether a pod that the selector chooses is exempt.
 func (c Coverage) Exempts(labels map[string]string) bool {
 	return c.exempt != nil && c.exempt.Matches(labels)

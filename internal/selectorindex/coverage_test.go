@@ -121,3 +121,42 @@ func TestCoveragesOverlapJustWhenTheyHaveAPodInCommon(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatIsCounted(t *testing.T) {
+	web, canary, other := map[string]string{"app": "web"}, map[string]string{"app": "web", "track": "canary"}, map[string]string{"app": "api"}
+	apps := func(values ...string) *v1alpha1.PodSelector {
+		s := expressions(in("app", values...))
+		return &s
+	}
+	for claim, c := range map[string]struct {
+		counted        *v1alpha1.PodSelector
+		covers, misses []map[string]string
+		fails          string
+	}{
+		"the protected pods, when nothing is said": {nil, []map[string]string{web}, []map[string]string{canary, other}, ""},
+		"more than the protected pods":             {apps("web", "api"), []map[string]string{web, other}, []map[string]string{canary, nil}, ""},
+		"all pods but the exempt ones":             {&v1alpha1.PodSelector{}, []map[string]string{web, other, nil}, []map[string]string{canary}, ""},
+		"never fewer than the protected pods":      {apps("api"), []map[string]string{web}, []map[string]string{other}, "does not choose all pods"},
+		"the protected pods, when it is malformed": {apps(), []map[string]string{web}, []map[string]string{other}, "spec.aggregationSelector"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			got, err := selectorindex.CountedOf(&v1alpha1.PodProtectorSpec{
+				Selector: v1alpha1.PodSelector{MatchLabels: web}, AggregationSelector: c.counted,
+				ExemptPodSelector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"track": "canary"}},
+			})
+			if (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
+				t.Fatalf("error %v, want %q", err, c.fails)
+			}
+			for _, pod := range c.covers {
+				if !got.Covers(pod) {
+					t.Errorf("%v is not counted", pod)
+				}
+			}
+			for _, pod := range c.misses {
+				if got.Covers(pod) {
+					t.Errorf("%v is counted", pod)
+				}
+			}
+		})
+	}
+}
