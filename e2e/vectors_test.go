@@ -19,7 +19,7 @@ import (
 )
 
 // fleetKind is a workload that nobody controls, so that its pods stay as a vector has them. Its scale is all that is known of it.
-var fleetKind = schema.GroupVersionKind{Group: "vectors.test", Version: "v1", Kind: "Fleet"} //nolint:gochecknoglobals // a constant
+var fleetKind = schema.GroupVersionKind{Group: "vectors.test", Version: "v1", Kind: "Fleet"}
 
 func fleetDefinition() *apiextensionsv1.CustomResourceDefinition {
 	preserve := true

@@ -55,12 +55,12 @@ func (c Coverage) Exempts(labels map[string]string) bool {
 
 // Covers tells whether a pod with these labels is protected.
 func (c Coverage) Covers(labels map[string]string) bool {
-	return c.Selector.Matches(labels) && !c.Exempts(labels)
+	return c.Matches(labels) && !c.Exempts(labels)
 }
 
 // Equal tells whether two coverages have the same pods.
 func (c Coverage) Equal(o Coverage) bool {
-	if c.Selector.Key() != o.Selector.Key() || (c.exempt == nil) != (o.exempt == nil) {
+	if c.Key() != o.Key() || (c.exempt == nil) != (o.exempt == nil) {
 		return false
 	}
 	return c.exempt == nil || c.exempt.Key() == o.exempt.Key()
@@ -68,7 +68,7 @@ func (c Coverage) Equal(o Coverage) bool {
 
 // Overlaps tells whether some pod could be covered by both. It is exact.
 func (c Coverage) Overlaps(o Coverage) bool {
-	both := c.Selector.And(o.Selector)
+	both := c.And(o.Selector)
 	if !both.Possible() {
 		return false
 	}
