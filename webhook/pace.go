@@ -52,8 +52,12 @@ type pacedClient struct {
 	address string
 	conns   map[*pacedConn]struct{}
 	free    int
-	// proven is how many connections it was seen to keep; 0 again when it closes one at once.
+	// proven is how many free connections it was seen to keep; 0 again when it closes one at once.
 	proven int
+	// tried is how many are free now that an answer did not wait any longer, and they are proven if the client has closed
+	// none by then.
+	tried int
+	then  time.Time
 	// waiting are the answers that wait for a connection to be taken up, the first first.
 	waiting []chan struct{}
 }
@@ -82,7 +86,7 @@ func (p *pace) observe(conn net.Conn, state http.ConnState) {
 		c.release()
 	case state == http.StateClosed || state == http.StateHijacked:
 		if c.free && !c.settled(time.Now()) {
-			c.client.proven = 0
+			c.client.proven, c.client.tried = 0, 0
 		}
 		c.release()
 		p.leave(conn, c)
@@ -137,6 +141,20 @@ func (c *pacedClient) prove(taken *pacedConn, now time.Time) {
 	c.proven = max(c.proven, kept)
 }
 
+// try notes that more connections are free than the client was seen to keep.
+func (c *pacedClient) try(now time.Time) {
+	if c.free > max(c.proven, c.tried) {
+		c.tried, c.then = c.free, now.Add(settling)
+	}
+}
+
+// learn takes what was tried for proven, when it is time.
+func (c *pacedClient) learn(now time.Time) {
+	if c.tried > 0 && !now.Before(c.then) {
+		c.proven, c.tried = max(c.proven, c.tried), 0
+	}
+}
+
 // wait returns when the answer to a request may go.
 func (p *pace) wait(ctx context.Context) {
 	conn, ok := ctx.Value(connKey{}).(net.Conn)
@@ -150,6 +168,7 @@ func (p *pace) wait(ctx context.Context) {
 		return // it is gone
 	}
 	client, share := c.client, max(1, keptIdle/p.replicas())
+	client.learn(time.Now())
 	for deadline := time.Now().Add(longestPace); client.free >= max(share, client.proven) && time.Now().Before(deadline) && ctx.Err() == nil; {
 		turn := make(chan struct{})
 		client.waiting = append(client.waiting, turn)
@@ -165,5 +184,6 @@ func (p *pace) wait(ctx context.Context) {
 	if c.free = p.conns[conn] == c; c.free {
 		c.since = time.Now()
 		client.free++
+		client.try(c.since)
 	}
 }

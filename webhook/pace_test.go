@@ -42,8 +42,11 @@ func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 func alone() int { return 1 }
 
-// asking is callers who ask so often each.
-type asking struct{ callers, each int }
+// asking is callers who ask so often each, and then rest.
+type asking struct {
+	callers, each int
+	rest          time.Duration
+}
 
 // paced makes callers ask again and again, as an apiserver does, of replicas that answer all who wait every 20 ms, and to which
 // connections go in turn, in one round after the other. It returns how many connections that took, and the longest time until
@@ -71,6 +74,7 @@ func paced(t *testing.T, replicas []*pace, wait func(*pace, context.Context), ro
 	}}
 	for _, r := range rounds {
 		longest = askAgainAndAgain(t, transport, r.callers, r.each)
+		<-time.After(r.rest)
 	}
 	transport.CloseIdleConnections()
 	for _, server := range servers {
@@ -120,7 +124,7 @@ func TestAStormKeepsItsConnections(t *testing.T) {
 			for range replicas {
 				all = append(all, newPace(func() int { return replicas }))
 			}
-			connections, _ := paced(t, all, (*pace).wait, asking{callers, each})
+			connections, _ := paced(t, all, (*pace).wait, asking{callers: callers, each: each})
 			if connections > callers {
 				t.Errorf("%d connections for %d callers of %d replicas", connections, callers, replicas)
 			}
@@ -136,7 +140,7 @@ func TestAStormKeepsItsConnections(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		unpaced := func(*pace, context.Context) {}
-		if connections, _ := paced(t, []*pace{newPace(alone)}, unpaced, asking{callers, each}); connections < 3*callers {
+		if connections, _ := paced(t, []*pace{newPace(alone)}, unpaced, asking{callers: callers, each: each}); connections < 3*callers {
 			t.Errorf("%d connections without pacing: there is nothing that it is good for", connections)
 		}
 	})
@@ -144,7 +148,7 @@ func TestAStormKeepsItsConnections(t *testing.T) {
 
 func TestAFewCallersNeverWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		if _, longest := paced(t, []*pace{newPace(alone)}, (*pace).wait, asking{keptIdle, 5}); longest > 20*time.Millisecond {
+		if _, longest := paced(t, []*pace{newPace(alone)}, (*pace).wait, asking{callers: keptIdle, each: 5}); longest > 20*time.Millisecond {
 			t.Errorf("an answer took %s, and a flight 20 ms", longest)
 		}
 	})
@@ -153,7 +157,7 @@ func TestAFewCallersNeverWait(t *testing.T) {
 // A client that has nothing more to ask gets its answers all the same.
 func TestAnAnswerWaitsNoLongerThanItMay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		if _, longest := paced(t, []*pace{newPace(alone)}, (*pace).wait, asking{64, 1}); longest > 20*time.Millisecond+longestPace {
+		if _, longest := paced(t, []*pace{newPace(alone)}, (*pace).wait, asking{callers: 64, each: 1}); longest > 20*time.Millisecond+longestPace {
 			t.Errorf("an answer took %s, want at most %s after its flight", longest, longestPace)
 		}
 	})
@@ -161,29 +165,35 @@ func TestAnAnswerWaitsNoLongerThanItMay(t *testing.T) {
 
 // After a storm a client has many connections, over which it asks now and then.
 func TestWhoAsksNowAndThenNeverWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var all []*pace
-		for range 3 {
-			all = append(all, newPace(func() int { return 3 }))
-		}
-		connections, longest := paced(t, all, (*pace).wait, asking{64, 10}, asking{2, 10}, asking{2, 20})
-		if connections > 64 {
-			t.Errorf("%d connections for 64 callers", connections)
-		}
-		if longest > 20*time.Millisecond {
-			t.Errorf("an answer took %s after the storm, and a flight 20 ms", longest)
-		}
-	})
+	for claim, rounds := range map[string][]asking{
+		"after a while":              {{callers: 64, each: 10, rest: 2 * settling}, {callers: 3, each: 20}},
+		"when it has waited at most": {{callers: 64, each: 10}, {callers: 3, each: 20}, {callers: 3, each: 20}},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				connections, longest := paced(t, threeReplicas(), (*pace).wait, rounds...)
+				if connections > 64 {
+					t.Errorf("%d connections for 64 callers", connections)
+				}
+				if longest > 20*time.Millisecond {
+					t.Errorf("an answer took %s after the storm, and a flight 20 ms", longest)
+				}
+			})
+		})
+	}
+}
+
+func threeReplicas() (all []*pace) {
+	for range 3 {
+		all = append(all, newPace(func() int { return 3 }))
+	}
+	return all
 }
 
 // What a client has shown to keep does not let it close what it cannot.
 func TestASecondStormKeepsItsConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var all []*pace
-		for range 3 {
-			all = append(all, newPace(func() int { return 3 }))
-		}
-		if connections, _ := paced(t, all, (*pace).wait, asking{64, 20}, asking{2, 20}, asking{64, 20}); connections > 2*64 {
+		if connections, _ := paced(t, threeReplicas(), (*pace).wait, asking{callers: 64, each: 20}, asking{callers: 2, each: 20}, asking{callers: 64, each: 20}); connections > 2*64 {
 			t.Errorf("%d connections for 64 callers, twice", connections)
 		}
 	})
