@@ -39,8 +39,11 @@ func (s *Snapshot) Count(
 		return count{}, false
 	}
 	now := s.now()
-	c := count{version: s.version, sightings: map[quota.UIDHash]quota.Sighting{}, owners: map[owner]int32{}}
-	needsOwners, handles := quota.NeedsExpected(spec), map[unique.Handle[owner]]int32{}
+	c := count{version: s.version, sightings: map[quota.UIDHash]quota.Sighting{}}
+	var handles map[unique.Handle[owner]]int32
+	if quota.NeedsExpected(spec) {
+		handles = map[unique.Handle[owner]]int32{}
+	}
 	behind := first != nil && s.version < first.version
 	if behind {
 		s.unlisted = max(s.unlisted, first.version)
@@ -49,10 +52,13 @@ func (s *Snapshot) Count(
 		if behind && !first.alive(p.hash) {
 			continue
 		}
-		if needsOwners && !p.facts.Gone() {
+		if handles != nil && !p.facts.Gone() {
 			handles[p.owner]++
 		}
 		c.add(p.facts.At(spec.MinReadySeconds, now), spec.Criterion)
+	}
+	if handles != nil {
+		c.owners = make(map[owner]int32, len(handles))
 	}
 	for handle, pods := range handles {
 		c.owners[handle.Value()] = pods

@@ -58,15 +58,15 @@ func expect(
 		return expectation{}, errors.Join(failed...)
 	}
 	var e expectation
-	var unseen []int // of e.retained
+	unseen := -1 // the first of e.retained whose size nobody knows
 	for _, workload := range slices.SortedFunc(maps.Keys(sizes), byUID) {
 		size := sizes[workload]
 		switch {
 		case !gone[workload]:
 			e.replicas += size
 		case policy != v1alpha1.TargetRemovalRelease:
-			if size = max(size, sizeOf(stored.RetainedOwners, workload.uid)); size == 0 {
-				unseen = append(unseen, len(e.retained))
+			if size = max(size, sizeOf(stored.RetainedOwners, workload.uid)); size == 0 && unseen < 0 {
+				unseen = len(e.retained)
 			}
 			size = max(size, pods[workload])
 			e.replicas += size
@@ -75,8 +75,8 @@ func expect(
 			})
 		}
 	}
-	if stored.ExpectedReplicas != nil && len(unseen) > 0 && *stored.ExpectedReplicas > e.replicas {
-		e.retained[unseen[0]].Replicas += *stored.ExpectedReplicas - e.replicas
+	if stored.ExpectedReplicas != nil && unseen >= 0 && *stored.ExpectedReplicas > e.replicas {
+		e.retained[unseen].Replicas += *stored.ExpectedReplicas - e.replicas
 		e.replicas = *stored.ExpectedReplicas
 	}
 	e.retained = e.retained[:min(len(e.retained), mostRetained)]

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -12,8 +11,12 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
+
+// longestProblem is as much as a status takes of a text, in bytes.
+const longestProblem = 512
 
 // followed is which workloads protectors go by, and what was found of them last.
 type followed struct {
@@ -112,17 +115,8 @@ func (t *term) expect(
 		t.log.Error(err, "It cannot be found out how many pods are expected", "protector", key)
 		now.ExpectedReplicas, now.RetainedOwners = stored.ExpectedReplicas, stored.RetainedOwners
 		if now.ExpectedReplicas == nil {
-			now.ExpectedReplicasProblem = shortened(err.Error())
+			now.ExpectedReplicasProblem = fleet.Shorten(err.Error(), longestProblem)
 		}
 	}
 	return err == nil || errors.Is(err, errOwnerless)
-}
-
-// shortened is a text of no more than a status takes.
-func shortened(text string) string {
-	const longest = 512
-	if len(text) <= longest {
-		return text
-	}
-	return strings.ToValidUTF8(text[:longest-3], "") + "..."
 }

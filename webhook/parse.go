@@ -64,12 +64,11 @@ func (p *podAsked) pod() *corev1.Pod {
 	pod := &corev1.Pod{}
 	pod.Namespace, pod.Name, pod.UID = p.Metadata.Namespace, p.Metadata.Name, p.Metadata.UID
 	pod.Labels, pod.DeletionTimestamp = p.Metadata.Labels, p.Metadata.DeletionTimestamp
-	for key, value := range map[string]*string{
-		v1alpha1.AnnotationCriterion: p.Metadata.Annotations.Criterion, v1alpha1.AnnotationForceDelete: p.Metadata.Annotations.ForceDelete,
-	} {
-		if value != nil {
-			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, *value)
-		}
+	if own := p.Metadata.Annotations.Criterion; own != nil {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.AnnotationCriterion, *own)
+	}
+	if force := p.Metadata.Annotations.ForceDelete; force != nil {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.AnnotationForceDelete, *force)
 	}
 	pod.Spec.NodeName, pod.Status.Phase = p.Spec.NodeName, p.Status.Phase
 	for _, c := range p.Status.Conditions {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -59,8 +58,7 @@ func (c *core) watch(ctx context.Context) (toolscache.ResourceEventHandlerRegist
 func sameCoverage(a, b any) bool {
 	p, ok := a.(*v1alpha1.PodProtector)
 	q, okToo := b.(*v1alpha1.PodProtector)
-	return ok && okToo && equality.Semantic.DeepEqual(
-		[]any{p.Spec.Selector, p.Spec.ExemptPodSelector}, []any{q.Spec.Selector, q.Spec.ExemptPodSelector})
+	return ok && okToo && selectorindex.SameCoverage(&p.Spec, &q.Spec)
 }
 
 func (c *core) cover(obj any) {

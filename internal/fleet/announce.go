@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -92,10 +93,12 @@ func NewApply(protector *v1alpha1.PodProtector, uid types.UID) *unstructured.Uns
 }
 
 // Note shortens a text to what the apiserver takes as an event's note.
-func Note(text string) string {
-	const longest = 1024
+func Note(text string) string { return Shorten(text, 1024) }
+
+// Shorten cuts a text to that many bytes, in front of a letter.
+func Shorten(text string, longest int) string {
 	if len(text) <= longest {
 		return text
 	}
-	return text[:longest-3] + "..."
+	return strings.ToValidUTF8(text[:longest-3], "") + "..."
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
@@ -56,6 +58,12 @@ func (c Coverage) Exempts(labels map[string]string) bool {
 // Covers tells whether a pod with these labels is protected.
 func (c Coverage) Covers(labels map[string]string) bool {
 	return c.Matches(labels) && !c.Exempts(labels)
+}
+
+// SameCoverage tells whether two specs say the same of what is covered.
+func SameCoverage(a, b *v1alpha1.PodProtectorSpec) bool {
+	return equality.Semantic.DeepEqual(a.Selector, b.Selector) &&
+		equality.Semantic.DeepEqual(a.ExemptPodSelector, b.ExemptPodSelector)
 }
 
 // Equal tells whether two coverages have the same pods.
