@@ -61,7 +61,7 @@ func (l *lab) createProtector(change func(*v1alpha1.PodProtectorSpec)) *v1alpha1
 	l.Helper()
 	rate := int32(50)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: "web"}}
-	p.Spec.Selector.MatchLabels = map[string]string{"app": "web"}
+	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
 	p.Spec.MinAvailable = v1alpha1.Pods(1)
 	p.Spec.AdmissionHistory.AggregationRateMillis = &rate
 	change(&p.Spec)

@@ -52,7 +52,7 @@ func coveringSnapshot(b *testing.B, protectors int) *Snapshot {
 	}
 	for app := range protectors {
 		p := crowdProtector(app)
-		selector, err := selectorindex.Compile(p.Spec.Selector)
+		selector, err := selectorindex.Compile(*p.Spec.Selector)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -23,7 +23,7 @@ func (t *term) conclude(p *v1alpha1.PodProtector) {
 
 func readiness(p *v1alpha1.PodProtector) metav1.Condition {
 	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse}
-	if _, err := selectorindex.CoverageOf(&p.Spec); err != nil {
+	if _, err := selectorindex.CoverageOf(&p.Spec, nil); err != nil {
 		ready.Reason = v1alpha1.ReasonInvalidSelector
 		ready.Message = fmt.Sprintf("All removals of pods that may be meant are refused until the selector is mended: %v", err)
 		return ready
@@ -51,7 +51,7 @@ func readiness(p *v1alpha1.PodProtector) metav1.Condition {
 			"removals are refused until it is. " + strings.Join(problems, "; "))
 		return ready
 	}
-	if _, err := selectorindex.CountedOf(&p.Spec); err != nil {
+	if _, err := selectorindex.CountedOf(&p.Spec, nil); err != nil {
 		ready.Reason = v1alpha1.ReasonInvalidSelector
 		ready.Message = fmt.Sprintf("Only the protected pods are counted: %v", err)
 		return ready

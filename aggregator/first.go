@@ -57,7 +57,7 @@ func (t *term) firstOf(ctx context.Context, key types.NamespacedName, p *v1alpha
 	case counted:
 		return nil, nil
 	}
-	pods, _ := selectorindex.CountedOf(&p.Spec)
+	pods, _ := selectorindex.CountedOf(&p.Spec, nil)
 	if !pods.Possible() {
 		return nil, nil
 	}

@@ -35,7 +35,7 @@ func TestAFirstCountIsNoOlderThanItsProtector(t *testing.T) {
 		},
 		"a selector that covers more": func(p *v1alpha1.PodProtector) {
 			p.Generation++
-			p.Spec.Selector.MatchLabels = nil
+			p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: nil}
 		},
 	} {
 		t.Run(claim, func(t *testing.T) {

@@ -65,12 +65,12 @@ type outcome struct {
 
 // aggregate sets the counts of the cell and settles what they account for, in p.
 func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alpha1.PodProtector) (outcome, error) {
-	if _, err := selectorindex.CoverageOf(&p.Spec); err != nil {
+	if _, err := selectorindex.CoverageOf(&p.Spec, nil); err != nil {
 		// The webhook refuses all removals that the selector chooses, or of the namespace, until somebody mends it.
 		t.forget(key)
 		return outcome{}, nil
 	}
-	counted, _ := selectorindex.CountedOf(&p.Spec) // the condition Ready tells of a mistake
+	counted, _ := selectorindex.CountedOf(&p.Spec, nil) // the condition Ready tells of a mistake
 	t.snapshot.Cover(key, counted, aggregationRate(p))
 
 	cell := quota.CellOf(p, t.options.Cell)

@@ -209,13 +209,13 @@ func TestASnapshotCountsAsALinearScan(t *testing.T) {
 					Namespace: fmt.Sprint("ns-", rapid.IntRange(0, 9).Draw(t, "namespace")),
 					Name:      fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "name")),
 				}
-				spec := &v1alpha1.PodProtectorSpec{Criterion: drawCriterion(t), Selector: v1alpha1.PodSelector{MatchLabels: map[string]string{
+				spec := &v1alpha1.PodProtectorSpec{Criterion: drawCriterion(t), Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{
 					"app": rapid.SampledFrom([]string{"a", "b"}).Draw(t, "app"),
 				}}}
 				if exempt := rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "exempt"); exempt != "" {
 					spec.ExemptPodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"track": exempt}}
 				}
-				coverage, err := selectorindex.CoverageOf(spec)
+				coverage, err := selectorindex.CoverageOf(spec, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

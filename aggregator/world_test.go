@@ -73,7 +73,7 @@ func newWorld(floor int, compact int32) *world {
 	w := &world{clock: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), version: 1, pods: map[types.UID]*corev1.Pod{}}
 	w.stored = &v1alpha1.PodProtector{}
 	w.stored.Namespace, w.stored.Name, w.stored.Generation = "default", "web", 1
-	w.stored.Spec.Selector.MatchLabels = map[string]string{"app": "web"}
+	w.stored.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
 	w.stored.Spec.MinAvailable = v1alpha1.Pods(int32(floor))
 	w.stored.Spec.AdmissionHistory.CompactThreshold = &compact
 	return w

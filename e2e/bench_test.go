@@ -42,7 +42,7 @@ func newBench(b *testing.B, pods int, protected bool) *bench {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.namespace, Labels: labels}}, metav1.CreateOptions{})
 	n.must(err)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: n.namespace, Name: "web"}}
-	p.Spec.Selector.MatchLabels = map[string]string{"app": "web"}
+	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
 	p.Spec.MinAvailable = v1alpha1.Pods(1)
 	n.must(n.Cores[0].Create(b.Context(), p))
 	n.deploy(pods)

@@ -15,7 +15,7 @@ func (l *Lab) Protect(floor int, change ...func(*v1alpha1.PodProtectorSpec)) {
 	l.Helper()
 	rate := int32(200)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "web"}}
-	p.Spec.Selector.MatchLabels = map[string]string{"app": "web"}
+	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
 	p.Spec.MinAvailable = v1alpha1.Pods(int32(floor))
 	p.Spec.AdmissionHistory.AggregationRateMillis = &rate
 	for _, c := range change {

@@ -24,7 +24,7 @@ func TestAMalformedSelectorCoversItsWholeNamespace(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			p := deskProtector("web", 1, 1)
-			p.Spec.Selector = v1alpha1.PodSelector{MatchExpressions: []v1alpha1.PodSelectorRequirement{requirement}}
+			p.Spec.Selector = &v1alpha1.PodSelector{MatchExpressions: []v1alpha1.PodSelectorRequirement{requirement}}
 			d := newDesk(t, p)
 			pod := deskPod("db-0")
 			pod.Labels = map[string]string{"app": "db"}
@@ -60,7 +60,7 @@ func TestCoversWhatTheNewestSelectorChooses(t *testing.T) {
 	d.core.cover(b)
 	d.core.cover("not a protector")
 	want("two protectors", "a", "b")
-	a.Spec.Selector.MatchLabels = map[string]string{"app": "other"}
+	a.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "other"}}
 	d.core.cover(a)
 	want("one has changed", "b")
 	d.core.uncover(toolscache.DeletedFinalStateUnknown{Key: "default/b"})

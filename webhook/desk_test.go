@@ -108,7 +108,7 @@ func (d *desk) stored(t failer, name string) *v1alpha1.PodProtector {
 // deskProtector covers the pods with app=web, of which so many were counted.
 func deskProtector(name string, floor, available int32) *v1alpha1.PodProtector {
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
-	p.Spec.Selector.MatchLabels = map[string]string{"app": "web"}
+	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
 	p.Spec.MinAvailable = v1alpha1.Pods(floor)
 	p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: deskCell, Aggregation: v1alpha1.Aggregation{
 		AvailableReplicas: available, CountedReplicas: available, CountedSpec: quota.CountedSpec(&p.Spec),

@@ -85,7 +85,7 @@ func (l *lab) create(object client.Object) {
 func (l *lab) protect(name string, floor, available int32, change ...func(*v1alpha1.PodProtectorSpec)) {
 	l.Helper()
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}
-	p.Spec.Selector.MatchLabels = map[string]string{"app": "web"}
+	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
 	p.Spec.MinAvailable = v1alpha1.Pods(floor)
 	for _, c := range change {
 		c(&p.Spec)

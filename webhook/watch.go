@@ -67,7 +67,7 @@ func (c *core) cover(obj any) {
 		return
 	}
 	// Of a malformed selector it is unknown which pods it means: it means all that it may, and refuses them.
-	coverage, _ := selectorindex.CoverageOf(&p.Spec)
+	coverage, _ := selectorindex.CoverageOf(&p.Spec, nil)
 	key := client.ObjectKeyFromObject(p)
 	c.mu.Lock()
 	defer c.mu.Unlock()

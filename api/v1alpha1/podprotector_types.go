@@ -40,13 +40,25 @@ type PodProtectorList struct {
 // PodProtectorSpec is what the user, or the generator, asks for.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.minAvailable) != has(self.maxUnavailable)",message="give either minAvailable or maxUnavailable",fieldPath=".minAvailable"
+// +kubebuilder:validation:XValidation:rule="has(self.selector) != has(self.targetRef)",message="give either selector or targetRef",fieldPath=".selector"
+// +kubebuilder:validation:XValidation:rule="!has(self.targetRef) || !has(self.aggregationSelector)",message="aggregationSelector goes with selector; the pods of a targetRef are counted as they are protected",fieldPath=".aggregationSelector"
 type PodProtectorSpec struct {
 	// Selector chooses the pods that are protected, and counted, in the namespace of the same name in every
 	// cell. The empty selector chooses all pods of the namespace. It is one value to server-side apply: a label
-	// that somebody adds by hand would otherwise narrow the selector and stay when its owner applies again.
+	// that somebody adds by hand would otherwise narrow the selector and stay when its owner applies again. It and
+	// targetRef exclude each other.
 	//
 	// +structType=atomic
-	Selector PodSelector `json:"selector"`
+	// +optional
+	Selector *PodSelector `json:"selector,omitempty"`
+
+	// TargetRef names a workload, of a kind with a scale subresource, whose pods are protected and counted: in every
+	// cell those that the selector of its scale chooses there. What it wants, over all cells, is what is expected. Where a
+	// cell has no such workload nothing is protected; where one was seen and is gone, targetRemovalPolicy decides.
+	//
+	// +structType=atomic
+	// +optional
+	TargetRef *TargetRef `json:"targetRef,omitempty"`
 
 	// AggregationSelector chooses the pods that are counted, where those are more than the protected ones: all that the
 	// selector chooses and others, whose removal costs nothing and is never refused, but which keep the application
@@ -79,8 +91,9 @@ type PodProtectorSpec struct {
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
 	// ExpectedReplicas is how many pods there should be over all cells, which percentages and maxUnavailable are
-	// reckoned from. Without it that is the sum of the replicas of the workloads that own the pods, each once, over all
-	// cells. Pods that nobody owns, and workloads without a scale subresource, do not tell: they need this field.
+	// reckoned from. Without it that is what targetRef wants, or else the sum of the replicas of the workloads that own
+	// the pods, each once, over all cells. Pods that nobody owns, and workloads without a scale subresource, do not tell:
+	// they need this field.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +optional
@@ -88,6 +101,7 @@ type PodProtectorSpec struct {
 
 	// TargetRemovalPolicy is what becomes of a workload's share of the pods that are expected when it is gone while pods of
 	// it are still there: Retain goes on expecting them, since that is what an accident looks like, Release does not.
+	// Of a targetRef that is gone, Retain goes on protecting the pods that it had chosen, and expecting as many.
 	//
 	// +kubebuilder:default=Retain
 	// +optional
@@ -108,11 +122,45 @@ type PodProtectorSpec struct {
 	// +optional
 	Criterion Criterion `json:"criterion,omitempty"`
 
+	// Operations are those that cost budget. An Update is a change of a pod's spec that can make the pod unavailable,
+	// as of the image of a container in place; a Resize is one of its resources that restarts a container. Either is
+	// charged until the pod was seen updated and available again.
+	//
+	// +kubebuilder:default={Delete,Evict}
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=4
+	// +listType=set
+	// +optional
+	Operations []Operation `json:"operations,omitempty"`
+
 	// AdmissionHistory tunes the bookkeeping of admitted removals.
 	//
 	// +kubebuilder:default={}
 	// +optional
 	AdmissionHistory AdmissionHistorySpec `json:"admissionHistory,omitempty"`
+}
+
+// TargetRef names a workload in the namespace of the protector's name.
+type TargetRef struct {
+	// APIVersion of the workload, as apps/v1.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[a-z0-9]+$`
+	APIVersion string `json:"apiVersion"`
+
+	// Kind of the workload, as Deployment.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[A-Z][A-Za-z0-9]*$`
+	Kind string `json:"kind"`
+
+	// Name of the workload.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
 }
 
 // TargetRemovalPolicy is what becomes of a protector when what it protects is gone.
@@ -163,6 +211,15 @@ type AdmissionHistorySpec struct {
 	// +kubebuilder:default=20
 	// +optional
 	CompactThreshold *int32 `json:"compactThreshold,omitempty"`
+
+	// UpdateTimeoutSeconds is how long a pod may take to become available again after an Update or a Resize, before the
+	// reservation of that is given up, with an event.
+	//
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=86400
+	// +kubebuilder:default=600
+	// +optional
+	UpdateTimeoutSeconds *int32 `json:"updateTimeoutSeconds,omitempty"`
 
 	// AggregationRateMillis is how long an aggregator gathers pod events before it writes them, in
 	// milliseconds: at most one write per cell in that time. Longer means fewer writes, and budget that
@@ -335,6 +392,12 @@ type Aggregation struct {
 	// +optional
 	RetainedOwners []RetainedOwner `json:"retainedOwners,omitempty"`
 
+	// Target is what targetRef names in this cell, since which pods are protected depends on that. Unset when there is no
+	// such workload, and none was seen that is to be retained.
+	//
+	// +optional
+	Target *Target `json:"target,omitempty"`
+
 	// CountedSpec is a hash of the parts of the spec that the counts depend on. Counts made by another spec
 	// are worth nothing for a decision: the cell then counts as zero until its aggregator has counted anew.
 	CountedSpec string `json:"countedSpec"`
@@ -357,6 +420,25 @@ type Aggregation struct {
 	// never replaces a higher one.
 	Epoch  int64  `json:"epoch"`
 	Holder string `json:"holder"`
+}
+
+// Target is the workload that a protector names, in one cell.
+type Target struct {
+	// UID of the workload.
+	//
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=128
+	UID types.UID `json:"uid"`
+	// Selector chooses its pods, in the notation of kubectl's --selector.
+	//
+	// +kubebuilder:validation:MaxLength=65536
+	Selector string `json:"selector"`
+	// Replicas are those that it wants, or wanted when it was seen last.
+	Replicas int32 `json:"replicas"`
+	// Gone tells that it is retained: it is not there any more.
+	//
+	// +optional
+	Gone bool `json:"gone,omitempty"`
 }
 
 // RetainedOwner is a workload that is gone, and the pods that are expected of it all the same.
@@ -382,15 +464,17 @@ type AdmissionHistory struct {
 	Buckets []Bucket `json:"buckets,omitempty"`
 }
 
-// Operation is the way in which a pod is removed.
+// Operation is the way in which a pod is removed, or made unavailable for a while.
 //
-// +kubebuilder:validation:Enum=Delete;Evict
+// +kubebuilder:validation:Enum=Delete;Evict;Update;Resize
 type Operation string
 
-// The operations that are guarded.
+// The operations that can be guarded.
 const (
 	OperationDelete Operation = "Delete"
 	OperationEvict  Operation = "Evict"
+	OperationUpdate Operation = "Update"
+	OperationResize Operation = "Resize"
 )
 
 // Bucket is one reservation, or several that Compact merged. It is either single, with podUID, counter 1 and no
@@ -420,6 +504,20 @@ type Bucket struct {
 	PodName string `json:"podName,omitempty"`
 	// +optional
 	Operation Operation `json:"operation,omitempty"`
+
+	// Generation and Restarts tell, of the reservation of an update, when it is done: when the pod's status is of that
+	// generation, its containers have been restarted so often in all, and it is available.
+	//
+	// +optional
+	Generation int64 `json:"generation,omitempty"`
+	// +optional
+	Restarts int32 `json:"restarts,omitempty"`
+
+	// Accounted is set on the reservation of an update while the counts of its cell show the pod as not available: it then
+	// does not reduce the budget a second time. Written by the aggregator, with the counts.
+	//
+	// +optional
+	Accounted bool `json:"accounted,omitempty"`
 
 	// RevocableUntil is set on a reservation that may still be given back, since other protectors of the pod have
 	// not all been asked yet. Until then it is not merged: a merged one could not be told from its renewal.

@@ -38,7 +38,7 @@ func contains(all, part map[string]string) bool {
 // apply writes what the generator owns. A uid makes it an update of that very object; without one it creates.
 // Numbers are written also when they are 0: a field that is left out is not ours, and its drift would stay.
 func (r *Reconciler) apply(ctx context.Context, wanted *v1alpha1.PodProtector, uid types.UID) error {
-	selector, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&wanted.Spec.Selector)
+	selector, err := runtime.DefaultUnstructuredConverter.ToUnstructured(wanted.Spec.Selector)
 	if err != nil {
 		return err
 	}

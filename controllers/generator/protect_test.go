@@ -202,7 +202,7 @@ func TestAProtectorOfSomebodyElseIsLeftAlone(t *testing.T) {
 	p := newPlane(t)
 	theirs := &v1alpha1.PodProtector{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "deployment-web", Labels: map[string]string{desired.LabelManagedBy: "Helm"}},
-		Spec:       v1alpha1.PodProtectorSpec{Selector: v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "mine"}}, MinAvailable: v1alpha1.Pods(3)},
+		Spec:       v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "mine"}}, MinAvailable: v1alpha1.Pods(3)},
 	}
 	p.create(theirs)
 	g := p.start()

@@ -63,7 +63,7 @@ func newPlane(t *testing.T) *plane {
 func (p *plane) protect(name string, labels map[string]string) *v1alpha1.PodProtector {
 	p.Helper()
 	protector := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name}}
-	protector.Spec.MinAvailable, protector.Spec.Selector.MatchLabels = v1alpha1.Pods(1), labels
+	protector.Spec.MinAvailable, protector.Spec.Selector = v1alpha1.Pods(1), &v1alpha1.PodSelector{MatchLabels: labels}
 	if err := p.Create(p.Context(), protector); err != nil {
 		p.Fatal(err)
 	}

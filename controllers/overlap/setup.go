@@ -45,7 +45,7 @@ func (t *territory) handler() handler.TypedEventHandler[*v1alpha1.PodProtector, 
 	claim := func(p *v1alpha1.PodProtector, q queue) {
 		key := client.ObjectKeyFromObject(p)
 		// One that is malformed covers what it may mean, as the webhook has it.
-		coverage, _ := selectorindex.CoverageOf(&p.Spec)
+		coverage, _ := selectorindex.CoverageOf(&p.Spec, nil)
 		add(q, append(t.claim(key, coverage), key)...)
 	}
 	return handler.TypedFuncs[*v1alpha1.PodProtector, reconcile.Request]{

@@ -14,14 +14,14 @@ import (
 )
 
 func coverage(t interface{ Fatal(...any) }, app, exempt string) selectorindex.Coverage {
-	spec := &v1alpha1.PodProtectorSpec{}
+	spec := &v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{}}
 	if app != "" {
-		spec.Selector.MatchLabels = map[string]string{"app": app}
+		spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": app}}
 	}
 	if exempt != "" {
 		spec.ExemptPodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": exempt}}
 	}
-	c, err := selectorindex.CoverageOf(spec)
+	c, err := selectorindex.CoverageOf(spec, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

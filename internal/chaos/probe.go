@@ -25,7 +25,7 @@ const probe = "probe"
 // A core tells of its protectors in their order, so one that is made last and that a webhook refuses by tells of all.
 func (p *play) introduce(ctx context.Context, namespace string) error {
 	last := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: probe}}
-	last.Spec.Selector.MatchLabels = map[string]string{"app": probe}
+	last.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": probe}}
 	last.Spec.MinAvailable = v1alpha1.Pods(1)
 	if err := p.protectors.Create(ctx, last); err != nil {
 		return fmt.Errorf("create the last protector: %w", err)

@@ -19,7 +19,7 @@ import (
 func (s *Stage) protect(ctx context.Context, namespace, name string, floor int) error {
 	rate := int32(200)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	p.Spec.Selector.MatchLabels = map[string]string{"app": name}
+	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": name}}
 	p.Spec.MinAvailable = v1alpha1.Pods(int32(floor))
 	p.Spec.AdmissionHistory.AggregationRateMillis = &rate
 	for _, object := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, p} {

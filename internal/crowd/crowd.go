@@ -144,9 +144,9 @@ func Status(p *corev1.Pod, at metav1.Time) corev1.PodStatus {
 // Protector is the protector of an application.
 func Protector(app int) *v1alpha1.PodProtector {
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace(app), Name: App(app)}}
-	p.Spec.Selector.MatchLabels = map[string]string{
+	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{
 		"app.kubernetes.io/name": App(app), "app.kubernetes.io/instance": App(app) + "-production",
-	}
+	}}
 	p.Spec.MinAvailable = v1alpha1.Pods(1)
 	return p
 }

@@ -51,7 +51,7 @@ func FromDeployment(d *appsv1.Deployment) (Protector, error) {
 				Finalizers: []string{v1alpha1.FinalizerProtector},
 			},
 			Spec: v1alpha1.PodProtectorSpec{
-				Selector:        selector,
+				Selector:        &selector,
 				MinAvailable:    v1alpha1.Pods(minAvailable),
 				MinReadySeconds: d.Spec.MinReadySeconds,
 			},

@@ -47,7 +47,7 @@ func TestFromDeploymentHoldsAllThatTheGeneratorOwnsAndNoMore(t *testing.T) {
 			Finalizers:  []string{"breakwater.dev/protector"},
 		},
 		Spec: v1alpha1.PodProtectorSpec{
-			Selector: v1alpha1.PodSelector{
+			Selector: &v1alpha1.PodSelector{
 				MatchLabels: map[string]string{"app": "web"},
 				MatchExpressions: []v1alpha1.PodSelectorRequirement{
 					{Key: "tier", Operator: metav1.LabelSelectorOpIn, Values: []string{"front", "back"}},

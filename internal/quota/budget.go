@@ -46,12 +46,13 @@ func BudgetOf(p *v1alpha1.PodProtector) Budget {
 // made by another selector or criterion say nothing of the pods that count by this one; a changed floor leaves them valid.
 func CountedSpec(spec *v1alpha1.PodProtectorSpec) string {
 	text, err := json.Marshal(struct {
-		Selector            v1alpha1.PodSelector
+		Selector            *v1alpha1.PodSelector `json:",omitempty"`
+		TargetRef           *v1alpha1.TargetRef   `json:",omitempty"`
 		MinReadySeconds     int32
 		AggregationSelector *v1alpha1.PodSelector `json:",omitempty"`
 		ExemptPodSelector   *v1alpha1.PodSelector `json:",omitempty"`
 		Criterion           v1alpha1.Criterion
-	}{spec.Selector, spec.MinReadySeconds, spec.AggregationSelector, spec.ExemptPodSelector, cmp.Or(spec.Criterion, v1alpha1.CriterionAvailable)})
+	}{spec.Selector, spec.TargetRef, spec.MinReadySeconds, spec.AggregationSelector, spec.ExemptPodSelector, cmp.Or(spec.Criterion, v1alpha1.CriterionAvailable)})
 	if err != nil {
 		panic("quota: a struct of strings and numbers has no JSON: " + err.Error())
 	}

@@ -21,7 +21,7 @@ var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 func protector(floor int32, available ...int32) *v1alpha1.PodProtector {
 	p := &v1alpha1.PodProtector{}
 	p.Name, p.Namespace, p.Generation = "web", "default", 1
-	p.Spec.Selector.MatchLabels = map[string]string{"app": "web"}
+	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
 	p.Spec.MinAvailable = v1alpha1.Pods(floor)
 	for i, n := range available {
 		p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{

@@ -5,7 +5,7 @@ import "slices"
 // And chooses the pods that both choose.
 func (s *Selector) And(o *Selector) *Selector {
 	if s.nothing || o.nothing {
-		return &Selector{nothing: true, key: nothingKey}
+		return Nothing()
 	}
 	return newSelector(slices.Concat(s.requirements, o.requirements))
 }

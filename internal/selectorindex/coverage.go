@@ -16,14 +16,14 @@ type Coverage struct {
 	exempt *Selector
 }
 
-// CoverageOf compiles what a protector covers. When an error tells of a mistake the coverage can be used all the same: it
-// has too many pods rather than too few.
-func CoverageOf(spec *v1alpha1.PodProtectorSpec) (Coverage, error) {
+// CoverageOf compiles what a protector covers in a cell where its targetRef leads to target, nil if to none. When an error
+// tells of a mistake the coverage can be used all the same: it has too many pods rather than too few.
+func CoverageOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) (Coverage, error) {
 	var mistakes []error
-	selector, err := Compile(spec.Selector)
+	selector, err := selectorOf(spec, target)
 	if err != nil {
 		selector = Everything()
-		mistakes = append(mistakes, fmt.Errorf("spec.selector: %w", err))
+		mistakes = append(mistakes, err)
 	}
 	coverage := Coverage{Selector: selector}
 	if spec.ExemptPodSelector != nil {
@@ -34,9 +34,30 @@ func CoverageOf(spec *v1alpha1.PodProtectorSpec) (Coverage, error) {
 	return coverage, errors.Join(mistakes...)
 }
 
-// CountedOf compiles which pods count towards a floor. With an error it is the protected ones.
-func CountedOf(spec *v1alpha1.PodProtectorSpec) (Coverage, error) {
-	covered, err := CoverageOf(spec)
+func selectorOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) (*Selector, error) {
+	switch {
+	case (spec.Selector == nil) == (spec.TargetRef == nil):
+		return nil, errors.New("spec has not just one of selector and targetRef")
+	case spec.Selector != nil:
+		selector, err := Compile(*spec.Selector)
+		if err != nil {
+			return nil, fmt.Errorf("spec.selector: %w", err)
+		}
+		return selector, nil
+	case target == nil:
+		return Nothing(), nil
+	default:
+		selector, err := Parse(target.Selector)
+		if err != nil {
+			return nil, fmt.Errorf("selector of %s %s: %w", spec.TargetRef.Kind, spec.TargetRef.Name, err)
+		}
+		return selector, nil
+	}
+}
+
+// CountedOf compiles which pods count towards a floor, likewise. With an error it is the protected ones.
+func CountedOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) (Coverage, error) {
+	covered, err := CoverageOf(spec, target)
 	if err != nil || spec.AggregationSelector == nil {
 		return covered, err
 	}
@@ -62,7 +83,7 @@ func (c Coverage) Covers(labels map[string]string) bool {
 
 // SameCoverage tells whether two specs say the same of what is covered.
 func SameCoverage(a, b *v1alpha1.PodProtectorSpec) bool {
-	return equality.Semantic.DeepEqual(a.Selector, b.Selector) &&
+	return equality.Semantic.DeepEqual(a.Selector, b.Selector) && equality.Semantic.DeepEqual(a.TargetRef, b.TargetRef) &&
 		equality.Semantic.DeepEqual(a.ExemptPodSelector, b.ExemptPodSelector)
 }
 

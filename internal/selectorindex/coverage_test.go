@@ -22,8 +22,8 @@ func TestCoverage(t *testing.T) {
 		"who is exempt need not be chosen": {&v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "api"}}, []map[string]string{web, canary}, []map[string]string{{"app": "api"}}},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			spec := &v1alpha1.PodProtectorSpec{Selector: v1alpha1.PodSelector{MatchLabels: web}, ExemptPodSelector: c.exempt}
-			coverage, err := selectorindex.CoverageOf(spec)
+			spec := &v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{MatchLabels: web}, ExemptPodSelector: c.exempt}
+			coverage, err := selectorindex.CoverageOf(spec, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,13 +49,13 @@ func TestAMalformedCoverageHasTooManyPods(t *testing.T) {
 		says string
 		miss map[string]string
 	}{
-		"a malformed selector chooses all": {v1alpha1.PodProtectorSpec{Selector: wrong}, "spec.selector", nil},
+		"a malformed selector chooses all": {v1alpha1.PodProtectorSpec{Selector: &wrong}, "spec.selector", nil},
 		"a malformed exemption exempts none": {v1alpha1.PodProtectorSpec{
-			Selector: v1alpha1.PodSelector{MatchLabels: map[string]string{"a": "b"}}, ExemptPodSelector: &wrong,
+			Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"a": "b"}}, ExemptPodSelector: &wrong,
 		}, "spec.exemptPodSelector", map[string]string{"a": "c"}},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			coverage, err := selectorindex.CoverageOf(&c.spec)
+			coverage, err := selectorindex.CoverageOf(&c.spec, nil)
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("error %v, want one that says %q", err, c.says)
 			}
@@ -68,11 +68,11 @@ func TestAMalformedCoverageHasTooManyPods(t *testing.T) {
 
 func TestCoveragesOfTheSamePodsAreEqual(t *testing.T) {
 	of := func(value string, exempt ...string) selectorindex.Coverage {
-		spec := &v1alpha1.PodProtectorSpec{Selector: v1alpha1.PodSelector{MatchLabels: map[string]string{"app": value}}}
+		spec := &v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": value}}}
 		if len(exempt) > 0 {
 			spec.ExemptPodSelector = &v1alpha1.PodSelector{MatchExpressions: []v1alpha1.PodSelectorRequirement{in("track", exempt...)}}
 		}
-		coverage, err := selectorindex.CoverageOf(spec)
+		coverage, err := selectorindex.CoverageOf(spec, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,12 +99,12 @@ func TestCoveragesOfTheSamePodsAreEqual(t *testing.T) {
 // On all pods that the selectors can tell apart.
 func TestCoveragesOverlapJustWhenTheyHaveAPodInCommon(t *testing.T) {
 	anyCoverage := rapid.Custom(func(t *rapid.T) selectorindex.Coverage {
-		spec := &v1alpha1.PodProtectorSpec{Selector: smallSelector().Draw(t, "selector")}
+		spec := &v1alpha1.PodProtectorSpec{Selector: new(smallSelector().Draw(t, "selector"))}
 		if rapid.Bool().Draw(t, "has exempt pods") {
 			exempt := smallSelector().Draw(t, "exempt")
 			spec.ExemptPodSelector = &exempt
 		}
-		coverage, err := selectorindex.CoverageOf(spec)
+		coverage, err := selectorindex.CoverageOf(spec, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,9 +141,9 @@ func TestWhatIsCounted(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			got, err := selectorindex.CountedOf(&v1alpha1.PodProtectorSpec{
-				Selector: v1alpha1.PodSelector{MatchLabels: web}, AggregationSelector: c.counted,
+				Selector: &v1alpha1.PodSelector{MatchLabels: web}, AggregationSelector: c.counted,
 				ExemptPodSelector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"track": "canary"}},
-			})
+			}, nil)
 			if (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
 				t.Fatalf("error %v, want %q", err, c.fails)
 			}

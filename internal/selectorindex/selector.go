@@ -29,6 +29,11 @@ func Everything() *Selector {
 	return &Selector{}
 }
 
+// Nothing matches no pod.
+func Nothing() *Selector {
+	return &Selector{nothing: true, key: nothingKey}
+}
+
 // Matches tells whether a pod with these labels is chosen.
 func (s *Selector) Matches(labels map[string]string) bool {
 	if s.nothing {
@@ -65,7 +70,7 @@ func newSelector(all []requirement) *Selector {
 		}
 		both, possible := joined[last].and(r)
 		if !possible {
-			return &Selector{nothing: true, key: nothingKey}
+			return Nothing()
 		}
 		joined[last] = both
 	}

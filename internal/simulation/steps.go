@@ -150,7 +150,7 @@ func (w *world) changeProtector(s Step) {
 		if s.What == SetFloor {
 			p.Spec.MinAvailable = v1alpha1.Pods(int32(s.N))
 		} else {
-			p.Spec.Selector.MatchLabels = map[string]string{[]string{"app", "tier"}[s.N%2]: "x"}
+			p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{[]string{"app", "tier"}[s.N%2]: "x"}}
 		}
 		p.Generation++
 		return nil
