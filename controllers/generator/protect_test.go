@@ -113,8 +113,10 @@ func TestWhatUsersTuneSurvives(t *testing.T) {
 	p.create(web)
 	protector := p.protector("deployment-web", "it is made", sourceFound)
 
-	threshold, rate := int32(7), int32(250)
-	tuned := v1alpha1.AdmissionHistorySpec{MaxConcurrentLag: 3, CompactThreshold: &threshold, AggregationRateMillis: &rate}
+	threshold, rate, timeout := int32(7), int32(250), int32(60)
+	tuned := v1alpha1.AdmissionHistorySpec{
+		MaxConcurrentLag: 3, CompactThreshold: &threshold, AggregationRateMillis: &rate, UpdateTimeoutSeconds: &timeout,
+	}
 	edit(p, protector, func(got *v1alpha1.PodProtector) {
 		got.Spec.AdmissionHistory = tuned
 		got.Labels["team"] = "shop"
@@ -233,7 +235,7 @@ func TestADeploymentWithoutAProtectorOfOursGoesAndLeavesSomebodyElses(t *testing
 	p := newPlane(t)
 	theirs := &v1alpha1.PodProtector{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "deployment-web"},
-		Spec:       v1alpha1.PodProtectorSpec{MinAvailable: v1alpha1.Pods(3)},
+		Spec:       v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{}, MinAvailable: v1alpha1.Pods(3)},
 	}
 	p.create(theirs)
 	p.start()
