@@ -49,7 +49,7 @@ func (s *Snapshot) Count(
 		s.unlisted = max(s.unlisted, first.version)
 	}
 	for p := range members.pods {
-		if behind && !first.alive(p.hash) {
+		if p.came || behind && !first.alive(p.hash) {
 			continue
 		}
 		if handles != nil && !p.facts.Gone() {

@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/scope"
 )
 
 // report writes the heartbeat of the term into the Cell's status until ctx ends.
@@ -62,6 +64,11 @@ func (t *term) beat(ctx context.Context, ready metav1.Condition) error {
 		}
 		if cell.Status.Aggregator.Epoch > t.epoch {
 			t.end(errDeposed)
+			return nil
+		}
+		if pods, _ := scope.Of(&cell.Spec); !pods.Equal(t.snapshot.scope) {
+			// Only a Cell that was deleted and made anew has another scope.
+			t.end(errors.New("the Cell has other pods now"))
 			return nil
 		}
 		pods, protectors := t.snapshot.Size()

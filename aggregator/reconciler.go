@@ -74,6 +74,9 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 	t.snapshot.Cover(key, counted, aggregationRate(p))
 
 	cell := quota.CellOf(p, t.options.Cell)
+	if cell == nil && !t.snapshot.scope.HasNamespace(key.Namespace) {
+		return outcome{}, nil // no pod of the protector can be in the cell, so that no webhook will ask for it
+	}
 	var stored v1alpha1.PodProtectorCell
 	if cell != nil {
 		stored = *cell

@@ -15,6 +15,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/scope"
 )
 
 // term is one leadership of a cell, and all that is known by it.
@@ -51,6 +52,10 @@ func (a *Aggregator) lead(ctx context.Context) {
 		a.log.Error(err, "Not leading")
 		return
 	}
+	pods, err := scope.Of(&cell.Spec)
+	if err != nil {
+		a.log.Error(err, "It is not known which pods the cell has, so none are counted")
+	}
 	t := &term{
 		Aggregator: a,
 		epoch:      cell.Status.Aggregator.Epoch,
@@ -65,6 +70,7 @@ func (a *Aggregator) lead(ctx context.Context) {
 	t.followWorkloads(ctx)
 	t.admissionDeadline.Store(int64(admissionDeadline(cell)))
 	t.snapshot = newSnapshot(t.podsChanged, func(err error) { end(err) }, a.now)
+	t.snapshot.scope = pods
 	a.metrics.leading.Set(1)
 	a.metrics.epoch.Set(float64(t.epoch))
 	a.term.Store(t)

@@ -19,6 +19,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/podhealth"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/scope"
 )
 
 const (
@@ -45,7 +46,9 @@ type world struct {
 	leaders []*leader
 	// pending are aggregations that were computed and are not written yet, of whatever leader.
 	pending []pendingWrite
-	epoch   int64
+	// scope is which pods are in the cell. A pod can leave and come, by its labels.
+	scope scope.Scope
+	epoch int64
 	serial  int
 }
 
@@ -55,7 +58,7 @@ type leader struct {
 }
 
 type event struct {
-	deleted bool
+	created, deleted bool
 	pod     *corev1.Pod
 }
 
@@ -79,6 +82,15 @@ func newWorld(floor int, compact int32) *world {
 	return w
 }
 
+// choose makes a selector choose the cell's pods.
+func (w *world) choose() {
+	var err error
+	w.scope, err = scope.Of(&v1alpha1.CellSpec{PodSelector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"cell": worldCell}}})
+	if err != nil {
+		panic(err)
+	}
+}
+
 func (w *world) key() types.NamespacedName { return keyOf(w.stored) }
 
 func (w *world) happen(pod *corev1.Pod, deleted bool) {
@@ -96,9 +108,21 @@ func (w *world) create(ready bool) {
 	p.Spec.NodeName = "node-1"
 	p.Status.Phase = corev1.PodRunning
 	setReady(p, ready)
+	w.scopeOf(p, true)
 	w.pods[p.UID] = p
 	w.happen(p, false)
+	w.events[len(w.events)-1].created = true
 }
+
+// scopeOf says by a pod's labels whether it is in the cell, of a world whose cell a selector chooses.
+func (w *world) scopeOf(p *corev1.Pod, in bool) {
+	if w.scope.Selects() {
+		p.Labels["cell"] = map[bool]string{true: worldCell, false: "another"}[in]
+	}
+}
+
+// has tells whether a pod is in the cell.
+func (w *world) has(p *corev1.Pod) bool { return w.scope.Has(p.Namespace, p.Labels) }
 
 func setReady(p *corev1.Pod, ready bool) {
 	status := corev1.ConditionFalse
@@ -135,6 +159,7 @@ func (w *world) lead() {
 	}
 	t.admissionDeadline.Store(int64(worldDeadline))
 	t.snapshot = newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, now)
+	t.snapshot.scope = w.scope
 	t.readLive = func(context.Context, string, string) (liveRead, error) { return w.readLive(), nil }
 	w.leaders = append(w.leaders, &leader{term: t})
 	w.relist(w.newest())
@@ -145,7 +170,9 @@ func (w *world) newest() *leader { return w.leaders[len(w.leaders)-1] }
 func (w *world) relist(l *leader) {
 	var list []*corev1.Pod
 	for _, p := range w.pods {
-		list = append(list, p.DeepCopy())
+		if w.has(p) {
+			list = append(list, p.DeepCopy())
+		}
 	}
 	if err := l.snapshot.Replace(listOf(list...), strconv.FormatUint(w.version, 10)); err != nil {
 		panic(err)
@@ -166,8 +193,11 @@ func (l *leader) deliver(events []event, n int) {
 		e := events[l.delivered]
 		l.delivered++
 		take := l.snapshot.Update
-		if e.deleted {
+		switch {
+		case e.deleted:
 			take = l.snapshot.Delete
+		case e.created:
+			take = l.snapshot.Add
 		}
 		if err := take(e.pod.DeepCopy()); err != nil {
 			panic(err)
@@ -202,7 +232,7 @@ func (w *world) store(p *v1alpha1.PodProtector) {
 
 // ask is the webhook: it decides on the newest object and answers after the write.
 func (w *world) ask(p *corev1.Pod) {
-	if !podhealth.Of(p, 0, w.clock).Charged(w.stored.Spec.Criterion) {
+	if !podhealth.Of(p, 0, w.clock).Charged(w.stored.Spec.Criterion) || !w.has(p) {
 		return
 	}
 	copied := w.stored.DeepCopy()
@@ -278,6 +308,9 @@ func drawPod(t *rapid.T, pods map[types.UID]*corev1.Pod, label string) *corev1.P
 func TestNothingInFlightIsEverFreed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(rapid.IntRange(1, 4).Draw(t, "floor"), rapid.Int32Range(0, 3).Draw(t, "compactThreshold"))
+		if rapid.Bool().Draw(t, "a selector chooses the cell") {
+			w.choose()
+		}
 		for range rapid.IntRange(0, 8).Draw(t, "pods") {
 			w.create(true)
 		}
@@ -291,6 +324,11 @@ func TestNothingInFlightIsEverFreed(t *testing.T) {
 					setReady(p, true)
 					w.happen(p, false)
 				}
+			},
+			"leave or come": func(t *rapid.T) {
+				p := drawPod(t, w.pods, "pod")
+				w.scopeOf(p, !w.has(p))
+				w.happen(p, false)
 			},
 			"ask": func(t *rapid.T) { w.ask(drawPod(t, w.pods, "pod")) },
 			"ask late": func(t *rapid.T) {
@@ -355,6 +393,15 @@ func (w *world) mustBegin(t *rapid.T, l *leader) {
 // settleDown is liveness: when faults stop and the deadline has passed, the status is the truth.
 func (w *world) settleDown(t *rapid.T) {
 	w.pending = nil
+	if w.scope.Selects() {
+		w.lead() // what was seen to come counts from the next term on
+		for uid, p := range w.pods {
+			if p.DeletionTimestamp != nil { // a stray keeps its reservation to its end
+				delete(w.pods, uid)
+				w.happen(p, true)
+			}
+		}
+	}
 	w.newest().deliver(w.events, len(w.events))
 	for range 2 {
 		w.mustBegin(t, w.newest())
@@ -363,7 +410,13 @@ func (w *world) settleDown(t *rapid.T) {
 	}
 	w.mustBegin(t, w.newest())
 	w.finish(len(w.pending) - 1)
-	if got := quota.BudgetOf(w.stored); got.Reserved != 0 || got.Available != w.availableNow() {
-		t.Fatalf("all is quiet, and the budget is %+v with %d pods available\nstatus %+v", got, w.availableNow(), w.stored.Status)
+	available := 0
+	for _, p := range w.pods {
+		if w.available(p) && w.has(p) {
+			available++
+		}
+	}
+	if got := quota.BudgetOf(w.stored); got.Reserved != 0 || got.Available != available {
+		t.Fatalf("all is quiet, and the budget is %+v with %d pods available\nstatus %+v", got, available, w.stored.Status)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/guard"
 )
 
 // Endpoint is where the apiserver of a cell reaches the webhook: by URL, or as a Service of the cell's cluster.
@@ -28,6 +29,8 @@ type Endpoint struct {
 type ConfigurationOptions struct {
 	Name string
 	Cell string
+	// Namespaces are those of the cell, if it has only some of its cluster.
+	Namespaces []string
 	Endpoint
 	// ExemptNamespaces are never guarded: what a cluster needs to come up, and Breakwater itself.
 	ExemptNamespaces []string
@@ -64,6 +67,14 @@ func Configuration(o ConfigurationOptions) (*admissionregistrationv1.ValidatingW
 			},
 		}
 	}
+	selector := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: o.ExemptNamespaces},
+		{Key: v1alpha1.LabelExempt, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}},
+	}}
+	if len(o.Namespaces) > 0 {
+		selector.MatchExpressions = append(selector.MatchExpressions,
+			metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: o.Namespaces})
+	}
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{
 		TypeMeta: metav1.TypeMeta{
 			APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingWebhookConfiguration",
@@ -80,17 +91,14 @@ func Configuration(o ConfigurationOptions) (*admissionregistrationv1.ValidatingW
 			SideEffects:             &noneOnDryRun,
 			TimeoutSeconds:          &timeout,
 			AdmissionReviewVersions: []string{"v1"},
-			NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-				{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: o.ExemptNamespaces},
-				{Key: v1alpha1.LabelExempt, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}},
-			}},
-			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "costs-availability", Expression: costless}},
+			NamespaceSelector:       selector,
+			MatchConditions:         []admissionregistrationv1.MatchCondition{{Name: "costs-availability", Expression: costless}},
 		}},
 	}, nil
 }
 
 func (e Endpoint) clientConfig(cell string) (admissionregistrationv1.WebhookClientConfig, error) {
-	path := "/cells/" + cell + "/validate"
+	path := guard.Path(cell)
 	config := admissionregistrationv1.WebhookClientConfig{CABundle: e.CABundle}
 	switch {
 	case e.URL == "" && e.ServiceName == "":

@@ -33,6 +33,8 @@ type core struct {
 	now        func() time.Time
 	metrics    *metrics
 	flights    *batch.Batch[types.NamespacedName, ask, answer]
+	// roster knows the core's Cells; nil when only flags tell of cells.
+	roster *fleet.Roster
 	// handover knows the other replicas; nil when there are none.
 	handover *handover
 	// conflicts has the time of the last conflict of each protector that had one.

@@ -70,7 +70,7 @@ func newDesk(t failer, protectors ...*v1alpha1.PodProtector) *desk {
 		d.core.cover(p)
 	}
 	d.Protection = &Protection{
-		cores: []*core{d.core}, cells: map[string]kubernetes.Interface{deskCell: kubernetesfake.NewClientset()},
+		cores: []*core{d.core}, cells: &cells{named: map[string]kubernetes.Interface{deskCell: kubernetesfake.NewClientset()}},
 		metrics: m, log: logr.Discard(), now: time.Now, refused: &refusals{now: time.Now},
 	}
 	return d

@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/podhealth"
@@ -27,7 +26,7 @@ import (
 type Protection struct {
 	cores []*core
 	// cells reach the worker clusters, to look at the pod of an eviction.
-	cells   map[string]kubernetes.Interface
+	cells   *cells
 	metrics *metrics
 	log     logr.Logger
 	refused *refusals
@@ -38,7 +37,7 @@ type Protection struct {
 
 // Review answers one review of a cell, before ctx ends.
 func (p *Protection) Review(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) Answer {
-	if _, ok := p.cells[cell]; !ok {
+	if !p.cells.known(cell) {
 		return refuseUnknownCell(cell)
 	}
 	request, guarded, err := Parse(review)
@@ -65,7 +64,11 @@ func (p *Protection) Review(ctx context.Context, cell string, review *admissionv
 
 // podOf reads the pod of an eviction from its cell; nil if there is none.
 func (p *Protection) podOf(ctx context.Context, cell string, r Request) (*corev1.Pod, error) {
-	pod, err := p.cells[cell].CoreV1().Pods(r.Namespace).Get(ctx, r.PodName, metav1.GetOptions{})
+	client, err := p.cells.client(cell)
+	if err != nil {
+		return nil, err
+	}
+	pod, err := client.CoreV1().Pods(r.Namespace).Get(ctx, r.PodName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -100,6 +103,8 @@ func (p *Protection) guard(ctx context.Context, cell string, r Request) Answer {
 	switch {
 	case err != nil:
 		return refuseUnknown(r, err)
+	case !covered && !p.belongs(cell, r):
+		return allow(VerdictOtherCell)
 	case !covered:
 		return allow(VerdictUnprotected)
 	case len(charges) == 0:
@@ -132,6 +137,9 @@ func (p *Protection) charges(ctx context.Context, cell string, r Request) (charg
 		if !core.read.Load() {
 			return nil, false, fmt.Errorf("the PodProtectors of core cluster %q have not been read yet", core.name)
 		}
+		if !core.has(cell, r) {
+			continue // another cell of the same cluster is asked as well
+		}
 		for _, key := range core.covering(r.Namespace, r.Pod.Labels) {
 			protector, err := core.protectors.Newest(ctx, key)
 			if apierrors.IsNotFound(err) {
@@ -149,6 +157,11 @@ func (p *Protection) charges(ctx context.Context, cell string, r Request) (charg
 	}
 	slices.SortFunc(charges, func(a, b charge) int { return cmp.Compare(a.String(), b.String()) })
 	return charges, covered, nil
+}
+
+// belongs tells whether a pod belongs to a cell in any core cluster.
+func (p *Protection) belongs(cell string, r Request) bool {
+	return slices.ContainsFunc(p.cores, func(c *core) bool { return c.has(cell, r) })
 }
 
 // noEarlierThan is the time at which a pod's age is judged: now, but not before the aggregator counted. A pod

@@ -10,6 +10,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
 // Options of a webhook.
@@ -18,6 +20,8 @@ type Options struct {
 	Cores map[string]cluster.Cluster
 	// Cells reach the clusters whose removals are reviewed, by the name of their Cell.
 	Cells map[string]*rest.Config
+	// Rosters, by the names of Cores, tell of more, and of which pods each has; nil when Cells are all that there are.
+	Rosters map[string]*fleet.Roster
 	// Server is what to serve on; its Protection is set here.
 	Server *Server
 	// Peers are the other replicas; nil when there are none, or they are not to hand over to each other.
@@ -52,7 +56,7 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 		now = time.Now
 	}
 	p := &Protection{
-		cells:   map[string]kubernetes.Interface{},
+		cells:   &cells{named: map[string]kubernetes.Interface{}, clients: map[string]connected{}},
 		metrics: newMetrics(options.Metrics),
 		log:     mgr.GetLogger(),
 		now:     now,
@@ -69,6 +73,12 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 		if options.Peers != nil {
 			core.handover = &handover{core: name, peers: *options.Peers, suspects: map[string]time.Time{}, open: map[address]*parcel{}}
 		}
+		if core.roster = options.Rosters[name]; core.roster != nil {
+			p.cells.rosters = append(p.cells.rosters, core.roster)
+			if err := mgr.Add(core.roster); err != nil {
+				return nil, fmt.Errorf("add the Cells of core cluster %s: %w", name, err)
+			}
+		}
 		if err := mgr.Add(core); err != nil {
 			return nil, fmt.Errorf("add core cluster %s: %w", name, err)
 		}
@@ -79,7 +89,7 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 		if err != nil {
 			return nil, fmt.Errorf("client of cell %s: %w", name, err)
 		}
-		p.cells[name] = client
+		p.cells.named[name] = client
 	}
 	return p, nil
 }
