@@ -99,7 +99,9 @@ func leftOut(selector *metav1.LabelSelector, namespaces []string) (faults []stri
 	if selector == nil {
 		return nil
 	}
-	foreign := func(key string) { faults = append(faults, fmt.Sprintf("looks only at namespaces by their label %s", key)) }
+	foreign := func(key string) {
+		faults = append(faults, fmt.Sprintf("looks only at namespaces by their label %s", key))
+	}
 	for key := range selector.MatchLabels {
 		foreign(key)
 	}
