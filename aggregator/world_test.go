@@ -47,9 +47,9 @@ type world struct {
 	// pending are aggregations that were computed and are not written yet, of whatever leader.
 	pending []pendingWrite
 	// scope is which pods are in the cell. A pod can leave and come, by its labels.
-	scope scope.Scope
-	epoch int64
-	serial  int
+	scope  scope.Scope
+	epoch  int64
+	serial int
 }
 
 type leader struct {
@@ -59,7 +59,7 @@ type leader struct {
 
 type event struct {
 	created, deleted bool
-	pod     *corev1.Pod
+	pod              *corev1.Pod
 }
 
 type inFlight struct {

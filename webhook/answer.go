@@ -99,6 +99,9 @@ func refusal(c charge, verdict quota.Verdict, r Request) string {
 	case quota.RefusedNeverAggregated:
 		why = "has never been aggregated in this cell"
 		do = "check that an aggregator runs for the cell and try again"
+	case quota.RefusedDraining:
+		why = "waits for earlier removals in this cell, which is being taken out of service"
+		do = "delete the webhook configuration of this cluster once the Cell is gone"
 	case quota.RefusedFloorUnknown:
 		why = "does not know how many pods are expected, which its floor is reckoned from"
 		do = "set spec.expectedReplicas, or give minAvailable as a number"

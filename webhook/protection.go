@@ -140,7 +140,7 @@ func (p *Protection) charges(ctx context.Context, cell string, r Request) (charg
 		if !core.has(cell, r) {
 			continue // another cell of the same cluster is asked as well
 		}
-		for _, key := range core.covering(r.Namespace, r.Pod.Labels) {
+		for _, key := range core.coverages.covering(cell, r.Namespace, r.Pod.Labels) {
 			protector, err := core.protectors.Newest(ctx, key)
 			if apierrors.IsNotFound(err) {
 				continue

@@ -42,6 +42,8 @@ const (
 	RefusedFull Outcome = "Full"
 	// RefusedNeverAggregated refuses: nobody has counted the protector's pods in this cell yet.
 	RefusedNeverAggregated Outcome = "NeverAggregated"
+	// RefusedDraining refuses: the cell is being removed, and waits for what was admitted before.
+	RefusedDraining Outcome = "Draining"
 	// RefusedFloorUnknown refuses: nobody knows how many pods are expected, which the floor is reckoned from.
 	RefusedFloorUnknown Outcome = "FloorUnknown"
 	// RefusedNameless refuses: without a pod UID a removal cannot be told from its repetition.
@@ -71,9 +73,13 @@ func Decide(p *v1alpha1.PodProtector, removals []Removal) []Verdict {
 	budget := BudgetOf(p)
 	verdicts := make([]Verdict, len(removals))
 	for i, removal := range removals {
-		verdicts[i] = decide(p, budget, removal)
+		own := ownDiscount(p, removal.Cell)
+		met := budget
+		met.Available += own
+		verdicts[i] = decide(p, met, removal)
 		if verdicts[i].Outcome == Reserved {
 			budget.Reserved++
+			budget.Available += own - ownDiscount(p, removal.Cell)
 		}
 	}
 	return verdicts
@@ -85,13 +91,20 @@ func decide(p *v1alpha1.PodProtector, budget Budget, r Removal) Verdict {
 		return refuse(RefusedNameless)
 	}
 	cell := CellOf(p, r.Cell)
+	if cell != nil && cell.Discount == v1alpha1.DiscountCleared {
+		cell = nil
+	}
 	var at place
 	var repeated bool
 	if cell != nil {
 		at, repeated = find(&cell.AdmissionHistory, r.PodUID)
 	}
 	verdict := Verdict{Budget: budget}
-	if reason := objection(p, budget, cell != nil, repeated); reason != "" {
+	reason := objection(p, budget, cell != nil, repeated)
+	if reason == "" && !repeated && cell != nil && cell.Discount == v1alpha1.DiscountDraining {
+		reason = RefusedDraining
+	}
+	if reason != "" {
 		if !r.Force {
 			return refuse(reason)
 		}
