@@ -35,10 +35,18 @@ type term struct {
 	// admissionDeadline is the Cell's, in nanoseconds, as of the last heartbeat.
 	admissionDeadline atomic.Int64
 
+	// draining tells that the Cell is being deleted.
+	draining atomic.Bool
+	// vouches tells that a heartbeat must mean that the cell answers, unheard that it has not answered last, and stale that
+	// a count was left as stale because of that.
+	vouches, unheard, stale atomic.Bool
+
 	mu        sync.Mutex
 	deadlines map[types.NamespacedName]*quota.Deadlines
 	// firsts has the protectors that are counted for the first time, until the snapshot is enough to do so.
 	firsts map[types.NamespacedName]*first
+	// cleared has the protectors whose counts were cleared, with when that was seen first, on the monotonic clock.
+	cleared map[types.NamespacedName]time.Time
 }
 
 var errDeposed = errors.New("a later leader has written")
@@ -64,11 +72,12 @@ func (a *Aggregator) lead(ctx context.Context) {
 		log:        a.log.WithValues("epoch", cell.Status.Aggregator.Epoch),
 		deadlines:  map[types.NamespacedName]*quota.Deadlines{},
 		firsts:     map[types.NamespacedName]*first{},
+		cleared:    map[types.NamespacedName]time.Time{},
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 5*time.Second)),
 	}
 	t.followWorkloads(ctx)
-	t.admissionDeadline.Store(int64(admissionDeadline(cell)))
+	t.heed(cell)
 	t.snapshot = newSnapshot(t.podsChanged, func(err error) { end(err) }, a.now)
 	t.snapshot.scope = pods
 	a.metrics.leading.Set(1)
@@ -178,4 +187,5 @@ func (t *term) forget(key types.NamespacedName) {
 	defer t.mu.Unlock()
 	delete(t.deadlines, key)
 	delete(t.firsts, key)
+	delete(t.cleared, key)
 }

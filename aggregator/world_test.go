@@ -155,6 +155,7 @@ func (w *world) lead() {
 		},
 		epoch: w.epoch, log: logr.Discard(), end: func(error) {},
 		deadlines: map[types.NamespacedName]*quota.Deadlines{}, firsts: map[types.NamespacedName]*first{},
+		cleared:  map[types.NamespacedName]time.Time{},
 		followed: newFollowed(),
 	}
 	t.admissionDeadline.Store(int64(worldDeadline))

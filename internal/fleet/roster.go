@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -73,6 +74,13 @@ func (r *Roster) Member(name string) (Member, bool) {
 	defer r.mu.RUnlock()
 	m, ok := r.members[name]
 	return m, ok
+}
+
+// Names are those of all Cells, in order.
+func (r *Roster) Names() []string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Sorted(maps.Keys(r.members))
 }
 
 // Read tells whether all Cells have been looked at once.
