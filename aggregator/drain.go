@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -35,6 +36,14 @@ func (t *term) depart(p *v1alpha1.PodProtector) {
 	p.Status.Cells = slices.DeleteFunc(p.Status.Cells, func(c v1alpha1.PodProtectorCell) bool { return c.CellID == t.options.Cell })
 }
 
+// clearing is an entry that was cleared, as it was seen first.
+type clearing struct {
+	// at is of the monotonic clock.
+	at time.Time
+	// last is when the counts were taken that it had, which tells one clearing from another.
+	last metav1.MicroTime
+}
+
 // heldBack is how long the pods of a protector whose entry was cleared may not be counted yet. Its reservations are lost, so
 // that a pod whose removal was admitted before looks like any other until the admission deadline has passed.
 func (t *term) heldBack(key types.NamespacedName, stored *v1alpha1.PodProtectorCell) time.Duration {
@@ -44,12 +53,13 @@ func (t *term) heldBack(key types.NamespacedName, stored *v1alpha1.PodProtectorC
 		delete(t.cleared, key)
 		return 0
 	}
-	now := t.monotonic()
-	since, seen := t.cleared[key]
-	if !seen {
-		since, t.cleared[key] = now, now
+	now, last := t.monotonic(), stored.Aggregation.LastEventTime
+	seen, known := t.cleared[key]
+	if !known || !seen.last.Equal(&last) { // another leader may have counted since, and that was cleared too
+		seen = clearing{at: now, last: last}
+		t.cleared[key] = seen
 	}
 	// What the snapshot shows then may be older: it is counted as for the first time, by a live list.
 	delete(t.firsts, key)
-	return max(since.Add(time.Duration(t.admissionDeadline.Load())).Sub(now), 0)
+	return max(seen.at.Add(time.Duration(t.admissionDeadline.Load())).Sub(now), 0)
 }

@@ -45,8 +45,8 @@ type term struct {
 	deadlines map[types.NamespacedName]*quota.Deadlines
 	// firsts has the protectors that are counted for the first time, until the snapshot is enough to do so.
 	firsts map[types.NamespacedName]*first
-	// cleared has the protectors whose counts were cleared, with when that was seen first, on the monotonic clock.
-	cleared map[types.NamespacedName]time.Time
+	// cleared has the protectors whose counts were cleared.
+	cleared map[types.NamespacedName]clearing
 }
 
 var errDeposed = errors.New("a later leader has written")
@@ -72,7 +72,7 @@ func (a *Aggregator) lead(ctx context.Context) {
 		log:        a.log.WithValues("epoch", cell.Status.Aggregator.Epoch),
 		deadlines:  map[types.NamespacedName]*quota.Deadlines{},
 		firsts:     map[types.NamespacedName]*first{},
-		cleared:    map[types.NamespacedName]time.Time{},
+		cleared:    map[types.NamespacedName]clearing{},
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 5*time.Second)),
 	}
