@@ -201,7 +201,7 @@ func (s *Server) Ready(*http.Request) error {
 			return fmt.Errorf("PodProtectors of core cluster %q are not read yet", core.name)
 		}
 		if core.roster != nil && !core.roster.Read() {
-			return fmt.Errorf("Cells of core cluster %q are not read yet", core.name)
+			return fmt.Errorf("the Cells of core cluster %q are not read yet", core.name)
 		}
 	}
 	return nil

@@ -73,7 +73,8 @@ func protection(ctx context.Context, cell *v1alpha1.Cell, config *rest.Config, g
 			"Print one by breakwater webhook-config --cell %s.", guard.Path(cell.Name), cell.Name)
 		return guarded
 	case len(weak) > 0:
-		guarded.Reason, guarded.Message = v1alpha1.ReasonWebhookWeakened, "Pods of the cell can be removed unasked: "+fleet.Shorten(strings.Join(weak, "; "), 1000)+"."
+		guarded.Reason = v1alpha1.ReasonWebhookWeakened
+		guarded.Message = "Pods of the cell can be removed unasked: " + fleet.Shorten(strings.Join(weak, "; "), 1000) + "."
 		return guarded
 	}
 	if cell.Spec.PodSelector != nil {
