@@ -107,7 +107,7 @@ func (p *Protection) guard(ctx context.Context, cell string, r Request) Answer {
 	}
 	removal := quota.Removal{
 		Cell: cell, PodUID: r.Pod.UID, PodName: r.PodName, Operation: r.Operation,
-		At: p.now(), Token: newToken(), Force: r.forced(),
+		At: p.now(), Token: newToken(), Force: r.forced(), Generation: r.Generation, Containers: r.Containers,
 	}
 	if len(charges) > 1 {
 		removal.RevocableUntil = removal.At.Add(giveBackTime)
@@ -140,6 +140,9 @@ func (p *Protection) charges(ctx context.Context, cell string, r Request) (charg
 			if err != nil {
 				return nil, false, fmt.Errorf("PodProtector %s of core cluster %q: %w", key, core.name, err)
 			}
+			if !guards(&protector.Spec, r.Operation) {
+				continue
+			}
 			covered = true
 			health := facts.At(protector.Spec.MinReadySeconds, p.noEarlierThan(protector, cell))
 			if health.Charged(protector.Spec.Criterion) || r.Criterion != "" && health.Meets(r.Criterion) {
@@ -149,6 +152,14 @@ func (p *Protection) charges(ctx context.Context, cell string, r Request) (charg
 	}
 	slices.SortFunc(charges, func(a, b charge) int { return cmp.Compare(a.String(), b.String()) })
 	return charges, covered, nil
+}
+
+// guards tells whether an operation costs a protector budget. One that is older than the field guards removals.
+func guards(spec *v1alpha1.PodProtectorSpec, operation v1alpha1.Operation) bool {
+	if len(spec.Operations) == 0 {
+		return operation == v1alpha1.OperationDelete || operation == v1alpha1.OperationEvict
+	}
+	return slices.Contains(spec.Operations, operation)
 }
 
 // noEarlierThan is the time at which a pod's age is judged: now, but not before the aggregator counted. A pod
