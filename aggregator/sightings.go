@@ -3,6 +3,7 @@ package aggregator
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strconv"
 	"time"
 
@@ -65,25 +66,9 @@ func (t *term) look(
 		return look{}, false, nil
 	}
 	l := look{count: count, better: map[quota.UIDHash]quota.Sighting{}, updated: map[quota.UIDHash]bool{}}
-	var doubtful []quota.Reservation
 	deadline, now := time.Duration(t.admissionDeadline.Load()), t.monotonic()
-	for r := range reservations {
-		sighting := l.sightings[r.Hash]
-		if sighting == quota.Updated {
-			updated, err := t.isUpdated(ctx, p, r)
-			if err != nil {
-				t.log.Error(err, "Whether a pod is updated is not known", "protector", key)
-				l.again = true
-			}
-			if updated {
-				l.updated[r.Hash] = true
-				continue
-			}
-		}
-		if sighting == quota.Unseen || sighting != quota.Gone && deadlines.Passed(r, deadline, now) {
-			doubtful = append(doubtful, r)
-		}
-	}
+	passed := func(r quota.Reservation) bool { return deadlines.Passed(r, deadline, now) }
+	doubtful := t.doubt(ctx, p, &l, reservations, passed)
 	if len(doubtful) == 0 {
 		return l, true, nil
 	}
@@ -99,7 +84,7 @@ func (t *term) look(
 		switch pod, listed := live.pods[r.Hash]; {
 		case !listed && l.sightings[r.Hash] == quota.Unseen:
 			unlisted = append(unlisted, r.Hash)
-		case listed && !pod.terminating && deadlines.Passed(r, deadline, now):
+		case listed && !pod.terminating && passed(r):
 			l.passed(r, pod, deadlines, updateTimeout(p))
 		default:
 			l.again = true
@@ -112,6 +97,31 @@ func (t *term) look(
 		}
 	}
 	return l, true, nil
+}
+
+// doubt returns the reservations that a live read of the namespace could settle, and finds out which updates are done.
+func (t *term) doubt(
+	ctx context.Context, p *v1alpha1.PodProtector, l *look, reservations iter.Seq[quota.Reservation], passed func(quota.Reservation) bool,
+) []quota.Reservation {
+	var doubtful []quota.Reservation
+	for r := range reservations {
+		sighting := l.sightings[r.Hash]
+		if sighting == quota.Updated {
+			updated, err := t.isUpdated(ctx, p, r)
+			if err != nil {
+				t.log.Error(err, "Whether a pod is updated is not known", "protector", keyOf(p))
+				l.again = true
+			}
+			if updated {
+				l.updated[r.Hash] = true
+				continue
+			}
+		}
+		if sighting == quota.Unseen || sighting != quota.Gone && passed(r) {
+			doubtful = append(doubtful, r)
+		}
+	}
+	return doubtful
 }
 
 // passed says of a reservation whose deadline has passed, and whose pod lives, what has become of it.

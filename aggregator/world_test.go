@@ -42,8 +42,8 @@ type world struct {
 	// counts those that it has.
 	toRestart map[types.UID]bool
 	restarts  int
-	events   []event
-	inFlight []inFlight
+	events    []event
+	inFlight  []inFlight
 
 	stored        *v1alpha1.PodProtector
 	storedVersion int

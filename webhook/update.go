@@ -89,7 +89,9 @@ func disrupted(before, after *podUpdated) []v1alpha1.ContainerRestarts {
 	return all
 }
 
-func endsEarlier(before, after *int64) bool { return after != nil && (before == nil || *after < *before) }
+func endsEarlier(before, after *int64) bool {
+	return after != nil && (before == nil || *after < *before)
+}
 
 // resizeRestarts tells whether a container is restarted for a resource of which it is to have another amount.
 func resizeRestarts(was, is *containerUpdated) bool {
