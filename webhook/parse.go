@@ -96,6 +96,24 @@ type Request struct {
 	User string
 	// DryRun asks for the answer only.
 	DryRun bool
+	// raw is the pod as the review has it; nil for an eviction.
+	raw []byte
+}
+
+// controller is who owns the pod; nil when nobody does. It is looked for only where somebody was refused.
+func (r Request) controller() *metav1.OwnerReference {
+	if r.raw == nil {
+		return metav1.GetControllerOf(r.Pod)
+	}
+	owned := struct {
+		Metadata struct {
+			OwnerReferences []metav1.OwnerReference `json:"ownerReferences"`
+		} `json:"metadata"`
+	}{}
+	if err := readAs(r.raw, &owned); err != nil {
+		return nil
+	}
+	return metav1.GetControllerOf(&metav1.ObjectMeta{OwnerReferences: owned.Metadata.OwnerReferences})
 }
 
 // operationOf is what a review of a pod is about; a deletion if it is none that Breakwater guards.
@@ -150,7 +168,7 @@ func (r *Request) parsePod(review *admissionv1.AdmissionRequest, what string) er
 	if err := readAs(review.OldObject.Raw, &asked); err != nil {
 		return fmt.Errorf("oldObject of the %s of pod %q: %w", what, review.Name, err)
 	}
-	r.Pod = asked.pod()
+	r.Pod, r.raw = asked.pod(), review.OldObject.Raw
 	r.Namespace, r.PodName = r.Pod.Namespace, r.Pod.Name
 	if r.Namespace == "" {
 		r.Namespace = review.Namespace

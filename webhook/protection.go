@@ -31,6 +31,7 @@ type Protection struct {
 	metrics *metrics
 	log     logr.Logger
 	refused *refusals
+	nudger  *nudger
 	now     func() time.Time
 	// background is what is still given back.
 	background sync.WaitGroup
@@ -90,6 +91,7 @@ func (p *Protection) protect(ctx context.Context, cell string, r Request) Answer
 	}
 	if !answer.Allowed {
 		p.refused.note(answer)
+		p.nudger.note(cell, r, answer)
 	}
 	return answer
 }

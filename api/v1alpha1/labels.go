@@ -17,6 +17,10 @@ const AnnotationCriterion = "breakwater.dev/criterion"
 // also when no core cluster can be asked. It is reserved all the same, and told of by an event, a metric and the audit log.
 const AnnotationForceDelete = "breakwater.dev/force-delete"
 
+// AnnotationNudgedAt on the controller of pods is when Breakwater has woken it, since a removal of its pods that was refused has
+// budget now. Nothing reads it: it is written for the event of the write.
+const AnnotationNudgedAt = "breakwater.dev/nudged-at"
+
 // Labels, annotations and finalizers that the generator sets.
 const (
 	// LabelSourceKind on a protector is the kind of the workload that it was derived from.

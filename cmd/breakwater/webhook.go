@@ -28,6 +28,7 @@ type webhookFlags struct {
 	server       webhook.Server
 	peers        []string
 	advertise    string
+	nudge        bool
 }
 
 func webhookCommand() *cobra.Command {
@@ -57,6 +58,7 @@ breakwater webhook-config.`,
 	flags.DurationVar(&f.server.Drain, "drain", 0, "how long to go on accepting reviews after SIGTERM, while the endpoint is taken out of service")
 	flags.StringArrayVar(&f.peers, "peer", nil, "`HOST:PORT` of other replicas, of which HOST may be a name of many addresses (a headless Service); may be repeated")
 	flags.StringVar(&f.advertise, "advertise", "", "`IP:PORT` by which other replicas reach this one; required with --peer")
+	flags.BoolVar(&f.nudge, "nudge", true, "when budget returns, wake the controllers whose removals were refused (an annotation on their objects), and take up evictions from tainted nodes that were given up")
 	f.bind(flags)
 	return command
 }
@@ -140,7 +142,7 @@ func (f *webhookFlags) run(ctx context.Context) error {
 			return fmt.Errorf("--core %s: %w", name, err)
 		}
 	}
-	options := webhook.Options{Cores: clusters, Cells: cells, Server: &f.server, Metrics: metrics.Registry}
+	options := webhook.Options{Cores: clusters, Cells: cells, Server: &f.server, Nudge: f.nudge, Metrics: metrics.Registry}
 	if len(f.peers) > 0 {
 		addresses := &webhook.PeerAddresses{Names: f.peers, Log: mgr.GetLogger()}
 		if err := mgr.Add(addresses); err != nil {
