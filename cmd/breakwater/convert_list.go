@@ -76,7 +76,9 @@ func resourceOf(ctx context.Context, discoverer discovery.DiscoveryInterfaceWith
 }
 
 func listAll(ctx context.Context, from dynamic.ResourceInterface) (sources []convert.Source, err error) {
-	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) { return from.List(ctx, options) })
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return from.List(ctx, options)
+	})
 	list, _, err := pages.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err

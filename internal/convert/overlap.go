@@ -35,4 +35,6 @@ func sameTarget(a, b *v1alpha1.TargetRef) bool {
 	return one.GroupKind() == other.GroupKind() && a.Name == b.Name
 }
 
-func sameProtector(a, b *v1alpha1.PodProtector) bool { return equality.Semantic.DeepEqual(a.Spec, b.Spec) }
+func sameProtector(a, b *v1alpha1.PodProtector) bool {
+	return equality.Semantic.DeepEqual(a.Spec, b.Spec)
+}
