@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/breakwater-k8s/breakwater/internal/convert"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
@@ -142,8 +143,9 @@ func (f *convertFlags) read(ctx context.Context, in io.Reader, kinds []convert.K
 	if err != nil || len(f.kinds) == 0 {
 		return sources, notes, err
 	}
-	return slices.DeleteFunc(sources, func(s convert.Source) bool {
-		gk := s.Object.GroupVersionKind().GroupKind()
-		return !slices.ContainsFunc(kinds, func(k convert.Kind) bool { return k.GroupKind == gk })
-	}), notes, nil
+	wanted := func(gk schema.GroupKind) bool {
+		of := func(k convert.Kind) bool { return k.GroupKind == gk }
+		return slices.ContainsFunc(kinds, of) || !slices.ContainsFunc(convert.Kinds(), of)
+	}
+	return slices.DeleteFunc(sources, func(s convert.Source) bool { return !wanted(s.Object.GroupVersionKind().GroupKind()) }), notes, nil
 }

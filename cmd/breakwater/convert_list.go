@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/pager"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/convert"
 )
 
@@ -54,7 +56,47 @@ func (f *convertFlags) list(ctx context.Context, kinds []convert.Kind) (sources 
 		}
 		sources = append(sources, found...)
 	}
-	return sources, notes, nil
+	workloads, unread := readTargets(ctx, discoverer, lister, sources)
+	return append(sources, workloads...), append(notes, unread...), nil
+}
+
+// readTargets reads the workloads that sources name, which tell what else covers their pods. It is worth no failure.
+func readTargets(ctx context.Context, discoverer discovery.DiscoveryInterfaceWithContext, lister dynamic.Interface, sources []convert.Source) (
+	workloads []convert.Source, notes []string,
+) {
+	for _, source := range sources {
+		ref, ok := convert.TargetOf(source)
+		if !ok {
+			continue
+		}
+		object, err := readTarget(ctx, discoverer, lister, source.Object.GetNamespace(), ref)
+		if err != nil {
+			notes = append(notes, fmt.Sprintf("%s %s/%s, which PodUnavailableBudget %s names, cannot be read, so that it is not known what else covers its pods: %v",
+				ref.Kind, source.Object.GetNamespace(), ref.Name, source.Object.GetName(), err))
+			continue
+		}
+		workloads = append(workloads, convert.Source{Object: object})
+	}
+	return workloads, notes
+}
+
+func readTarget(ctx context.Context, discoverer discovery.DiscoveryInterfaceWithContext, lister dynamic.Interface, namespace string, ref v1alpha1.TargetRef) (
+	*unstructured.Unstructured, error,
+) {
+	list, err := discoverer.ServerResourcesForGroupVersionWithContext(ctx, ref.APIVersion)
+	if err != nil {
+		return nil, err
+	}
+	for _, resource := range list.APIResources {
+		if resource.Kind == ref.Kind && resource.Namespaced && !strings.Contains(resource.Name, "/") {
+			gv, err := schema.ParseGroupVersion(ref.APIVersion)
+			if err != nil {
+				return nil, err
+			}
+			return lister.Resource(gv.WithResource(resource.Name)).Namespace(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		}
+	}
+	return nil, fmt.Errorf("%s has no %s", ref.APIVersion, ref.Kind)
 }
 
 // resourceOf returns the version of a kind that tells most among those that the cluster serves.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -82,6 +83,16 @@ func installPeers(t *testing.T, c client.Client) {
 	})
 }
 
+// deleteBudgets deletes them when the test is over: other tests read all namespaces.
+func deleteBudgets(t *testing.T, c client.Client, namespace string) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := c.DeleteAllOf(context.WithoutCancel(t.Context()), &policyv1.PodDisruptionBudget{}, client.InNamespace(namespace)); err != nil {
+			t.Errorf("delete the budgets: %v", err)
+		}
+	})
+}
+
 func TestConvertReadsWhatAClusterHas(t *testing.T) {
 	c, namespace, kubeconfig := liveClient(t), testplane.Namespace(t), writeKubeconfig(t, testplane.Config(t))
 
@@ -96,6 +107,7 @@ func TestConvertReadsWhatAClusterHas(t *testing.T) {
 	}
 
 	installPeers(t, c)
+	deleteBudgets(t, c, namespace)
 	text, err := os.ReadFile("testdata/convert/shop.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -123,6 +135,10 @@ func TestConvertReadsWhatAClusterHas(t *testing.T) {
 	if !strings.Contains(log, "not converted: ProtectsNothing: PodDisruptionBudget "+namespace+"/unused: ") {
 		t.Errorf("standard error does not tell of the budget that protects nothing:\n%s", log)
 	}
+	if strings.Contains(log, "cannot be read") || strings.Contains(log, "skipped") ||
+		!strings.Contains(log, "BothMustAdmit: PodUnavailableBudget "+namespace+"/web: it can cover the same pods as PodDisruptionBudget "+namespace+"/web: ") {
+		t.Errorf("standard error does not tell that the workload's pods have two budgets:\n%s", log)
+	}
 	// Applied for good, and once more: as users do who convert again.
 	for range 2 {
 		for _, u := range documents(t, out) {
@@ -131,9 +147,15 @@ func TestConvertReadsWhatAClusterHas(t *testing.T) {
 			}
 		}
 	}
-	again, _, err := converted(t, "", "--kubeconfig", kubeconfig, "-A")
+	if err := c.DeleteAllOf(t.Context(), &appsv1.Deployment{}, client.InNamespace(namespace)); err != nil {
+		t.Fatal(err)
+	}
+	again, log, err := converted(t, "", "--kubeconfig", kubeconfig, "-A")
 	if diff := cmp.Diff(out, again); diff != "" || err != nil {
 		t.Errorf("once its output is applied it converts otherwise (-before +after): %v\n%s", err, diff)
+	}
+	if want := "note: Deployment " + namespace + "/web, which PodUnavailableBudget web names, cannot be read"; !strings.Contains(log, want) {
+		t.Errorf("standard error lacks %q:\n%s", want, log)
 	}
 }
 
@@ -147,11 +169,7 @@ func TestConvertReadsTheNamespaceOfTheContext(t *testing.T) {
 func TestConvertReadsAllPagesOfAList(t *testing.T) {
 	c, namespace := liveClient(t), testplane.Namespace(t)
 	const budgets = 503 // an apiserver is asked for 500 at once
-	t.Cleanup(func() {
-		if err := c.DeleteAllOf(context.WithoutCancel(t.Context()), &policyv1.PodDisruptionBudget{}, client.InNamespace(namespace)); err != nil {
-			t.Errorf("delete the budgets, which other tests could meet: %v", err)
-		}
-	})
+	deleteBudgets(t, c, namespace)
 	for i := range budgets {
 		pdb := &policyv1.PodDisruptionBudget{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("app-%d", i)},

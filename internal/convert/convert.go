@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
@@ -33,7 +34,7 @@ type Result struct {
 	Protectors []Protector
 	// Warnings are sorted by what they are about, kind by kind.
 	Warnings []Warning
-	// Skipped are the objects of kinds that are not converted, as they came.
+	// Skipped are the objects of kinds that are not converted, as they came, but for the workloads that targetRefs name.
 	Skipped []Ref
 }
 
@@ -56,7 +57,7 @@ func Convert(sources []Source) Result {
 	}
 	made = withoutRepeated(made, &result)
 	rename(made)
-	tellOverlaps(made)
+	tellOverlaps(made, targets(sources))
 	for i := range made {
 		result.Protectors = append(result.Protectors, Protector{PodProtector: made[i].protector, From: made[i].reading.from})
 		result.Warnings = append(result.Warnings, made[i].reading.warnings...)
@@ -65,7 +66,7 @@ func Convert(sources []Source) Result {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	slices.SortStableFunc(result.Warnings, func(a, b Warning) int { return a.About.compare(b.About) })
-	result.Skipped = skipped(sources)
+	result.Skipped = skipped(sources, made)
 	return result
 }
 
@@ -91,12 +92,19 @@ func of(kind Kind, sources []Source) []Source {
 	return found
 }
 
-func skipped(sources []Source) []Ref {
+func skipped(sources []Source, made []draft) []Ref {
+	of := map[schema.GroupKind]bool{}
+	for _, kind := range Kinds() {
+		of[kind.GroupKind] = true
+	}
+	named := map[workload]bool{}
+	for i := range made {
+		named[targetOf(&made[i])] = true
+	}
 	var refs []Ref
 	for _, source := range sources {
 		gvk := source.Object.GroupVersionKind()
-		known := slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.GroupKind == gvk.GroupKind() })
-		if known {
+		if of[gvk.GroupKind()] || named[workload{gvk.GroupKind(), id{source.Object.GetNamespace(), source.Object.GetName()}}] {
 			continue
 		}
 		title := gvk.Kind

@@ -38,7 +38,7 @@ func Kinds() []Kind {
 			Versions: []string{"v1", "v1beta1"}, Title: "PodDisruptionBudget", Alias: "pdb", spec: disruptionBudget,
 		},
 		{
-			GroupKind: schema.GroupKind{Group: "policy.kruise.io", Kind: "PodUnavailableBudget"}, Resource: "podunavailablebudgets",
+			GroupKind: unavailableBudgets(), Resource: "podunavailablebudgets",
 			Versions: []string{"v1beta1", "v1alpha1"}, Title: "PodUnavailableBudget", Alias: "pub", spec: unavailableBudget,
 		},
 		{

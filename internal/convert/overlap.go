@@ -2,23 +2,22 @@ package convert
 
 import (
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
 
-// tellOverlaps warns of protectors that can cover the same pods. Which pods a targetRef leads to is known in a cluster
-// alone, so that two of those overlap here only when they are the same; the condition Overlapping tells of the rest.
-func tellOverlaps(drafts []draft) {
+// tellOverlaps warns of protectors that can cover the same pods. The pods of a targetRef are known if its workload is among
+// the targets; otherwise it overlaps with the same targetRef alone here, and the condition Overlapping tells of the rest.
+func tellOverlaps(drafts []draft, targets map[workload]*v1alpha1.Target) {
 	byNamespace := map[string][]int{}
 	covered := make([]selectorindex.Coverage, len(drafts))
 	for i := range drafts {
 		d := &drafts[i]
-		covered[i], _ = selectorindex.CoverageOf(&d.protector.Spec, nil) // its selectors have been compiled before
+		covered[i], _ = selectorindex.CoverageOf(&d.protector.Spec, targets[targetOf(d)]) // its selectors have been compiled before
 		for _, j := range byNamespace[d.protector.Namespace] {
 			other := &drafts[j]
-			if sameTarget(d.protector.Spec.TargetRef, other.protector.Spec.TargetRef) || covered[i].Overlaps(covered[j]) {
+			if targetOf(d).name != "" && targetOf(d) == targetOf(other) || covered[i].Overlaps(covered[j]) {
 				d.reading.differs(BothMustAdmit, "it can cover the same pods as %s: both are converted, and a removal of such a pod needs the budget of both",
 					other.reading.from)
 			}
@@ -27,12 +26,12 @@ func tellOverlaps(drafts []draft) {
 	}
 }
 
-func sameTarget(a, b *v1alpha1.TargetRef) bool {
-	if a == nil || b == nil {
-		return false
+// targetOf returns the zero workload for a draft that has a selector.
+func targetOf(d *draft) workload {
+	if d.protector.Spec.TargetRef == nil {
+		return workload{}
 	}
-	one, other := schema.FromAPIVersionAndKind(a.APIVersion, a.Kind), schema.FromAPIVersionAndKind(b.APIVersion, b.Kind)
-	return one.GroupKind() == other.GroupKind() && a.Name == b.Name
+	return workloadOf(d.protector.Namespace, d.protector.Spec.TargetRef)
 }
 
 func sameProtector(a, b *v1alpha1.PodProtector) bool {

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -18,6 +19,10 @@ const (
 	annotationPUBOperations = "kruise.io/pub-protect-operations"
 	annotationPUBReplicas   = "pub.kruise.io/protect-total-replicas"
 )
+
+func unavailableBudgets() schema.GroupKind {
+	return schema.GroupKind{Group: "policy.kruise.io", Kind: "PodUnavailableBudget"}
+}
 
 // unavailableBudgetSpec is the spec of a PodUnavailableBudget, of all its versions.
 type unavailableBudgetSpec struct {
