@@ -115,8 +115,8 @@ func TestConvertReadsFolders(t *testing.T) {
 
 func TestConvertSaysWhatDiffersAndWhatIsLeftOut(t *testing.T) {
 	other := strings.Replace(budget, `"web"`, `"other"`, 1)
-	empty := `{"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "empty"}, "spec": {"minAvailable": 1}}`
-	text := budget + "\n---\n" + other + "\n---\n" + empty + "\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}\n---\na: b"
+	zero := `{"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "zero"}, "spec": {"minAvailable": 1}}`
+	text := budget + "\n---\n" + other + "\n---\n" + zero + "\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}\n---\na: b"
 	_, log, err := converted(t, text, "-f", "-", "--accept", "OneCluster,BothMustAdmit")
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestConvertSaysWhatDiffersAndWhatIsLeftOut(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("standard error (-want +got):\n%s\n%s", diff, log)
 	}
-	for _, want := range []string{"PodDisruptionBudget empty in standard input: it has no selector", "not converted: 1 ConfigMap\n", "note: 2 PodProtectors made of 3 objects\n"} {
+	for _, want := range []string{"PodDisruptionBudget zero in standard input: it has no selector", "not converted: 1 ConfigMap\n", "note: 2 PodProtectors made of 3 objects\n"} {
 		if !strings.Contains(log, want) {
 			t.Errorf("standard error lacks %q:\n%s", want, log)
 		}
