@@ -80,10 +80,12 @@ func (f *convertFlags) run(ctx context.Context, in io.Reader, out, log io.Writer
 		return err
 	}
 	result := convert.Convert(sources)
-	notes = append(notes, conversionNotes(sources, &result)...)
-	open := writeWarnings(log, result.Warnings, accepted)
-	for _, note := range notes {
-		fmt.Fprintln(log, "note:", note)
+	told, open := warningText(result.Warnings, accepted)
+	for _, note := range append(notes, conversionNotes(sources, &result)...) {
+		told += "note: " + note + "\n"
+	}
+	if _, err := io.WriteString(log, told); err != nil {
+		return fmt.Errorf("write the warnings: %w", err)
 	}
 	if f.failOnWarning && open > 0 {
 		return exitError{exitWarned, fmt.Errorf("%s, and nothing was written; --accept names the reasons that are all right", count(open, "warning"))}

@@ -38,9 +38,9 @@ type alike struct {
 	lost    bool
 }
 
-// writeWarnings tells what differs, each sentence once, first of what was not converted. It returns how many of the
-// sentences are not accepted.
-func writeWarnings(w io.Writer, warnings []convert.Warning, accepted []convert.Reason) (open int) {
+// warningText tells what differs, each sentence once, first of what was not converted. It returns how many of the
+// sentences are not accepted as well.
+func warningText(warnings []convert.Warning, accepted []convert.Reason) (text string, open int) {
 	var order []alike
 	about := map[alike][]convert.Ref{}
 	for _, warning := range warnings {
@@ -70,9 +70,9 @@ func writeWarnings(w io.Writer, warnings []convert.Warning, accepted []convert.R
 		if key.lost {
 			word += ": not converted"
 		}
-		fmt.Fprintf(w, "%s: %s: %s: %s\n", word, key.reason, whom(about[key]), key.message)
+		text += fmt.Sprintf("%s: %s: %s: %s\n", word, key.reason, whom(about[key]), key.message)
 	}
-	return open
+	return text, open
 }
 
 // whom names those whom a warning is about, the first three of them by name.

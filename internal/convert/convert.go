@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
@@ -116,8 +118,8 @@ func skipped(sources []Source, made []draft) []Ref {
 	return refs
 }
 
-// withoutRepeated leaves one of the drafts that were made from one object. Which of two different ones is meant nobody
-// can tell: they may be two versions of one file, or of two clusters, whose floors add up.
+// withoutRepeated leaves the first of the drafts that were made from objects of one name. Nobody can tell what is meant by
+// several: they may be two versions of one file, or of two clusters, whose numbers add up.
 func withoutRepeated(drafts []draft, result *Result) []draft {
 	var kept []draft
 	for _, d := range drafts {
@@ -126,11 +128,26 @@ func withoutRepeated(drafts []draft, result *Result) []draft {
 			kept = append(kept, d)
 			continue
 		}
-		if !sameProtector(&kept[last].protector, &d.protector) {
-			d.reading.lost(Repeated, "given before and with another meaning%s; only the first was converted, and where they are of several clusters "+
-				"its floor must be that of all together", kept[last].reading.from.in())
-			result.Warnings = append(result.Warnings, d.reading.warnings[len(d.reading.warnings)-1])
+		const sum = "only the first was converted, and where they are of several clusters its numbers must be those of all together"
+		switch first := &kept[last]; {
+		case !equality.Semantic.DeepEqual(first.protector.Spec, d.protector.Spec):
+			d.reading.lost(Repeated, "it was given before%s, with another meaning; %s", first.reading.from.in(), sum)
+		case addsUp(&d):
+			d.reading.lost(Repeated, "it was given before%s, with the same numbers; %s", first.reading.from.in(), sum)
+		default:
+			continue
 		}
+		result.Warnings = append(result.Warnings, d.reading.warnings...)
 	}
 	return kept
+}
+
+// addsUp tells whether the same object in two clusters would mean more pods than in one.
+func addsUp(d *draft) bool {
+	number := func(amount *intstr.IntOrString) bool {
+		return amount != nil && amount.Type == intstr.Int && amount.IntVal > 0
+	}
+	ofOneCluster := slices.ContainsFunc(d.reading.warnings, func(w Warning) bool { return w.Reason == OneCluster })
+	spec := &d.protector.Spec
+	return ofOneCluster && (number(spec.MinAvailable) || number(spec.MaxUnavailable) || spec.ExpectedReplicas != nil)
 }

@@ -38,7 +38,8 @@ func (r *reading) floor(spec *v1alpha1.PodProtectorSpec, minAvailable, maxUnavai
 }
 
 func (r *reading) nothingToSpare(amount string) {
-	r.differs(NothingToSpare, "%s leaves nothing to spare: no available pod may go while no more are available than expected, so that a rollout needs a surge", amount)
+	r.differs(NothingToSpare, "%s leaves nothing to spare: no available pod may go while no more are available than expected, "+
+		"so that a rollout needs a surge", amount)
 }
 
 // pods takes over a number of pods, or a percentage of them, in the form that protectors have.

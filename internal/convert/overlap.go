@@ -1,8 +1,6 @@
 package convert
 
 import (
-	"k8s.io/apimachinery/pkg/api/equality"
-
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
@@ -32,8 +30,4 @@ func targetOf(d *draft) workload {
 		return workload{}
 	}
 	return workloadOf(d.protector.Namespace, d.protector.Spec.TargetRef)
-}
-
-func sameProtector(a, b *v1alpha1.PodProtector) bool {
-	return equality.Semantic.DeepEqual(a.Spec, b.Spec)
 }

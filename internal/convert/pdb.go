@@ -34,7 +34,8 @@ func disruptionBudget(r *reading, object *unstructured.Unstructured, fields map[
 
 	if from.MinAvailable == nil && from.MaxUnavailable == nil {
 		from.MaxUnavailable = new(intstr.FromInt32(0))
-		r.differs(NothingToSpare, "it has neither minAvailable nor maxUnavailable, so that Kubernetes refuses every eviction; the protector does so by maxUnavailable 0")
+		r.differs(NothingToSpare, "it has neither minAvailable nor maxUnavailable, so that Kubernetes refuses every eviction; "+
+			"the protector does so by maxUnavailable 0")
 	}
 	if !r.floor(&to, from.MinAvailable, from.MaxUnavailable) {
 		return to, false

@@ -62,7 +62,8 @@ func unavailableBudget(r *reading, object *unstructured.Unstructured, fields map
 	}
 	r.differs(OneCluster, oneCluster)
 	if to.TargetRef != nil || quota.NeedsExpected(&to) {
-		r.differs(Retained, "OpenKruise lets all pods go once their workload is deleted; the protector goes on protecting them unless its targetRemovalPolicy is Release")
+		r.differs(Retained, "OpenKruise lets all pods go once their workload is deleted; the protector goes on protecting them "+
+			"unless its targetRemovalPolicy is Release")
 	}
 	return to, true
 }
@@ -104,7 +105,8 @@ func (r *reading) kruiseExempt(to *v1alpha1.PodProtectorSpec, from *unavailableB
 		return false
 	}
 	to.ExemptPodSelector = exempt
-	r.differs(ExemptNotCounted, "OpenKruise counts the pods of ignoredPodSelector as available; the protector's exempt pods do not count, so that the others must make up its floor")
+	r.differs(ExemptNotCounted, "OpenKruise counts the pods of ignoredPodSelector as available; the protector's exempt pods do not count, "+
+		"so that the others must make up its floor")
 	return true
 }
 

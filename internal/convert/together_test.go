@@ -158,21 +158,29 @@ func TestProtectorsOfTheSamePodsAreToldOf(t *testing.T) {
 }
 
 func TestAnObjectThatIsGivenTwice(t *testing.T) {
-	one := given(t, [3]string{pdb, "name: web", "app: web"})[0]
-	one.Origin = "one.yaml"
-	same, other := one, given(t, [3]string{pdb, "name: web", "app: other"})[0]
-	same.Origin, other.Origin = "same.yaml", "other.yaml"
-
-	result := convert.Convert([]convert.Source{one, same})
-	if got := about(&result, convert.Repeated); len(got) != 0 || len(result.Protectors) != 1 {
-		t.Errorf("the same twice: %d protectors, warnings %v", len(result.Protectors), got)
-	}
-	result = convert.Convert([]convert.Source{one, other, same})
-	if got := about(&result, convert.Repeated); len(got) != 1 || !strings.Contains(got[0], "in one.yaml") {
-		t.Errorf("two meanings: warnings %v, want one that names one.yaml", got)
-	}
-	if app := result.Protectors[0].Spec.Selector.MatchLabels["app"]; len(result.Protectors) != 1 || app != "web" {
-		t.Errorf("%d protectors, the first of app=%s, want one, of web", len(result.Protectors), app)
+	half := strings.Replace(pdb, "minAvailable: 1", "minAvailable: 50%%", 1)
+	none := strings.Replace(pdb, "minAvailable: 1", "maxUnavailable: 0", 1)
+	expected := strings.Replace(strings.Replace(pub, "v1alpha1", "v1beta1", 1), "minAvailable: 1", "minAvailable: 50%%, protectTotalReplicas: 3", 1)
+	for claim, test := range map[string]struct{ first, second, want string }{
+		"numbers, which may be of two clusters": {pdb, pdb, "with the same numbers"},
+		"expected pods, likewise":               {expected, expected, "with the same numbers"},
+		"a percentage":                          {half, half, ""},
+		"no pod, which is none in two clusters": {none, none, ""},
+		"what holds over all clusters":          {podseidon, podseidon, ""},
+		"two meanings":                          {half, pdb, "with another meaning"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			sources := given(t, [3]string{test.first, "name: web", "app: web"}, [3]string{test.second, "name: web", "app: web"})
+			sources[0].Origin, sources[1].Origin = "one.yaml", "two.yaml"
+			result := convert.Convert(sources)
+			if len(result.Protectors) != 1 || result.Protectors[0].From.Origin != "one.yaml" {
+				t.Errorf("made %v, want one, of one.yaml", names(&result))
+			}
+			got := about(&result, convert.Repeated)
+			if (len(got) == 1) != (test.want != "") || test.want != "" && !strings.Contains(got[0], "given before in one.yaml, "+test.want) {
+				t.Errorf("warnings %q, want one that says %q", got, test.want)
+			}
+		})
 	}
 }
 
