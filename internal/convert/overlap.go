@@ -15,7 +15,11 @@ func tellOverlaps(drafts []draft, targets map[workload]*v1alpha1.Target) {
 		covered[i], _ = selectorindex.CoverageOf(&d.protector.Spec, targets[targetOf(d)]) // its selectors have been compiled before
 		for _, j := range byNamespace[d.protector.Namespace] {
 			other := &drafts[j]
-			if targetOf(d).name != "" && targetOf(d) == targetOf(other) || covered[i].Overlaps(covered[j]) {
+			switch {
+			case targetOf(d).name != "" && targetOf(d) == targetOf(other):
+				d.reading.differs(BothMustAdmit, "it names the same workload as %s, and a core can take one protector of a workload alone "+
+					"(breakwater webhook-config --core): keep the one that says what you want", other.reading.from)
+			case covered[i].Overlaps(covered[j]):
 				d.reading.differs(BothMustAdmit, "it can cover the same pods as %s: both are converted, and a removal of such a pod needs the budget of both",
 					other.reading.from)
 			}

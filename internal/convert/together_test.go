@@ -124,7 +124,7 @@ func TestProtectorsOfTheSamePodsAreToldOf(t *testing.T) {
 		},
 		"one workload, by two versions of its API": {
 			[][3]string{{target, "name: one", deployment}, {target, "name: two", "apiVersion: apps/v1beta2, kind: Deployment, name: web"}},
-			[]string{"PodUnavailableBudget shop/two: it can cover the same pods as PodUnavailableBudget shop/one: both are converted, and a removal of such a pod needs the budget of both"},
+			[]string{"PodUnavailableBudget shop/two: it names the same workload as PodUnavailableBudget shop/one, and a core can take one protector of a workload alone (breakwater webhook-config --core): keep the one that says what you want"},
 		},
 		"a PDB, and a PUB of the workload, which is given too": {
 			[][3]string{{pdb, "name: web", "app: web"}, {target, "name: one", deployment}, {workload, "name: web", "app: web"}},
