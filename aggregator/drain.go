@@ -29,7 +29,7 @@ func (t *term) depart(p *v1alpha1.PodProtector) {
 	if cell == nil || !t.draining.Load() {
 		return
 	}
-	if quota.Open(&cell.AdmissionHistory) > 0 {
+	if len(cell.AdmissionHistory.Buckets) > 0 {
 		cell.Discount = v1alpha1.DiscountDraining
 		return
 	}
@@ -45,8 +45,9 @@ type clearing struct {
 }
 
 // heldBack is how long the pods of a protector whose entry was cleared may not be counted yet. Its reservations are lost, so
-// that a pod whose removal was admitted before looks like any other until the admission deadline has passed.
-func (t *term) heldBack(key types.NamespacedName, stored *v1alpha1.PodProtectorCell) time.Duration {
+// that a pod whose removal was admitted before looks like any other until the admission deadline has passed, and one that was
+// updated until it restarts, for which it has its time.
+func (t *term) heldBack(key types.NamespacedName, p *v1alpha1.PodProtector, stored *v1alpha1.PodProtectorCell) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if stored.Discount != v1alpha1.DiscountCleared {
@@ -61,5 +62,11 @@ func (t *term) heldBack(key types.NamespacedName, stored *v1alpha1.PodProtectorC
 	}
 	// What the snapshot shows then may be older: it is counted as for the first time, by a live list.
 	delete(t.firsts, key)
-	return max(seen.at.Add(time.Duration(t.admissionDeadline.Load())).Sub(now), 0)
+	wait := time.Duration(t.admissionDeadline.Load())
+	if slices.ContainsFunc(p.Spec.Operations, func(o v1alpha1.Operation) bool {
+		return o == v1alpha1.OperationUpdate || o == v1alpha1.OperationResize
+	}) {
+		wait += updateTimeout(p)
+	}
+	return max(seen.at.Add(wait).Sub(now), 0)
 }

@@ -20,10 +20,12 @@ type cells struct {
 	clients map[string]connected
 }
 
-// connected is a client of a connection.
+// connected is the clients of a connection.
 type connected struct {
 	connection *fleet.Rotating
 	client     kubernetes.Interface
+	// nudged is nil until it was asked for.
+	nudged *nudged
 }
 
 // known tells whether a cell is one of them. Whose kubeconfig cannot be used is known all the same: only the pods of
@@ -68,8 +70,33 @@ func (c *cells) clientOf(name string, connection *fleet.Rotating) (kubernetes.In
 	if err != nil {
 		return nil, fmt.Errorf("client of cell %s: %w", name, err)
 	}
-	c.clients[name] = connected{connection, client}
+	c.clients[name] = connected{connection: connection, client: client}
 	return client, nil
+}
+
+// nudged reaches the objects of a cell that a roster tells of; nil while there is no connection.
+func (c *cells) nudged(name string) *nudged {
+	for _, roster := range c.rosters {
+		member, ok := roster.Member(name)
+		if !ok || member.Connection == nil {
+			continue
+		}
+		if _, err := c.clientOf(name, member.Connection); err != nil {
+			return nil
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		known := c.clients[name]
+		if known.nudged == nil {
+			var err error
+			if known.nudged, err = newNudged(known.connection.Config()); err != nil {
+				return nil
+			}
+			c.clients[name] = known
+		}
+		return known.nudged
+	}
+	return nil
 }
 
 // has tells whether a pod belongs to a cell, as this core has it. Of a Cell that the core does not have, or has not told of

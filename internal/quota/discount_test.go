@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -124,5 +125,19 @@ func TestACellThatIsDiscounted(t *testing.T) {
 				t.Errorf("%+v, want %s", got, test.want)
 			}
 		})
+	}
+}
+
+func TestAClearedCellDoesNotKeepOthersFromTheirFloor(t *testing.T) {
+	p := protector(0, 5, 5)
+	half := intstr.FromString("50%")
+	p.Spec.MinAvailable = &half
+	for i := range p.Status.Cells {
+		expected := int32(6)
+		p.Status.Cells[i].Aggregation.ExpectedReplicas = &expected
+	}
+	p.Status.Cells[1].Discount, p.Status.Cells[1].Aggregation = v1alpha1.DiscountCleared, v1alpha1.Aggregation{}
+	if floor, known := quota.Floor(p); floor != 3 || !known {
+		t.Errorf("floor %d, known %v, want half of the six of the other cell", floor, known)
 	}
 }
