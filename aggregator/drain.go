@@ -29,7 +29,7 @@ func (t *term) depart(p *v1alpha1.PodProtector) {
 	if cell == nil || !t.draining.Load() {
 		return
 	}
-	if quota.Open(&cell.AdmissionHistory) > 0 {
+	if len(cell.AdmissionHistory.Buckets) > 0 {
 		cell.Discount = v1alpha1.DiscountDraining
 		return
 	}

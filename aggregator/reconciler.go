@@ -44,13 +44,13 @@ func (t *term) write(ctx context.Context, key types.NamespacedName, p *v1alpha1.
 	}
 	t.depart(p)
 	t.conclude(p)
-	if settled := work.gone + work.expired; settled > 0 || !same(before, p, t.options.Cell) {
+	if work.settled.Any() || !same(before, p, t.options.Cell) {
 		if err := t.protectors.WriteStatus(ctx, p); err != nil {
 			return err
 		}
-		t.metrics.settled.WithLabelValues("gone").Add(float64(work.gone))
-		t.metrics.settled.WithLabelValues("expired").Add(float64(work.expired))
+		t.metrics.settle(&work.settled)
 		t.metrics.writes.WithLabelValues("written").Inc()
+		t.tellOverdue(p, work.settled.Overdue)
 	}
 	t.comeBack(key, p, work)
 	return nil
@@ -58,7 +58,7 @@ func (t *term) write(ctx context.Context, key types.NamespacedName, p *v1alpha1.
 
 // outcome is what one aggregation found.
 type outcome struct {
-	gone, expired int
+	settled       quota.Settled
 	nextAvailable time.Time
 	// again asks for another look after the aggregation rate, since a live read could not tell.
 	again bool
@@ -109,7 +109,7 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 	cell.Aggregation.Epoch = t.epoch
 	cell.Aggregation.Holder = t.options.Identity
 	done := outcome{nextAvailable: look.nextAvailable, again: look.again || !expectable}
-	done.gone, done.expired = quota.Settle(&cell.AdmissionHistory, look.see)
+	done.settled = quota.Settle(&cell.AdmissionHistory, look.see)
 	if cell.Discount = ""; t.silent(stored.Discount) {
 		cell.Discount = v1alpha1.DiscountStale
 	}

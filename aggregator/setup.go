@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
@@ -69,6 +70,7 @@ type Aggregator struct {
 	// handler takes in changes of protectors.
 	handler toolscache.ResourceEventHandlerRegistration
 	metrics *metrics
+	events  events.EventRecorder
 	log     logr.Logger
 	// now is the wall clock, for minReadySeconds. Deadlines are timed by monotonic, which nobody can set.
 	now, monotonic func() time.Time
@@ -98,6 +100,7 @@ func newAggregator(ctx context.Context, mgr manager.Manager, options Options) (*
 		live:       mgr.GetAPIReader(),
 		protectors: &fleet.Protectors{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient()},
 		metrics:    newMetrics(options.Metrics),
+		events:     mgr.GetEventRecorder("breakwater-aggregator"),
 		log:        mgr.GetLogger().WithValues("cell", options.Cell),
 		now:        options.Now,
 		monotonic:  time.Now,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -25,6 +26,8 @@ type term struct {
 	snapshot *Snapshot
 	// readLive asks the cell's apiserver itself for the pods of a namespace that a selector matches.
 	readLive func(ctx context.Context, namespace, selector string) (liveRead, error)
+	// readPod asks it for one pod; nil when there is none of that name.
+	readPod func(ctx context.Context, namespace, name string) (*corev1.Pod, error)
 	// workloads and followed tell how many pods are expected, where floors are reckoned from that.
 	workloads *workloads
 	followed  *followed
@@ -68,6 +71,7 @@ func (a *Aggregator) lead(ctx context.Context) {
 		Aggregator: a,
 		epoch:      cell.Status.Aggregator.Epoch,
 		readLive:   a.readLive,
+		readPod:    a.readPod,
 		end:        end,
 		log:        a.log.WithValues("epoch", cell.Status.Aggregator.Epoch),
 		deadlines:  map[types.NamespacedName]*quota.Deadlines{},

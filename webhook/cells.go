@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
@@ -14,6 +15,7 @@ import (
 // those of the core clusters' Cells with a kubeconfig, as they come and go.
 type cells struct {
 	named   map[string]kubernetes.Interface
+	configs map[string]*rest.Config
 	rosters []*fleet.Roster
 
 	mu      sync.Mutex
@@ -24,6 +26,12 @@ type cells struct {
 type connected struct {
 	connection *fleet.Rotating
 	client     kubernetes.Interface
+}
+
+func newCells() *cells {
+	return &cells{
+		named: map[string]kubernetes.Interface{}, configs: map[string]*rest.Config{}, clients: map[string]connected{},
+	}
 }
 
 // known tells whether a cell is one of them. Whose kubeconfig cannot be used is known all the same: only the pods of
@@ -45,11 +53,32 @@ func (c *cells) client(name string) (kubernetes.Interface, error) {
 	if client, ok := c.named[name]; ok {
 		return client, nil
 	}
+	connection, err := c.connection(name)
+	if err != nil {
+		return nil, err
+	}
+	return c.clientOf(name, connection)
+}
+
+// config is how to reach it.
+func (c *cells) config(name string) (*rest.Config, error) {
+	if config, ok := c.configs[name]; ok {
+		return config, nil
+	}
+	connection, err := c.connection(name)
+	if err != nil {
+		return nil, err
+	}
+	return connection.Config(), nil
+}
+
+// connection is that of a Cell with a kubeconfig.
+func (c *cells) connection(name string) (*fleet.Rotating, error) {
 	why := errors.New("its kubeconfig has not been read yet")
 	for _, roster := range c.rosters {
 		member, ok := roster.Member(name)
 		if ok && member.Connection != nil {
-			return c.clientOf(name, member.Connection)
+			return member.Connection, nil
 		}
 		if ok && member.Err != nil {
 			why = member.Err

@@ -41,6 +41,8 @@ type core struct {
 	// read tells that all protectors have been read once. Before that nothing is known of the core.
 	read atomic.Bool
 
+	// changed is told of each change of a protector.
+	changed func()
 	// coverages are what its protectors cover.
 	coverages *coverages
 }

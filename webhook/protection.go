@@ -30,6 +30,7 @@ type Protection struct {
 	metrics *metrics
 	log     logr.Logger
 	refused *refusals
+	nudger  *nudger
 	now     func() time.Time
 	// background is what is still given back.
 	background sync.WaitGroup
@@ -93,6 +94,7 @@ func (p *Protection) protect(ctx context.Context, cell string, r Request) Answer
 	}
 	if !answer.Allowed {
 		p.refused.note(answer)
+		p.nudger.note(cell, r, answer)
 	}
 	return answer
 }
@@ -112,7 +114,7 @@ func (p *Protection) guard(ctx context.Context, cell string, r Request) Answer {
 	}
 	removal := quota.Removal{
 		Cell: cell, PodUID: r.Pod.UID, PodName: r.PodName, Operation: r.Operation,
-		At: p.now(), Token: newToken(), Force: r.forced(),
+		At: p.now(), Token: newToken(), Force: r.forced(), Generation: r.Generation, Containers: r.Containers,
 	}
 	if len(charges) > 1 {
 		removal.RevocableUntil = removal.At.Add(giveBackTime)
@@ -148,6 +150,9 @@ func (p *Protection) charges(ctx context.Context, cell string, r Request) (charg
 			if err != nil {
 				return nil, false, fmt.Errorf("PodProtector %s of core cluster %q: %w", key, core.name, err)
 			}
+			if !guards(&protector.Spec, r.Operation) {
+				continue
+			}
 			covered = true
 			health := facts.At(protector.Spec.MinReadySeconds, p.noEarlierThan(protector, cell))
 			if health.Charged(protector.Spec.Criterion) || r.Criterion != "" && health.Meets(r.Criterion) {
@@ -162,6 +167,14 @@ func (p *Protection) charges(ctx context.Context, cell string, r Request) (charg
 // belongs tells whether a pod belongs to a cell in any core cluster.
 func (p *Protection) belongs(cell string, r Request) bool {
 	return slices.ContainsFunc(p.cores, func(c *core) bool { return c.has(cell, r) })
+}
+
+// guards tells whether an operation costs a protector budget. One that is older than the field guards removals.
+func guards(spec *v1alpha1.PodProtectorSpec, operation v1alpha1.Operation) bool {
+	if len(spec.Operations) == 0 {
+		return operation == v1alpha1.OperationDelete || operation == v1alpha1.OperationEvict
+	}
+	return slices.Contains(spec.Operations, operation)
 }
 
 // noEarlierThan is the time at which a pod's age is judged: now, but not before the aggregator counted. A pod

@@ -290,11 +290,7 @@ func (p *Protection) measure(ctx context.Context, cell string, review *admission
 	if !p.cells.known(cell) {
 		cell = "unknown" // a client must not be able to make labels
 	}
-	operation := "Delete"
-	if review.SubResource == "eviction" {
-		operation = "Evict"
-	}
-	p.metrics.reviews.WithLabelValues(cell, operation, string(answer.Verdict)).Inc()
+	p.metrics.reviews.WithLabelValues(cell, string(operationOf(review)), string(answer.Verdict)).Inc()
 	p.metrics.duration.WithLabelValues(cell).Observe(time.Since(began).Seconds())
 	if !answer.Allowed {
 		p.log.V(1).Info("Refused", "cell", cell, "verdict", answer.Verdict, "reason", answer.Status.Message)

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -26,6 +27,8 @@ type Options struct {
 	Server *Server
 	// Peers are the other replicas; nil when there are none, or they are not to hand over to each other.
 	Peers *Peers
+	// Nudge wakes controllers whose removals were refused when there is budget again.
+	Nudge bool
 	// Metrics is where the webhook registers its metrics.
 	Metrics prometheus.Registerer
 	// Now is the wall clock; nil is the machine's.
@@ -56,11 +59,21 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 		now = time.Now
 	}
 	p := &Protection{
-		cells:   &cells{named: map[string]kubernetes.Interface{}, clients: map[string]connected{}},
+		cells:   newCells(),
 		metrics: newMetrics(options.Metrics),
 		log:     mgr.GetLogger(),
 		now:     now,
 		refused: &refusals{now: time.Now},
+	}
+	if options.Nudge {
+		p.nudger = newNudger(p.cells, p.metrics, p.log)
+		err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+			p.nudger.run(ctx, p.budgetOf)
+			return nil
+		}))
+		if err != nil {
+			return nil, fmt.Errorf("add the nudger: %w", err)
+		}
 	}
 	for name, source := range options.Cores {
 		if source != cluster.Cluster(mgr) {
@@ -70,6 +83,7 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 		}
 		core := newCore(name, source, p.metrics, mgr.GetLogger(), now)
 		core.flights.Boarding = options.Boarding
+		core.changed = p.nudger.look
 		if options.Peers != nil {
 			core.handover = &handover{core: name, peers: *options.Peers, suspects: map[string]time.Time{}, open: map[address]*parcel{}}
 		}
@@ -90,6 +104,7 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 			return nil, fmt.Errorf("client of cell %s: %w", name, err)
 		}
 		p.cells.named[name] = client
+		p.cells.configs[name] = config
 	}
 	return p, nil
 }

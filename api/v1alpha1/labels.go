@@ -24,6 +24,10 @@ const AnnotationRemoveCell = "breakwater.dev/remove-cell"
 // FinalizerCell holds a Cell that is deleted until no protector has anything of it; the topology controller sets it.
 const FinalizerCell = "breakwater.dev/cell"
 
+// AnnotationNudgedAt on the controller of pods is when Breakwater has woken it, since a removal of its pods that was refused has
+// budget now. Nothing reads it: it is written for the event of the write.
+const AnnotationNudgedAt = "breakwater.dev/nudged-at"
+
 // Labels, annotations and finalizers that the generator sets.
 const (
 	// LabelSourceKind on a protector is the kind of the workload that it was derived from.

@@ -495,6 +495,13 @@ type AdmissionHistory struct {
 	Buckets []Bucket `json:"buckets,omitempty"`
 }
 
+// ContainerRestarts is how often a container of a pod has been restarted.
+type ContainerRestarts struct {
+	// +kubebuilder:validation:MaxLength=63
+	Name     string `json:"name"`
+	Restarts int32  `json:"restarts"`
+}
+
 // Operation is the way in which a pod is removed, or made unavailable for a while.
 //
 // +kubebuilder:validation:Enum=Delete;Evict;Update;Resize
@@ -536,13 +543,18 @@ type Bucket struct {
 	// +optional
 	Operation Operation `json:"operation,omitempty"`
 
-	// Generation and Restarts tell, of the reservation of an update, when it is done: when the pod's status is of that
-	// generation, its containers have been restarted so often in all, and it is available.
+	// Generation and Containers tell, of the reservation of an update, when it is done: when the pod's status is of that
+	// generation, these containers have been restarted so often, and the pod is available. FirstGeneration is that of the
+	// earliest of several updates, unset when there is one.
 	//
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
 	// +optional
-	Restarts int32 `json:"restarts,omitempty"`
+	FirstGeneration int64 `json:"firstGeneration,omitempty"`
+	// +kubebuilder:validation:MaxItems=1000
+	// +listType=atomic
+	// +optional
+	Containers []ContainerRestarts `json:"containers,omitempty"`
 
 	// Accounted is set on the reservation of an update while the counts of its cell show the pod as not available: it then
 	// does not reduce the budget a second time. Written by the aggregator, with the counts.

@@ -52,6 +52,7 @@ the generator derives protectors from workloads.`,
 	}
 	root.AddCommand(
 		aggregatorCommand(),
+		convertCommand(),
 		demoCommand(),
 		devCommand(),
 		generatorCommand(),

@@ -28,6 +28,7 @@ type webhookFlags struct {
 	server       webhook.Server
 	peers        []string
 	advertise    string
+	nudge        bool
 }
 
 func webhookCommand() *cobra.Command {
@@ -60,6 +61,7 @@ breakwater webhook-config.`,
 	flags.DurationVar(&f.server.Drain, "drain", 0, "how long to go on accepting reviews after SIGTERM, while the endpoint is taken out of service")
 	flags.StringArrayVar(&f.peers, "peer", nil, "`HOST:PORT` of other replicas, of which HOST may be a name of many addresses (a headless Service); may be repeated")
 	flags.StringVar(&f.advertise, "advertise", "", "`IP:PORT` by which other replicas reach this one; required with --peer")
+	flags.BoolVar(&f.nudge, "nudge", true, "when budget returns, wake the controllers whose removals were refused (an annotation on their objects), and take up evictions from tainted nodes that were given up")
 	f.bind(flags)
 	return command
 }
@@ -141,7 +143,7 @@ func (f *webhookFlags) run(ctx context.Context) error {
 		}
 	}
 	options := webhook.Options{
-		Cores: clusters, Cells: cells, Rosters: map[string]*fleet.Roster{}, Server: &f.server, Metrics: metrics.Registry,
+		Cores: clusters, Cells: cells, Rosters: map[string]*fleet.Roster{}, Server: &f.server, Nudge: f.nudge, Metrics: metrics.Registry,
 	}
 	for name, source := range clusters {
 		options.Rosters[name] = fleet.NewRoster(source, "webhook", mgr.GetLogger().WithValues("core", name))
