@@ -79,7 +79,7 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 	if stored.Aggregation.Epoch > t.epoch {
 		return outcome{}, fmt.Errorf("epoch %d on %s: %w", stored.Aggregation.Epoch, key, errDeposed)
 	}
-	if held := t.heldBack(key, &stored); held > 0 {
+	if held := t.heldBack(p, &stored); held > 0 {
 		return outcome{held: held}, nil
 	}
 	aim := t.aimOf(ctx, p, &stored.Aggregation)

@@ -88,6 +88,7 @@ func newWorld(floor int, compact int32) *world {
 	w.stored.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
 	w.stored.Spec.MinAvailable = v1alpha1.Pods(int32(floor))
 	w.stored.Spec.AdmissionHistory.CompactThreshold = &compact
+	w.stored.Spec.Operations = []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationUpdate}
 	timeout := int32(worldUpdateTimeout.Seconds())
 	w.stored.Spec.AdmissionHistory.UpdateTimeoutSeconds = &timeout
 	return w
