@@ -96,7 +96,7 @@ func (t *term) triggerPod() *corev1.Pod {
 			Name: t.triggerName(), Namespace: t.options.Trigger.Namespace, Labels: *t.triggerLabels.Load(),
 			Annotations: map[string]string{
 				desired.LabelManagedBy: "breakwater-aggregator",
-				"breakwater.dev/about":  "Changed so that there is an event; see docs/settlement.md of Breakwater.",
+				"breakwater.dev/about": "Changed so that there is an event; see docs/settlement.md of Breakwater.",
 			},
 		},
 		Spec: corev1.PodSpec{
