@@ -5,7 +5,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
@@ -46,8 +45,9 @@ type clearing struct {
 
 // heldBack is how long the pods of a protector whose entry was cleared may not be counted yet. Its reservations are lost, so
 // that a pod whose removal was admitted before looks like any other until the admission deadline has passed, and one that was
-// updated until it restarts, for which it has its time.
-func (t *term) heldBack(key types.NamespacedName, p *v1alpha1.PodProtector, stored *v1alpha1.PodProtectorCell) time.Duration {
+// updated until the time for that has, too.
+func (t *term) heldBack(p *v1alpha1.PodProtector, stored *v1alpha1.PodProtectorCell) time.Duration {
+	key := keyOf(p)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if stored.Discount != v1alpha1.DiscountCleared {
@@ -62,11 +62,9 @@ func (t *term) heldBack(key types.NamespacedName, p *v1alpha1.PodProtector, stor
 	}
 	// What the snapshot shows then may be older: it is counted as for the first time, by a live list.
 	delete(t.firsts, key)
-	wait := time.Duration(t.admissionDeadline.Load())
-	if slices.ContainsFunc(p.Spec.Operations, func(o v1alpha1.Operation) bool {
-		return o == v1alpha1.OperationUpdate || o == v1alpha1.OperationResize
-	}) {
-		wait += updateTimeout(p)
+	underWay := time.Duration(t.admissionDeadline.Load())
+	if slices.ContainsFunc(p.Spec.Operations, isUpdate) {
+		underWay += updateTimeout(p)
 	}
-	return max(seen.at.Add(wait).Sub(now), 0)
+	return max(seen.at.Add(underWay).Sub(now), 0)
 }

@@ -120,6 +120,8 @@ func (t *term) beat(ctx context.Context, ready metav1.Condition) error {
 // heed takes in what the Cell asks for.
 func (t *term) heed(cell *v1alpha1.Cell) {
 	t.admissionDeadline.Store(int64(admissionDeadline(cell)))
+	t.snapshot.hearing.heed(cell.Spec.Settlement)
+	t.triggerLabels.Store(sampleOf(cell.Spec.PodSelector))
 	t.vouches.Store(cell.Spec.WhenStale == v1alpha1.WhenStaleDiscount)
 	if cell.DeletionTimestamp != nil {
 		t.drain()

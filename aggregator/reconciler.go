@@ -79,7 +79,7 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 	if stored.Aggregation.Epoch > t.epoch {
 		return outcome{}, fmt.Errorf("epoch %d on %s: %w", stored.Aggregation.Epoch, key, errDeposed)
 	}
-	if held := t.heldBack(key, p, &stored); held > 0 {
+	if held := t.heldBack(p, &stored); held > 0 {
 		return outcome{held: held}, nil
 	}
 	aim := t.aimOf(ctx, p, &stored.Aggregation)
@@ -142,7 +142,11 @@ func (t *term) comeBack(key types.NamespacedName, p *v1alpha1.PodProtector, work
 	if !work.nextAvailable.IsZero() {
 		t.queue.AddAfter(key, max(work.nextAvailable.Sub(t.now()), 0))
 	}
-	if next, ok := t.deadlinesOf(key).Next(time.Duration(t.admissionDeadline.Load())); ok {
+	exact := t.snapshot.hearing.isExact()
+	if cell := quota.CellOf(p, t.options.Cell); !exact && cell != nil && quota.Open(&cell.AdmissionHistory) > 0 {
+		t.snapshot.hearing.await(key, aggregationRate(p))
+	}
+	if next, ok := t.deadlinesOf(key).Next(time.Duration(t.admissionDeadline.Load())); ok && exact {
 		t.queue.AddAfter(key, max(next.Sub(t.monotonic()), atLeast))
 	}
 	if work.held > 0 {

@@ -49,6 +49,8 @@ type Options struct {
 	Heartbeat time.Duration
 	// Workers is how many protectors are written at the same time.
 	Workers int
+	// Trigger drives events in a cell of mode Clock or Status; the zero value does not.
+	Trigger Trigger
 	// Metrics is where the aggregator registers its metrics.
 	Metrics prometheus.Registerer
 	// Now is the wall clock, by which pods have been ready for long enough; nil is the machine's.

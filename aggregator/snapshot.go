@@ -24,6 +24,8 @@ type Snapshot struct {
 	// rewound is told when the cell's version went backwards; it ends the term.
 	rewound func(error)
 	now     func() time.Time
+	// hearing is what the stream tells of time.
+	hearing *hearing
 	// scope is which pods of the stream are the cell's; set before the stream begins.
 	scope scope.Scope
 
@@ -57,6 +59,7 @@ func newSnapshot(
 		changed:     changed,
 		rewound:     rewound,
 		now:         now,
+		hearing:     newHearing(changed, now),
 		listed:      make(chan struct{}),
 		pods:        map[quota.UIDHash]*pod{},
 		byNamespace: map[unique.Handle[string]]map[*pod]struct{}{},
@@ -113,6 +116,7 @@ func (s *Snapshot) event(obj any, apply func(*corev1.Pod)) error {
 		return err
 	}
 	apply(p)
+	s.hearing.hear(p)
 	return nil
 }
 

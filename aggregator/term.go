@@ -40,6 +40,8 @@ type term struct {
 
 	// draining tells that the Cell is being deleted.
 	draining atomic.Bool
+	// triggerLabels are those of the update trigger.
+	triggerLabels atomic.Pointer[map[string]string]
 	// vouches tells that a heartbeat must mean that the cell answers, unheard that it has not answered last, and stale that
 	// a count was left as stale because of that.
 	vouches, unheard, stale atomic.Bool
@@ -81,9 +83,9 @@ func (a *Aggregator) lead(ctx context.Context) {
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 5*time.Second)),
 	}
 	t.followWorkloads(ctx)
-	t.heed(cell)
 	t.snapshot = newSnapshot(t.podsChanged, func(err error) { end(err) }, a.now)
 	t.snapshot.scope = pods
+	t.heed(cell)
 	a.metrics.leading.Set(1)
 	a.metrics.epoch.Set(float64(t.epoch))
 	a.term.Store(t)
@@ -110,6 +112,7 @@ func (t *term) run(ctx context.Context) {
 	case <-t.snapshot.listed:
 		t.enqueueAll()
 		running.Go(func() { t.report(ctx) })
+		running.Go(func() { t.trigger(ctx) })
 		for range t.options.Workers {
 			running.Go(func() { t.work(ctx) })
 		}

@@ -27,6 +27,10 @@ func updateTimeout(p *v1alpha1.PodProtector) time.Duration {
 	return defaultUpdateTimeout
 }
 
+func isUpdate(o v1alpha1.Operation) bool {
+	return o == v1alpha1.OperationUpdate || o == v1alpha1.OperationResize
+}
+
 // isUpdated asks the cell's apiserver whether the pod of a reservation has been updated and is available again. The snapshot
 // keeps no containers, and a kubelet tells that it has seen a generation before it restarts them. That the read is later than
 // the snapshot does no harm: the pod is available in both, and what was to make it unavailable lies before the read.

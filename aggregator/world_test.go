@@ -88,6 +88,7 @@ func newWorld(floor int, compact int32) *world {
 	w.stored.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
 	w.stored.Spec.MinAvailable = v1alpha1.Pods(int32(floor))
 	w.stored.Spec.AdmissionHistory.CompactThreshold = &compact
+	w.stored.Spec.Operations = []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationUpdate}
 	timeout := int32(worldUpdateTimeout.Seconds())
 	w.stored.Spec.AdmissionHistory.UpdateTimeoutSeconds = &timeout
 	return w
@@ -302,9 +303,8 @@ func (w *world) takeEffect(i int, graceful bool) {
 func (w *world) clear() {
 	copied := w.stored.DeepCopy()
 	cell := quota.CellOf(copied, worldCell)
-	updates := slices.ContainsFunc(w.inFlight, func(r inFlight) bool { return r.generation > 0 })
-	if cell == nil || cell.Discount == v1alpha1.DiscountCleared || updates || len(w.toRestart) > 0 {
-		return // updates are waited for by their own time limit, which the world's know nothing of
+	if cell == nil || cell.Discount == v1alpha1.DiscountCleared {
+		return
 	}
 	was := cell.Aggregation
 	*cell = v1alpha1.PodProtectorCell{CellID: worldCell, Discount: v1alpha1.DiscountCleared, Aggregation: v1alpha1.Aggregation{

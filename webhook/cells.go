@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
@@ -14,18 +15,23 @@ import (
 // those of the core clusters' Cells with a kubeconfig, as they come and go.
 type cells struct {
 	named   map[string]kubernetes.Interface
+	configs map[string]*rest.Config
 	rosters []*fleet.Roster
 
 	mu      sync.Mutex
 	clients map[string]connected
 }
 
-// connected is the clients of a connection.
+// connected is a client of a connection.
 type connected struct {
 	connection *fleet.Rotating
 	client     kubernetes.Interface
-	// nudged is nil until it was asked for.
-	nudged *nudged
+}
+
+func newCells() *cells {
+	return &cells{
+		named: map[string]kubernetes.Interface{}, configs: map[string]*rest.Config{}, clients: map[string]connected{},
+	}
 }
 
 // known tells whether a cell is one of them. Whose kubeconfig cannot be used is known all the same: only the pods of
@@ -47,11 +53,32 @@ func (c *cells) client(name string) (kubernetes.Interface, error) {
 	if client, ok := c.named[name]; ok {
 		return client, nil
 	}
+	connection, err := c.connection(name)
+	if err != nil {
+		return nil, err
+	}
+	return c.clientOf(name, connection)
+}
+
+// config is how to reach it.
+func (c *cells) config(name string) (*rest.Config, error) {
+	if config, ok := c.configs[name]; ok {
+		return config, nil
+	}
+	connection, err := c.connection(name)
+	if err != nil {
+		return nil, err
+	}
+	return connection.Config(), nil
+}
+
+// connection is that of a Cell with a kubeconfig.
+func (c *cells) connection(name string) (*fleet.Rotating, error) {
 	why := errors.New("its kubeconfig has not been read yet")
 	for _, roster := range c.rosters {
 		member, ok := roster.Member(name)
 		if ok && member.Connection != nil {
-			return c.clientOf(name, member.Connection)
+			return member.Connection, nil
 		}
 		if ok && member.Err != nil {
 			why = member.Err
@@ -72,31 +99,6 @@ func (c *cells) clientOf(name string, connection *fleet.Rotating) (kubernetes.In
 	}
 	c.clients[name] = connected{connection: connection, client: client}
 	return client, nil
-}
-
-// nudged reaches the objects of a cell that a roster tells of; nil while there is no connection.
-func (c *cells) nudged(name string) *nudged {
-	for _, roster := range c.rosters {
-		member, ok := roster.Member(name)
-		if !ok || member.Connection == nil {
-			continue
-		}
-		if _, err := c.clientOf(name, member.Connection); err != nil {
-			return nil
-		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		known := c.clients[name]
-		if known.nudged == nil {
-			var err error
-			if known.nudged, err = newNudged(known.connection.Config()); err != nil {
-				return nil
-			}
-			c.clients[name] = known
-		}
-		return known.nudged
-	}
-	return nil
 }
 
 // has tells whether a pod belongs to a cell, as this core has it. Of a Cell that the core does not have, or has not told of

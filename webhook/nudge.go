@@ -80,17 +80,16 @@ func (p *Protection) budgetOf(ctx context.Context, protector string) int {
 type nudger struct {
 	controllers waitlist[controller]
 	evictees    waitlist[evictee]
-	cells       map[string]*nudged
-	// others reaches cells that come and go; nil when there are none.
-	others  func(cell string) *nudged
-	metrics *metrics
-	log     logr.Logger
+	cells       *cells
+	metrics     *metrics
+	log         logr.Logger
 	// changed asks for a look at who waits.
 	changed chan struct{}
 
-	// last is when a controller was nudged, and nodes the taints that were read last. run alone uses them.
-	last  map[controller]time.Time
-	nodes map[node]taints
+	// last is when a controller was nudged, nodes the taints that were read last, and reached the cells. run alone uses them.
+	last    map[controller]time.Time
+	nodes   map[node]taints
+	reached map[string]*nudged
 }
 
 type node struct{ cell, name string }
@@ -102,6 +101,7 @@ type taints struct {
 
 // nudged reaches the objects of one cell.
 type nudged struct {
+	config   *rest.Config
 	kinds    meta.RESTMapper
 	metadata metadata.Interface
 	client   kubernetes.Interface
@@ -112,7 +112,7 @@ func newNudged(config *rest.Config) (*nudged, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &nudged{}
+	n := &nudged{config: config}
 	if n.kinds, err = apiutil.NewDynamicRESTMapper(config, calls); err != nil {
 		return nil, err
 	}
@@ -123,11 +123,29 @@ func newNudged(config *rest.Config) (*nudged, error) {
 	return n, err
 }
 
-func newNudger(metrics *metrics, log logr.Logger) *nudger {
+func newNudger(cells *cells, metrics *metrics, log logr.Logger) *nudger {
 	return &nudger{
-		cells: map[string]*nudged{}, metrics: metrics, log: log, changed: make(chan struct{}, 1),
-		last: map[controller]time.Time{}, nodes: map[node]taints{},
+		cells: cells, metrics: metrics, log: log, changed: make(chan struct{}, 1),
+		last: map[controller]time.Time{}, nodes: map[node]taints{}, reached: map[string]*nudged{},
 	}
+}
+
+// reach returns what reaches a cell.
+func (n *nudger) reach(cell string) (*nudged, error) {
+	config, err := n.cells.config(cell)
+	if err != nil {
+		return nil, fmt.Errorf("cell %s: %w", cell, err)
+	}
+	// The configuration of a Cell is made each time, around the one way to its cluster.
+	if known := n.reached[cell]; known != nil && (known.config == config || config.Transport != nil && known.config.Transport == config.Transport) {
+		return known, nil
+	}
+	found, err := newNudged(config)
+	if err != nil {
+		return nil, fmt.Errorf("clients of cell %s: %w", cell, err)
+	}
+	n.reached[cell] = found
+	return found, nil
 }
 
 // note lets whoever was refused wait for budget, if it is a controller: people and tools see the refusal.
@@ -201,19 +219,11 @@ func (n *nudger) wake(ctx context.Context, protector string, budget int) {
 	}
 }
 
-// reach returns the way to a cell's objects; nil when there is none.
-func (n *nudger) reach(cell string) *nudged {
-	if known := n.cells[cell]; known != nil || n.others == nil {
-		return known
-	}
-	return n.others(cell)
-}
-
 // touch writes an annotation of ours to the metadata of a controller's object. Nothing comes of that but an event of its watch.
 func (n *nudger) touch(ctx context.Context, c controller) error {
-	cell := n.reach(c.cell)
-	if cell == nil {
-		return fmt.Errorf("cell %s is not known", c.cell)
+	cell, err := n.reach(c.cell)
+	if err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, nudgeTime)
 	defer cancel()
@@ -253,9 +263,9 @@ func (n *nudger) evict(ctx context.Context, protector string, budget int) {
 
 // evictOne evicts a pod, if its node does not tolerate it any more.
 func (n *nudger) evictOne(ctx context.Context, e evictee) (done bool, err error) {
-	cell := n.reach(e.cell)
-	if cell == nil {
-		return false, fmt.Errorf("cell %s is not known", e.cell)
+	cell, err := n.reach(e.cell)
+	if err != nil {
+		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, nudgeTime)
 	defer cancel()

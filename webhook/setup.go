@@ -59,15 +59,14 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 		now = time.Now
 	}
 	p := &Protection{
-		cells:   &cells{named: map[string]kubernetes.Interface{}, clients: map[string]connected{}},
+		cells:   newCells(),
 		metrics: newMetrics(options.Metrics),
 		log:     mgr.GetLogger(),
 		now:     now,
 		refused: &refusals{now: time.Now},
 	}
 	if options.Nudge {
-		p.nudger = newNudger(p.metrics, p.log)
-		p.nudger.others = p.cells.nudged
+		p.nudger = newNudger(p.cells, p.metrics, p.log)
 		err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 			p.nudger.run(ctx, p.budgetOf)
 			return nil
@@ -105,11 +104,7 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 			return nil, fmt.Errorf("client of cell %s: %w", name, err)
 		}
 		p.cells.named[name] = client
-		if p.nudger != nil {
-			if p.nudger.cells[name], err = newNudged(config); err != nil {
-				return nil, fmt.Errorf("client of cell %s: %w", name, err)
-			}
-		}
+		p.cells.configs[name] = config
 	}
 	return p, nil
 }

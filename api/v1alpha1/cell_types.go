@@ -67,6 +67,14 @@ type CellSpec struct {
 	// +optional
 	PodSelector *PodSelector `json:"podSelector,omitempty"`
 
+	// Settlement is how the cell's reservations end. Exact: when the very counts that are written with that account for them, or
+	// when a read of the pod shows that the removal can no longer succeed. Clock and Status: when anything has happened to any pod of the
+	// cell since, by the clock of its aggregator or by the times in its pods. Those two break the promise in a storm.
+	//
+	// +kubebuilder:default=Exact
+	// +optional
+	Settlement Settlement `json:"settlement,omitempty"`
+
 	// AdmissionDeadline is the longest time that a removal admitted by Breakwater may still take effect: the
 	// request timeout of the cell's apiserver and a margin. A reservation that is older, and whose pod lives,
 	// is given back. Too short a deadline breaks the promise.
@@ -107,6 +115,18 @@ type KubeconfigSecretRef struct {
 	// +optional
 	Key string `json:"key,omitempty"`
 }
+
+// Settlement is how reservations end.
+//
+// +kubebuilder:validation:Enum=Exact;Clock;Status
+type Settlement string
+
+// The ways in which they can.
+const (
+	SettlementExact  Settlement = "Exact"
+	SettlementClock  Settlement = "Clock"
+	SettlementStatus Settlement = "Status"
+)
 
 // WhenStale is what a silent cell's pods count for elsewhere.
 //

@@ -26,6 +26,7 @@ type aggregatorFlags struct {
 	leaseDuration time.Duration
 	heartbeat     time.Duration
 	workers       int
+	trigger       aggregator.Trigger
 	all           bool
 }
 
@@ -63,6 +64,9 @@ get the namespace kube-system of each cell's cluster, by which it tells that fro
 	flags.StringVar(&f.namespace, "leader-election-namespace", "breakwater-system", "`namespace` in the core cluster of the Lease aggregator-<cell>")
 	flags.DurationVar(&f.leaseDuration, "lease-duration", 15*time.Second, "how long a leader that does not answer stays the leader")
 	flags.DurationVar(&f.heartbeat, "heartbeat", 10*time.Second, "time between two reports to the Cell's status")
+	flags.StringVar(&f.trigger.Namespace, "update-trigger-namespace", "",
+		"`namespace` in the cell's cluster of a pod that is changed when a Cell with settlement Clock or Status waits for an event; empty: none")
+	flags.DurationVar(&f.trigger.Every, "update-trigger-period", 5*time.Second, "time between two changes of that pod")
 	flags.IntVar(&f.workers, "workers", 8, "protectors that are written at the same time")
 	f.bind(flags)
 	return command
@@ -81,6 +85,9 @@ func (f *aggregatorFlags) validate() error {
 	}
 	if f.heartbeat < time.Second {
 		all = append(all, fmt.Errorf("--heartbeat %s: want at least 1s", f.heartbeat))
+	}
+	if f.trigger.Every < time.Second {
+		all = append(all, fmt.Errorf("--update-trigger-period %s: want at least 1s", f.trigger.Every))
 	}
 	if f.workers < 1 {
 		all = append(all, fmt.Errorf("--workers %d: want at least 1", f.workers))
@@ -106,7 +113,7 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 	}
 	options := aggregator.Options{
 		Cell: f.name, Identity: f.identity, LeaseNamespace: f.namespace,
-		LeaseDuration: f.leaseDuration, Heartbeat: f.heartbeat, Workers: f.workers, Metrics: metrics.Registry,
+		LeaseDuration: f.leaseDuration, Heartbeat: f.heartbeat, Workers: f.workers, Trigger: f.trigger, Metrics: metrics.Registry,
 	}
 	if f.all {
 		err = aggregator.SetupFleetWithManager(mgr, options)

@@ -28,6 +28,7 @@ type asked struct {
 // mustAsk are the removals that every cell is asked about.
 var mustAsk = []asked{ //nolint:gochecknoglobals // a constant in all but the language's sense
 	{admissionregistrationv1.Delete, "pods"}, {admissionregistrationv1.Create, "pods/eviction"},
+	{admissionregistrationv1.Update, "pods"}, {admissionregistrationv1.Update, "pods/resize"},
 }
 
 // Weaknesses tells why configurations do not guard a cell, of these namespaces if it has only some; nothing when they do.

@@ -83,9 +83,10 @@ func Decide(p *v1alpha1.PodProtector, removals []Removal) []Verdict {
 		met := budget
 		met.Available += own
 		var charged int
-		verdicts[i], charged = decide(p, met, removal)
-		budget.Reserved += charged
-		budget.Available += own - ownDiscount(p, removal.Cell)
+		if verdicts[i], charged = decide(p, met, removal); charged > 0 {
+			budget.Reserved += charged
+			budget.Available += own - ownDiscount(p, removal.Cell)
+		}
 	}
 	return verdicts
 }
@@ -109,11 +110,12 @@ func decide(p *v1alpha1.PodProtector, budget Budget, r Removal) (verdict Verdict
 	// What is accounted for by the counts costs nothing more, until the pod has come back and is to go again.
 	paid := repeated && !cell.AdmissionHistory.Buckets[at.bucket].Accounted
 	reason := objection(p, budget, cell != nil, paid)
-	if reason == "" && !repeated && r.Generation > 0 && cell != nil && updates(&cell.AdmissionHistory) >= mostUpdates {
-		reason = RefusedUpdates
-	}
-	if reason == "" && !paid && cell != nil && cell.Discount == v1alpha1.DiscountDraining {
+	switch {
+	case reason != "" || cell == nil:
+	case !paid && cell.Discount == v1alpha1.DiscountDraining:
 		reason = RefusedDraining
+	case !repeated && r.Generation > 0 && updates(&cell.AdmissionHistory) >= mostUpdates:
+		reason = RefusedUpdates
 	}
 	if reason != "" {
 		if !r.Force {
