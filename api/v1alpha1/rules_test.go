@@ -61,7 +61,7 @@ func TestEdgesOfSpecs(t *testing.T) {
 		"a deadline just above 1h":        {"Cell", `{admissionDeadline: 1h1ms}`, "admissionDeadline must be from 5s to 1h"},
 		"a deadline without a unit":       {"Cell", `{admissionDeadline: "65"}`, "must be of type duration"},
 		"a deadline that is a number":     {"Cell", `{admissionDeadline: 65}`, "must be of type duration"},
-		"a field that a Cell has not yet": {"Cell", `{settlement: Exact}`, `unknown field "spec.settlement"`},
+		"a settlement that is not":        {"Cell", `{settlement: Guess}`, `supported values: "Exact", "Clock", "Status"`},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			in := namespace

@@ -31,6 +31,7 @@ func (l *lab) configure(cell string) (worker client.Client, hooks *admissionregi
 		Rules: []admissionregistrationv1.RuleWithOperations{
 			{Operations: []admissionregistrationv1.OperationType{"DELETE"}, Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}}},
 			{Operations: []admissionregistrationv1.OperationType{"CREATE"}, Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods/eviction"}}},
+			{Operations: []admissionregistrationv1.OperationType{"UPDATE"}, Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods", "pods/resize"}}},
 		},
 	}}
 	l.must(worker.Create(l.Context(), hooks))
