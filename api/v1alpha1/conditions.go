@@ -12,6 +12,8 @@ const (
 	// ConditionOverlapping of a PodProtector: others of its namespace can cover the same pods. Written by the overlap
 	// controller, when it is or was so.
 	ConditionOverlapping = "Overlapping"
+	// ConditionKindsServed of a policy: the apiserver serves all kinds that it names, and we may list them.
+	ConditionKindsServed = "KindsServed"
 )
 
 // Reasons of conditions.
@@ -28,4 +30,14 @@ const (
 	ReasonAggregatorIdle   = "AggregatorStopped"
 	ReasonRecreateStrategy = "RecreateStrategy"
 	ReasonDeletionHeld     = "DeletionHeld"
+	ReasonOnDeleteStrategy = "OnDeleteStrategy"
+	ReasonPolicyVanished   = "PolicyVanished"
+	ReasonPolicyDeleted    = "PolicyDeleted"
+	ReasonPolicyLeft       = "PolicyLeft"
+	ReasonApplied          = "Applied"
+	ReasonApplying         = "Applying"
+	ReasonReleasing        = "Releasing"
+	ReasonKindsServed      = "KindsServed"
+	ReasonKindNotServed    = "KindNotServed"
+	ReasonKindNotListed    = "KindNotListed"
 )
