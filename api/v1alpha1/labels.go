@@ -37,8 +37,6 @@ const (
 	AnnotationPolicy = "breakwater.dev/policy"
 	// AnnotationPolicyRule on a protector is what that policy asked for. It goes on counting without the policy.
 	AnnotationPolicyRule = "breakwater.dev/policy-rule"
-	// AnnotationPolicyRemoved on a protector says that the policy was deleted on purpose, and the protector kept.
-	AnnotationPolicyRemoved = "breakwater.dev/policy-removed"
 
 	// FinalizerProtector holds a protector until its source is explicitly deleted; the protector stays
 	// effective while it is there.

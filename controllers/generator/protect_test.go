@@ -189,7 +189,7 @@ func TestADeploymentWithALongNameIsProtected(t *testing.T) {
 	p.start()
 	web := p.deployment(strings.Repeat("a.b-", 62)+"web", nil)
 	p.create(web)
-	protector := p.protector(desired.ProtectorName(web.Name), "it is made", sourceFound)
+	protector := p.protector(desired.ProtectorName(p.ref(web.Name)), "it is made", sourceFound)
 	p.announced("PodProtector/" + protector.Name + " Normal SourceFound: ")
 	edit(p, protector, func(got *v1alpha1.PodProtector) { got.Spec.MinAvailable = v1alpha1.Pods(1) })
 	p.protector(protector.Name, "its floor is repaired", hasFloor(7))
