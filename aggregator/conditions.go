@@ -19,6 +19,7 @@ func (t *term) conclude(p *v1alpha1.PodProtector) {
 	ready := readiness(p)
 	ready.ObservedGeneration = p.Generation
 	meta.SetStatusCondition(&p.Status.Conditions, ready)
+	concludeTarget(p)
 }
 
 func readiness(p *v1alpha1.PodProtector) metav1.Condition {
@@ -32,10 +33,11 @@ func readiness(p *v1alpha1.PodProtector) metav1.Condition {
 	var problems []string
 	for i := range p.Status.Cells {
 		a := &p.Status.Cells[i].Aggregation
-		if a.CountedSpec != counted {
-			continue
+		if a.CountedSpec == counted {
+			cells++
+		} else {
+			problems = append(problems, fmt.Sprintf("cell %s has not counted its pods by this spec", p.Status.Cells[i].CellID))
 		}
-		cells++
 		if a.ExpectedReplicasProblem != "" {
 			problems = append(problems, fmt.Sprintf("cell %s: %s", p.Status.Cells[i].CellID, a.ExpectedReplicasProblem))
 		}

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/pager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -38,13 +37,14 @@ func (l *look) see(r quota.Reservation) quota.Sighting {
 //   - the admission deadline has passed. A pod that still lives then will not be removed by that reservation's
 //     request.
 func (t *term) look(
-	ctx context.Context, key types.NamespacedName, p *v1alpha1.PodProtector, history *v1alpha1.AdmissionHistory,
+	ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, history *v1alpha1.AdmissionHistory,
 ) (look, bool, error) {
+	key := keyOf(p)
 	deadlines := t.deadlinesOf(key)
 	deadlines.Observe(history, t.monotonic())
 	reservations := quota.Reservations(history)
 
-	first, err := t.firstOf(ctx, key, p)
+	first, err := t.firstOf(ctx, p, target)
 	if err != nil {
 		return look{}, false, err
 	}

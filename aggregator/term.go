@@ -116,7 +116,7 @@ func (t *term) podsChanged(key types.NamespacedName, rate time.Duration) { t.que
 
 // protectorChanged waits likewise, unless the pods have to be counted in another way now.
 func (t *term) protectorChanged(p *v1alpha1.PodProtector) {
-	if !t.isCounted(p) || p.DeletionTimestamp != nil {
+	if t.mustCount(p) || p.DeletionTimestamp != nil {
 		t.queue.Add(keyOf(p))
 		return
 	}
@@ -167,6 +167,7 @@ func (t *term) deadlinesOf(key types.NamespacedName) *quota.Deadlines {
 func (t *term) forget(key types.NamespacedName) {
 	t.snapshot.Uncover(key)
 	t.followed.set(key, nil)
+	t.followed.follow(key, nil)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.deadlines, key)

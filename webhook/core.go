@@ -20,7 +20,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/batch"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
 
 // core is one core cluster: which of its protectors cover a pod, and flights to their status.
@@ -40,10 +39,8 @@ type core struct {
 	// read tells that all protectors have been read once. Before that nothing is known of the core.
 	read atomic.Bool
 
-	mu    sync.RWMutex
-	index *selectorindex.Index[types.NamespacedName]
-	// coverages are what the protectors of the index cover.
-	coverages map[types.NamespacedName]selectorindex.Coverage
+	// coverages are what its protectors cover.
+	coverages *coverages
 }
 
 // ask is one thing to do to a protector's history: to make a reservation, or to give one back.
@@ -78,9 +75,8 @@ func newCore(name string, source cluster.Cluster, metrics *metrics, log logr.Log
 		events:  source.GetEventRecorder("breakwater-webhook"),
 		metrics: metrics,
 		now:     now,
-		index:   selectorindex.New[types.NamespacedName](),
 
-		coverages: map[types.NamespacedName]selectorindex.Coverage{},
+		coverages: newCoverages(),
 	}
 	c.flights = batch.New(c.fly)
 	c.flights.Linger = c.linger

@@ -22,7 +22,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/batch"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
 
 const deskCell = "c0"
@@ -61,8 +60,7 @@ func newDesk(t failer, protectors ...*v1alpha1.PodProtector) *desk {
 	m := newMetrics(prometheus.NewRegistry())
 	d.core = &core{
 		name: "core", protectors: &fleet.Protectors{Cache: d.client, Live: d.client, Writer: d.client},
-		events: d.events, now: time.Now, metrics: m, index: selectorindex.New[types.NamespacedName](),
-		coverages: map[types.NamespacedName]selectorindex.Coverage{},
+		events: d.events, now: time.Now, metrics: m, coverages: newCoverages(),
 	}
 	d.core.read.Store(true)
 	d.core.flights = batch.New(d.core.fly)

@@ -132,7 +132,7 @@ func (p *Protection) charges(ctx context.Context, cell string, r Request) (charg
 		if !core.read.Load() {
 			return nil, false, fmt.Errorf("the PodProtectors of core cluster %q have not been read yet", core.name)
 		}
-		for _, key := range core.covering(r.Namespace, r.Pod.Labels) {
+		for _, key := range core.coverages.covering(cell, r.Namespace, r.Pod.Labels) {
 			protector, err := core.protectors.Newest(ctx, key)
 			if apierrors.IsNotFound(err) {
 				continue

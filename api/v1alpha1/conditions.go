@@ -6,8 +6,8 @@ const (
 	// ConditionReady of a PodProtector: its pods are counted in at least one cell, by the current spec.
 	// Of a Cell: an aggregator leads it and has listed its pods. Written by the aggregators.
 	ConditionReady = "Ready"
-	// ConditionTargetResolved of a PodProtector: the workload it was derived from exists. Written by the
-	// generator, on protectors of its own only.
+	// ConditionTargetResolved of a PodProtector: the workload it was derived from, or that its targetRef names, exists.
+	// Written by the generator on protectors of its own, and by the aggregators on those with a targetRef.
 	ConditionTargetResolved = "TargetResolved"
 	// ConditionOverlapping of a PodProtector: others of its namespace can cover the same pods. Written by the overlap
 	// controller, when it is or was so.
@@ -24,6 +24,10 @@ const (
 	ReasonSelectorsOverlap = "SelectorsOverlap"
 	ReasonDisjoint         = "Disjoint"
 	ReasonFloorUnknown     = "FloorUnknown"
+	ReasonTargetFound      = "TargetFound"
+	ReasonTargetGone       = "TargetGone"
+	ReasonTargetNotFound   = "TargetNotFound"
+	ReasonTargetUnknown    = "TargetUnknown"
 	ReasonSourceFound      = "SourceFound"
 	ReasonSourceVanished   = "SourceVanished"
 	ReasonAggregating      = "Aggregating"

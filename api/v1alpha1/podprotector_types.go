@@ -398,8 +398,15 @@ type Aggregation struct {
 	// +optional
 	Target *Target `json:"target,omitempty"`
 
+	// TargetProblem is why it cannot be found out now what targetRef names. Where it never could, nothing is counted.
+	//
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	TargetProblem string `json:"targetProblem,omitempty"`
+
 	// CountedSpec is a hash of the parts of the spec that the counts depend on. Counts made by another spec
-	// are worth nothing for a decision: the cell then counts as zero until its aggregator has counted anew.
+	// are worth nothing for a decision: the cell then counts as zero until its aggregator has counted anew. Empty where
+	// the aggregator cannot count.
 	CountedSpec string `json:"countedSpec"`
 
 	// SnapshotVersion is the resourceVersion of the cell's pods that the counts were taken at.

@@ -53,7 +53,7 @@ func TestEdgesOfSpecs(t *testing.T) {
 		"64 expressions":                  {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [` + many(64, "{key: k%d, operator: Exists}, ") + `]}}`, ""},
 		"1000 values":                     {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: In, values: [` + many(1000, "v%d, ") + `]}]}}`, ""},
 		"1001 values":                     {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: In, values: [` + many(1001, "v%d, ") + `]}]}}`, "must have at most 1000 items"},
-		"null for a selector":             {"PodProtector", `{minAvailable: 1, selector: null}`, "spec.selector: Required value"},
+		"null for a selector":             {"PodProtector", `{minAvailable: 1, selector: null}`, "give either selector or targetRef"},
 		"the highest compactThreshold":    {"PodProtector", `{minAvailable: 1, selector: {}, admissionHistory: {compactThreshold: 1000}}`, ""},
 		"the slowest rate":                {"PodProtector", `{minAvailable: 1, selector: {}, admissionHistory: {aggregationRateMillis: 3600000}}`, ""},
 		"a deadline below 0":              {"Cell", `{admissionDeadline: -65s}`, "admissionDeadline must be from 5s to 1h"},

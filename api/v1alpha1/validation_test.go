@@ -2,6 +2,7 @@ package v1alpha1_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,7 +123,7 @@ func TestSpecsOfPodProtector(t *testing.T) {
 		"a threshold of 0 and no rate":     {`{selector: {}, minAvailable: 1, admissionHistory: {compactThreshold: 0, aggregationRateMillis: 0}}`, ""},
 		"a threshold of 1":                 {`{selector: {}, minAvailable: 1, admissionHistory: {compactThreshold: 1}}`, ""},
 		"no spec":                          {``, "spec: Required value"},
-		"no selector":                      {`{minAvailable: 1}`, "spec.selector: Required value"},
+		"no selector":                      {`{minAvailable: 1}`, "give either selector or targetRef"},
 		"no floor":                         {`{selector: {}}`, "give either minAvailable or maxUnavailable"},
 		"two floors":                       {`{selector: {}, minAvailable: 1, maxUnavailable: 1}`, "give either minAvailable or maxUnavailable"},
 		"a floor below 0":                  {`{selector: {}, minAvailable: -1}`, amount},
@@ -147,6 +148,17 @@ func TestSpecsOfPodProtector(t *testing.T) {
 		"compactThreshold above 1000":      {`{selector: {}, minAvailable: 1, admissionHistory: {compactThreshold: 1001}}`, "less than or equal to 1000"},
 		"aggregationRateMillis below 0":    {`{selector: {}, minAvailable: 1, admissionHistory: {aggregationRateMillis: -1}}`, "greater than or equal to 0"},
 		"aggregationRateMillis of a day":   {`{selector: {}, minAvailable: 1, admissionHistory: {aggregationRateMillis: 86400000}}`, "less than or equal to 3600000"},
+		"a target":                         {`{targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, maxUnavailable: 1}`, ""},
+		"a target and a selector":          {`{targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, selector: {}, maxUnavailable: 1}`, "give either selector or targetRef"},
+		"a target, and more that counts":   {`{targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, aggregationSelector: {}, maxUnavailable: 1}`, "aggregationSelector goes with selector"},
+		"a target without a kind":          {`{targetRef: {apiVersion: apps/v1, name: web}, maxUnavailable: 1}`, "spec.targetRef.kind: Required value"},
+		"a target of no version":           {`{targetRef: {apiVersion: apps, kind: Deployment, name: web}, maxUnavailable: 1}`, "spec.targetRef.apiVersion"},
+		"a target of the core group":       {`{targetRef: {apiVersion: v1, kind: ReplicationController, name: web}, maxUnavailable: 1}`, ""},
+		"all operations":                   {`{selector: {}, minAvailable: 1, operations: [Delete, Evict, Update, Resize]}`, ""},
+		"no operation":                     {`{selector: {}, minAvailable: 1, operations: []}`, "at least 1 items"},
+		"an operation twice":               {`{selector: {}, minAvailable: 1, operations: [Delete, Delete]}`, "Duplicate value"},
+		"an operation that is not":         {`{selector: {}, minAvailable: 1, operations: [Reboot]}`, `supported values: "Delete", "Evict", "Update", "Resize"`},
+		"updates that time out at once":    {`{selector: {}, minAvailable: 1, admissionHistory: {updateTimeoutSeconds: 1}}`, "greater than or equal to 10"},
 		"a field that is not":              {`{selector: {}, minAvailable: 1, maxAvailable: 1}`, `unknown field "spec.maxAvailable"`},
 	} {
 		t.Run(claim, func(t *testing.T) {
@@ -200,7 +212,7 @@ func TestStatusOfPodProtector(t *testing.T) {
 	for claim, test := range map[string]struct{ status, refusal string }{
 		"a reservation":               {bucket(`counter: 1, podUID: u, podName: p, operation: Evict`), ""},
 		"merged reservations":         {bucket(`counter: 2, podUIDHashes: AAAAAAAAAAEAAAAAAAAAAg==`), ""},
-		"an unknown operation":        {bucket(`counter: 1, podUID: u, operation: Update`), `supported values: "Delete", "Evict"`},
+		"an unknown operation":        {bucket(`counter: 1, podUID: u, operation: Reboot`), `supported values: "Delete", "Evict", "Update", "Resize"`},
 		"a counter of 0":              {bucket(`counter: 0, podUID: u`), "greater than or equal to 1"},
 		"a cell without a name":       {`{cells: [{cellID: "", ` + aggregation + `}]}`, "at least 1 chars"},
 		"one cell twice":              {`{cells: [{cellID: a, ` + aggregation + `}, {cellID: a, ` + aggregation + `}]}`, "Duplicate value"},
@@ -227,17 +239,21 @@ func TestStatusOfPodProtector(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	c, namespace := newClient(t), testplane.Namespace(t)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "defaults"}}
-	p.Spec.MinAvailable = v1alpha1.Pods(0)
+	p.Spec.Selector, p.Spec.MinAvailable = &v1alpha1.PodSelector{}, v1alpha1.Pods(0)
 	if err := c.Create(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 	if p.Spec.Criterion != v1alpha1.CriterionAvailable || p.Spec.TargetRemovalPolicy != v1alpha1.TargetRemovalRetain {
 		t.Errorf("criterion %q, targetRemovalPolicy %q, want Available and Retain", p.Spec.Criterion, p.Spec.TargetRemovalPolicy)
 	}
+	if want := []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationEvict}; !slices.Equal(p.Spec.Operations, want) {
+		t.Errorf("operations %q, want %q", p.Spec.Operations, want)
+	}
 	h := p.Spec.AdmissionHistory
 	if h.MaxConcurrentLag != 0 || h.CompactThreshold == nil || *h.CompactThreshold != 20 ||
-		h.AggregationRateMillis == nil || *h.AggregationRateMillis != 1000 {
-		t.Errorf("admissionHistory %+v, want 0, 20 and 1000", h)
+		h.AggregationRateMillis == nil || *h.AggregationRateMillis != 1000 ||
+		h.UpdateTimeoutSeconds == nil || *h.UpdateTimeoutSeconds != 600 {
+		t.Errorf("admissionHistory %+v, want 0, 20, 1000 and 600", h)
 	}
 	cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{GenerateName: "defaults-"}}
 	if err := c.Create(t.Context(), cell); err != nil {
@@ -252,7 +268,7 @@ func TestAThresholdOfZeroStaysZero(t *testing.T) {
 	c, namespace := newClient(t), testplane.Namespace(t)
 	zero := int32(0)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "zero"}}
-	p.Spec.MinAvailable = v1alpha1.Pods(0)
+	p.Spec.Selector, p.Spec.MinAvailable = &v1alpha1.PodSelector{}, v1alpha1.Pods(0)
 	p.Spec.AdmissionHistory.CompactThreshold, p.Spec.AdmissionHistory.AggregationRateMillis = &zero, &zero
 	if err := c.Create(t.Context(), p); err != nil {
 		t.Fatal(err)
@@ -269,7 +285,7 @@ func TestAThresholdOfZeroStaysZero(t *testing.T) {
 func TestSpecAndStatusAreWrittenApart(t *testing.T) {
 	c, namespace := newClient(t), testplane.Namespace(t)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "apart"}}
-	p.Spec.MinAvailable = v1alpha1.Pods(0)
+	p.Spec.Selector, p.Spec.MinAvailable = &v1alpha1.PodSelector{}, v1alpha1.Pods(0)
 	p.Status.DesiredAvailable = 7
 	if err := c.Create(t.Context(), p); err != nil {
 		t.Fatal(err)

@@ -2,6 +2,8 @@ package generator
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -27,6 +29,7 @@ func differs(protector *v1alpha1.PodProtector, wanted desired.Protector) bool {
 		}) ||
 		!equality.Semantic.DeepEqual(have.MinAvailable, want.MinAvailable) ||
 		!equality.Semantic.DeepEqual(have.MaxUnavailable, want.MaxUnavailable) ||
+		have.TargetRef != nil ||
 		have.MinReadySeconds != want.MinReadySeconds ||
 		!equality.Semantic.DeepEqual(have.Selector, want.Selector) ||
 		want.Criterion != "" && have.Criterion != want.Criterion ||
@@ -71,6 +74,36 @@ func (r *Reconciler) apply(ctx context.Context, wanted desired.Protector, uid ty
 	object.SetFinalizers(wanted.Object.Finalizers)
 	object.Object["spec"] = spec
 	return r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(Name), client.ForceOwnership)
+}
+
+// repair makes a protector that exists what is wanted. A field that excludes one of ours, and that somebody else has put in
+// its place, goes first: the apiserver takes no object with both, and applying ours does not remove theirs.
+func (r *Reconciler) repair(ctx context.Context, protector *v1alpha1.PodProtector, wanted desired.Protector) error {
+	have, want := &protector.Spec, &wanted.Object.Spec
+	spec, err := ownSpec(wanted)
+	if err != nil {
+		return err
+	}
+	foreign := map[string]bool{
+		"minAvailable":   have.MinAvailable != nil && want.MinAvailable == nil,
+		"maxUnavailable": have.MaxUnavailable != nil && want.MaxUnavailable == nil,
+		"targetRef":      have.TargetRef != nil,
+	}
+	for field, is := range foreign {
+		if is {
+			spec[field] = nil
+		}
+	}
+	if slices.Contains(slices.Collect(maps.Values(foreign)), true) {
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": protector.UID}, "spec": spec})
+		if err != nil {
+			return err
+		}
+		if err := r.Client.Patch(ctx, protector.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(Name)); err != nil {
+			return err
+		}
+	}
+	return r.apply(ctx, wanted, protector.UID)
 }
 
 // ownSpec is what the generator owns of a spec. Numbers are written also when they are 0: a field that is left out is not

@@ -160,7 +160,7 @@ func TestAVanishedSourceCanBeGivenUpOnPurpose(t *testing.T) {
 func TestAProtectorOfSomebodyElseWithoutADeploymentIsNoneOfOurBusiness(t *testing.T) {
 	p := newPlane(t)
 	theirs := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "deployment-web"}}
-	theirs.Spec.MinAvailable = v1alpha1.Pods(1)
+	theirs.Spec.Selector, theirs.Spec.MinAvailable = &v1alpha1.PodSelector{}, v1alpha1.Pods(1)
 	p.create(theirs)
 	got, err := p.reconciler().keep(t.Context(), p.ref("web"), []*v1alpha1.PodProtector{theirs})
 	if err != nil || got != ignored {

@@ -72,7 +72,7 @@ func (r *Reconciler) protectOne(
 		return outdated, nil
 	}
 	if differs(protector, wanted) {
-		if err := r.apply(ctx, wanted, protector.UID); refusesSpec(err) {
+		if err := r.repair(ctx, protector, wanted); refusesSpec(err) {
 			return r.refuse(source, err)
 		} else if err != nil {
 			return stale(err, "apply the PodProtector")

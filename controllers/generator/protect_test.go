@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -79,7 +80,14 @@ func TestAProtectorThatWasForcedAwayIsMadeAnew(t *testing.T) {
 
 func TestDriftOfWhatTheGeneratorOwnsIsRepaired(t *testing.T) {
 	for claim, change := range map[string]func(*v1alpha1.PodProtector){
-		"a floor edited by hand":    func(got *v1alpha1.PodProtector) { got.Spec.MinAvailable = v1alpha1.Pods(1) },
+		"a floor edited by hand": func(got *v1alpha1.PodProtector) { got.Spec.MinAvailable = v1alpha1.Pods(1) },
+		"a floor of another sort": func(got *v1alpha1.PodProtector) {
+			all := intstr.FromString("100%")
+			got.Spec.MinAvailable, got.Spec.MaxUnavailable = nil, &all
+		},
+		"a targetRef": func(got *v1alpha1.PodProtector) {
+			got.Spec.Selector, got.Spec.TargetRef = nil, &v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "shop"}
+		},
 		"minReadySeconds":           func(got *v1alpha1.PodProtector) { got.Spec.MinReadySeconds = 3600 },
 		"another selector":          func(got *v1alpha1.PodProtector) { got.Spec.Selector.MatchLabels["app"] = "shop" },
 		"a narrower selector":       func(got *v1alpha1.PodProtector) { got.Spec.Selector.MatchLabels["tier"] = "front" },
@@ -113,8 +121,10 @@ func TestWhatUsersTuneSurvives(t *testing.T) {
 	p.create(web)
 	protector := p.protector("deployment-web", "it is made", sourceFound)
 
-	threshold, rate := int32(7), int32(250)
-	tuned := v1alpha1.AdmissionHistorySpec{MaxConcurrentLag: 3, CompactThreshold: &threshold, AggregationRateMillis: &rate}
+	threshold, rate, timeout := int32(7), int32(250), int32(60)
+	tuned := v1alpha1.AdmissionHistorySpec{
+		MaxConcurrentLag: 3, CompactThreshold: &threshold, AggregationRateMillis: &rate, UpdateTimeoutSeconds: &timeout,
+	}
 	edit(p, protector, func(got *v1alpha1.PodProtector) {
 		got.Spec.AdmissionHistory = tuned
 		got.Labels["team"] = "shop"
@@ -233,7 +243,7 @@ func TestADeploymentWithoutAProtectorOfOursGoesAndLeavesSomebodyElses(t *testing
 	p := newPlane(t)
 	theirs := &v1alpha1.PodProtector{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "deployment-web"},
-		Spec:       v1alpha1.PodProtectorSpec{MinAvailable: v1alpha1.Pods(3)},
+		Spec:       v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{}, MinAvailable: v1alpha1.Pods(3)},
 	}
 	p.create(theirs)
 	p.start()
