@@ -276,3 +276,6 @@ func dump(object client.Object) string {
 	}
 	return string(text)
 }
+
+// newContext is one that outlives the test, for what its end has to clean up.
+func newContext() context.Context { return context.Background() }

@@ -133,31 +133,35 @@ func (r *PolicyReconciler) liveObject(ctx context.Context, object client.Object)
 	return live, nil
 }
 
-// left counts the protectors that are still by a policy. The apiserver is asked when the cache shows none.
+// left counts the protectors that are still by a policy. The apiserver is asked, page by page, when the cache shows none.
 func (r *PolicyReconciler) left(ctx context.Context, policy *desired.Policy) (int, error) {
-	for _, reader := range []client.Reader{r.Client, r.Live} {
-		count, next := 0, ""
-		for more := true; more; more = next != "" {
-			var list v1alpha1.PodProtectorList
-			options := []client.ListOption{client.InNamespace(policy.Namespace)}
-			if reader == r.Live {
-				options = append(options, client.Limit(pageSize), client.Continue(next))
-			}
-			if err := reader.List(ctx, &list, options...); err != nil {
-				return 0, fmt.Errorf("list PodProtectors: %w", err)
-			}
-			for i := range list.Items {
-				if isLeft(&list.Items[i], policy) {
-					count++
-				}
-			}
-			next = list.Continue
+	var cached v1alpha1.PodProtectorList
+	err := r.Client.List(ctx, &cached, client.InNamespace(policy.Namespace), client.MatchingFields{policyIndex: policy.String()})
+	if err != nil {
+		return 0, fmt.Errorf("list PodProtectors: %w", err)
+	}
+	if count := countLeft(cached.Items, policy); count > 0 {
+		return count, nil
+	}
+	count := 0
+	for page, next := 0, ""; page == 0 || next != ""; page++ {
+		var list v1alpha1.PodProtectorList
+		if err := r.Live.List(ctx, &list, client.InNamespace(policy.Namespace), client.Limit(pageSize), client.Continue(next)); err != nil {
+			return 0, fmt.Errorf("list PodProtectors of the apiserver: %w", err)
 		}
-		if count > 0 {
-			return count, nil
+		count, next = count+countLeft(list.Items, policy), list.Continue
+	}
+	return count, nil
+}
+
+func countLeft(protectors []v1alpha1.PodProtector, policy *desired.Policy) int {
+	count := 0
+	for i := range protectors {
+		if isLeft(&protectors[i], policy) {
+			count++
 		}
 	}
-	return 0, nil
+	return count
 }
 
 // pageSize bounds how many protectors are read from the apiserver at once.
