@@ -179,7 +179,9 @@ func TestPrecedenceIsDefinedAndShown(t *testing.T) {
 	web := p.deployment("web", nil)
 	edit(p, web, func(d *appsv1.Deployment) { d.Labels[v1alpha1.LabelProtect] = "false" })
 	p.gone(&v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "deployment-web"}})
-	p.expectStatus(low, func(s v1alpha1.ProtectionPolicyStatus) bool { return s.Selected == 1 && s.OptedOut == 1 && s.Applied == 0 })
+	p.expectStatus(low, func(s v1alpha1.ProtectionPolicyStatus) bool {
+		return s.Selected == 1 && s.OptedOut == 1 && s.Applied == 0
+	})
 }
 
 func TestANamespaceThatIsChosenLaterHasItsProtectors(t *testing.T) {
