@@ -55,6 +55,7 @@ the generator derives protectors from workloads.`,
 		demoCommand(),
 		devCommand(),
 		generatorCommand(),
+		releaseCommand(),
 		webhookCommand(),
 		webhookConfigCommand(),
 	)

@@ -52,6 +52,10 @@ func (t Template) Interpret(source Source) ([]Workload, error) {
 // parts reads a list of workloads. Each needs a name of its own: a place in the list is no name, since it changes when
 // another is taken out.
 func (t Template) parts(kind schema.GroupVersionKind, list []any, placement placement) ([]Workload, error) {
+	if len(list) == 0 {
+		// More likely an accident than somebody's wish to give up all of it.
+		return nil, fmt.Errorf("%s is empty: delete the %s if it is to have no workloads", t.Path, kind.Kind)
+	}
 	workloads, names := make([]Workload, 0, len(list)), map[string]bool{}
 	for i, each := range list {
 		fields, ok := each.(map[string]any)
