@@ -127,13 +127,16 @@ func (f *releaseFlags) tell(out io.Writer, found []holds.Hold) error {
 		return err
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "KIND\tNAMESPACE\tNAME\tFINALIZERS\tSTATE")
+	rows := []string{"KIND\tNAMESPACE\tNAME\tFINALIZERS\tSTATE\n"}
 	for i := range found {
 		h, state := &found[i], "in use"
 		if h.Deleted() {
 			state = "deleted " + h.Object.DeletionTimestamp.UTC().Format("2006-01-02T15:04:05Z")
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", h.Kind.Kind, h.Object.Namespace, h.Object.Name, strings.Join(h.Finalizers, ","), state)
+		rows = append(rows, strings.Join([]string{h.Kind.Kind, h.Object.Namespace, h.Object.Name, strings.Join(h.Finalizers, ","), state}, "\t")+"\n")
+	}
+	if _, err := io.WriteString(table, strings.Join(rows, "")); err != nil {
+		return err
 	}
 	if err := table.Flush(); err != nil || f.yes {
 		return err

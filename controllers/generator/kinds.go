@@ -41,7 +41,8 @@ type Kinds struct {
 	helpers map[schema.GroupVersionResource]*other
 	// starter starts the watch of a kind; nil until the controller runs.
 	starter func(desired.Ref)
-	ctx     context.Context //nolint:containedctx // the time that the controller runs, which is what watches last for
+	// ctx is the time that the controller runs, for which watches last.
+	ctx context.Context
 	// changed is told when what policies look at beside workloads has changed.
 	changed func(namespace string)
 }

@@ -2,6 +2,7 @@ package generator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -102,7 +103,7 @@ func (k *Kinds) watch(ctx context.Context, kind schema.GroupVersionKind) error {
 }
 
 // errNotRunning passes: the controllers of one manager start one after the other.
-var errNotRunning = fmt.Errorf("the generator has not started to watch workloads yet") //nolint:gochecknoglobals // an error to compare with
+var errNotRunning = errors.New("the generator has not started to watch workloads yet")
 
 // watchBeside watches a kind that policies look at beside workloads.
 func (k *Kinds) watchBeside(resource schema.GroupVersionResource, changed func(*metav1.PartialObjectMetadata)) error {

@@ -10,11 +10,11 @@ import (
 type Verdict string
 
 const (
-	// Protect: it has protectors by Origin.
+	// Protect gives it protectors by Origin.
 	Protect Verdict = "Protect"
-	// Release: its protectors go.
+	// Release lets its protectors go.
 	Release Verdict = "Release"
-	// Retain: its protectors stay as they are by Origin, which is not there any more; Reason and Message say why.
+	// Retain leaves its protectors as they are by Origin, which is not there any more; Reason and Message say why.
 	Retain Verdict = "Retain"
 )
 
