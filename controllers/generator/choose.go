@@ -61,14 +61,15 @@ func (r *Reconciler) withoutErased(ctx context.Context, policies []*desired.Poli
 	return slices.Delete(policies, at, at+1), nil
 }
 
-// listPolicies lists the policies that may select workloads of a namespace, in order of precedence.
+// listPolicies lists the policies that may select workloads of a namespace, in order of precedence. Without their CRDs there
+// are none: they have vanished.
 func listPolicies(ctx context.Context, reader client.Reader, namespace string) ([]*desired.Policy, error) {
 	var own v1alpha1.ProtectionPolicyList
-	if err := reader.List(ctx, &own, client.InNamespace(namespace)); err != nil {
+	if err := reader.List(ctx, &own, client.InNamespace(namespace)); ignoreUnserved(err) != nil {
 		return nil, fmt.Errorf("list ProtectionPolicies: %w", err)
 	}
 	var all v1alpha1.ClusterProtectionPolicyList
-	if err := reader.List(ctx, &all); err != nil {
+	if err := reader.List(ctx, &all); ignoreUnserved(err) != nil {
 		return nil, fmt.Errorf("list ClusterProtectionPolicies: %w", err)
 	}
 	policies := make([]*desired.Policy, 0, len(own.Items)+len(all.Items))

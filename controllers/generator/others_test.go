@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/breakwater-k8s/breakwater/api/crds"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
@@ -244,6 +246,57 @@ func TestAKindThatIsTakenAwayReleasesNothing(t *testing.T) {
 	p.protector(rolloutProtector, "when kind and source are back it follows", func(got *v1alpha1.PodProtector) bool {
 		return got.UID == before.UID && isBy("ProtectionPolicy/shop", 18)(got)
 	})
+}
+
+// Whoever takes the CRD of policies away has not said anything about each of them, whatever they say themselves.
+func TestPoliciesWhoseCRDIsTakenAwayReleaseNothing(t *testing.T) {
+	p := newPlane(t)
+	var others v1alpha1.ProtectionPolicyList // of former tests, whose generators are gone
+	if err := p.List(t.Context(), &others); err != nil {
+		t.Fatal(err)
+	}
+	for i := range others.Items {
+		p.erase(&others.Items[i])
+	}
+	p.start()
+	p.create(p.plain("web"))
+	policy := p.policy("shop", "90%", func(pp *v1alpha1.ProtectionPolicy) { pp.Spec.TargetRemovalPolicy = v1alpha1.TargetRemovalRelease })
+	p.create(policy)
+	before := p.protector("deployment-web", "it is made", isBy("ProtectionPolicy/shop", 9))
+
+	text, err := crds.FS.ReadFile("breakwater.dev_protectionpolicies.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	definition := p.parse(string(text))
+	t.Cleanup(func() {
+		p.uninstall(definition.DeepCopy())
+		p.reinstall(p.parse(string(text)))
+	})
+	p.delete(definition)
+	p.gone(definition.DeepCopy()) // our finalizers do not keep it
+	got := p.protector("deployment-web", "it says so", isResolved(metav1.ConditionFalse, v1alpha1.ReasonPolicyVanished))
+	if got.UID != before.UID || got.DeletionTimestamp != nil || got.Spec.MinAvailable.IntVal != 9 || !isHeld(got) {
+		t.Errorf("it is not in force as it was:\n%s", dump(got))
+	}
+}
+
+// reinstall makes a kind served again, for the tests that come.
+func (p *plane) reinstall(definition *unstructured.Unstructured) {
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion(objectAPIVersion(definition))
+	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
+	list.SetKind(kind + "List")
+	if err := p.Create(context.Background(), definition); err != nil {
+		p.t.Errorf("install the kind again: %v", err)
+		return
+	}
+	for deadline := time.Now().Add(time.Minute); p.List(context.Background(), list) != nil; {
+		if time.Now().After(deadline) {
+			p.t.Error("the kind is not served again within a minute")
+			return
+		}
+	}
 }
 
 // A kind that no policy names any more is still the source of protectors that were retained.
