@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -260,7 +261,10 @@ func TestPoliciesWhoseCRDIsTakenAwayReleaseNothing(t *testing.T) {
 	}
 	p.start()
 	p.create(p.plain("web"))
-	policy := p.policy("shop", "90%", func(pp *v1alpha1.ProtectionPolicy) { pp.Spec.TargetRemovalPolicy = v1alpha1.TargetRemovalRelease })
+	policy := p.policy("shop", "90%", func(pp *v1alpha1.ProtectionPolicy) {
+		pp.Spec.TargetRemovalPolicy = v1alpha1.TargetRemovalRelease
+		pp.Finalizers = []string{"example.com/wait"} // so that it is seen while it is being deleted
+	})
 	p.create(policy)
 	before := p.protector("deployment-web", "it is made", isBy("ProtectionPolicy/shop", 9))
 
@@ -274,11 +278,15 @@ func TestPoliciesWhoseCRDIsTakenAwayReleaseNothing(t *testing.T) {
 		p.reinstall(p.parse(string(text)))
 	})
 	p.delete(definition)
-	p.gone(definition.DeepCopy()) // our finalizers do not keep it
 	got := p.protector("deployment-web", "it says so", isResolved(metav1.ConditionFalse, v1alpha1.ReasonPolicyVanished))
 	if got.UID != before.UID || got.DeletionTimestamp != nil || got.Spec.MinAvailable.IntVal != 9 || !isHeld(got) {
 		t.Errorf("it is not in force as it was:\n%s", dump(got))
 	}
+	edit(p, policy, func(pp *v1alpha1.ProtectionPolicy) {
+		pp.Finalizers = slices.DeleteFunc(pp.Finalizers, func(f string) bool { return f == "example.com/wait" })
+	})
+	p.gone(definition.DeepCopy()) // our finalizers do not keep it
+	p.protector("deployment-web", "it still says so", isResolved(metav1.ConditionFalse, v1alpha1.ReasonPolicyVanished))
 }
 
 // reinstall makes a kind served again, for the tests that come.
