@@ -26,6 +26,12 @@ func (a *Aggregator) raiseEpoch(ctx context.Context) (*v1alpha1.Cell, error) {
 		if err := a.live.Get(ctx, client.ObjectKey{Name: a.options.Cell}, cell); err != nil {
 			return err
 		}
+		if own := a.options.Cluster; own != "" {
+			if known := cell.Status.Cluster; known != "" && known != own {
+				return fmt.Errorf("it is in cluster %s, and its kubeconfig leads to %s", known, own)
+			}
+			cell.Status.Cluster = own
+		}
 		epoch := max(cell.Status.Aggregator.Epoch, a.highestStoredEpoch()) + 1
 		cell.Status.Aggregator = v1alpha1.CellAggregator{Holder: a.options.Identity, Epoch: epoch}
 		return a.core.Status().Update(ctx, cell)

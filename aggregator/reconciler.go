@@ -42,14 +42,15 @@ func (t *term) write(ctx context.Context, key types.NamespacedName, p *v1alpha1.
 	if err != nil {
 		return err
 	}
+	t.depart(p)
 	t.conclude(p)
-	if settled := work.gone + work.expired; settled > 0 || !same(before, p, t.options.Cell) {
+	if work.settled.Any() || !same(before, p, t.options.Cell) {
 		if err := t.protectors.WriteStatus(ctx, p); err != nil {
 			return err
 		}
-		t.metrics.settled.WithLabelValues("gone").Add(float64(work.gone))
-		t.metrics.settled.WithLabelValues("expired").Add(float64(work.expired))
+		t.metrics.settle(&work.settled)
 		t.metrics.writes.WithLabelValues("written").Inc()
+		t.tellOverdue(p, work.settled.Overdue)
 	}
 	t.comeBack(key, p, work)
 	return nil
@@ -57,21 +58,29 @@ func (t *term) write(ctx context.Context, key types.NamespacedName, p *v1alpha1.
 
 // outcome is what one aggregation found.
 type outcome struct {
-	gone, expired int
+	settled       quota.Settled
 	nextAvailable time.Time
 	// again asks for another look after the aggregation rate, since a live read could not tell.
 	again bool
+	// held is how long nothing may be counted yet.
+	held time.Duration
 }
 
 // aggregate sets the counts of the cell and settles what they account for, in p.
 func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alpha1.PodProtector) (outcome, error) {
 	cell := quota.CellOf(p, t.options.Cell)
+	if cell == nil && (t.draining.Load() || !t.snapshot.scope.HasNamespace(key.Namespace)) {
+		return outcome{}, nil // no pod of the protector is to count in the cell, or can be in it
+	}
 	var stored v1alpha1.PodProtectorCell
 	if cell != nil {
 		stored = *cell
 	}
 	if stored.Aggregation.Epoch > t.epoch {
 		return outcome{}, fmt.Errorf("epoch %d on %s: %w", stored.Aggregation.Epoch, key, errDeposed)
+	}
+	if held := t.heldBack(key, p, &stored); held > 0 {
+		return outcome{held: held}, nil
 	}
 	aim := t.aimOf(ctx, p, &stored.Aggregation)
 	if aim.unknown {
@@ -100,7 +109,10 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 	cell.Aggregation.Epoch = t.epoch
 	cell.Aggregation.Holder = t.options.Identity
 	done := outcome{nextAvailable: look.nextAvailable, again: look.again || !expectable}
-	done.gone, done.expired = quota.Settle(&cell.AdmissionHistory, look.see)
+	done.settled = quota.Settle(&cell.AdmissionHistory, look.see)
+	if cell.Discount = ""; t.silent(stored.Discount) {
+		cell.Discount = v1alpha1.DiscountStale
+	}
 	return done, nil
 }
 
@@ -132,6 +144,9 @@ func (t *term) comeBack(key types.NamespacedName, p *v1alpha1.PodProtector, work
 	}
 	if next, ok := t.deadlinesOf(key).Next(time.Duration(t.admissionDeadline.Load())); ok {
 		t.queue.AddAfter(key, max(next.Sub(t.monotonic()), atLeast))
+	}
+	if work.held > 0 {
+		t.queue.AddAfter(key, work.held)
 	}
 	if work.again {
 		t.queue.AddAfter(key, atLeast)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
@@ -35,6 +36,9 @@ type Options struct {
 	Cell string
 	// CellConfig reaches the cluster that runs the cell's pods.
 	CellConfig *rest.Config
+	// Cluster is the UID of that cluster's namespace kube-system; empty when it is not known. Another one than the Cell's
+	// is refused.
+	Cluster string
 	// Identity of this process among the candidates for the cell's leadership.
 	Identity string
 	// LeaseNamespace in the core cluster holds the Lease; LeaseDuration is how long a leader that does not
@@ -63,8 +67,11 @@ type Aggregator struct {
 	podNames   metadata.Interface
 	scales     dynamic.Interface
 	kinds      meta.RESTMapper
-	metrics    *metrics
-	log        logr.Logger
+	// handler takes in changes of protectors.
+	handler toolscache.ResourceEventHandlerRegistration
+	metrics *metrics
+	events  events.EventRecorder
+	log     logr.Logger
 	// now is the wall clock, for minReadySeconds. Deadlines are timed by monotonic, which nobody can set.
 	now, monotonic func() time.Time
 
@@ -76,12 +83,24 @@ type Aggregator struct {
 
 // SetupWithManager adds an aggregator to the manager of its core cluster.
 func SetupWithManager(ctx context.Context, mgr manager.Manager, options Options) error {
+	a, err := newAggregator(ctx, mgr, options)
+	if err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("aggregator", a.ready); err != nil {
+		return err
+	}
+	return mgr.Add(a)
+}
+
+func newAggregator(ctx context.Context, mgr manager.Manager, options Options) (*Aggregator, error) {
 	a := &Aggregator{
 		options:    options,
 		core:       mgr.GetClient(),
 		live:       mgr.GetAPIReader(),
 		protectors: &fleet.Protectors{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient()},
 		metrics:    newMetrics(options.Metrics),
+		events:     mgr.GetEventRecorder("breakwater-aggregator"),
 		log:        mgr.GetLogger().WithValues("cell", options.Cell),
 		now:        options.Now,
 		monotonic:  time.Now,
@@ -90,13 +109,7 @@ func SetupWithManager(ctx context.Context, mgr manager.Manager, options Options)
 	if a.now == nil {
 		a.now = time.Now
 	}
-	if err := a.connect(ctx, mgr); err != nil {
-		return err
-	}
-	if err := mgr.AddReadyzCheck("aggregator", a.ready); err != nil {
-		return err
-	}
-	return mgr.Add(a)
+	return a, a.connect(ctx, mgr)
 }
 
 func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
@@ -131,7 +144,7 @@ func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 		return fmt.Errorf("the cache of the core cluster has an informer of type %T", informer)
 	}
 	a.informer = shared
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+	a.handler, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { a.protectorChanged(obj) },
 		UpdateFunc: func(_, obj any) { a.protectorChanged(obj) },
 		DeleteFunc: func(obj any) { a.protectorChanged(obj) },

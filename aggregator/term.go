@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/scope"
 )
 
 // term is one leadership of a cell, and all that is known by it.
@@ -24,6 +26,8 @@ type term struct {
 	snapshot *Snapshot
 	// readLive asks the cell's apiserver itself for the pods of a namespace that a selector matches.
 	readLive func(ctx context.Context, namespace, selector string) (liveRead, error)
+	// readPod asks it for one pod; nil when there is none of that name.
+	readPod func(ctx context.Context, namespace, name string) (*corev1.Pod, error)
 	// workloads and followed tell how many pods are expected, where floors are reckoned from that.
 	workloads *workloads
 	followed  *followed
@@ -34,10 +38,18 @@ type term struct {
 	// admissionDeadline is the Cell's, in nanoseconds, as of the last heartbeat.
 	admissionDeadline atomic.Int64
 
+	// draining tells that the Cell is being deleted.
+	draining atomic.Bool
+	// vouches tells that a heartbeat must mean that the cell answers, unheard that it has not answered last, and stale that
+	// a count was left as stale because of that.
+	vouches, unheard, stale atomic.Bool
+
 	mu        sync.Mutex
 	deadlines map[types.NamespacedName]*quota.Deadlines
 	// firsts has the protectors that are counted for the first time, until the snapshot is enough to do so.
 	firsts map[types.NamespacedName]*first
+	// cleared has the protectors whose counts were cleared.
+	cleared map[types.NamespacedName]clearing
 }
 
 var errDeposed = errors.New("a later leader has written")
@@ -51,20 +63,27 @@ func (a *Aggregator) lead(ctx context.Context) {
 		a.log.Error(err, "Not leading")
 		return
 	}
+	pods, err := scope.Of(&cell.Spec)
+	if err != nil {
+		a.log.Error(err, "It is not known which pods the cell has, so none are counted")
+	}
 	t := &term{
 		Aggregator: a,
 		epoch:      cell.Status.Aggregator.Epoch,
 		readLive:   a.readLive,
+		readPod:    a.readPod,
 		end:        end,
 		log:        a.log.WithValues("epoch", cell.Status.Aggregator.Epoch),
 		deadlines:  map[types.NamespacedName]*quota.Deadlines{},
 		firsts:     map[types.NamespacedName]*first{},
+		cleared:    map[types.NamespacedName]clearing{},
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 5*time.Second)),
 	}
 	t.followWorkloads(ctx)
-	t.admissionDeadline.Store(int64(admissionDeadline(cell)))
+	t.heed(cell)
 	t.snapshot = newSnapshot(t.podsChanged, func(err error) { end(err) }, a.now)
+	t.snapshot.scope = pods
 	a.metrics.leading.Set(1)
 	a.metrics.epoch.Set(float64(t.epoch))
 	a.term.Store(t)
@@ -172,4 +191,5 @@ func (t *term) forget(key types.NamespacedName) {
 	defer t.mu.Unlock()
 	delete(t.deadlines, key)
 	delete(t.firsts, key)
+	delete(t.cleared, key)
 }

@@ -22,11 +22,12 @@ const (
 	VerdictNoPod        VerdictReason = "NoPod"        // an eviction of a pod that does not exist in the cell
 	VerdictNotAvailable VerdictReason = "NotAvailable" // the pod is not available, so its removal costs nothing
 	VerdictUnprotected  VerdictReason = "Unprotected"  // no protector covers the pod
+	VerdictOtherCell    VerdictReason = "OtherCell"    // the pod belongs to another cell of the cluster, or to none
 	VerdictReserved     VerdictReason = "Reserved"     // admitted and charged, now or by an earlier attempt
 	VerdictForced       VerdictReason = "Forced"       // admitted since somebody has broken the glass for the pod
 	VerdictDryRun       VerdictReason = "DryRun"       // would be admitted; nothing was written
 	VerdictMalformed    VerdictReason = "Malformed"    // the review cannot be understood
-	VerdictUnknownCell  VerdictReason = "UnknownCell"  // no --cell of that name
+	VerdictUnknownCell  VerdictReason = "UnknownCell"  // no Cell with a kubeconfig, and no --cell, of that name
 	VerdictUnknown      VerdictReason = "Unknown"      // what is needed to decide is not known
 	VerdictUnreachable  VerdictReason = "Unreachable"  // the core cluster did not answer in time
 )
@@ -95,9 +96,15 @@ func refusal(c charge, verdict quota.Verdict, r Request) string {
 	case quota.RefusedFull:
 		why = "has as many removals under way as its maxConcurrentLag allows"
 		do = "try again when the aggregators have seen them"
+	case quota.RefusedUpdates:
+		why = "has as many pods of this cell under update as it can keep"
+		do = "try again when some of them are available again"
 	case quota.RefusedNeverAggregated:
 		why = "has never been aggregated in this cell"
 		do = "check that an aggregator runs for the cell and try again"
+	case quota.RefusedDraining:
+		why = "waits for earlier removals in this cell, which is being taken out of service"
+		do = "delete the webhook configuration of this cluster once the Cell is gone"
 	case quota.RefusedFloorUnknown:
 		why = "does not know how many pods are expected, which its floor is reckoned from"
 		do = "set spec.expectedReplicas, or give minAvailable as a number"
@@ -108,7 +115,19 @@ func refusal(c charge, verdict quota.Verdict, r Request) string {
 		why = "would have fewer pods available than its floor"
 		do = "try again when more pods are available, or lower the floor where it is declared"
 	}
-	return fmt.Sprintf("Breakwater refuses to remove pod %q: PodProtector %s %s (%s); %s.", r.PodName, place(c), why, state, do)
+	return fmt.Sprintf("Breakwater refuses to %s pod %q: PodProtector %s %s (%s); %s.", r.deed(), r.PodName, place(c), why, state, do)
+}
+
+// deed is what is refused, in a word.
+func (r Request) deed() string {
+	switch r.Operation {
+	case v1alpha1.OperationUpdate:
+		return "update"
+	case v1alpha1.OperationResize:
+		return "resize"
+	default:
+		return "remove"
+	}
 }
 
 func place(c charge) string { return fmt.Sprintf("%s in core cluster %q", c.key, c.core.name) }
@@ -122,16 +141,16 @@ func refuseUnreachable(charges []charge, c charge, r Request, err error) Answer 
 		reason = "no answer in time"
 	}
 	answer := later(VerdictUnreachable, fmt.Sprintf(
-		"Breakwater refuses to remove pod %q: its removal could not be reserved with PodProtector %s (%s); try again, or %s.",
-		r.PodName, place(c), reason, wayOut))
+		"Breakwater refuses to %s pod %q: that could not be reserved with PodProtector %s (%s); try again, or %s.",
+		r.deed(), r.PodName, place(c), reason, wayOut))
 	answer.Protectors, answer.blames = names(charges), &c
 	return answer
 }
 
 func refuseUnknown(r Request, err error) Answer {
 	return later(VerdictUnknown, fmt.Sprintf(
-		"Breakwater refuses to remove pod %q, since it is not known who protects it: %v; try again, or %s.",
-		r.PodName, err, wayOut))
+		"Breakwater refuses to %s pod %q, since it is not known who protects it: %v; try again, or %s.",
+		r.deed(), r.PodName, err, wayOut))
 }
 
 func refuseUnreadablePod(cell string, r Request, err error) Answer {
@@ -152,7 +171,7 @@ func refuseNoPod(cell string, r Request) Answer {
 func refuseUnknownCell(cell string) Answer {
 	return Answer{Verdict: VerdictUnknownCell, Status: &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
-		Message: fmt.Sprintf("Breakwater knows no cell %q: the webhook configuration of this cluster and the --cell flags of the webhook do not agree; %s.", cell, wayOut),
+		Message: fmt.Sprintf("Breakwater knows no cell %q: no core cluster has a Cell of that name with a kubeconfigSecretRef, and the webhook no --cell; delete the webhook configuration of this cluster if the cell was removed, or %s.", cell, wayOut),
 	}}
 }
 

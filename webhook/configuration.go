@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/guard"
 )
 
 // Endpoint is where the apiserver of a cell reaches the webhook: by URL, or as a Service of the cell's cluster.
@@ -28,6 +29,8 @@ type Endpoint struct {
 type ConfigurationOptions struct {
 	Name       string
 	Cell, Core string
+	// Namespaces are those of the cell, if it has only some of its cluster.
+	Namespaces []string
 	Endpoint
 	// ExemptNamespaces are never guarded: what a cluster needs to come up, and Breakwater itself.
 	ExemptNamespaces []string
@@ -39,12 +42,15 @@ func DefaultExemptNamespaces() []string {
 	return []string{"kube-system", "kube-public", "kube-node-lease", "breakwater-system"}
 }
 
-// costless drops, inside the apiserver, what the webhook would allow without a look: deletions of pods that are
-// terminating, finished or not scheduled. It is what lets a node finish its work while the webhook is away.
-const costless = `request.operation != 'DELETE' || oldObject == null || !(` +
+// costless drops, inside the apiserver, what the webhook would allow without a look: deletions and updates of pods that
+// are terminating, finished or not scheduled. It is what lets a node finish its work while the webhook is away.
+const costless = `oldObject == null || !(` +
 	`has(oldObject.metadata.deletionTimestamp) || ` +
 	`!has(oldObject.spec.nodeName) || oldObject.spec.nodeName == '' || ` +
 	`(has(oldObject.status) && has(oldObject.status.phase) && oldObject.status.phase in ['Succeeded', 'Failed']))`
+
+// harmless drops updates of anything but the spec.
+const harmless = `request.operation != 'UPDATE' || object.spec != oldObject.spec`
 
 // aimed is a protector that names a workload, which it did not before.
 const aimed = `has(object.spec.targetRef) && (oldObject == null || !has(oldObject.spec.targetRef) || ` +
@@ -53,17 +59,24 @@ const aimed = `has(object.spec.targetRef) && (oldObject == null || !has(oldObjec
 // Configuration returns the configuration that makes the apiserver of a cell ask the webhook about every
 // removal of a pod. It has no objectSelector: an Eviction has no labels to match.
 func Configuration(o ConfigurationOptions) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
-	client, err := o.clientConfig("/cells/" + o.Cell + "/validate")
+	client, err := o.clientConfig(guard.Path(o.Cell))
 	if err != nil {
 		return nil, err
 	}
 	hook := o.webhook("pods.breakwater.dev", client, admissionregistrationv1.Fail,
-		rule(admissionregistrationv1.Delete, "", "v1", "pods"), rule(admissionregistrationv1.Create, "", "v1", "pods/eviction"))
+		rule(admissionregistrationv1.Delete, "", "v1", "pods"), rule(admissionregistrationv1.Create, "", "v1", "pods/eviction"),
+		rule(admissionregistrationv1.Update, "", "v1", "pods"), rule(admissionregistrationv1.Update, "", "v1", "pods/resize"))
 	hook.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 		{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: o.ExemptNamespaces},
 		{Key: v1alpha1.LabelExempt, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}},
 	}}
-	hook.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "costs-availability", Expression: costless}}
+	if len(o.Namespaces) > 0 {
+		hook.NamespaceSelector.MatchExpressions = append(hook.NamespaceSelector.MatchExpressions,
+			metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: o.Namespaces})
+	}
+	hook.MatchConditions = []admissionregistrationv1.MatchCondition{
+		{Name: "costs-availability", Expression: costless}, {Name: "changes-the-spec", Expression: harmless},
+	}
 	return o.configuration(hook), nil
 }
 

@@ -32,6 +32,8 @@ type core struct {
 	now        func() time.Time
 	metrics    *metrics
 	flights    *batch.Batch[types.NamespacedName, ask, answer]
+	// roster knows the core's Cells; nil when only flags tell of cells.
+	roster *fleet.Roster
 	// handover knows the other replicas; nil when there are none.
 	handover *handover
 	// conflicts has the time of the last conflict of each protector that had one.
@@ -39,6 +41,8 @@ type core struct {
 	// read tells that all protectors have been read once. Before that nothing is known of the core.
 	read atomic.Bool
 
+	// changed is told of each change of a protector.
+	changed func()
 	// coverages are what its protectors cover.
 	coverages *coverages
 }

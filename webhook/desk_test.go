@@ -60,7 +60,7 @@ func newDesk(t failer, protectors ...*v1alpha1.PodProtector) *desk {
 	m := newMetrics(prometheus.NewRegistry())
 	d.core = &core{
 		name: "core", protectors: &fleet.Protectors{Cache: d.client, Live: d.client, Writer: d.client},
-		events: d.events, now: time.Now, metrics: m, coverages: newCoverages(),
+		events: d.events, now: time.Now, metrics: m, coverages: newCoverages(), changed: func() {},
 	}
 	d.core.read.Store(true)
 	d.core.flights = batch.New(d.core.fly)
@@ -68,7 +68,7 @@ func newDesk(t failer, protectors ...*v1alpha1.PodProtector) *desk {
 		d.core.cover(p)
 	}
 	d.Protection = &Protection{
-		cores: []*core{d.core}, cells: map[string]kubernetes.Interface{deskCell: kubernetesfake.NewClientset()},
+		cores: []*core{d.core}, cells: &cells{named: map[string]kubernetes.Interface{deskCell: kubernetesfake.NewClientset()}},
 		metrics: m, log: logr.Discard(), now: time.Now, refused: &refusals{now: time.Now},
 	}
 	return d

@@ -11,6 +11,7 @@ type metrics struct {
 	writes     *prometheus.CounterVec
 	givenBack  *prometheus.CounterVec
 	handedOver *prometheus.CounterVec
+	nudges     *prometheus.CounterVec
 	flightSize prometheus.Histogram
 }
 
@@ -39,12 +40,16 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "breakwater_webhook_handed_over_total",
 			Help: "Removals that another replica was asked to reserve, by core cluster and result: answered or failed.",
 		}, []string{"core", "result"}),
+		nudges: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "breakwater_webhook_nudges_total",
+			Help: "Controllers woken and evictions taken up when budget had returned, by cell, way (wake or evict) and result: done or failed.",
+		}, []string{"cell", "way", "result"}),
 		flightSize: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "breakwater_webhook_flight_size", Help: "Removals that one status write decided.",
 			Buckets: prometheus.ExponentialBuckets(1, 2, 11),
 		}),
 	}
-	registry.MustRegister(m.reviews, m.duration, m.inFlight, m.writes, m.givenBack, m.handedOver, m.flightSize)
+	registry.MustRegister(m.reviews, m.duration, m.inFlight, m.writes, m.givenBack, m.handedOver, m.nudges, m.flightSize)
 	return m
 }
 

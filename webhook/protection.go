@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/podhealth"
@@ -27,10 +26,11 @@ import (
 type Protection struct {
 	cores []*core
 	// cells reach the worker clusters, to look at the pod of an eviction.
-	cells   map[string]kubernetes.Interface
+	cells   *cells
 	metrics *metrics
 	log     logr.Logger
 	refused *refusals
+	nudger  *nudger
 	now     func() time.Time
 	// background is what is still given back.
 	background sync.WaitGroup
@@ -38,7 +38,7 @@ type Protection struct {
 
 // Review answers one review of a cell, before ctx ends.
 func (p *Protection) Review(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) Answer {
-	if _, ok := p.cells[cell]; !ok {
+	if !p.cells.known(cell) {
 		return refuseUnknownCell(cell)
 	}
 	request, guarded, err := Parse(review)
@@ -65,7 +65,11 @@ func (p *Protection) Review(ctx context.Context, cell string, review *admissionv
 
 // podOf reads the pod of an eviction from its cell; nil if there is none.
 func (p *Protection) podOf(ctx context.Context, cell string, r Request) (*corev1.Pod, error) {
-	pod, err := p.cells[cell].CoreV1().Pods(r.Namespace).Get(ctx, r.PodName, metav1.GetOptions{})
+	client, err := p.cells.client(cell)
+	if err != nil {
+		return nil, err
+	}
+	pod, err := client.CoreV1().Pods(r.Namespace).Get(ctx, r.PodName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -90,6 +94,7 @@ func (p *Protection) protect(ctx context.Context, cell string, r Request) Answer
 	}
 	if !answer.Allowed {
 		p.refused.note(answer)
+		p.nudger.note(cell, r, answer)
 	}
 	return answer
 }
@@ -100,6 +105,8 @@ func (p *Protection) guard(ctx context.Context, cell string, r Request) Answer {
 	switch {
 	case err != nil:
 		return refuseUnknown(r, err)
+	case !covered && !p.belongs(cell, r):
+		return allow(VerdictOtherCell)
 	case !covered:
 		return allow(VerdictUnprotected)
 	case len(charges) == 0:
@@ -107,7 +114,7 @@ func (p *Protection) guard(ctx context.Context, cell string, r Request) Answer {
 	}
 	removal := quota.Removal{
 		Cell: cell, PodUID: r.Pod.UID, PodName: r.PodName, Operation: r.Operation,
-		At: p.now(), Token: newToken(), Force: r.forced(),
+		At: p.now(), Token: newToken(), Force: r.forced(), Generation: r.Generation, Containers: r.Containers,
 	}
 	if len(charges) > 1 {
 		removal.RevocableUntil = removal.At.Add(giveBackTime)
@@ -132,6 +139,9 @@ func (p *Protection) charges(ctx context.Context, cell string, r Request) (charg
 		if !core.read.Load() {
 			return nil, false, fmt.Errorf("the PodProtectors of core cluster %q have not been read yet", core.name)
 		}
+		if !core.has(cell, r) {
+			continue // another cell of the same cluster is asked as well
+		}
 		for _, key := range core.coverages.covering(cell, r.Namespace, r.Pod.Labels) {
 			protector, err := core.protectors.Newest(ctx, key)
 			if apierrors.IsNotFound(err) {
@@ -139,6 +149,9 @@ func (p *Protection) charges(ctx context.Context, cell string, r Request) (charg
 			}
 			if err != nil {
 				return nil, false, fmt.Errorf("PodProtector %s of core cluster %q: %w", key, core.name, err)
+			}
+			if !guards(&protector.Spec, r.Operation) {
+				continue
 			}
 			covered = true
 			health := facts.At(protector.Spec.MinReadySeconds, p.noEarlierThan(protector, cell))
@@ -149,6 +162,19 @@ func (p *Protection) charges(ctx context.Context, cell string, r Request) (charg
 	}
 	slices.SortFunc(charges, func(a, b charge) int { return cmp.Compare(a.String(), b.String()) })
 	return charges, covered, nil
+}
+
+// belongs tells whether a pod belongs to a cell in any core cluster.
+func (p *Protection) belongs(cell string, r Request) bool {
+	return slices.ContainsFunc(p.cores, func(c *core) bool { return c.has(cell, r) })
+}
+
+// guards tells whether an operation costs a protector budget. One that is older than the field guards removals.
+func guards(spec *v1alpha1.PodProtectorSpec, operation v1alpha1.Operation) bool {
+	if len(spec.Operations) == 0 {
+		return operation == v1alpha1.OperationDelete || operation == v1alpha1.OperationEvict
+	}
+	return slices.Contains(spec.Operations, operation)
 }
 
 // noEarlierThan is the time at which a pod's age is judged: now, but not before the aggregator counted. A pod

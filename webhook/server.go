@@ -200,6 +200,9 @@ func (s *Server) Ready(*http.Request) error {
 		if !core.read.Load() {
 			return fmt.Errorf("PodProtectors of core cluster %q are not read yet", core.name)
 		}
+		if core.roster != nil && !core.roster.Read() {
+			return fmt.Errorf("the Cells of core cluster %q are not read yet", core.name)
+		}
 	}
 	return nil
 }
@@ -284,14 +287,10 @@ func (p *Protection) measure(ctx context.Context, cell string, review *admission
 	p.metrics.inFlight.Inc()
 	defer p.metrics.inFlight.Dec()
 	answer := p.Review(ctx, cell, review)
-	if _, known := p.cells[cell]; !known {
+	if !p.cells.known(cell) {
 		cell = "unknown" // a client must not be able to make labels
 	}
-	operation := "Delete"
-	if review.SubResource == "eviction" {
-		operation = "Evict"
-	}
-	p.metrics.reviews.WithLabelValues(cell, operation, string(answer.Verdict)).Inc()
+	p.metrics.reviews.WithLabelValues(cell, string(operationOf(review)), string(answer.Verdict)).Inc()
 	p.metrics.duration.WithLabelValues(cell).Observe(time.Since(began).Seconds())
 	if !answer.Allowed {
 		p.log.V(1).Info("Refused", "cell", cell, "verdict", answer.Verdict, "reason", answer.Status.Message)

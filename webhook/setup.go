@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -10,6 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
 // Options of a webhook.
@@ -18,10 +21,14 @@ type Options struct {
 	Cores map[string]cluster.Cluster
 	// Cells reach the clusters whose removals are reviewed, by the name of their Cell.
 	Cells map[string]*rest.Config
+	// Rosters, by the names of Cores, tell of more, and of which pods each has; nil when Cells are all that there are.
+	Rosters map[string]*fleet.Roster
 	// Server is what to serve on; its Protection is set here.
 	Server *Server
 	// Peers are the other replicas; nil when there are none, or they are not to hand over to each other.
 	Peers *Peers
+	// Nudge wakes controllers whose removals were refused when there is budget again.
+	Nudge bool
 	// Metrics is where the webhook registers its metrics.
 	Metrics prometheus.Registerer
 	// Now is the wall clock; nil is the machine's.
@@ -52,11 +59,22 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 		now = time.Now
 	}
 	p := &Protection{
-		cells:   map[string]kubernetes.Interface{},
+		cells:   &cells{named: map[string]kubernetes.Interface{}, clients: map[string]connected{}},
 		metrics: newMetrics(options.Metrics),
 		log:     mgr.GetLogger(),
 		now:     now,
 		refused: &refusals{now: time.Now},
+	}
+	if options.Nudge {
+		p.nudger = newNudger(p.metrics, p.log)
+		p.nudger.others = p.cells.nudged
+		err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+			p.nudger.run(ctx, p.budgetOf)
+			return nil
+		}))
+		if err != nil {
+			return nil, fmt.Errorf("add the nudger: %w", err)
+		}
 	}
 	for name, source := range options.Cores {
 		if source != cluster.Cluster(mgr) {
@@ -66,8 +84,15 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 		}
 		core := newCore(name, source, p.metrics, mgr.GetLogger(), now)
 		core.flights.Boarding = options.Boarding
+		core.changed = p.nudger.look
 		if options.Peers != nil {
 			core.handover = &handover{core: name, peers: *options.Peers, suspects: map[string]time.Time{}, open: map[address]*parcel{}}
+		}
+		if core.roster = options.Rosters[name]; core.roster != nil {
+			p.cells.rosters = append(p.cells.rosters, core.roster)
+			if err := mgr.Add(core.roster); err != nil {
+				return nil, fmt.Errorf("add the Cells of core cluster %s: %w", name, err)
+			}
 		}
 		if err := mgr.Add(core); err != nil {
 			return nil, fmt.Errorf("add core cluster %s: %w", name, err)
@@ -79,7 +104,12 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 		if err != nil {
 			return nil, fmt.Errorf("client of cell %s: %w", name, err)
 		}
-		p.cells[name] = client
+		p.cells.named[name] = client
+		if p.nudger != nil {
+			if p.nudger.cells[name], err = newNudged(config); err != nil {
+				return nil, fmt.Errorf("client of cell %s: %w", name, err)
+			}
+		}
 	}
 	return p, nil
 }

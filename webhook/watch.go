@@ -45,8 +45,12 @@ func (c *core) watch(ctx context.Context) (toolscache.ResourceEventHandlerRegist
 			if !sameCoverage(old, obj) {
 				c.cover(obj)
 			}
+			c.changed()
 		},
-		DeleteFunc: func(obj any) { c.uncover(obj) },
+		DeleteFunc: func(obj any) {
+			c.uncover(obj)
+			c.changed()
+		},
 	})
 }
 

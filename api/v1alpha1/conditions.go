@@ -11,9 +11,18 @@ const (
 	ConditionTargetResolved = "TargetResolved"
 	// ConditionOverlapping of a PodProtector: others of its namespace can cover the same pods. Written by the overlap
 	// controller, when it is or was so.
+	// Of a Cell: another Cell of the same cluster can have the same pods, which are then counted twice. Written by the
+	// topology controller.
 	ConditionOverlapping = "Overlapping"
 	// ConditionKindsServed of a policy: the apiserver serves all kinds that it names, and we may list them.
 	ConditionKindsServed = "KindsServed"
+	// ConditionConnected of a Cell: the kubeconfig of its Secret leads to its cluster. Written by the topology controller.
+	ConditionConnected = "Connected"
+	// ConditionAggregationFresh of a Cell: its aggregator reports. Written by the topology controller.
+	ConditionAggregationFresh = "AggregationFresh"
+	// ConditionGuarded of a Cell: its cluster asks the webhook about removals of its pods. Written by the topology
+	// controller.
+	ConditionGuarded = "Guarded"
 )
 
 // Reasons of conditions.
@@ -40,8 +49,30 @@ const (
 	ReasonPolicyLeft       = "PolicyLeft"
 	ReasonApplied          = "Applied"
 	ReasonApplying         = "Applying"
-	ReasonReleasing        = "Releasing"
 	ReasonKindsServed      = "KindsServed"
 	ReasonKindNotServed    = "KindNotServed"
 	ReasonKindNotListed    = "KindNotListed"
+)
+
+// Reasons of the conditions of Cells.
+const (
+	ReasonConnected           = "Connected"
+	ReasonNoKubeconfig        = "NoKubeconfig"
+	ReasonSecretMissing       = "SecretMissing"
+	ReasonSecretUnreadable    = "SecretUnreadable"
+	ReasonKubeconfigInvalid   = "KubeconfigInvalid"
+	ReasonWrongCA             = "WrongCA"
+	ReasonUnauthorized        = "Unauthorized"
+	ReasonTokenExpired        = "TokenExpired"
+	ReasonForbidden           = "Forbidden"
+	ReasonUnreachable         = "Unreachable"
+	ReasonAnotherCluster      = "AnotherCluster"
+	ReasonHeartbeatSeen       = "HeartbeatSeen"
+	ReasonNoHeartbeat         = "NoHeartbeat"
+	ReasonCellsOverlap        = "CellsOverlap"
+	ReasonWebhookConfigured   = "WebhookConfigured"
+	ReasonWebhookMissing      = "WebhookMissing"
+	ReasonWebhookWeakened     = "WebhookWeakened"
+	ReasonLabelsNotFixed      = "LabelsNotFixed"
+	ReasonConfigurationUnread = "ConfigurationUnread"
 )

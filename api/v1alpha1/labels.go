@@ -18,6 +18,17 @@ const AnnotationCriterion = "breakwater.dev/criterion"
 // also when no core cluster can be asked. It is reserved all the same, and told of by an event, a metric and the audit log.
 const AnnotationForceDelete = "breakwater.dev/force-delete"
 
+// AnnotationRemoveCell on a protector, with the name of a Cell, clears what its status has of a cell that is dead: counts
+// and reservations. The topology controller does so, unless the cell's aggregator reports, and takes the annotation off.
+const AnnotationRemoveCell = "breakwater.dev/remove-cell"
+
+// FinalizerCell holds a Cell that is deleted until no protector has anything of it; the topology controller sets it.
+const FinalizerCell = "breakwater.dev/cell"
+
+// AnnotationNudgedAt on the controller of pods is when Breakwater has woken it, since a removal of its pods that was refused has
+// budget now. Nothing reads it: it is written for the event of the write.
+const AnnotationNudgedAt = "breakwater.dev/nudged-at"
+
 // Labels, annotations and finalizers that the generator sets.
 const (
 	// LabelSourceKind on a protector is the kind of the workload that it was derived from.

@@ -352,6 +352,11 @@ type PodProtectorCell struct {
 	// +kubebuilder:validation:MaxLength=63
 	CellID string `json:"cellID"`
 
+	// Discount is why the pods of the cell count for nothing in other cells; unset when they count.
+	//
+	// +optional
+	Discount Discount `json:"discount,omitempty"`
+
 	// Aggregation is the newest snapshot's counts. Owned by the cell's aggregator.
 	Aggregation Aggregation `json:"aggregation"`
 
@@ -360,6 +365,25 @@ type PodProtectorCell struct {
 	// +optional
 	AdmissionHistory AdmissionHistory `json:"admissionHistory,omitempty"`
 }
+
+// Discount is why the pods of a cell count for nothing in other cells.
+//
+// +kubebuilder:validation:Enum=Stale;Draining;Cleared
+type Discount string
+
+// The reasons.
+const (
+	// DiscountStale tells that the aggregator has been silent for long, of a Cell whose whenStale is Discount. Written by
+	// the topology controller, and taken back by the aggregator with its next write. In the cell itself nothing changes.
+	DiscountStale Discount = "Stale"
+	// DiscountDraining tells that the Cell is being deleted, and the entry with it as soon as all reservations are settled:
+	// no more are made. Written by the aggregator.
+	DiscountDraining Discount = "Draining"
+	// DiscountCleared tells that an operator has cleared the entry of its counts and reservations. The aggregator counts
+	// anew when the admission deadline has passed since it saw this: what was admitted before, nobody knows. Written by the
+	// topology controller.
+	DiscountCleared Discount = "Cleared"
+)
 
 // Aggregation is the counts of one snapshot of one cell. Only the aggregator that leads the cell writes it.
 type Aggregation struct {
@@ -471,6 +495,13 @@ type AdmissionHistory struct {
 	Buckets []Bucket `json:"buckets,omitempty"`
 }
 
+// ContainerRestarts is how often a container of a pod has been restarted.
+type ContainerRestarts struct {
+	// +kubebuilder:validation:MaxLength=63
+	Name     string `json:"name"`
+	Restarts int32  `json:"restarts"`
+}
+
 // Operation is the way in which a pod is removed, or made unavailable for a while.
 //
 // +kubebuilder:validation:Enum=Delete;Evict;Update;Resize
@@ -512,13 +543,18 @@ type Bucket struct {
 	// +optional
 	Operation Operation `json:"operation,omitempty"`
 
-	// Generation and Restarts tell, of the reservation of an update, when it is done: when the pod's status is of that
-	// generation, its containers have been restarted so often in all, and it is available.
+	// Generation and Containers tell, of the reservation of an update, when it is done: when the pod's status is of that
+	// generation, these containers have been restarted so often, and the pod is available. FirstGeneration is that of the
+	// earliest of several updates, unset when there is one.
 	//
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
 	// +optional
-	Restarts int32 `json:"restarts,omitempty"`
+	FirstGeneration int64 `json:"firstGeneration,omitempty"`
+	// +kubebuilder:validation:MaxItems=1000
+	// +listType=atomic
+	// +optional
+	Containers []ContainerRestarts `json:"containers,omitempty"`
 
 	// Accounted is set on the reservation of an update while the counts of its cell show the pod as not available: it then
 	// does not reduce the budget a second time. Written by the aggregator, with the counts.

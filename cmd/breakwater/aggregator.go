@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/breakwater-k8s/breakwater/aggregator"
@@ -25,23 +26,29 @@ type aggregatorFlags struct {
 	leaseDuration time.Duration
 	heartbeat     time.Duration
 	workers       int
+	all           bool
 }
 
 func aggregatorCommand() *cobra.Command {
 	f := &aggregatorFlags{}
 	command := &cobra.Command{
-		Use:   "aggregator --cell NAME --core-kubeconfig FILE --kubeconfig FILE",
+		Use:   "aggregator --cell NAME --core-kubeconfig FILE --kubeconfig FILE | aggregator --all-cells --core-kubeconfig FILE",
 		Short: "Count the pods of one cell and settle what was admitted",
 		Long: `The aggregator counts the available pods of one cell for every protector of one core cluster, and drops the
 reservations that its counts account for. Run one for each cell and core cluster; replicas elect a leader by a
 Lease in the core cluster, and the others wait.
 
-The core cluster must have a Cell object of the name --cell.`,
+The core cluster must have a Cell object of the name --cell.
+
+With --all-cells one process does so for every Cell of the core cluster that has a kubeconfigSecretRef, and follows them:
+Cells come and go, and kubeconfigs are rotated, without a restart. It needs to get the Secrets in the core cluster, and to
+get the namespace kube-system of each cell's cluster, by which it tells that from others.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
 	}
 	flags := command.Flags()
-	flags.StringVar(&f.name, "cell", "", "`name` of the Cell object in the core cluster (required)")
+	flags.StringVar(&f.name, "cell", "", "`name` of the Cell object in the core cluster (this or --all-cells)")
+	flags.BoolVar(&f.all, "all-cells", false, "count for every Cell of the core cluster that has a kubeconfigSecretRef")
 	flags.StringVar(&f.core.Kubeconfig, "core-kubeconfig", "",
 		"kubeconfig `file` of the core cluster, or in-cluster; empty: as kubectl would choose")
 	flags.StringVar(&f.core.Context, "core-context", "", "`context` of --core-kubeconfig")
@@ -63,7 +70,10 @@ The core cluster must have a Cell object of the name --cell.`,
 
 func (f *aggregatorFlags) validate() error {
 	var all []error
-	if problems := validation.IsDNS1123Label(f.name); len(problems) > 0 {
+	if f.all && (f.name != "" || f.cell.Kubeconfig != "" || f.cell.Context != "" || f.cell.As != "") {
+		all = append(all, errors.New("--all-cells takes cells and their kubeconfigs from the core cluster: leave out --cell, --kubeconfig, --context and --as"))
+	}
+	if problems := validation.IsDNS1123Label(f.name); !f.all && len(problems) > 0 {
 		all = append(all, fmt.Errorf("--cell %q is not the name of a Cell: %s", f.name, problems[0]))
 	}
 	if f.leaseDuration < 2*time.Second {
@@ -90,22 +100,32 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--core-kubeconfig: %w", err)
 	}
-	cell, err := f.cell.Config("aggregator")
-	if err != nil {
-		return fmt.Errorf("--kubeconfig: %w", err)
-	}
 	mgr, err := f.manager("aggregator", core)
 	if err != nil {
 		return err
 	}
-	err = aggregator.SetupWithManager(ctx, mgr, aggregator.Options{
-		Cell: f.name, CellConfig: cell, Identity: f.identity, LeaseNamespace: f.namespace,
+	options := aggregator.Options{
+		Cell: f.name, Identity: f.identity, LeaseNamespace: f.namespace,
 		LeaseDuration: f.leaseDuration, Heartbeat: f.heartbeat, Workers: f.workers, Metrics: metrics.Registry,
-	})
+	}
+	if f.all {
+		err = aggregator.SetupFleetWithManager(mgr, options)
+	} else {
+		err = f.setUpOne(ctx, mgr, options)
+	}
 	if err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+func (f *aggregatorFlags) setUpOne(ctx context.Context, mgr manager.Manager, options aggregator.Options) error {
+	cell, err := f.cell.Config("aggregator")
+	if err != nil {
+		return fmt.Errorf("--kubeconfig: %w", err)
+	}
+	options.CellConfig = cell
+	return aggregator.SetupWithManager(ctx, mgr, options)
 }
 
 // collectOften lets garbage grow to half of what is in use, where Go's default is as much again. Almost all that an

@@ -28,15 +28,19 @@ type webhookFlags struct {
 	server       webhook.Server
 	peers        []string
 	advertise    string
+	nudge        bool
 }
 
 func webhookCommand() *cobra.Command {
 	f := &webhookFlags{}
 	command := &cobra.Command{
-		Use:   "webhook --core NAME=KUBECONFIG ... --cell NAME=KUBECONFIG ... --tls-cert FILE --tls-key FILE",
+		Use:   "webhook --core NAME=KUBECONFIG ... --tls-cert FILE --tls-key FILE",
 		Short: "Refuse removals of pods that would break a protector's floor",
 		Long: `The webhook answers the admission reviews of the apiservers of all cells, at /cells/<cell>/validate. It
 reserves each removal that it allows in the status of the protectors that cover the pod, in every core cluster.
+
+It follows the Cells of the core clusters: those with a kubeconfigSecretRef are reviewed as they come and go, and their
+kubeconfigs may be rotated. Name others by --cell, which also wins over what a Secret says.
 
 Replicas need no leader; run as many as you like. Tell each by --peer where the others are: when several are asked about
 one protector, they then hand over to one of them instead of contending for it. They know each other by their serving
@@ -47,7 +51,7 @@ breakwater webhook-config.`,
 	}
 	flags := command.Flags()
 	flags.StringArrayVar(&f.cores, "core", nil, "`NAME=KUBECONFIG` of a core cluster (or NAME=in-cluster); may be repeated")
-	flags.StringArrayVar(&f.cells, "cell", nil, "`NAME=KUBECONFIG` of a cell's cluster (or NAME=in-cluster), to read pods that are evicted; may be repeated")
+	flags.StringArrayVar(&f.cells, "cell", nil, "`NAME=KUBECONFIG` of a cell's cluster (or NAME=in-cluster), to read pods that are evicted, in place of the kubeconfig of its Cell; may be repeated")
 	flags.StringVar(&f.as, "as", "", "`user` to impersonate in all clusters")
 	flags.StringSliceVar(&f.asGroups, "as-group", nil, "`group` to impersonate in all clusters; may be repeated")
 	flags.StringVar(&f.server.Listen, "listen", ":9443", "`address` to serve reviews on")
@@ -57,6 +61,7 @@ breakwater webhook-config.`,
 	flags.DurationVar(&f.server.Drain, "drain", 0, "how long to go on accepting reviews after SIGTERM, while the endpoint is taken out of service")
 	flags.StringArrayVar(&f.peers, "peer", nil, "`HOST:PORT` of other replicas, of which HOST may be a name of many addresses (a headless Service); may be repeated")
 	flags.StringVar(&f.advertise, "advertise", "", "`IP:PORT` by which other replicas reach this one; required with --peer")
+	flags.BoolVar(&f.nudge, "nudge", true, "when budget returns, wake the controllers whose removals were refused (an annotation on their objects), and take up evictions from tainted nodes that were given up")
 	f.bind(flags)
 	return command
 }
@@ -65,9 +70,6 @@ func (f *webhookFlags) validate() error {
 	var all []error
 	if len(f.cores) == 0 {
 		all = append(all, errors.New("--core is required at least once: protectors are read from core clusters"))
-	}
-	if len(f.cells) == 0 {
-		all = append(all, errors.New("--cell is required at least once: reviews of other cells are refused"))
 	}
 	if f.server.CertFile == "" || f.server.KeyFile == "" {
 		all = append(all, errors.New("--tls-cert and --tls-key are required: apiservers speak only TLS to webhooks"))
@@ -140,7 +142,12 @@ func (f *webhookFlags) run(ctx context.Context) error {
 			return fmt.Errorf("--core %s: %w", name, err)
 		}
 	}
-	options := webhook.Options{Cores: clusters, Cells: cells, Server: &f.server, Metrics: metrics.Registry}
+	options := webhook.Options{
+		Cores: clusters, Cells: cells, Rosters: map[string]*fleet.Roster{}, Server: &f.server, Nudge: f.nudge, Metrics: metrics.Registry,
+	}
+	for name, source := range clusters {
+		options.Rosters[name] = fleet.NewRoster(source, "webhook", mgr.GetLogger().WithValues("core", name))
+	}
 	if len(f.peers) > 0 {
 		addresses := &webhook.PeerAddresses{Names: f.peers, Log: mgr.GetLogger()}
 		if err := mgr.Add(addresses); err != nil {

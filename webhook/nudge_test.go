@@ -1,0 +1,69 @@
+package webhook
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestWhoWaitsIsTakenInOrderAndOnce(t *testing.T) {
+	w := waitlist[string]{}
+	for _, who := range []string{"a", "b", "a", "c"} {
+		w.add("first", who)
+	}
+	w.add("second", "a")
+	if got := w.protectors(); !slices.Equal(got, []string{"first", "second"}) {
+		t.Errorf("protectors %v", got)
+	}
+	for i, want := range [][]string{{}, {"a", "b"}, {"c"}, {}} {
+		if got := w.take("first", i*2-i%2*(i-1)); !slices.Equal(got, want) && len(got)+len(want) > 0 {
+			t.Errorf("take %d: %v, want %v", i, got, want)
+		}
+	}
+	w.add("first", "a") // it was refused again
+	if got := w.take("first", 9); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("took %v", got)
+	}
+	if got := w.take("second", -1); len(got) != 0 {
+		t.Errorf("took %v of an overdrawn budget", got)
+	}
+	if w.take("second", 1); len(w.protectors())+len(w.there)+len(w.waiting) != 0 {
+		t.Errorf("something is left: %+v %+v", w.waiting, w.there)
+	}
+	for i := range mostWaiting + 5 {
+		w.add("first", fmt.Sprint(i))
+	}
+	if got := len(w.take("first", 1<<30)); got != mostWaiting {
+		t.Errorf("%d wait, want %d at most", got, mostWaiting)
+	}
+}
+
+func TestWhomATaintExpels(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	added := metav1.NewTime(now.Add(-time.Minute))
+	minutes := func(n int64) *int64 { n *= 60; return &n }
+	taint := corev1.Taint{Key: "down", Effect: corev1.TaintEffectNoExecute, TimeAdded: &added}
+	for claim, c := range map[string]struct {
+		tolerations []corev1.Toleration
+		taints      []corev1.Taint
+		want        bool
+	}{
+		"nobody, when there is none":             {want: false},
+		"who does not tolerate it":               {taints: []corev1.Taint{taint}, want: true},
+		"not who does":                           {[]corev1.Toleration{{Key: "down", Operator: corev1.TolerationOpExists}}, []corev1.Taint{taint}, false},
+		"not who does for longer":                {[]corev1.Toleration{{Key: "down", Operator: corev1.TolerationOpExists, TolerationSeconds: minutes(2)}}, []corev1.Taint{taint}, false},
+		"who did for a time":                     {[]corev1.Toleration{{Key: "down", Operator: corev1.TolerationOpExists, TolerationSeconds: minutes(1)}}, []corev1.Taint{taint}, true},
+		"who tolerates one of two":               {[]corev1.Toleration{{Key: "down", Operator: corev1.TolerationOpExists}}, []corev1.Taint{taint, {Key: "other", Effect: corev1.TaintEffectNoExecute}}, true},
+		"who tolerates it on other effects only": {[]corev1.Toleration{{Key: "down", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}, []corev1.Taint{taint}, true},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			if got := isExpelled(&corev1.Pod{Spec: corev1.PodSpec{Tolerations: c.tolerations}}, c.taints, now); got != c.want {
+				t.Errorf("expelled %v, want %v", got, c.want)
+			}
+		})
+	}
+}
