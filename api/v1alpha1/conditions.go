@@ -14,6 +14,8 @@ const (
 	// Of a Cell: another Cell of the same cluster can have the same pods, which are then counted twice. Written by the
 	// topology controller.
 	ConditionOverlapping = "Overlapping"
+	// ConditionKindsServed of a policy: the apiserver serves all kinds that it names, and we may list them.
+	ConditionKindsServed = "KindsServed"
 	// ConditionConnected of a Cell: the kubeconfig of its Secret leads to its cluster. Written by the topology controller.
 	ConditionConnected = "Connected"
 	// ConditionAggregationFresh of a Cell: its aggregator reports. Written by the topology controller.
@@ -41,6 +43,15 @@ const (
 	ReasonAggregatorIdle   = "AggregatorStopped"
 	ReasonRecreateStrategy = "RecreateStrategy"
 	ReasonDeletionHeld     = "DeletionHeld"
+	ReasonOnDeleteStrategy = "OnDeleteStrategy"
+	ReasonPolicyVanished   = "PolicyVanished"
+	ReasonPolicyDeleted    = "PolicyDeleted"
+	ReasonPolicyLeft       = "PolicyLeft"
+	ReasonApplied          = "Applied"
+	ReasonApplying         = "Applying"
+	ReasonKindsServed      = "KindsServed"
+	ReasonKindNotServed    = "KindNotServed"
+	ReasonKindNotListed    = "KindNotListed"
 )
 
 // Reasons of the conditions of Cells.

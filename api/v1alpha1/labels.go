@@ -2,7 +2,8 @@ package v1alpha1
 
 // Labels that users set.
 const (
-	// LabelProtect on a workload, with the value "true", asks the generator for a protector.
+	// LabelProtect on a workload, with the value "true", asks the generator for a protector, also where no policy
+	// selects the workload; with the value "false" it keeps all policies away.
 	LabelProtect = "breakwater.dev/protect"
 	// LabelExempt on a namespace of a worker cluster, with the value "true", keeps Breakwater's admission
 	// webhook out of it: the way out when no core cluster can be reached.
@@ -35,8 +36,18 @@ const (
 	// AnnotationSourceName on a protector is the name of that workload, in the same namespace. An annotation,
 	// because names of workloads can be longer than a label's value.
 	AnnotationSourceName = "breakwater.dev/source-name"
+	// AnnotationSourceAPIVersion on a protector is the API version of that workload.
+	AnnotationSourceAPIVersion = "breakwater.dev/source-api-version"
 	// AnnotationSourceUID on a protector is the UID of that workload when it was last seen.
 	AnnotationSourceUID = "breakwater.dev/source-uid"
+	// AnnotationSourcePart on a protector tells it from others of the same workload, where there are several.
+	AnnotationSourcePart = "breakwater.dev/source-part"
+
+	// AnnotationPolicy on a protector names the policy that it was made by, as ProtectionPolicy/web. There is none on
+	// one that only the label of its workload asked for. To remove it is to say that the policy is gone on purpose.
+	AnnotationPolicy = "breakwater.dev/policy"
+	// AnnotationPolicyRule on a protector is what that policy asked for. It goes on counting without the policy.
+	AnnotationPolicyRule = "breakwater.dev/policy-rule"
 
 	// FinalizerProtector holds a protector until its source is explicitly deleted; the protector stays
 	// effective while it is there.
@@ -44,6 +55,8 @@ const (
 	// FinalizerSource holds a source workload until the generator has seen its deletionTimestamp: without it
 	// a deletion could not be told from a loss.
 	FinalizerSource = "breakwater.dev/generator"
+	// FinalizerPolicy holds a policy until the generator has dealt with its deletion, for the same reason.
+	FinalizerPolicy = "breakwater.dev/policy"
 )
 
 // Audit annotations of an admission review; the apiserver puts the webhook's name before them.

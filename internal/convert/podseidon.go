@@ -68,7 +68,7 @@ func podseidonProtector(r *reading, object *unstructured.Unstructured, fields ma
 
 	if source := object.GetLabels()[podseidonSourceName]; source != "" {
 		kind := object.GetLabels()[podseidonSourceKind]
-		r.generated = object.GetName() == desired.ProtectorName(source)
+		r.generated = object.GetName() == desired.ProtectorName(desired.Ref{Group: "apps", Kind: "Deployment", Name: source})
 		r.differs(DoesNotFollow, "Podseidon made it from %s %s, and the protector does not follow that: let our generator make one (label the workload in "+
 			"the core %s=true), and drop this one", orElse(kind, "the workload"), source, v1alpha1.LabelProtect)
 	}

@@ -230,6 +230,7 @@ func (w *world) startGenerator(name, core string) *process {
 	p.run(p.cores[core], func(ctx context.Context, mgr manager.Manager) error {
 		return generator.Setup(ctx, mgr, generator.Options{
 			Selector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"}), Registry: prometheus.NewRegistry(),
+			Kinds: generator.AllKinds()[:1],
 		})
 	})
 	return p
