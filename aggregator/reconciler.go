@@ -59,6 +59,8 @@ func (t *term) write(ctx context.Context, key types.NamespacedName, p *v1alpha1.
 type outcome struct {
 	gone, expired int
 	nextAvailable time.Time
+	// wait asks for another look after that time.
+	wait time.Duration
 	// again asks for another look after the aggregation rate, since a live read could not tell.
 	again bool
 }
@@ -78,8 +80,14 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 	if cell != nil {
 		stored = *cell
 	}
+	if quota.Unfinished(p) {
+		return outcome{}, nil // there will be an event
+	}
 	if stored.Aggregation.Epoch > t.epoch {
 		return outcome{}, fmt.Errorf("epoch %d on %s: %w", stored.Aggregation.Epoch, key, errDeposed)
+	}
+	if wait := t.quiet(key, p, cell); wait > 0 {
+		return outcome{wait: wait}, nil
 	}
 	look, ok, err := t.look(ctx, key, p, &stored.AdmissionHistory)
 	if err != nil || !ok {
@@ -122,6 +130,9 @@ func (t *term) comeBack(key types.NamespacedName, p *v1alpha1.PodProtector, work
 	}
 	if next, ok := t.deadlinesOf(key).Next(time.Duration(t.admissionDeadline.Load())); ok {
 		t.queue.AddAfter(key, max(next.Sub(t.monotonic()), atLeast))
+	}
+	if work.wait > 0 {
+		t.queue.AddAfter(key, work.wait)
 	}
 	if work.again {
 		t.queue.AddAfter(key, atLeast)

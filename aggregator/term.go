@@ -38,6 +38,8 @@ type term struct {
 	deadlines map[types.NamespacedName]*quota.Deadlines
 	// firsts has the protectors that are counted for the first time, until the snapshot is enough to do so.
 	firsts map[types.NamespacedName]*first
+	// quiets has the protectors whose counts are void.
+	quiets map[types.NamespacedName]quiet
 }
 
 var errDeposed = errors.New("a later leader has written")
@@ -59,6 +61,7 @@ func (a *Aggregator) lead(ctx context.Context) {
 		log:        a.log.WithValues("epoch", cell.Status.Aggregator.Epoch),
 		deadlines:  map[types.NamespacedName]*quota.Deadlines{},
 		firsts:     map[types.NamespacedName]*first{},
+		quiets:     map[types.NamespacedName]quiet{},
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 5*time.Second)),
 	}
@@ -171,4 +174,5 @@ func (t *term) forget(key types.NamespacedName) {
 	defer t.mu.Unlock()
 	delete(t.deadlines, key)
 	delete(t.firsts, key)
+	delete(t.quiets, key)
 }

@@ -40,6 +40,8 @@ type world struct {
 
 	stored        *v1alpha1.PodProtector
 	storedVersion int
+	// past are all states that were ever stored.
+	past []*v1alpha1.PodProtector
 
 	// leaders all believe to lead. Each has had so many events delivered.
 	leaders []*leader
@@ -76,6 +78,7 @@ func newWorld(floor int, compact int32) *world {
 	w.stored.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
 	w.stored.Spec.MinAvailable = v1alpha1.Pods(int32(floor))
 	w.stored.Spec.AdmissionHistory.CompactThreshold = &compact
+	w.past = []*v1alpha1.PodProtector{w.stored}
 	return w
 }
 
@@ -130,7 +133,7 @@ func (w *world) lead() {
 			metrics: newMetrics(prometheus.NewRegistry()), now: now, monotonic: now,
 		},
 		epoch: w.epoch, log: logr.Discard(), end: func(error) {},
-		deadlines: map[types.NamespacedName]*quota.Deadlines{}, firsts: map[types.NamespacedName]*first{},
+		deadlines: map[types.NamespacedName]*quota.Deadlines{}, firsts: map[types.NamespacedName]*first{}, quiets: map[types.NamespacedName]quiet{},
 		followed: newFollowed(),
 	}
 	t.admissionDeadline.Store(int64(worldDeadline))
@@ -198,6 +201,18 @@ func (w *world) finish(i int) {
 func (w *world) store(p *v1alpha1.PodProtector) {
 	w.storedVersion++
 	w.stored = p
+	w.past = append(w.past, p)
+}
+
+// restore makes the protector anew as the keeper does, which may have seen an older state of it last.
+func (w *world) restore(i int) {
+	p := w.stored.DeepCopy()
+	p.UID = types.UID(fmt.Sprint("protector-", w.storedVersion))
+	p.Annotations = map[string]string{v1alpha1.AnnotationRestored: string(w.stored.UID)}
+	p.Status = v1alpha1.PodProtectorStatus{Cells: quota.Restored(&w.past[i].Status), Conditions: []metav1.Condition{
+		{Type: v1alpha1.ConditionRestored, Status: metav1.ConditionTrue},
+	}}
+	w.store(p)
 }
 
 // ask is the webhook: it decides on the newest object and answers after the write.
@@ -312,6 +327,7 @@ func TestNothingInFlightIsEverFreed(t *testing.T) {
 				i := rapid.IntRange(0, len(w.inFlight)-1).Draw(t, "request")
 				w.inFlight = slices.Delete(w.inFlight, i, i+1)
 			},
+			"the protector vanishes and is restored": func(t *rapid.T) { w.restore(rapid.IntRange(0, len(w.past)-1).Draw(t, "as it was")) },
 			"pass time":  func(t *rapid.T) { w.pass(time.Duration(rapid.IntRange(1, 70).Draw(t, "seconds")) * time.Second) },
 			"deliver":    func(t *rapid.T) { w.drawLeader(t).deliver(w.events, rapid.IntRange(1, 5).Draw(t, "events")) },
 			"relist":     func(t *rapid.T) { w.relist(w.drawLeader(t)) },

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
@@ -42,8 +43,10 @@ type core struct {
 
 	mu    sync.RWMutex
 	index *selectorindex.Index[types.NamespacedName]
-	// coverages are what the protectors of the index cover.
-	coverages map[types.NamespacedName]selectorindex.Coverage
+	// known are the protectors of the index.
+	known map[types.NamespacedName]known
+	// doubts are those that were gone when the watch came back: it is to be found out whether somebody has released them.
+	doubts workqueue.TypedRateLimitingInterface[types.NamespacedName]
 }
 
 // ask is one thing to do to a protector's history: to make a reservation, or to give one back.
@@ -58,12 +61,12 @@ type ask struct {
 	elsewhere bool
 }
 
-// answer is what became of it. vanished means that the protector does not exist any more, elsewhere that another
-// replica has answered.
+// answer is what became of it. released means that the protector does not exist any more and refuses nothing, elsewhere that
+// another replica has answered.
 type answer struct {
 	verdict   quota.Verdict
 	gaveBack  bool
-	vanished  bool
+	released  bool
 	elsewhere bool
 }
 
@@ -79,12 +82,13 @@ func newCore(name string, source cluster.Cluster, metrics *metrics, log logr.Log
 		metrics: metrics,
 		now:     now,
 		index:   selectorindex.New[types.NamespacedName](),
-
-		coverages: map[types.NamespacedName]selectorindex.Coverage{},
+		known:   map[types.NamespacedName]known{},
+		doubts:  newDoubts(),
 	}
 	c.flights = batch.New(c.fly)
 	c.flights.Linger = c.linger
 	metrics.watchWaiting(name, c.flights.Callers)
+	metrics.watchVanished(name, c.vanished)
 	return c
 }
 
@@ -143,7 +147,7 @@ func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([
 	p, err := c.begin(ctx, key, asks)
 	for {
 		if apierrors.IsNotFound(err) {
-			return allVanished(len(asks)), nil
+			return c.withoutProtector(key, asks), nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read PodProtector %s of core cluster %s: %w", key, c.name, err)
@@ -232,12 +236,4 @@ func eachClaim(asks []ask, change func(*quota.Claim)) {
 			change(a.claim)
 		}
 	}
-}
-
-func allVanished(n int) []answer {
-	answers := make([]answer, n)
-	for i := range answers {
-		answers[i].vanished = true
-	}
-	return answers
 }

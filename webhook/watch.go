@@ -30,6 +30,7 @@ func (c *core) Start(ctx context.Context) error {
 	if err == nil && toolscache.WaitForCacheSync(ctx.Done(), watched.HasSynced) {
 		c.read.Store(true)
 		c.log.Info("The protectors of a core cluster are read")
+		c.inquire(ctx)
 	}
 	return nil // an error is the end of ctx
 }
@@ -45,7 +46,9 @@ func (c *core) watch(ctx context.Context) (toolscache.ResourceEventHandlerRegist
 	return informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { c.cover(obj) },
 		UpdateFunc: func(old, obj any) {
-			if !sameCoverage(old, obj) {
+			if sameCoverage(old, obj) {
+				c.see(obj)
+			} else {
 				c.cover(obj)
 			}
 		},
@@ -72,20 +75,19 @@ func (c *core) cover(obj any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.index.Set(key, p.Namespace, coverage.Selector)
-	c.coverages[key] = coverage
+	c.known[key] = known{coverage: coverage, last: p}
 }
 
-func (c *core) uncover(obj any) {
-	key, err := toolscache.DeletionHandlingObjectToName(obj)
-	if err != nil {
+// see notes a state of a protector that covers the same pods as the last one.
+func (c *core) see(obj any) {
+	p, ok := obj.(*v1alpha1.PodProtector)
+	if !ok {
 		return
 	}
-	protector := types.NamespacedName{Namespace: key.Namespace, Name: key.Name}
-	c.conflicts.Delete(protector)
+	key := client.ObjectKeyFromObject(p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.index.Delete(protector)
-	delete(c.coverages, protector)
+	c.known[key] = known{coverage: c.known[key].coverage, last: p}
 }
 
 // covering returns the protectors that cover a pod with those labels.
@@ -93,6 +95,6 @@ func (c *core) covering(namespace string, labels map[string]string) []types.Name
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return slices.DeleteFunc(c.index.Query(namespace, labels, nil), func(key types.NamespacedName) bool {
-		return c.coverages[key].Exempts(labels)
+		return c.known[key].coverage.Exempts(labels)
 	})
 }

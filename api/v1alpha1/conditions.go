@@ -9,6 +9,9 @@ const (
 	// ConditionTargetResolved of a PodProtector: the workload it was derived from exists. Written by the
 	// generator, on protectors of its own only.
 	ConditionTargetResolved = "TargetResolved"
+	// ConditionRestored of a PodProtector: it vanished without having been released, and was made anew. Until that is
+	// true of one with AnnotationRestored, its status is not whole. Written by the keeper.
+	ConditionRestored = "Restored"
 	// ConditionOverlapping of a PodProtector: others of its namespace can cover the same pods. Written by the overlap
 	// controller, when it is or was so.
 	ConditionOverlapping = "Overlapping"
@@ -22,6 +25,7 @@ const (
 	ReasonSelectorsOverlap = "SelectorsOverlap"
 	ReasonDisjoint         = "Disjoint"
 	ReasonFloorUnknown     = "FloorUnknown"
+	ReasonVanished         = "Vanished"
 	ReasonSourceFound      = "SourceFound"
 	ReasonSourceVanished   = "SourceVanished"
 	ReasonAggregating      = "Aggregating"

@@ -11,6 +11,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
+	"github.com/breakwater-k8s/breakwater/controllers/keeper"
 	"github.com/breakwater-k8s/breakwater/controllers/overlap"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
@@ -35,6 +36,10 @@ A protector goes when its Deployment is deleted, or is not selected any more. A 
 sure that a deletion is seen; a Deployment that vanishes without one leaves its protector in force, with the
 condition TargetResolved=False. Before you uninstall the generator take the label off the Deployments: it then
 removes its protectors and finalizers.
+
+The generator also holds every other PodProtector by the finalizer breakwater.dev/hold until its deletion is asked
+for, and makes anew any that vanishes without, with what was reserved. While no generator runs, a PodProtector that
+is deleted stays until its finalizers are taken off.
 
 Several replicas elect a leader. Run one set for each core cluster.`,
 		Example: `  breakwater generator --kubeconfig core.kubeconfig --leader-elect=false
@@ -72,8 +77,12 @@ func (f *generatorFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := generator.Setup(ctx, mgr, generator.Options{Selector: selector, Registry: metrics.Registry}); err != nil {
+	losses := keeper.NewLosses()
+	if err := generator.Setup(ctx, mgr, generator.Options{Selector: selector, Registry: metrics.Registry, Losses: losses}); err != nil {
 		return fmt.Errorf("set up the generator: %w", err)
+	}
+	if err := keeper.Setup(ctx, mgr, metrics.Registry, losses); err != nil {
+		return fmt.Errorf("set up the keeper: %w", err)
 	}
 	if err := overlap.Setup(mgr); err != nil {
 		return fmt.Errorf("set up the controller of overlaps: %w", err)

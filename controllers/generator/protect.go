@@ -3,6 +3,7 @@ package generator
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -62,9 +63,10 @@ func (r *Reconciler) create(ctx context.Context, source *appsv1.Deployment, want
 	if err != nil {
 		return "", fmt.Errorf("get the PodProtector from the apiserver: %w", err)
 	}
-	if protector != nil {
+	if protector != nil || r.Losses != nil && r.Losses.Has(client.ObjectKeyFromObject(wanted.Object)) {
 		return outdated, nil
 	}
+	r.doubt(source, wanted.Object)
 	if err := r.apply(ctx, wanted.Object, ""); refusesSpec(err) {
 		return r.refuse(source, err)
 	} else if err != nil {
@@ -73,6 +75,14 @@ func (r *Reconciler) create(ctx context.Context, source *appsv1.Deployment, want
 	r.Metrics.writes.WithLabelValues("create").Inc()
 	log.FromContext(ctx).Info("PodProtector created", "protector", klog.KObj(wanted.Object), "floor", wanted.Object.Spec.MinAvailable)
 	return protected, r.resolve(ctx, wanted.Object, resolved(source, wanted.Object, wanted))
+}
+
+// doubt marks a protector that may not be the first one of its Deployment, which has our finalizer already: who knows what was
+// reserved with the one that vanished before this process came.
+func (r *Reconciler) doubt(source *appsv1.Deployment, wanted *v1alpha1.PodProtector) {
+	if r.Losses != nil && slices.Contains(source.Finalizers, v1alpha1.FinalizerSource) {
+		wanted.Annotations[v1alpha1.AnnotationRestored] = ""
+	}
 }
 
 // refuseName leaves a protector alone that somebody else made.

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -31,6 +32,16 @@ type Reconciler struct {
 	Selector labels.Selector
 	Events   events.EventRecorder
 	Metrics  *Metrics
+	// Losses knows the protectors that vanished and are made anew by somebody else; nil when nobody does that.
+	Losses Losses
+}
+
+// Losses are protectors that vanished without having been released.
+type Losses interface {
+	// Note takes in that a protector is not there any more, by its last state. Unwatched, it may have been released.
+	Note(last *v1alpha1.PodProtector, unwatched bool)
+	// Has tells whether a protector is about to be made anew.
+	Has(key types.NamespacedName) bool
 }
 
 // outcome is what one Reconcile came to.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
 // release ends the protection of a Deployment that is being deleted, or that opted out. The order is what makes a
@@ -49,6 +50,9 @@ func (r *Reconciler) release(ctx context.Context, source *appsv1.Deployment, pro
 func (r *Reconciler) remove(ctx context.Context, protector *v1alpha1.PodProtector) error {
 	if isReleased(protector) {
 		return nil
+	}
+	if err := fleet.NoteRelease(ctx, r.Client, protector, Name); err != nil {
+		return err
 	}
 	if err := r.dropFinalizer(ctx, protector); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("remove the finalizer from the PodProtector: %w", err)

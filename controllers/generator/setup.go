@@ -39,6 +39,8 @@ type Options struct {
 	Selector labels.Selector
 	// Registry takes the generator's metrics.
 	Registry prometheus.Registerer
+	// Losses are the keeper's, which makes protectors anew that vanished; nil when there is no keeper.
+	Losses Losses
 }
 
 // Setup adds the generator to a manager whose cache was made with CacheOptions. The informers start with the
@@ -57,6 +59,7 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 			Selector: options.Selector,
 			Events:   mgr.GetEventRecorder(Name),
 			Metrics:  metrics,
+			Losses:   options.Losses,
 		},
 	})
 	if err != nil {
@@ -67,7 +70,7 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 		return fmt.Errorf("watch Deployments: %w", err)
 	}
 	if err := c.Watch(source.Kind(mgr.GetCache(), &v1alpha1.PodProtector{},
-		handler.TypedEnqueueRequestsFromMapFunc(sourceOf), protectorChanged())); err != nil {
+		handler.TypedEnqueueRequestsFromMapFunc(sourceOf), protectorChanged(options.Losses))); err != nil {
 		return fmt.Errorf("watch PodProtectors: %w", err)
 	}
 	return addReadiness(ctx, mgr)

@@ -52,8 +52,9 @@ func stripDeployment(d *appsv1.Deployment) {
 	d.Status = appsv1.DeploymentStatus{}
 }
 
-// stripProtector drops the reservations, which are most of a protector in a storm.
+// stripProtector keeps the cells with their reservations, although they are most of a protector in a storm: one that
+// vanishes is made anew with them.
 func stripProtector(p *v1alpha1.PodProtector) {
 	p.ManagedFields = nil
-	p.Status = v1alpha1.PodProtectorStatus{Conditions: p.Status.Conditions}
+	p.Status = v1alpha1.PodProtectorStatus{Conditions: p.Status.Conditions, Cells: p.Status.Cells}
 }

@@ -43,6 +43,8 @@ func Expected(p *v1alpha1.PodProtector) (pods int, known bool) {
 	for i := range p.Status.Cells {
 		a := &p.Status.Cells[i].Aggregation
 		switch {
+		case IsVoid(a):
+			return 0, false
 		case a.CountedSpec != counted:
 		case a.ExpectedReplicas == nil:
 			return 0, false

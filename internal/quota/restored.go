@@ -1,0 +1,45 @@
+package quota
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// Unfinished tells whether a protector was made anew in the place of one that vanished, and has not got its status yet.
+func Unfinished(p *v1alpha1.PodProtector) bool {
+	_, anew := p.Annotations[v1alpha1.AnnotationRestored]
+	return anew && !meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionRestored)
+}
+
+// Void makes counts worth nothing, which were taken of another past, or for another object: what was admitted since, or may
+// be under way, is in none of them. What is expected and whom it is expected of stays known, and so does the leadership that
+// others must not fall behind.
+func Void(a *v1alpha1.Aggregation) {
+	kept := *a
+	*a = v1alpha1.Aggregation{
+		ExpectedReplicas: kept.ExpectedReplicas, RetainedOwners: kept.RetainedOwners, Target: kept.Target,
+		SnapshotVersion: kept.SnapshotVersion, SettledVersion: kept.SettledVersion, LastEventTime: kept.LastEventTime,
+		Epoch: kept.Epoch, Holder: kept.Holder,
+	}
+}
+
+// IsVoid tells whether counts are worth nothing until their cell is counted anew, which its aggregator does only when all
+// has come to its end that was admitted before.
+func IsVoid(a *v1alpha1.Aggregation) bool { return a.CountedSpec == "" }
+
+// Restored are the cells of a protector that is made anew: their reservations, and counts that are void.
+func Restored(last *v1alpha1.PodProtectorStatus) []v1alpha1.PodProtectorCell {
+	cells := last.DeepCopy().Cells
+	for i := range cells {
+		Void(&cells[i].Aggregation)
+	}
+	return cells
+}
+
+// isRecounted tells whether a protector waits for counts, since it or its core was restored.
+func isRecounted(p *v1alpha1.PodProtector) bool {
+	return Unfinished(p) || slices.ContainsFunc(p.Status.Cells, func(c v1alpha1.PodProtectorCell) bool { return IsVoid(&c.Aggregation) })
+}
