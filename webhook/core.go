@@ -83,7 +83,6 @@ func newCore(name string, source cluster.Cluster, metrics *metrics, log logr.Log
 		now:     now,
 		index:   selectorindex.New[types.NamespacedName](),
 		known:   map[types.NamespacedName]known{},
-		doubts:  newDoubts(),
 	}
 	c.flights = batch.New(c.fly)
 	c.flights.Linger = c.linger

@@ -18,6 +18,8 @@ import (
 // Start reads the protectors of the core and keeps the index true until ctx ends. It never gives up: a webhook that
 // ended because one core is away would refuse as well, but could not say why, nor begin at once when it is back.
 func (c *core) Start(ctx context.Context) error {
+	c.doubts = newDoubts() // it has a goroutine of its own, which must end
+	defer c.doubts.ShutDown()
 	retry := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 6, Cap: 3 * time.Second}
 	var watched toolscache.ResourceEventHandlerRegistration
 	err := retry.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {

@@ -81,7 +81,8 @@ func (r *Reconciler) finish(ctx context.Context, cached *v1alpha1.PodProtector) 
 	}
 	meta.SetStatusCondition(&p.Status.Conditions, restored)
 	quota.Summarize(p)
-	if err := r.Client.Status().Update(ctx, p); isOutdated(err) {
+	// A conflict is tried again: aggregators write conditions meanwhile, of which no event tells.
+	if err := r.Client.Status().Update(ctx, p); apierrors.IsNotFound(err) {
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("restore the status: %w", err)

@@ -15,7 +15,9 @@ func (w *world) fault(s Step) {
 	case KillAggregator:
 		w.replace(&w.aggregators, s, w.restartAggregator)
 	case KillGenerator:
-		w.replace(&w.generators, s, func(old *process) *process { return w.startGenerator(old.name, w.cores[0].name) })
+		w.replace(&w.generators, s, func(old *process) *process {
+			return w.startGenerator(old.name, w.cores[slices.Index(w.generators, old)].name)
+		})
 	case PauseWebhook:
 		w.hold(w.hooks, s)
 	case PauseAggregator:

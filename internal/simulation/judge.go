@@ -168,7 +168,7 @@ func (j *judge) judgeEffect(w *watched, r *removal, cellID string, line *lifelin
 		j.counts.Races++
 		t.losses = append(t.losses, loss{era: t.era, version: version, pod: before.pod})
 		return
-	case !reserved && (r.knew[w.core] < w.since || floor == 0):
+	case !reserved && (w.isUnheardOf(r) || floor == 0):
 		t.losses = append(t.losses, loss{era: t.era, version: version, pod: before.pod})
 		return
 	case !reserved:

@@ -24,6 +24,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/aggregator"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
+	"github.com/breakwater-k8s/breakwater/controllers/keeper"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
 	"github.com/breakwater-k8s/breakwater/webhook"
@@ -39,6 +40,8 @@ type process struct {
 	cores, cells map[string]*apiserver.Link
 	// skew is what its wall clock is ahead of the true time.
 	skew atomic.Int64
+	// began is when it started.
+	began time.Time
 	// reviews answers, if the process is a webhook.
 	reviews *webhook.Protection
 	paused  *pause
@@ -96,7 +99,7 @@ func (p *pause) wait(ctx context.Context) bool {
 func (w *world) newProcess(name string) *process {
 	p := &process{
 		name: name, world: w, cores: map[string]*apiserver.Link{}, cells: map[string]*apiserver.Link{}, paused: &pause{},
-		ended: make(chan struct{}),
+		ended: make(chan struct{}), began: time.Now(),
 	}
 	for _, c := range w.cores {
 		p.cores[c.name] = c.store.NewLink(name+"@"+c.name, w.dice)
@@ -225,12 +228,24 @@ func (w *world) startAggregator(name, core, cell string) *process {
 	return p
 }
 
+// startGenerator starts the generator of the first core, and the keeper of any.
 func (w *world) startGenerator(name, core string) *process {
 	p := w.newProcess(name)
 	p.run(p.cores[core], func(ctx context.Context, mgr manager.Manager) error {
-		return generator.Setup(ctx, mgr, generator.Options{
+		options := generator.Options{
 			Selector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"}), Registry: prometheus.NewRegistry(),
-		})
+		}
+		if w.scenario.isKept() {
+			losses := keeper.NewLosses()
+			options.Losses = losses
+			if err := keeper.Setup(ctx, inOrder{mgr}, prometheus.NewRegistry(), losses); err != nil {
+				return err
+			}
+		}
+		if !w.scenario.Generated || core != w.cores[0].name {
+			return nil
+		}
+		return generator.Setup(ctx, mgr, options)
 	})
 	return p
 }

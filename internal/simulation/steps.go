@@ -32,6 +32,8 @@ func (w *world) take(n int, s Step) {
 		w.scaleSource(s)
 	case DeleteSource, CreateSource, LoseSource, LoseProtector:
 		w.changeSource(s)
+	case LoseOne, DeleteProtector, CreateProtector:
+		w.endProtector(s)
 	default:
 		w.fault(s)
 	}

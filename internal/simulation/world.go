@@ -165,8 +165,10 @@ func (w *world) startAll() {
 			}
 		}
 	}
-	if w.scenario.Generated {
-		w.generators = append(w.generators, w.startGenerator("generator", w.cores[0].name))
+	for i, core := range w.cores {
+		if w.scenario.isKept() {
+			w.generators = append(w.generators, w.startGenerator(fmt.Sprint("generator-", i), core.name))
+		}
 	}
 }
 
