@@ -21,7 +21,7 @@ type quiet struct {
 // has taken effect or never will.
 func (t *term) quiet(key types.NamespacedName, p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCell) time.Duration {
 	_, anew := p.Annotations[v1alpha1.AnnotationRestored]
-	void := cell == nil && anew || cell != nil && quota.IsVoid(&cell.Aggregation)
+	void := cell == nil && (anew || t.noticed && t.monotonic().Sub(t.began) < time.Duration(t.admissionDeadline.Load())) || cell != nil && quota.IsVoid(&cell.Aggregation)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !void {

@@ -86,6 +86,12 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 	if stored.Aggregation.Epoch > t.epoch {
 		return outcome{}, fmt.Errorf("epoch %d on %s: %w", stored.Aggregation.Epoch, key, errDeposed)
 	}
+	if cell != nil && t.leadership.restored > 0 && quota.IsOfUntil(&stored.Aggregation, t.leadership.restored) {
+		// What was decided since is lost. Webhooks that do not know it must not go by those counts either.
+		quota.Void(&cell.Aggregation)
+		t.sign(&cell.Aggregation)
+		return outcome{again: true}, nil
+	}
 	if wait := t.quiet(key, p, cell); wait > 0 {
 		return outcome{wait: wait}, nil
 	}
@@ -103,11 +109,15 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 	cell.Aggregation = look.aggregation
 	expectable := t.expect(ctx, p, &stored.Aggregation, &cell.Aggregation, look.owners)
 	cell.Aggregation.CountedSpec = quota.CountedSpec(&p.Spec)
-	cell.Aggregation.Epoch = t.epoch
-	cell.Aggregation.Holder = t.options.Identity
+	t.sign(&cell.Aggregation)
 	done := outcome{nextAvailable: look.nextAvailable, again: look.again || !expectable}
 	done.gone, done.expired = quota.Settle(&cell.AdmissionHistory, look.see)
 	return done, nil
+}
+
+// sign says whose counts they are.
+func (t *term) sign(a *v1alpha1.Aggregation) {
+	a.Epoch, a.Holder, a.TermVersion = t.epoch, t.options.Identity, formatVersion(t.version)
 }
 
 // same tells whether nothing but the version and the time of the counts differs: those alone are not worth a

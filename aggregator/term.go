@@ -20,7 +20,10 @@ import (
 // term is one leadership of a cell, and all that is known by it.
 type term struct {
 	*Aggregator
-	epoch    int64
+	epoch int64
+	leadership
+	// began is when, on the monotonic clock.
+	began    time.Time
 	snapshot *Snapshot
 	// readLive asks the cell's apiserver itself for the pods of a namespace that a selector matches.
 	readLive func(ctx context.Context, namespace, selector string) (liveRead, error)
@@ -48,14 +51,18 @@ var errDeposed = errors.New("a later leader has written")
 func (a *Aggregator) lead(ctx context.Context) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	cell, err := a.raiseEpoch(ctx)
+	mark := a.past.Mark()
+	l, err := a.raiseEpoch(ctx)
 	if err != nil {
 		a.log.Error(err, "Not leading")
 		return
 	}
+	cell := l.cell
 	t := &term{
 		Aggregator: a,
 		epoch:      cell.Status.Aggregator.Epoch,
+		leadership: l,
+		began:      a.monotonic(),
 		readLive:   a.readLive,
 		end:        end,
 		log:        a.log.WithValues("epoch", cell.Status.Aggregator.Epoch),
@@ -71,6 +78,9 @@ func (a *Aggregator) lead(ctx context.Context) {
 	a.metrics.leading.Set(1)
 	a.metrics.epoch.Set(float64(t.epoch))
 	a.term.Store(t)
+	if !a.past.IsSince(mark) {
+		end(errRestored) // nobody could tell this term
+	}
 	t.log.Info("Leading")
 	t.run(ctx)
 	a.term.Store(nil)

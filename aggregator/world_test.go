@@ -328,10 +328,10 @@ func TestNothingInFlightIsEverFreed(t *testing.T) {
 				w.inFlight = slices.Delete(w.inFlight, i, i+1)
 			},
 			"the protector vanishes and is restored": func(t *rapid.T) { w.restore(rapid.IntRange(0, len(w.past)-1).Draw(t, "as it was")) },
-			"pass time":  func(t *rapid.T) { w.pass(time.Duration(rapid.IntRange(1, 70).Draw(t, "seconds")) * time.Second) },
-			"deliver":    func(t *rapid.T) { w.drawLeader(t).deliver(w.events, rapid.IntRange(1, 5).Draw(t, "events")) },
-			"relist":     func(t *rapid.T) { w.relist(w.drawLeader(t)) },
-			"new leader": func(*rapid.T) { w.lead() },
+			"pass time":                              func(t *rapid.T) { w.pass(time.Duration(rapid.IntRange(1, 70).Draw(t, "seconds")) * time.Second) },
+			"deliver":                                func(t *rapid.T) { w.drawLeader(t).deliver(w.events, rapid.IntRange(1, 5).Draw(t, "events")) },
+			"relist":                                 func(t *rapid.T) { w.relist(w.drawLeader(t)) },
+			"new leader":                             func(*rapid.T) { w.lead() },
 			"new leader with an epoch of the lost time": func(*rapid.T) {
 				w.epoch--
 				w.lead()

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -30,10 +31,12 @@ type core struct {
 	cache      cache.Informers
 	log        logr.Logger
 	protectors *fleet.Protectors
-	events     events.EventRecorder
-	now        func() time.Time
-	metrics    *metrics
-	flights    *batch.Batch[types.NamespacedName, ask, answer]
+	// past notices that the core was restored from a backup.
+	past    *fleet.Past
+	events  events.EventRecorder
+	now     func() time.Time
+	metrics *metrics
+	flights *batch.Batch[types.NamespacedName, ask, answer]
 	// handover knows the other replicas; nil when there are none.
 	handover *handover
 	// conflicts has the time of the last conflict of each protector that had one.
@@ -70,14 +73,19 @@ type answer struct {
 	elsewhere bool
 }
 
-func newCore(name string, source cluster.Cluster, metrics *metrics, log logr.Logger, now func() time.Time) *core {
+func newCore(name string, source cluster.Cluster, past *fleet.Past, metrics *metrics, log logr.Logger, now func() time.Time) *core {
+	if past == nil {
+		past = &fleet.Past{}
+	}
 	c := &core{
 		name:  name,
 		cache: source.GetCache(),
 		log:   log.WithValues("core", name),
 		protectors: &fleet.Protectors{
 			Cache: source.GetClient(), Live: source.GetAPIReader(), Writer: source.GetClient(),
+			Past: past,
 		},
+		past:    past,
 		events:  source.GetEventRecorder("breakwater-webhook"),
 		metrics: metrics,
 		now:     now,
@@ -86,6 +94,9 @@ func newCore(name string, source cluster.Cluster, metrics *metrics, log logr.Log
 	}
 	c.flights = batch.New(c.fly)
 	c.flights.Linger = c.linger
+	past.Tell(func() {
+		c.log.Info("A core cluster was restored from a backup: removals that its protectors are charged for are refused until all is counted anew")
+	})
 	metrics.watchWaiting(name, c.flights.Callers)
 	metrics.watchVanished(name, c.vanished)
 	return c
@@ -143,6 +154,7 @@ func (c *core) reserve(ctx context.Context, key types.NamespacedName, a ask) (an
 // newest object that this process knows; whatever is admitted stands in the object that was written.
 func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([]answer, error) {
 	c.metrics.flightSize.Observe(float64(len(asks)))
+	era := c.past.Mark() // of what is decided on
 	p, err := c.begin(ctx, key, asks)
 	for {
 		if apierrors.IsNotFound(err) {
@@ -151,6 +163,7 @@ func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([
 		if err != nil {
 			return nil, fmt.Errorf("read PodProtector %s of core cluster %s: %w", key, c.name, err)
 		}
+		quota.VoidUntil(p, c.past.Lost())
 		answers, changed := settleAsks(p, asks)
 		if !changed {
 			return answers, nil
@@ -159,6 +172,9 @@ func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([
 		quota.Summarize(p)
 		err = c.protectors.WriteStatus(ctx, p)
 		switch {
+		case errors.Is(err, fleet.ErrAnotherPast), err == nil && !c.past.IsSince(era):
+			c.metrics.writes.WithLabelValues(c.name, "conflict").Inc()
+			return nil, fmt.Errorf("reserve in PodProtector %s of core cluster %s: %w", key, c.name, fleet.ErrAnotherPast)
 		case err == nil:
 			c.metrics.writes.WithLabelValues(c.name, "written").Inc()
 			eachClaim(asks, func(claim *quota.Claim) { claim.Stored = true })
@@ -167,6 +183,7 @@ func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([
 			c.metrics.writes.WithLabelValues(c.name, "conflict").Inc()
 			c.conflicts.Store(key, time.Now())
 			eachClaim(asks, func(claim *quota.Claim) { *claim = quota.Claim{} }) // they were not stored
+			era = c.past.Mark()
 			p, err = c.protectors.After(ctx, p)
 		default:
 			c.metrics.writes.WithLabelValues(c.name, "error").Inc()

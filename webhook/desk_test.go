@@ -63,7 +63,7 @@ func newDesk(t failer, protectors ...*v1alpha1.PodProtector) *desk {
 	m := newMetrics(prometheus.NewRegistry())
 	d.core = &core{
 		name: "core", protectors: &fleet.Protectors{Cache: d.client, Live: d.client, Writer: d.client},
-		events: d.events, now: time.Now, metrics: m, index: selectorindex.New[types.NamespacedName](),
+		past: &fleet.Past{}, events: d.events, now: time.Now, metrics: m, index: selectorindex.New[types.NamespacedName](),
 		known: map[types.NamespacedName]known{}, doubts: newDoubts(), log: logr.Discard(),
 	}
 	d.core.read.Store(true)

@@ -10,12 +10,16 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
 // Options of a webhook.
 type Options struct {
 	// Cores are the core clusters by name; that of the manager is one of them.
 	Cores map[string]cluster.Cluster
+	// Pasts notice that cores were restored from backups, by the names of the cores: those of their caches' options.
+	Pasts map[string]*fleet.Past
 	// Cells reach the clusters whose removals are reviewed, by the name of their Cell.
 	Cells map[string]*rest.Config
 	// Server is what to serve on; its Protection is set here.
@@ -64,7 +68,7 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 				return nil, fmt.Errorf("add core cluster %s: %w", name, err)
 			}
 		}
-		core := newCore(name, source, p.metrics, mgr.GetLogger(), now)
+		core := newCore(name, source, options.Pasts[name], p.metrics, mgr.GetLogger(), now)
 		core.flights.Boarding = options.Boarding
 		if options.Peers != nil {
 			core.handover = &handover{core: name, peers: *options.Peers, suspects: map[string]time.Time{}, open: map[address]*parcel{}}

@@ -28,6 +28,9 @@ type known struct {
 // newest returns the newest known state of a protector. One that vanished is returned as it was seen last.
 func (c *core) newest(ctx context.Context, key types.NamespacedName) (p *v1alpha1.PodProtector, vanished bool, err error) {
 	p, err = c.protectors.Newest(ctx, key)
+	if err == nil {
+		quota.VoidUntil(p, c.past.Lost())
+	}
 	if apierrors.IsNotFound(err) {
 		if last := c.remembered(key); last != nil {
 			return last, true, nil

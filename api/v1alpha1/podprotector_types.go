@@ -420,6 +420,12 @@ type Aggregation struct {
 	// never replaces a higher one.
 	Epoch  int64  `json:"epoch"`
 	Holder string `json:"holder"`
+
+	// TermVersion is the resourceVersion of the core that the leadership began with. When the core was restored from a
+	// backup, counts of an earlier one are worth nothing.
+	//
+	// +optional
+	TermVersion string `json:"termVersion,omitempty"`
 }
 
 // Target is the workload that a protector names, in one cell.

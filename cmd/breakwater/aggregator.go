@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/breakwater-k8s/breakwater/aggregator"
@@ -94,13 +95,14 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
-	mgr, err := f.manager("aggregator", core)
+	past := &fleet.Past{}
+	mgr, err := f.manager("aggregator", core, func(o *manager.Options) { o.Cache = fleet.CacheOptionsOf(past) })
 	if err != nil {
 		return err
 	}
 	err = aggregator.SetupWithManager(ctx, mgr, aggregator.Options{
 		Cell: f.name, CellConfig: cell, Identity: f.identity, LeaseNamespace: f.namespace,
-		LeaseDuration: f.leaseDuration, Heartbeat: f.heartbeat, Workers: f.workers, Metrics: metrics.Registry,
+		LeaseDuration: f.leaseDuration, Heartbeat: f.heartbeat, Workers: f.workers, Metrics: metrics.Registry, Past: past,
 	})
 	if err != nil {
 		return err

@@ -126,21 +126,27 @@ func (f *webhookFlags) run(ctx context.Context) error {
 		names = append(names, name)
 	}
 	slices.Sort(names)
+	pasts := map[string]*fleet.Past{}
+	for _, name := range names {
+		pasts[name] = &fleet.Past{}
+	}
 	stopTime := f.server.StopTime()
-	mgr, err := f.manager("webhook", cores[names[0]], func(o *manager.Options) { o.GracefulShutdownTimeout = &stopTime })
+	mgr, err := f.manager("webhook", cores[names[0]], func(o *manager.Options) {
+		o.GracefulShutdownTimeout, o.Cache = &stopTime, fleet.CacheOptionsOf(pasts[names[0]])
+	})
 	if err != nil {
 		return err
 	}
 	clusters := map[string]cluster.Cluster{names[0]: mgr}
 	for _, name := range names[1:] {
 		clusters[name], err = cluster.New(cores[name], func(o *cluster.Options) {
-			o.Scheme, o.Cache = mgr.GetScheme(), fleet.CacheOptions()
+			o.Scheme, o.Cache = mgr.GetScheme(), fleet.CacheOptionsOf(pasts[name])
 		})
 		if err != nil {
 			return fmt.Errorf("--core %s: %w", name, err)
 		}
 	}
-	options := webhook.Options{Cores: clusters, Cells: cells, Server: &f.server, Metrics: metrics.Registry}
+	options := webhook.Options{Cores: clusters, Pasts: pasts, Cells: cells, Server: &f.server, Metrics: metrics.Registry}
 	if len(f.peers) > 0 {
 		addresses := &webhook.PeerAddresses{Names: f.peers, Log: mgr.GetLogger()}
 		if err := mgr.Add(addresses); err != nil {

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"slices"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -22,8 +23,24 @@ func Void(a *v1alpha1.Aggregation) {
 	*a = v1alpha1.Aggregation{
 		ExpectedReplicas: kept.ExpectedReplicas, RetainedOwners: kept.RetainedOwners, Target: kept.Target,
 		SnapshotVersion: kept.SnapshotVersion, SettledVersion: kept.SettledVersion, LastEventTime: kept.LastEventTime,
-		Epoch: kept.Epoch, Holder: kept.Holder,
+		Epoch: kept.Epoch, Holder: kept.Holder, TermVersion: kept.TermVersion,
 	}
+}
+
+// VoidUntil makes void, in p, which must be the caller's own copy, the counts of all leaderships that began no later than at a
+// version of the core. 0 is none.
+func VoidUntil(p *v1alpha1.PodProtector, version uint64) {
+	for i := range p.Status.Cells {
+		if a := &p.Status.Cells[i].Aggregation; IsOfUntil(a, version) {
+			Void(a)
+		}
+	}
+}
+
+// IsOfUntil tells whether counts are of a leadership that began no later than at a version of the core; 0 is before all.
+func IsOfUntil(a *v1alpha1.Aggregation, version uint64) bool {
+	began, err := strconv.ParseUint(a.TermVersion, 10, 64)
+	return version > 0 && (err != nil || began <= version)
 }
 
 // IsVoid tells whether counts are worth nothing until their cell is counted anew, which its aggregator does only when all

@@ -33,6 +33,8 @@ type clusterState struct {
 	store *apiserver.Store
 	// begin is its version when all was counted for the first time.
 	begin uint64
+	// restored is the version that it went on with when it was restored last; 0 if it was not.
+	restored uint64
 }
 
 // removal is one request to remove a pod, and what becomes of it.

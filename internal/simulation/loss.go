@@ -115,10 +115,8 @@ func (j *judge) protectorEnds(key protectorKey, e *apiserver.Event) {
 func (j *judge) isAnew(w *watched, p *v1alpha1.PodProtector, e *apiserver.Event) {
 	if w.isLost() {
 		w.back = e.Version
+		// A keeper whose watch was behind, or whose core had gone back, has seen another spec last.
 		if quota.CountedSpec(&w.stored.Spec) != quota.CountedSpec(&p.Spec) || floorOf(w.stored) != floorOf(p) {
-			if !desired.IsGenerated(p) {
-				j.fail("protector %s is made anew with another spec", w.name())
-			}
 			w.since = e.Version
 		}
 	} else if w.stored == nil {
@@ -127,11 +125,6 @@ func (j *judge) isAnew(w *watched, p *v1alpha1.PodProtector, e *apiserver.Event)
 	for i := range p.Status.Cells {
 		if a := &p.Status.Cells[i].Aggregation; a.CountedSpec != "" || a.CountedReplicas != 0 {
 			j.fail("protector %s is made anew with counts of cell %s", w.name(), p.Status.Cells[i].CellID)
-		}
-		for hash := range hashesOf(&p.Status.Cells[i].AdmissionHistory) {
-			if _, ok := w.decisions[hash]; !ok {
-				j.fail("protector %s is made anew with a reservation that nobody has made", w.name())
-			}
 		}
 	}
 	last := w.stored

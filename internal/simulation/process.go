@@ -108,6 +108,9 @@ func (w *world) newProcess(name string) *process {
 		p.cells[c.name] = c.store.NewLink(name+"@"+c.name, w.dice)
 	}
 	p.eachLink(func(l *apiserver.Link) { l.SetWeather(w.storm.Weather) })
+	w.judge.mu.Lock()
+	defer w.judge.mu.Unlock()
+	w.judge.beginOf[name] = p.began
 	return p
 }
 
@@ -155,10 +158,10 @@ func (p *process) eachLink(do func(*apiserver.Link)) {
 }
 
 // run starts the manager of a process, set up by setup.
-func (p *process) run(link *apiserver.Link, setup func(context.Context, manager.Manager) error) {
+func (p *process) run(link *apiserver.Link, past *fleet.Past, setup func(context.Context, manager.Manager) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
-	inner, err := ctrl.NewManager(link.Config(), p.world.managerOptions())
+	inner, err := ctrl.NewManager(link.Config(), p.world.managerOptions(past))
 	mgr := &host{Manager: inner}
 	if err == nil {
 		err = setup(ctx, mgr)
@@ -176,28 +179,31 @@ func (p *process) run(link *apiserver.Link, setup func(context.Context, manager.
 	}()
 }
 
-func (w *world) managerOptions() manager.Options {
+func (w *world) managerOptions(past *fleet.Past) manager.Options {
 	skip := true
 	return manager.Options{
 		Scheme: w.scheme, Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return apiserver.Mapper(), nil },
-		Cache:          fleet.CacheOptions(),
+		Cache:          fleet.CacheOptionsOf(past),
 		Controller:     config.Controller{SkipNameValidation: &skip},
 	}
 }
 
 func (w *world) startWebhook(name string) *process {
 	p := w.newProcess(name)
-	first := w.cores[0].name
-	p.run(p.cores[first], func(_ context.Context, mgr manager.Manager) error {
+	first, pasts := w.cores[0].name, map[string]*fleet.Past{}
+	for _, c := range w.cores {
+		pasts[c.name] = &fleet.Past{}
+	}
+	p.run(p.cores[first], pasts[first], func(_ context.Context, mgr manager.Manager) error {
 		options := webhook.Options{
-			Cores: map[string]cluster.Cluster{first: mgr}, Cells: map[string]*rest.Config{}, Metrics: prometheus.NewRegistry(), Now: p.now,
+			Cores: map[string]cluster.Cluster{first: mgr}, Pasts: pasts, Cells: map[string]*rest.Config{}, Metrics: prometheus.NewRegistry(), Now: p.now,
 			Boarding: p.board,
 		}
 		for _, c := range w.cores[1:] {
 			other, err := cluster.New(p.cores[c.name].Config(), func(o *cluster.Options) {
-				o.Scheme, o.MapperProvider, o.Logger = w.scheme, w.managerOptions().MapperProvider, logr.Discard()
-				o.Cache = fleet.CacheOptions()
+				o.Scheme, o.MapperProvider, o.Logger = w.scheme, w.managerOptions(nil).MapperProvider, logr.Discard()
+				o.Cache = fleet.CacheOptionsOf(pasts[c.name])
 			})
 			if err != nil {
 				return err
@@ -216,13 +222,13 @@ func (w *world) startWebhook(name string) *process {
 }
 
 func (w *world) startAggregator(name, core, cell string) *process {
-	p := w.newProcess(name)
-	p.run(p.cores[core], func(ctx context.Context, mgr manager.Manager) error {
+	p, past := w.newProcess(name), &fleet.Past{}
+	p.run(p.cores[core], past, func(ctx context.Context, mgr manager.Manager) error {
 		return aggregator.SetupWithManager(ctx, inOrder{mgr}, aggregator.Options{
 			// One worker: two would ask for the same list at one instant and race for the luck of it.
 			Workers: 1,
 			Cell:    cell, CellConfig: p.cells[cell].Config(), Identity: name, LeaseNamespace: leaseNamespace,
-			LeaseDuration: 10 * time.Second, Heartbeat: 10 * time.Second, Metrics: prometheus.NewRegistry(), Now: p.now,
+			LeaseDuration: 10 * time.Second, Heartbeat: 10 * time.Second, Metrics: prometheus.NewRegistry(), Now: p.now, Past: past,
 		})
 	})
 	return p
@@ -231,7 +237,7 @@ func (w *world) startAggregator(name, core, cell string) *process {
 // startGenerator starts the generator of the first core, and the keeper of any.
 func (w *world) startGenerator(name, core string) *process {
 	p := w.newProcess(name)
-	p.run(p.cores[core], func(ctx context.Context, mgr manager.Manager) error {
+	p.run(p.cores[core], nil, func(ctx context.Context, mgr manager.Manager) error {
 		options := generator.Options{
 			Selector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"}), Registry: prometheus.NewRegistry(),
 		}

@@ -93,6 +93,11 @@ func (j *judge) judgeReservations(w *watched, cell, before *v1alpha1.PodProtecto
 		// A repeated removal is decided again. Of merged ones nobody can tell.
 		if !held || !stamp.IsZero() && !earlier.IsZero() && !stamp.Equal(earlier) {
 			w.decisions[hash] = j.decide(w)
+			if by, _, _ := strings.Cut(e.By, "@"); j.isBlind(w, j.beginOf[by]) {
+				made := w.decisions[hash]
+				made.blind = true
+				w.decisions[hash] = made
+			}
 			available, reserved := w.books()
 			if left := available - reserved - floorOf(w.stored); left < 0 && floorOf(w.stored) > 0 {
 				j.fail("%s admitted a removal with protector %s that leaves %d pods too few", e.By, w.name(), -left)

@@ -30,6 +30,8 @@ type watched struct {
 	// forgotten are the pods whose reservation was lost when the core was restored, which was last at restored.
 	forgotten map[quota.UIDHash]bool
 	restored  time.Time
+	// renewed is the version that the core went on with then.
+	renewed uint64
 	// lost is when it vanished without having been released, and back the version at which it was made anew; 0 until then.
 	lost time.Time
 	back uint64
@@ -56,6 +58,8 @@ type decision struct {
 	at          time.Time
 	version     uint64
 	countedSpec string
+	// blind tells that it was decided by counts that a webhook could not know to be of a lost past.
+	blind bool
 	// seen are the snapshots of the cells that were added up.
 	seen map[string]sighting
 }
