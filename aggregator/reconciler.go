@@ -87,9 +87,10 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 		return outcome{}, fmt.Errorf("epoch %d on %s: %w", stored.Aggregation.Epoch, key, errDeposed)
 	}
 	if cell != nil && t.leadership.restored > 0 && quota.IsOfUntil(&stored.Aggregation, t.leadership.restored) {
-		// What was decided since is lost. Webhooks that do not know it must not go by those counts either.
+		// What was decided since is lost. Webhooks that do not know it must not go by those counts either. They stay those of
+		// the leadership that made them, which this one may still be behind.
 		quota.Void(&cell.Aggregation)
-		t.sign(&cell.Aggregation)
+		cell.Aggregation.TermVersion = formatVersion(t.version)
 		return outcome{again: true}, nil
 	}
 	if wait := t.quiet(key, p, cell); wait > 0 {
@@ -109,15 +110,12 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 	cell.Aggregation = look.aggregation
 	expectable := t.expect(ctx, p, &stored.Aggregation, &cell.Aggregation, look.owners)
 	cell.Aggregation.CountedSpec = quota.CountedSpec(&p.Spec)
-	t.sign(&cell.Aggregation)
+	cell.Aggregation.Epoch = t.epoch
+	cell.Aggregation.Holder = t.options.Identity
+	cell.Aggregation.TermVersion = formatVersion(t.version)
 	done := outcome{nextAvailable: look.nextAvailable, again: look.again || !expectable}
 	done.gone, done.expired = quota.Settle(&cell.AdmissionHistory, look.see)
 	return done, nil
-}
-
-// sign says whose counts they are.
-func (t *term) sign(a *v1alpha1.Aggregation) {
-	a.Epoch, a.Holder, a.TermVersion = t.epoch, t.options.Identity, formatVersion(t.version)
 }
 
 // same tells whether nothing but the version and the time of the counts differs: those alone are not worth a
