@@ -19,6 +19,7 @@ func (t *term) conclude(p *v1alpha1.PodProtector) {
 	ready := readiness(p)
 	ready.ObservedGeneration = p.Generation
 	meta.SetStatusCondition(&p.Status.Conditions, ready)
+	concludeTarget(p)
 }
 
 func readiness(p *v1alpha1.PodProtector) metav1.Condition {
@@ -32,10 +33,17 @@ func readiness(p *v1alpha1.PodProtector) metav1.Condition {
 	var problems []string
 	for i := range p.Status.Cells {
 		a := &p.Status.Cells[i].Aggregation
-		if a.CountedSpec != counted {
-			continue
+		if a.Void {
+			ready.Reason = v1alpha1.ReasonNotAggregated
+			ready.Message = "This PodProtector or its core cluster was restored; removals are refused until all cells are counted anew, " +
+				"which waits for what may still be under way."
+			return ready
 		}
-		cells++
+		if a.CountedSpec == counted {
+			cells++
+		} else {
+			problems = append(problems, fmt.Sprintf("cell %s has not counted its pods by this spec", p.Status.Cells[i].CellID))
+		}
 		if a.ExpectedReplicasProblem != "" {
 			problems = append(problems, fmt.Sprintf("cell %s: %s", p.Status.Cells[i].CellID, a.ExpectedReplicasProblem))
 		}

@@ -69,7 +69,7 @@ func (s *Snapshot) Count(
 	}
 	c.aggregation.LastEventTime = metav1.NewMicroTime(now.Truncate(time.Microsecond))
 	for r := range reservations {
-		c.sightings[r.Hash] = s.sight(r.Hash)
+		c.sightings[r.Hash] = s.sight(r, spec, now)
 	}
 	return c, true
 }
@@ -93,15 +93,25 @@ func (c *count) add(h podhealth.Health, criterion v1alpha1.Criterion) {
 	}
 }
 
-func (s *Snapshot) sight(hash quota.UIDHash) quota.Sighting {
-	if p := s.pods[hash]; p != nil {
-		if p.facts.Terminating() {
-			return quota.Gone
-		}
+func (s *Snapshot) sight(r quota.Reservation, spec *v1alpha1.PodProtectorSpec, now time.Time) quota.Sighting {
+	p := s.pods[r.Hash]
+	_, departed := s.departed[r.Hash]
+	switch {
+	case p == nil && departed:
+		return quota.Gone
+	case p == nil:
+		return quota.Unseen
+	case p.facts.Terminating():
+		return quota.Gone
+	case r.Update.None():
+		return quota.Alive
+	case p.facts.Gone():
+		return quota.Gone // one that has finished does not come back
+	case !p.facts.At(spec.MinReadySeconds, now).Counted(spec.Criterion):
+		return quota.Down
+	case p.facts.Observed() >= r.Update.Generation:
+		return quota.Updated // if its containers were restarted, which the snapshot does not tell
+	default:
 		return quota.Alive
 	}
-	if _, ok := s.departed[hash]; ok {
-		return quota.Gone
-	}
-	return quota.Unseen
 }

@@ -3,6 +3,7 @@ package aggregator
 import (
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
@@ -21,7 +22,7 @@ func TestACountOfAnotherLeaderIsNotPutBackByAnOlderOne(t *testing.T) {
 	if former.epoch != w.newest().epoch {
 		t.Fatalf("epochs %d and %d, want the same", former.epoch, w.newest().epoch)
 	}
-	w.ask(w.pods["uid-1"])
+	w.ask(w.pods["uid-1"], v1alpha1.OperationDelete)
 	w.takeEffect(0, false)
 	former.deliver(w.events, len(w.events))
 	if err := w.begin(former); err != nil {

@@ -19,45 +19,63 @@ import (
 type first struct {
 	uid  types.UID
 	spec string
-	live liveRead
+	// selector is that of the target, where the spec names one.
+	selector string
+	live     liveRead
 }
 
-func (f *first) is(p *v1alpha1.PodProtector) bool {
-	return f != nil && f.uid == p.UID && f.spec == quota.CountedSpec(&p.Spec)
+func (f *first) is(p *v1alpha1.PodProtector, target *v1alpha1.Target) bool {
+	return f != nil && f.uid == p.UID && f.spec == quota.CountedSpec(&p.Spec) && f.selector == selectorOf(target)
+}
+
+// selectorOf is the text of a target's selector; none chooses no pod.
+func selectorOf(target *v1alpha1.Target) string {
+	if target == nil {
+		return ""
+	}
+	return target.Selector
 }
 
 // expectFirsts notes the protectors that are known before the pods are listed: that list is late enough for them.
 func (t *term) expectFirsts() {
 	for _, obj := range t.informer.GetStore().List() {
 		p, ok := obj.(*v1alpha1.PodProtector)
-		if ok && !t.isCounted(p) {
+		if ok && p.Spec.TargetRef == nil && !t.isCounted(p, nil) {
 			t.firsts[keyOf(p)] = &first{uid: p.UID, spec: quota.CountedSpec(&p.Spec)}
 		}
 	}
 }
 
-// isCounted tells whether the cell's pods were counted with the spec of a protector.
-func (t *term) isCounted(p *v1alpha1.PodProtector) bool {
+// isCounted tells whether the cell's pods were counted with the spec of a protector, and its target.
+func (t *term) isCounted(p *v1alpha1.PodProtector, target *v1alpha1.Target) bool {
 	cell := quota.CellOf(p, t.options.Cell)
-	return cell != nil && cell.Aggregation.CountedSpec == quota.CountedSpec(&p.Spec)
+	return cell != nil && !cell.Aggregation.Void && cell.Aggregation.CountedSpec == quota.CountedSpec(&p.Spec) &&
+		selectorOf(cell.Aggregation.Target) == selectorOf(target)
+}
+
+// mustCount tells whether a protector has to be counted anew, as far as its spec tells.
+func (t *term) mustCount(p *v1alpha1.PodProtector) bool {
+	cell := quota.CellOf(p, t.options.Cell)
+	return cell == nil || !t.isCounted(p, cell.Aggregation.Target)
 }
 
 // firstOf returns the live list that a protector's count goes by; nil when the snapshot is enough.
-func (t *term) firstOf(ctx context.Context, key types.NamespacedName, p *v1alpha1.PodProtector) (*liveRead, error) {
+func (t *term) firstOf(ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target) (*liveRead, error) {
+	key := keyOf(p)
 	t.mu.Lock()
-	f, counted := t.firsts[key], t.isCounted(p)
-	if f != nil && counted && (!f.is(p) || t.snapshot.Reached(f.live.version)) {
+	f, counted := t.firsts[key], t.isCounted(p, target)
+	if f != nil && counted && (!f.is(p, target) || t.snapshot.Reached(f.live.version)) {
 		delete(t.firsts, key)
 		f = nil
 	}
 	t.mu.Unlock()
 	switch {
-	case f.is(p):
+	case f.is(p, target):
 		return &f.live, nil
 	case counted:
 		return nil, nil
 	}
-	pods, _ := selectorindex.CountedOf(&p.Spec, nil)
+	pods, _ := selectorindex.CountedOf(&p.Spec, target)
 	if !pods.Possible() {
 		return nil, nil
 	}
@@ -67,6 +85,6 @@ func (t *term) firstOf(ctx context.Context, key types.NamespacedName, p *v1alpha
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.firsts[key] = &first{uid: p.UID, spec: quota.CountedSpec(&p.Spec), live: live}
+	t.firsts[key] = &first{uid: p.UID, spec: quota.CountedSpec(&p.Spec), selector: selectorOf(target), live: live}
 	return &live, nil
 }

@@ -147,7 +147,7 @@ func TestAProtectorThatIsRestoredIsCountedWhenAllHasComeToItsEnd(t *testing.T) {
 					}
 					w.finish(len(w.pending) - 1)
 					cell := quota.CellOf(w.stored, worldCell)
-					return cell != nil && !quota.IsVoid(&cell.Aggregation)
+					return cell != nil && !cell.Aggregation.Void
 				}
 				if counted() {
 					t.Fatal("counted at once")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,10 +24,16 @@ type followed struct {
 	mu         sync.Mutex
 	last       map[types.NamespacedName]map[owner]found
 	protectors map[types.UID]map[types.NamespacedName]bool
+	// targets are the workloads that protectors name, and named the protectors that do so.
+	targets map[types.NamespacedName]workloadName
+	named   map[workloadName]map[types.NamespacedName]bool
 }
 
 func newFollowed() *followed {
-	return &followed{last: map[types.NamespacedName]map[owner]found{}, protectors: map[types.UID]map[types.NamespacedName]bool{}}
+	return &followed{
+		last: map[types.NamespacedName]map[owner]found{}, protectors: map[types.UID]map[types.NamespacedName]bool{},
+		targets: map[types.NamespacedName]workloadName{}, named: map[workloadName]map[types.NamespacedName]bool{},
+	}
 }
 
 // of returns what was found of the owners of a protector's pods last.
@@ -59,13 +66,35 @@ func (f *followed) set(protector types.NamespacedName, now map[owner]found) {
 	}
 }
 
-// by returns the protectors that go by a workload.
-func (f *followed) by(workload types.UID) []types.NamespacedName {
+// follow notes what a protector names; nil is nothing.
+func (f *followed) follow(protector types.NamespacedName, target *workloadName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var all []types.NamespacedName
+	if old, had := f.targets[protector]; had {
+		delete(f.targets, protector)
+		if delete(f.named[old], protector); len(f.named[old]) == 0 {
+			delete(f.named, old)
+		}
+	}
+	if target == nil {
+		return
+	}
+	f.targets[protector] = *target
+	if f.named[*target] == nil {
+		f.named[*target] = map[types.NamespacedName]bool{}
+	}
+	f.named[*target][protector] = true
+}
+
+// by returns the protectors that go by a workload, since they name it or it owns their pods.
+func (f *followed) by(target workloadName, workload types.UID) []types.NamespacedName {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := slices.Collect(maps.Keys(f.named[target]))
 	for protector := range f.protectors[workload] {
-		all = append(all, protector)
+		if !f.named[target][protector] {
+			all = append(all, protector)
+		}
 	}
 	return all
 }
@@ -76,8 +105,8 @@ func (t *term) followWorkloads(ctx context.Context) {
 	t.workloads = &workloads{
 		metadata: t.podNames, dynamic: t.scales, mapper: t.kinds,
 		run: func(informer toolscache.SharedIndexInformer) { go informer.RunWithContext(ctx) },
-		changed: func(workload types.UID) {
-			for _, protector := range t.followed.by(workload) {
+		changed: func(target workloadName, workload types.UID) {
+			for _, protector := range t.followed.by(target, workload) {
 				t.queue.Add(protector)
 			}
 		},
@@ -91,8 +120,13 @@ func (t *term) expect(
 	ctx context.Context, p *v1alpha1.PodProtector, stored, now *v1alpha1.Aggregation, owners map[owner]int32,
 ) bool {
 	key := keyOf(p)
-	if !quota.NeedsExpected(&p.Spec) {
+	switch {
+	case !quota.NeedsExpected(&p.Spec):
 		t.followed.set(key, nil)
+		return true
+	case p.Spec.TargetRef != nil:
+		t.followed.set(key, nil)
+		now.ExpectedReplicas = replicasOf(now.Target)
 		return true
 	}
 	last, seen := t.followed.of(key), map[owner]found{}

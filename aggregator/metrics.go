@@ -1,6 +1,10 @@
 package aggregator
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
 
 // metrics are listed in docs/metrics.md.
 type metrics struct {
@@ -32,6 +36,15 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		protectors: gauge("protectors", "Protectors that pods are counted for, at the last heartbeat."),
 		liveReads:  liveReads,
 		writes:     counter("writes_total", "Status writes by result: written, conflict or error.", "result"),
-		settled:    counter("settled_total", "Reservations settled by reason: gone or expired.", "reason"),
+		settled:    counter("settled_total", "Reservations settled by reason: gone, expired, updated or overdue.", "reason"),
+	}
+}
+
+// settle counts what was settled.
+func (m *metrics) settle(done *quota.Settled) {
+	for reason, number := range map[string]int{
+		"gone": done.Gone, "expired": done.Expired, "updated": done.Updated, "overdue": len(done.Overdue),
+	} {
+		m.settled.WithLabelValues(reason).Add(float64(number))
 	}
 }

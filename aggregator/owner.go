@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -12,6 +13,12 @@ import (
 type owner struct {
 	apiVersion, kind, name string
 	uid                    types.UID
+}
+
+// groupKind is the owner's, in whatever version.
+func (o owner) groupKind() schema.GroupKind {
+	version, _ := schema.ParseGroupVersion(o.apiVersion) // what is none has no mapping, and is told of there
+	return schema.GroupKind{Group: version.Group, Kind: o.kind}
 }
 
 // nobody is the owner of a pod that has no controller.

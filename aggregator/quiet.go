@@ -6,7 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
 // quiet is since when a term has known that the counts of a protector are void.
@@ -21,7 +20,7 @@ type quiet struct {
 // has taken effect or never will.
 func (t *term) quiet(key types.NamespacedName, p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCell) time.Duration {
 	_, anew := p.Annotations[v1alpha1.AnnotationRestored]
-	void := cell == nil && (anew || t.noticed && t.monotonic().Sub(t.began) < time.Duration(t.admissionDeadline.Load())) || cell != nil && quota.IsVoid(&cell.Aggregation)
+	void := cell == nil && (anew || t.noticed && t.monotonic().Sub(t.began) < time.Duration(t.admissionDeadline.Load())) || cell != nil && cell.Aggregation.Void
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !void {

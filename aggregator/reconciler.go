@@ -43,13 +43,13 @@ func (t *term) write(ctx context.Context, key types.NamespacedName, p *v1alpha1.
 		return err
 	}
 	t.conclude(p)
-	if settled := work.gone + work.expired; settled > 0 || !same(before, p, t.options.Cell) {
+	if work.settled.Any() || !same(before, p, t.options.Cell) {
 		if err := t.protectors.WriteStatus(ctx, p); err != nil {
 			return err
 		}
-		t.metrics.settled.WithLabelValues("gone").Add(float64(work.gone))
-		t.metrics.settled.WithLabelValues("expired").Add(float64(work.expired))
+		t.metrics.settle(&work.settled)
 		t.metrics.writes.WithLabelValues("written").Inc()
+		t.tellOverdue(p, work.settled.Overdue)
 	}
 	t.comeBack(key, p, work)
 	return nil
@@ -57,7 +57,7 @@ func (t *term) write(ctx context.Context, key types.NamespacedName, p *v1alpha1.
 
 // outcome is what one aggregation found.
 type outcome struct {
-	gone, expired int
+	settled       quota.Settled
 	nextAvailable time.Time
 	// wait asks for another look after that time.
 	wait time.Duration
@@ -67,14 +67,6 @@ type outcome struct {
 
 // aggregate sets the counts of the cell and settles what they account for, in p.
 func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alpha1.PodProtector) (outcome, error) {
-	if _, err := selectorindex.CoverageOf(&p.Spec, nil); err != nil {
-		// The webhook refuses all removals that the selector chooses, or of the namespace, until somebody mends it.
-		t.forget(key)
-		return outcome{}, nil
-	}
-	counted, _ := selectorindex.CountedOf(&p.Spec, nil) // the condition Ready tells of a mistake
-	t.snapshot.Cover(key, counted, aggregationRate(p))
-
 	cell := quota.CellOf(p, t.options.Cell)
 	var stored v1alpha1.PodProtectorCell
 	if cell != nil {
@@ -96,26 +88,44 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 	if wait := t.quiet(key, p, cell); wait > 0 {
 		return outcome{wait: wait}, nil
 	}
-	look, ok, err := t.look(ctx, key, p, &stored.AdmissionHistory)
+	aim := t.aimOf(ctx, p, &stored.Aggregation)
+	if aim.unknown {
+		t.giveUpCounting(p, aim)
+		return outcome{}, nil
+	}
+	if _, err := selectorindex.CoverageOf(&p.Spec, aim.target); err != nil {
+		// The webhook refuses all removals that the selector chooses, or of the namespace, until somebody mends it.
+		t.forget(key)
+		return outcome{}, nil
+	}
+	counted, _ := selectorindex.CountedOf(&p.Spec, aim.target) // the condition Ready tells of a mistake
+	t.snapshot.Cover(key, counted, aggregationRate(p))
+	look, ok, err := t.look(ctx, p, aim.target, &stored.AdmissionHistory)
 	if err != nil || !ok {
 		return outcome{}, err
 	}
 	if behind, err := t.isBehind(ctx, key, &stored.Aggregation, look.version); err != nil || behind {
 		return outcome{again: behind}, err
 	}
-	if cell == nil {
-		p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{CellID: t.options.Cell})
-		cell = &p.Status.Cells[len(p.Status.Cells)-1]
-	}
+	cell = t.entry(p)
 	cell.Aggregation = look.aggregation
+	cell.Aggregation.Target, cell.Aggregation.TargetProblem = aim.target, aim.problem
 	expectable := t.expect(ctx, p, &stored.Aggregation, &cell.Aggregation, look.owners)
 	cell.Aggregation.CountedSpec = quota.CountedSpec(&p.Spec)
 	cell.Aggregation.Epoch = t.epoch
 	cell.Aggregation.Holder = t.options.Identity
 	cell.Aggregation.TermVersion = formatVersion(t.version)
 	done := outcome{nextAvailable: look.nextAvailable, again: look.again || !expectable}
-	done.gone, done.expired = quota.Settle(&cell.AdmissionHistory, look.see)
+	done.settled = quota.Settle(&cell.AdmissionHistory, look.see)
 	return done, nil
+}
+
+// entry is the cell's part of the status, which there is from now on.
+func (t *term) entry(p *v1alpha1.PodProtector) *v1alpha1.PodProtectorCell {
+	if quota.CellOf(p, t.options.Cell) == nil {
+		p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{CellID: t.options.Cell})
+	}
+	return quota.CellOf(p, t.options.Cell)
 }
 
 // same tells whether nothing but the version and the time of the counts differs: those alone are not worth a

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
@@ -67,6 +68,7 @@ type Aggregator struct {
 	scales     dynamic.Interface
 	kinds      meta.RESTMapper
 	metrics    *metrics
+	events     events.EventRecorder
 	log        logr.Logger
 	// now is the wall clock, for minReadySeconds. Deadlines are timed by monotonic, which nobody can set.
 	now, monotonic func() time.Time
@@ -88,6 +90,7 @@ func SetupWithManager(ctx context.Context, mgr manager.Manager, options Options)
 		protectors: &fleet.Protectors{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), Past: options.Past},
 		past:       options.Past,
 		metrics:    newMetrics(options.Metrics),
+		events:     mgr.GetEventRecorder("breakwater-aggregator"),
 		log:        mgr.GetLogger().WithValues("cell", options.Cell),
 		now:        options.Now,
 		monotonic:  time.Now,

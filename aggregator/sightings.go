@@ -3,13 +3,13 @@ package aggregator
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/pager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -19,32 +19,45 @@ import (
 // look is a count, and what to think of each open reservation at that count.
 type look struct {
 	count
-	expired map[quota.UIDHash]bool
+	// better is what live reads told of reservations that the snapshot alone does not settle.
+	better map[quota.UIDHash]quota.Sighting
+	// updated are the pods that a live read showed updated and available.
+	updated map[quota.UIDHash]bool
 	again   bool
 }
 
 func (l *look) see(r quota.Reservation) quota.Sighting {
-	if sighting := l.sightings[r.Hash]; sighting == quota.Gone || !l.expired[r.Hash] {
+	sighting := l.sightings[r.Hash]
+	better, known := l.better[r.Hash]
+	switch {
+	case sighting == quota.Gone:
+		return sighting
+	case known:
+		return better
+	case sighting == quota.Updated && !l.updated[r.Hash]:
+		return quota.Alive
+	default:
 		return sighting
 	}
-	return quota.Expired
 }
 
 // look counts for a protector and says of each reservation whether it is settled by that count. Mostly the
-// snapshot itself tells. A live read of the namespace is asked for two kinds of reservation:
+// snapshot itself tells. A live read is asked for three kinds of reservation:
 //
 //   - the stream has never shown the pod. Either it lags behind the pod's creation, or the pod ended before
 //     this term began. A pod that a live read does not list is gone for good and is never counted again.
 //   - the admission deadline has passed. A pod that still lives then will not be removed by that reservation's
 //     request.
+//   - the pod seems to be updated and available again; see isUpdated.
 func (t *term) look(
-	ctx context.Context, key types.NamespacedName, p *v1alpha1.PodProtector, history *v1alpha1.AdmissionHistory,
+	ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, history *v1alpha1.AdmissionHistory,
 ) (look, bool, error) {
+	key := keyOf(p)
 	deadlines := t.deadlinesOf(key)
 	deadlines.Observe(history, t.monotonic())
 	reservations := quota.Reservations(history)
 
-	first, err := t.firstOf(ctx, key, p)
+	first, err := t.firstOf(ctx, p, target)
 	if err != nil {
 		return look{}, false, err
 	}
@@ -52,15 +65,10 @@ func (t *term) look(
 	if !ok {
 		return look{}, false, nil
 	}
-	l := look{count: count, expired: map[quota.UIDHash]bool{}}
-	var doubtful []quota.Reservation
+	l := look{count: count, better: map[quota.UIDHash]quota.Sighting{}, updated: map[quota.UIDHash]bool{}}
 	deadline, now := time.Duration(t.admissionDeadline.Load()), t.monotonic()
-	for r := range reservations {
-		sighting := l.sightings[r.Hash]
-		if sighting == quota.Unseen || sighting == quota.Alive && deadlines.Passed(r, deadline, now) {
-			doubtful = append(doubtful, r)
-		}
-	}
+	passed := func(r quota.Reservation) bool { return deadlines.Passed(r, deadline, now) }
+	doubtful := t.doubt(ctx, p, &l, reservations, passed)
 	if len(doubtful) == 0 {
 		return l, true, nil
 	}
@@ -73,11 +81,11 @@ func (t *term) look(
 	}
 	var unlisted []quota.UIDHash
 	for _, r := range doubtful {
-		switch terminating, listed := live.pods[r.Hash]; {
+		switch pod, listed := live.pods[r.Hash]; {
 		case !listed && l.sightings[r.Hash] == quota.Unseen:
 			unlisted = append(unlisted, r.Hash)
-		case listed && !terminating && deadlines.Passed(r, deadline, now):
-			l.expired[r.Hash] = true
+		case listed && !pod.terminating && passed(r):
+			l.passed(r, pod, deadlines, updateTimeout(p))
 		default:
 			l.again = true
 		}
@@ -91,17 +99,61 @@ func (t *term) look(
 	return l, true, nil
 }
 
-// liveRead is pods of a namespace as the apiserver has them at a version; the value tells whether the pod is
-// terminating.
+// doubt returns the reservations that a live read of the namespace could settle, and finds out which updates are done.
+func (t *term) doubt(
+	ctx context.Context, p *v1alpha1.PodProtector, l *look, reservations iter.Seq[quota.Reservation], passed func(quota.Reservation) bool,
+) []quota.Reservation {
+	var doubtful []quota.Reservation
+	for r := range reservations {
+		sighting := l.sightings[r.Hash]
+		if sighting == quota.Updated {
+			updated, err := t.isUpdated(ctx, p, r)
+			if err != nil {
+				t.log.Error(err, "Whether a pod is updated is not known", "protector", keyOf(p))
+				l.again = true
+			}
+			if updated {
+				l.updated[r.Hash] = true
+				continue
+			}
+		}
+		if sighting == quota.Unseen || sighting != quota.Gone && passed(r) {
+			doubtful = append(doubtful, r)
+		}
+	}
+	return doubtful
+}
+
+// passed says of a reservation whose deadline has passed, and whose pod lives, what has become of it.
+func (l *look) passed(r quota.Reservation, pod livePod, deadlines *quota.Deadlines, timeout time.Duration) {
+	switch u := &r.Update; {
+	case u.None(), !u.Removal && pod.generation > 0 && pod.generation < u.Generation:
+		l.better[r.Hash] = quota.Expired
+	case u.Removal:
+		l.better[r.Hash], l.again = quota.Unremoved, true
+	case deadlines.TookEffect(r, timeout):
+		l.better[r.Hash] = quota.Overdue
+	default:
+		l.again = true // the other deadline counts now
+	}
+}
+
+// liveRead is pods of a namespace as the apiserver has them at a version.
 type liveRead struct {
 	version uint64
-	pods    map[quota.UIDHash]bool
+	pods    map[quota.UIDHash]livePod
+}
+
+// livePod is what is read of a pod; its generation is 0 when its apiserver does not count them.
+type livePod struct {
+	terminating bool
+	generation  int64
 }
 
 // alive tells whether a pod was there and not on its way out.
 func (l *liveRead) alive(hash quota.UIDHash) bool {
-	terminating, listed := l.pods[hash]
-	return listed && !terminating
+	pod, listed := l.pods[hash]
+	return listed && !pod.terminating
 }
 
 // readLive lists the pods of a namespace that a selector matches, metadata only, not from an old cache.
@@ -110,14 +162,15 @@ func (a *Aggregator) readLive(ctx context.Context, namespace, selector string) (
 	defer cancel()
 	a.metrics.liveReads.Inc()
 	pods := a.podNames.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(namespace)
-	read := liveRead{pods: map[quota.UIDHash]bool{}}
+	read := liveRead{pods: map[quota.UIDHash]livePod{}}
 	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		page, err := pods.List(ctx, options)
 		if err != nil {
 			return nil, err
 		}
 		for i := range page.Items {
-			read.pods[quota.HashUID(page.Items[i].UID)] = page.Items[i].DeletionTimestamp != nil
+			item := &page.Items[i]
+			read.pods[quota.HashUID(item.UID)] = livePod{item.DeletionTimestamp != nil, item.Generation}
 		}
 		if read.version, err = listVersion(page); err != nil {
 			return nil, err

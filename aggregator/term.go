@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -27,6 +28,8 @@ type term struct {
 	snapshot *Snapshot
 	// readLive asks the cell's apiserver itself for the pods of a namespace that a selector matches.
 	readLive func(ctx context.Context, namespace, selector string) (liveRead, error)
+	// readPod asks it for one pod; nil when there is none of that name.
+	readPod func(ctx context.Context, namespace, name string) (*corev1.Pod, error)
 	// workloads and followed tell how many pods are expected, where floors are reckoned from that.
 	workloads *workloads
 	followed  *followed
@@ -64,6 +67,7 @@ func (a *Aggregator) lead(ctx context.Context) {
 		leadership: l,
 		began:      a.monotonic(),
 		readLive:   a.readLive,
+		readPod:    a.readPod,
 		end:        end,
 		log:        a.log.WithValues("epoch", cell.Status.Aggregator.Epoch),
 		deadlines:  map[types.NamespacedName]*quota.Deadlines{},
@@ -129,7 +133,7 @@ func (t *term) podsChanged(key types.NamespacedName, rate time.Duration) { t.que
 
 // protectorChanged waits likewise, unless the pods have to be counted in another way now.
 func (t *term) protectorChanged(p *v1alpha1.PodProtector) {
-	if !t.isCounted(p) || p.DeletionTimestamp != nil {
+	if t.mustCount(p) || p.DeletionTimestamp != nil {
 		t.queue.Add(keyOf(p))
 		return
 	}
@@ -180,6 +184,7 @@ func (t *term) deadlinesOf(key types.NamespacedName) *quota.Deadlines {
 func (t *term) forget(key types.NamespacedName) {
 	t.snapshot.Uncover(key)
 	t.followed.set(key, nil)
+	t.followed.follow(key, nil)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.deadlines, key)

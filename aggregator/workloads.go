@@ -27,18 +27,19 @@ type workloads struct {
 	mapper   meta.RESTMapper
 	// run lets an informer work for as long as the term lasts.
 	run func(toolscache.SharedIndexInformer)
-	// changed is told of each workload that changed, or went; it must not block.
-	changed func(types.UID)
+	// changed is told of each workload that came, changed or went; it must not block.
+	changed func(workloadName, types.UID)
 
 	mu    sync.Mutex
 	kinds map[schema.GroupVersionResource]toolscache.SharedIndexInformer
 	sizes map[types.UID]size
 }
 
-// size is what a workload wanted at a generation.
+// size is what a workload wanted at a generation, and the selector of its pods, if its scale tells.
 type size struct {
 	generation int64
 	replicas   int32
+	selector   string
 }
 
 const (
@@ -66,26 +67,27 @@ func (w *workloads) find(ctx context.Context, namespace string, bottom owner, la
 		case controllerOf(object) != nobody():
 			at = controllerOf(object)
 		default:
-			replicas, err := w.replicas(ctx, at, object)
-			return found{workload: at, replicas: replicas}, err
+			wanted, err := w.size(ctx, at, object)
+			return found{workload: at, replicas: wanted.replicas}, err
 		}
 	}
 	return found{}, fmt.Errorf("%s %s has more than %d controllers above it", bottom.kind, bottom.name, longestChain)
 }
 
-// object returns the metadata of an owner; nil when there is none of that UID. That it is there the cache may tell, that it
-// is not only the apiserver.
+// object returns the metadata of an owner; nil when there is none of that UID, if it has one, by that name. That it is there
+// the cache may tell, that it is not only the apiserver.
 func (w *workloads) object(ctx context.Context, namespace string, o owner) (*metav1.PartialObjectMetadata, error) {
 	resource, err := w.resource(o)
 	if err != nil {
 		return nil, err
 	}
-	informer, err := w.informer(ctx, resource)
+	informer, err := w.informer(ctx, resource, o.groupKind())
 	if err != nil {
 		return nil, err
 	}
 	stored, there, _ := informer.GetStore().GetByKey(namespace + "/" + o.name)
-	if object, ok := stored.(*metav1.PartialObjectMetadata); there && ok && object.UID == o.uid {
+	is := func(object *metav1.PartialObjectMetadata) bool { return o.uid == "" || object.UID == o.uid }
+	if object, ok := stored.(*metav1.PartialObjectMetadata); there && ok && is(object) {
 		return object, nil
 	}
 	live, err := w.metadata.Resource(resource).Namespace(namespace).Get(ctx, o.name, metav1.GetOptions{})
@@ -94,7 +96,7 @@ func (w *workloads) object(ctx context.Context, namespace string, o owner) (*met
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("get %s %s/%s: %w", o.kind, namespace, o.name, err)
-	case live.UID != o.uid:
+	case !is(live):
 		return nil, nil
 	}
 	return live, nil
@@ -112,37 +114,46 @@ func (w *workloads) resource(o owner) (schema.GroupVersionResource, error) {
 	return mapping.Resource, nil
 }
 
-// replicas returns how many replicas a workload wants, which it remembers for its generation. The scale may be of a later
+// size returns how many replicas a workload wants, which it remembers for its generation. The scale may be of a later
 // one than the cache shows: then it is asked for once more when the cache has come as far.
-func (w *workloads) replicas(ctx context.Context, o owner, object *metav1.PartialObjectMetadata) (int32, error) {
+func (w *workloads) size(ctx context.Context, o owner, object *metav1.PartialObjectMetadata) (size, error) {
 	w.mu.Lock()
 	known, there := w.sizes[o.uid]
 	w.mu.Unlock()
 	if there && known.generation == object.Generation {
-		return known.replicas, nil
+		return known, nil
 	}
 	resource, err := w.resource(o)
 	if err != nil {
-		return 0, err
+		return size{}, err
 	}
 	scale, err := w.dynamic.Resource(resource).Namespace(object.Namespace).Get(ctx, o.name, metav1.GetOptions{}, "scale")
 	if err != nil {
-		return 0, fmt.Errorf("get the scale of %s %s/%s: %w", o.kind, object.Namespace, o.name, err)
+		return size{}, fmt.Errorf("get the scale of %s %s/%s: %w", o.kind, object.Namespace, o.name, err)
 	}
 	wanted, _, err := unstructured.NestedInt64(scale.Object, "spec", "replicas")
 	if err != nil {
-		return 0, fmt.Errorf("scale of %s %s/%s: %w", o.kind, object.Namespace, o.name, err)
+		return size{}, fmt.Errorf("scale of %s %s/%s: %w", o.kind, object.Namespace, o.name, err)
 	}
-	now := size{generation: object.Generation, replicas: int32(wanted)} //nolint:gosec // an int32 in every scale
+	selector, _, err := unstructured.NestedString(scale.Object, "status", "selector")
+	if err != nil {
+		return size{}, fmt.Errorf("scale of %s %s/%s: %w", o.kind, object.Namespace, o.name, err)
+	}
+	now := size{generation: object.Generation, replicas: int32(wanted), selector: selector} //nolint:gosec // an int32 in every scale
+	if selector == "" {
+		return now, nil // its controller may tell it later, in the same generation
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sizes[o.uid] = now
-	return now.replicas, nil
+	return now, nil
 }
 
 // informer watches a kind from now on.
-func (w *workloads) informer(ctx context.Context, resource schema.GroupVersionResource) (toolscache.SharedIndexInformer, error) {
-	informer, err := w.informerOf(resource)
+func (w *workloads) informer(
+	ctx context.Context, resource schema.GroupVersionResource, kind schema.GroupKind,
+) (toolscache.SharedIndexInformer, error) {
+	informer, err := w.informerOf(resource, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +165,7 @@ func (w *workloads) informer(ctx context.Context, resource schema.GroupVersionRe
 	return informer, nil
 }
 
-func (w *workloads) informerOf(resource schema.GroupVersionResource) (toolscache.SharedIndexInformer, error) {
+func (w *workloads) informerOf(resource schema.GroupVersionResource, kind schema.GroupKind) (toolscache.SharedIndexInformer, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if informer := w.kinds[resource]; informer != nil {
@@ -165,16 +176,32 @@ func (w *workloads) informerOf(resource schema.GroupVersionResource) (toolscache
 	if err := informer.SetTransform(stripMetadata); err != nil {
 		return nil, err
 	}
+	tell := func(object *metav1.PartialObjectMetadata) {
+		w.changed(workloadName{kind, types.NamespacedName{Namespace: object.Namespace, Name: object.Name}}, object.UID)
+	}
 	_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			if object, ok := obj.(*metav1.PartialObjectMetadata); ok {
+				tell(object)
+			}
+		},
 		UpdateFunc: func(old, obj any) {
 			before, ok := old.(*metav1.PartialObjectMetadata)
 			after, okToo := obj.(*metav1.PartialObjectMetadata)
 			if ok && okToo && (before.UID != after.UID || before.Generation != after.Generation) {
-				w.changed(before.UID)
-				w.changed(after.UID)
+				tell(before)
+				tell(after)
 			}
 		},
-		DeleteFunc: w.deleted,
+		DeleteFunc: func(obj any) {
+			if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
+			}
+			if object, ok := obj.(*metav1.PartialObjectMetadata); ok {
+				w.forget(object.UID)
+				tell(object)
+			}
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -184,16 +211,10 @@ func (w *workloads) informerOf(resource schema.GroupVersionResource) (toolscache
 	return informer, nil
 }
 
-func (w *workloads) deleted(obj any) {
-	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-		obj = tombstone.Obj
-	}
-	if object, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		w.mu.Lock()
-		delete(w.sizes, object.UID)
-		w.mu.Unlock()
-		w.changed(object.UID)
-	}
+func (w *workloads) forget(workload types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.sizes, workload)
 }
 
 // stripMetadata keeps of an object what tells who it is, whose, and whether its spec has changed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"testing"
@@ -24,6 +25,8 @@ import (
 const (
 	worldCell     = "c0"
 	worldDeadline = 65 * time.Second
+	// worldUpdateTimeout does not pass while anything happens: what an update does after it nobody has reserved.
+	worldUpdateTimeout = 24 * time.Hour
 )
 
 // world is one cell and its core as the loop sees them: pods, a watch that lags, a stored protector that is
@@ -34,9 +37,13 @@ type world struct {
 	version uint64
 	pods    map[types.UID]*corev1.Pod
 	// ended are pods that were removed; clients may still ask about them.
-	ended    []*corev1.Pod
-	events   []event
-	inFlight []inFlight
+	ended []*corev1.Pod
+	// toRestart are the pods that were updated, and whose kubelet has yet to restart their container for it; restarts
+	// counts those that it has.
+	toRestart map[types.UID]bool
+	restarts  int
+	events    []event
+	inFlight  []inFlight
 
 	stored        *v1alpha1.PodProtector
 	storedVersion int
@@ -64,6 +71,8 @@ type event struct {
 type inFlight struct {
 	uid  types.UID
 	till time.Time
+	// generation is that of the pod with an update; 0 when it is removed.
+	generation int64
 }
 
 type pendingWrite struct {
@@ -72,13 +81,15 @@ type pendingWrite struct {
 }
 
 func newWorld(floor int, compact int32) *world {
-	w := &world{clock: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), version: 1, pods: map[types.UID]*corev1.Pod{}}
+	w := &world{clock: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), version: 1, pods: map[types.UID]*corev1.Pod{}, toRestart: map[types.UID]bool{}}
 	w.stored = &v1alpha1.PodProtector{}
 	w.stored.Namespace, w.stored.Name, w.stored.Generation = "default", "web", 1
 	w.stored.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
 	w.stored.Spec.MinAvailable = v1alpha1.Pods(int32(floor))
 	w.stored.Spec.AdmissionHistory.CompactThreshold = &compact
 	w.past = []*v1alpha1.PodProtector{w.stored}
+	timeout := int32(worldUpdateTimeout.Seconds())
+	w.stored.Spec.AdmissionHistory.UpdateTimeoutSeconds = &timeout
 	return w
 }
 
@@ -97,7 +108,9 @@ func (w *world) create(ready bool) {
 		Labels: map[string]string{"app": "web"},
 	}}
 	p.Spec.NodeName = "node-1"
+	p.Generation, p.Status.ObservedGeneration = 1, 1
 	p.Status.Phase = corev1.PodRunning
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "web"}}
 	setReady(p, ready)
 	w.pods[p.UID] = p
 	w.happen(p, false)
@@ -139,6 +152,7 @@ func (w *world) lead() {
 	t.admissionDeadline.Store(int64(worldDeadline))
 	t.snapshot = newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, now)
 	t.readLive = func(context.Context, string, string) (liveRead, error) { return w.readLive(), nil }
+	t.readPod = func(_ context.Context, _, name string) (*corev1.Pod, error) { return w.named(name), nil }
 	w.leaders = append(w.leaders, &leader{term: t})
 	w.relist(w.newest())
 }
@@ -157,11 +171,20 @@ func (w *world) relist(l *leader) {
 }
 
 func (w *world) readLive() liveRead {
-	read := liveRead{version: w.version, pods: map[quota.UIDHash]bool{}}
+	read := liveRead{version: w.version, pods: map[quota.UIDHash]livePod{}}
 	for uid, p := range w.pods {
-		read.pods[quota.HashUID(uid)] = p.DeletionTimestamp != nil
+		read.pods[quota.HashUID(uid)] = livePod{p.DeletionTimestamp != nil, p.Generation}
 	}
 	return read
+}
+
+func (w *world) named(name string) *corev1.Pod {
+	for _, p := range w.pods {
+		if p.Name == name {
+			return p.DeepCopy()
+		}
+	}
+	return nil
 }
 
 func (l *leader) deliver(events []event, n int) {
@@ -216,31 +239,39 @@ func (w *world) restore(i int) {
 }
 
 // ask is the webhook: it decides on the newest object and answers after the write.
-func (w *world) ask(p *corev1.Pod) {
+func (w *world) ask(p *corev1.Pod, operation v1alpha1.Operation) {
 	if !podhealth.Of(p, 0, w.clock).Charged(w.stored.Spec.Criterion) {
 		return
 	}
 	copied := w.stored.DeepCopy()
-	verdict := quota.Decide(copied, []quota.Removal{{
-		Cell: worldCell, PodUID: p.UID, PodName: p.Name, Operation: v1alpha1.OperationDelete, At: w.clock,
-	}})[0]
+	removal := quota.Removal{Cell: worldCell, PodUID: p.UID, PodName: p.Name, Operation: operation, At: w.clock}
+	if operation == v1alpha1.OperationUpdate {
+		removal.Generation = p.Generation + 1
+		removal.Containers = []v1alpha1.ContainerRestarts{{Name: "web", Restarts: p.Status.ContainerStatuses[0].RestartCount + 1}}
+	}
+	verdict := quota.Decide(copied, []quota.Removal{removal})[0]
 	if verdict.Outcome.Written() {
 		quota.Compact(copied, w.clock)
 		quota.Summarize(copied)
 		w.store(copied)
 	}
 	if verdict.Outcome.Admitted() {
-		w.inFlight = append(w.inFlight, inFlight{uid: p.UID, till: w.clock.Add(worldDeadline)})
+		w.inFlight = append(w.inFlight, inFlight{uid: p.UID, till: w.clock.Add(worldDeadline), generation: removal.Generation})
 	}
 }
 
 // takeEffect lets one request in flight do what it was admitted for.
 func (w *world) takeEffect(i int, graceful bool) {
-	uid := w.inFlight[i].uid
+	uid, generation := w.inFlight[i].uid, w.inFlight[i].generation
 	w.inFlight = slices.Delete(w.inFlight, i, i+1)
 	p := w.pods[uid]
 	switch {
 	case p == nil:
+	case generation > 0:
+		if p.DeletionTimestamp == nil && p.Generation+1 == generation { // otherwise it meets a conflict
+			p.Generation, w.toRestart[uid] = generation, true
+			w.happen(p, false)
+		}
 	case graceful && p.DeletionTimestamp == nil:
 		p.DeletionTimestamp = &metav1.Time{Time: w.clock}
 		w.happen(p, false)
@@ -248,6 +279,25 @@ func (w *world) takeEffect(i int, graceful bool) {
 		delete(w.pods, uid)
 		w.ended = append(w.ended, p.DeepCopy())
 		w.happen(p, true)
+	}
+}
+
+// observe lets a kubelet tell that it has seen the newest generation of a pod, whose old container still runs.
+func (w *world) observe(p *corev1.Pod) {
+	if p.Status.ObservedGeneration != p.Generation {
+		p.Status.ObservedGeneration = p.Generation
+		w.happen(p, false)
+	}
+}
+
+// restart lets it do what that asks for: one restart for all updates until then.
+func (w *world) restart(p *corev1.Pod) {
+	if w.toRestart[p.UID] && p.Status.ObservedGeneration == p.Generation {
+		delete(w.toRestart, p.UID)
+		p.Status.ContainerStatuses[0].RestartCount++
+		w.restarts++
+		setReady(p, false)
+		w.happen(p, false)
 	}
 }
 
@@ -262,7 +312,7 @@ func (w *world) check() error {
 	truth := 0
 	for uid, p := range w.pods {
 		flying := slices.ContainsFunc(w.inFlight, func(r inFlight) bool { return r.uid == uid })
-		if w.available(p) && !flying {
+		if w.available(p) && !flying && !w.toRestart[uid] {
 			truth++
 		}
 	}
@@ -270,7 +320,7 @@ func (w *world) check() error {
 		return fmt.Errorf("%d pods are promised (%+v), and %d will be there when all in flight is done\nstatus %+v\nin flight %+v",
 			promised, budget, truth, w.stored.Status.Cells, w.inFlight)
 	}
-	if now := w.availableNow(); len(w.ended) > 0 && now < budget.Floor {
+	if now := w.availableNow(); len(w.ended)+w.restarts > 0 && now < budget.Floor {
 		return fmt.Errorf("%d pods are available, and the floor is %d", now, budget.Floor)
 	}
 	return nil
@@ -307,12 +357,17 @@ func TestNothingInFlightIsEverFreed(t *testing.T) {
 					w.happen(p, false)
 				}
 			},
-			"ask": func(t *rapid.T) { w.ask(drawPod(t, w.pods, "pod")) },
+			"ask": func(t *rapid.T) {
+				operation := rapid.SampledFrom([]v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationUpdate}).Draw(t, "operation")
+				w.ask(drawPod(t, w.pods, "pod"), operation)
+			},
+			"kubelet observes": func(t *rapid.T) { w.observe(drawPod(t, w.pods, "pod")) },
+			"kubelet restarts": func(t *rapid.T) { w.restart(drawPod(t, w.pods, "pod")) },
 			"ask late": func(t *rapid.T) {
 				if len(w.ended) == 0 {
 					t.Skip("none ended")
 				}
-				w.ask(rapid.SampledFrom(w.ended).Draw(t, "ended"))
+				w.ask(rapid.SampledFrom(w.ended).Draw(t, "ended"), v1alpha1.OperationDelete)
 			},
 			"take effect": func(t *rapid.T) {
 				if len(w.inFlight) == 0 {
@@ -371,11 +426,16 @@ func (w *world) mustBegin(t *rapid.T, l *leader) {
 // settleDown is liveness: when faults stop and the deadline has passed, the status is the truth.
 func (w *world) settleDown(t *rapid.T) {
 	w.pending = nil
+	for _, uid := range slices.Sorted(maps.Keys(w.pods)) {
+		w.observe(w.pods[uid])
+		w.restart(w.pods[uid])
+	}
 	w.newest().deliver(w.events, len(w.events))
-	for range 2 {
+	// The pods that were updated are not available now: what is reserved for them ends when they are, or in time.
+	for _, wait := range []time.Duration{worldDeadline, worldDeadline, worldUpdateTimeout, worldUpdateTimeout} {
 		w.mustBegin(t, w.newest())
 		w.finish(len(w.pending) - 1)
-		w.pass(worldDeadline)
+		w.pass(wait)
 	}
 	w.mustBegin(t, w.newest())
 	w.finish(len(w.pending) - 1)

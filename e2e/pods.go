@@ -61,6 +61,27 @@ func (l *Lab) Evict(cell storm.Cell, pod string) error {
 		&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: pod}})
 }
 
+// SetImage changes the image of a pod's container in place.
+func (l *Lab) SetImage(cell storm.Cell, pod, image string) error {
+	patch := fmt.Sprintf(`{"spec":{"containers":[{"name":"app","image":%q}]}}`, image)
+	_, err := cell.Client.CoreV1().Pods(l.Namespace).Patch(l.Context(), pod,
+		"application/strategic-merge-patch+json", []byte(patch), metav1.PatchOptions{})
+	return err
+}
+
+// HoldUpdates keeps kwok from noticing that a pod was changed, or lets it do so.
+func (l *Lab) HoldUpdates(cell storm.Cell, pod string, hold bool) {
+	l.Helper()
+	value := "null"
+	if hold {
+		value = `"held"`
+	}
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, federation.UpdateAnnotation, value)
+	_, err := cell.Client.CoreV1().Pods(l.Namespace).Patch(l.Context(), pod,
+		"application/merge-patch+json", []byte(patch), metav1.PatchOptions{})
+	l.Must(err)
+}
+
 // SetReady makes kwok turn the readiness of a pod.
 func (l *Lab) SetReady(cell storm.Cell, pod string, ready bool) {
 	l.Helper()

@@ -74,6 +74,7 @@ func TestBudgetVectors(t *testing.T) {
 		min, max                       string
 		expected                       int32 // spec.expectedReplicas; 0 is none
 		pods, unready, replicas        int
+		updating, disrupted, deleting  int
 		allowed, current, floor, total int32
 	}
 	for name, v := range map[string]vector{
@@ -87,16 +88,24 @@ func TestBudgetVectors(t *testing.T) {
 		"80 %":                                         {min: "80%", pods: 10, replicas: 10, allowed: 2, current: 10, floor: 8, total: 10},
 		"10 % of 15 is 2 when it is rounded up":        {max: "10%", pods: 15, replicas: 15, allowed: 2, current: 15, floor: 13, total: 15},
 		"a number is not clamped to what there can be": {min: "100", pods: 5, replicas: 10, allowed: 0, current: 5, floor: 100, total: 0},
+		"10 updating, 10 disrupted":                    {max: "30%", pods: 100, replicas: 100, updating: 10, disrupted: 10, allowed: 10, current: 80, floor: 70, total: 100},
+		"and 5 that are not ready":                     {max: "30%", pods: 100, replicas: 100, updating: 10, disrupted: 10, unready: 5, allowed: 5, current: 75, floor: 70, total: 100},
+		"or 5 that go":                                 {max: "30%", pods: 100, replicas: 100, updating: 10, disrupted: 10, deleting: 5, allowed: 5, current: 75, floor: 70, total: 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claim(t, name, func(l *lab) {
 				deployFleets(l, v.pods, v.replicas)
+				// Those that are not ready, and those that go, are so before anything is protected.
 				unready := map[string]bool{}
 				for _, pod := range l.Pods(l.Cells[0])[:v.unready] {
 					l.SetReady(l.Cells[0], pod.Name, false)
 					unready[pod.Name] = true
 				}
+				for _, pod := range l.Pods(l.Cells[0])[:v.deleting] {
+					l.Must(l.Remove(l.Cells[0], pod.Name))
+				}
 				l.Protect(0, func(spec *v1alpha1.PodProtectorSpec) {
+					spec.Operations = append(spec.Operations, v1alpha1.OperationDelete, v1alpha1.OperationEvict, v1alpha1.OperationUpdate)
 					spec.MinAvailable, spec.MaxUnavailable = nil, nil
 					for text, field := range map[string]**intstr.IntOrString{v.min: &spec.MinAvailable, v.max: &spec.MaxUnavailable} {
 						if text != "" {
@@ -108,6 +117,7 @@ func TestBudgetVectors(t *testing.T) {
 						spec.ExpectedReplicas = &v.expected
 					}
 				})
+				disrupt(l, unready, v.updating, v.disrupted)
 				want := fmt.Sprintf("%d/%d/%d/%d", v.allowed, v.current, v.floor, v.total)
 				l.Eventually(func() string {
 					s := l.Protector().Status
@@ -115,7 +125,7 @@ func TestBudgetVectors(t *testing.T) {
 					if s.ExpectedReplicas != nil {
 						total = *s.ExpectedReplicas
 					}
-					got := fmt.Sprintf("%d/%d/%d/%d", s.DisruptionsAllowed, s.Summary.Available, s.DesiredAvailable, total)
+					got := fmt.Sprintf("%d/%d/%d/%d", s.DisruptionsAllowed, s.Summary.EstimatedAvailable, s.DesiredAvailable, total)
 					if got != want {
 						return fmt.Sprintf("allowed/current/desired/total %s, want %s\n%+v", got, want, s)
 					}
@@ -127,13 +137,37 @@ func TestBudgetVectors(t *testing.T) {
 	}
 }
 
-// removeAllBut tries to remove all pods but the unready ones of the first cell. As many as are allowed must go.
+// disrupt updates pods of the second cell, whose kubelets do not notice that yet, and removes others.
+func disrupt(l *lab, unready map[string]bool, updating, disrupted int) {
+	l.Helper()
+	if updating+disrupted == 0 {
+		return
+	}
+	l.Eventually(func() string {
+		if s := l.Protector().Status; s.Summary.Ready == 0 || len(s.Cells) < len(l.Cells) || s.DesiredAvailable == 0 {
+			return fmt.Sprintf("not counted yet: %+v", s)
+		}
+		return ""
+	})
+	cell := l.Cells[1]
+	pods := l.Pods(cell)
+	for _, pod := range pods[:updating] {
+		l.HoldUpdates(cell, pod.Name, true)
+		l.Must(l.SetImage(cell, pod.Name, "web:2"))
+		unready[pod.Name] = true // its removal costs nothing more
+	}
+	for _, pod := range pods[updating : updating+disrupted] {
+		l.Must(l.Remove(cell, pod.Name))
+	}
+}
+
+// removeAllBut tries to remove all pods but the unready ones. As many as are allowed must go.
 func removeAllBut(l *lab, unready map[string]bool, allowed int) {
 	l.Helper()
 	removed := 0
-	for i, cell := range l.Cells {
+	for _, cell := range l.Cells {
 		for _, pod := range l.Pods(cell) {
-			if i == 0 && unready[pod.Name] {
+			if unready[pod.Name] {
 				continue
 			}
 			err := l.Remove(cell, pod.Name)

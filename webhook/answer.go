@@ -95,6 +95,9 @@ func refusal(c charge, verdict quota.Verdict, r Request) string {
 	case quota.RefusedFull:
 		why = "has as many removals under way as its maxConcurrentLag allows"
 		do = "try again when the aggregators have seen them"
+	case quota.RefusedUpdates:
+		why = "has as many pods of this cell under update as it can keep"
+		do = "try again when some of them are available again"
 	case quota.RefusedNeverAggregated:
 		why = "has never been aggregated in this cell"
 		do = "check that an aggregator runs for the cell and try again"
@@ -114,7 +117,19 @@ func refusal(c charge, verdict quota.Verdict, r Request) string {
 		why = "would have fewer pods available than its floor"
 		do = "try again when more pods are available, or lower the floor where it is declared"
 	}
-	return fmt.Sprintf("Breakwater refuses to remove pod %q: PodProtector %s %s (%s); %s.", r.PodName, place(c), why, state, do)
+	return fmt.Sprintf("Breakwater refuses to %s pod %q: PodProtector %s %s (%s); %s.", r.deed(), r.PodName, place(c), why, state, do)
+}
+
+// deed is what is refused, in a word.
+func (r Request) deed() string {
+	switch r.Operation {
+	case v1alpha1.OperationUpdate:
+		return "update"
+	case v1alpha1.OperationResize:
+		return "resize"
+	default:
+		return "remove"
+	}
 }
 
 func place(c charge) string { return fmt.Sprintf("%s in core cluster %q", c.key, c.core.name) }
@@ -128,16 +143,16 @@ func refuseUnreachable(charges []charge, c charge, r Request, err error) Answer 
 		reason = "no answer in time"
 	}
 	answer := later(VerdictUnreachable, fmt.Sprintf(
-		"Breakwater refuses to remove pod %q: its removal could not be reserved with PodProtector %s (%s); try again, or %s.",
-		r.PodName, place(c), reason, wayOut))
+		"Breakwater refuses to %s pod %q: that could not be reserved with PodProtector %s (%s); try again, or %s.",
+		r.deed(), r.PodName, place(c), reason, wayOut))
 	answer.Protectors, answer.blames = names(charges), &c
 	return answer
 }
 
 func refuseUnknown(r Request, err error) Answer {
 	return later(VerdictUnknown, fmt.Sprintf(
-		"Breakwater refuses to remove pod %q, since it is not known who protects it: %v; try again, or %s.",
-		r.PodName, err, wayOut))
+		"Breakwater refuses to %s pod %q, since it is not known who protects it: %v; try again, or %s.",
+		r.deed(), r.PodName, err, wayOut))
 }
 
 func refuseUnreadablePod(cell string, r Request, err error) Answer {

@@ -24,10 +24,10 @@ type Endpoint struct {
 	CABundle []byte
 }
 
-// ConfigurationOptions describe the webhook configuration of one cell.
+// ConfigurationOptions describe the webhook configuration of one cell, or of one core.
 type ConfigurationOptions struct {
-	Name string
-	Cell string
+	Name       string
+	Cell, Core string
 	Endpoint
 	// ExemptNamespaces are never guarded: what a cluster needs to come up, and Breakwater itself.
 	ExemptNamespaces []string
@@ -39,58 +39,89 @@ func DefaultExemptNamespaces() []string {
 	return []string{"kube-system", "kube-public", "kube-node-lease", "breakwater-system"}
 }
 
-// costless drops, inside the apiserver, what the webhook would allow without a look: deletions of pods that are
-// terminating, finished or not scheduled. It is what lets a node finish its work while the webhook is away.
-const costless = `request.operation != 'DELETE' || oldObject == null || !(` +
+// costless drops, inside the apiserver, what the webhook would allow without a look: deletions and updates of pods that
+// are terminating, finished or not scheduled. It is what lets a node finish its work while the webhook is away.
+const costless = `oldObject == null || !(` +
 	`has(oldObject.metadata.deletionTimestamp) || ` +
 	`!has(oldObject.spec.nodeName) || oldObject.spec.nodeName == '' || ` +
 	`(has(oldObject.status) && has(oldObject.status.phase) && oldObject.status.phase in ['Succeeded', 'Failed']))`
 
+// harmless drops updates of anything but the spec.
+const harmless = `request.operation != 'UPDATE' || object.spec != oldObject.spec`
+
+// aimed is a protector that names a workload, which it did not before.
+const aimed = `has(object.spec.targetRef) && (oldObject == null || !has(oldObject.spec.targetRef) || ` +
+	`oldObject.spec.targetRef != object.spec.targetRef)`
+
 // Configuration returns the configuration that makes the apiserver of a cell ask the webhook about every
 // removal of a pod. It has no objectSelector: an Eviction has no labels to match.
 func Configuration(o ConfigurationOptions) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
-	client, err := o.clientConfig(o.Cell)
+	client, err := o.clientConfig("/cells/" + o.Cell + "/validate")
 	if err != nil {
 		return nil, err
 	}
-	fail, equivalent := admissionregistrationv1.Fail, admissionregistrationv1.Equivalent
-	noneOnDryRun, namespaced := admissionregistrationv1.SideEffectClassNoneOnDryRun, admissionregistrationv1.NamespacedScope
-	timeout := o.TimeoutSeconds
-	rule := func(operation admissionregistrationv1.OperationType, resource string) admissionregistrationv1.RuleWithOperations {
-		return admissionregistrationv1.RuleWithOperations{
-			Operations: []admissionregistrationv1.OperationType{operation},
-			Rule: admissionregistrationv1.Rule{
-				APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{resource}, Scope: &namespaced,
-			},
-		}
+	hook := o.webhook("pods.breakwater.dev", client, admissionregistrationv1.Fail,
+		rule(admissionregistrationv1.Delete, "", "v1", "pods"), rule(admissionregistrationv1.Create, "", "v1", "pods/eviction"),
+		rule(admissionregistrationv1.Update, "", "v1", "pods"), rule(admissionregistrationv1.Update, "", "v1", "pods/resize"))
+	hook.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: o.ExemptNamespaces},
+		{Key: v1alpha1.LabelExempt, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}},
+	}}
+	hook.MatchConditions = []admissionregistrationv1.MatchCondition{
+		{Name: "costs-availability", Expression: costless}, {Name: "changes-the-spec", Expression: harmless},
 	}
+	return o.configuration(hook), nil
+}
+
+// CoreConfiguration returns the configuration that makes the apiserver of a core ask the webhook about protectors that name
+// a workload. While no webhook answers they are stored all the same: they refuse too much at worst.
+func CoreConfiguration(o ConfigurationOptions) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
+	client, err := o.clientConfig("/cores/" + o.Core + "/validate")
+	if err != nil {
+		return nil, err
+	}
+	group, version := v1alpha1.GroupVersion.Group, v1alpha1.GroupVersion.Version
+	hook := o.webhook("podprotectors.breakwater.dev", client, admissionregistrationv1.Ignore,
+		rule(admissionregistrationv1.Create, group, version, "podprotectors"), rule(admissionregistrationv1.Update, group, version, "podprotectors"))
+	hook.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "names-a-workload", Expression: aimed}}
+	return o.configuration(hook), nil
+}
+
+func rule(operation admissionregistrationv1.OperationType, group, version, resource string) admissionregistrationv1.RuleWithOperations {
+	namespaced := admissionregistrationv1.NamespacedScope
+	return admissionregistrationv1.RuleWithOperations{
+		Operations: []admissionregistrationv1.OperationType{operation},
+		Rule: admissionregistrationv1.Rule{
+			APIGroups: []string{group}, APIVersions: []string{version}, Resources: []string{resource}, Scope: &namespaced,
+		},
+	}
+}
+
+func (o ConfigurationOptions) webhook(
+	name string, client admissionregistrationv1.WebhookClientConfig, onFailure admissionregistrationv1.FailurePolicyType,
+	rules ...admissionregistrationv1.RuleWithOperations,
+) admissionregistrationv1.ValidatingWebhook {
+	equivalent, noneOnDryRun := admissionregistrationv1.Equivalent, admissionregistrationv1.SideEffectClassNoneOnDryRun
+	timeout := o.TimeoutSeconds
+	return admissionregistrationv1.ValidatingWebhook{
+		Name: name, ClientConfig: client, Rules: rules, FailurePolicy: &onFailure, MatchPolicy: &equivalent,
+		SideEffects: &noneOnDryRun, TimeoutSeconds: &timeout, AdmissionReviewVersions: []string{"v1"},
+	}
+}
+
+func (o ConfigurationOptions) configuration(
+	hook admissionregistrationv1.ValidatingWebhook,
+) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{
 		TypeMeta: metav1.TypeMeta{
 			APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingWebhookConfiguration",
 		},
 		ObjectMeta: metav1.ObjectMeta{Name: o.Name},
-		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-			Name:         "pods.breakwater.dev",
-			ClientConfig: client,
-			Rules: []admissionregistrationv1.RuleWithOperations{
-				rule(admissionregistrationv1.Delete, "pods"), rule(admissionregistrationv1.Create, "pods/eviction"),
-			},
-			FailurePolicy:           &fail,
-			MatchPolicy:             &equivalent,
-			SideEffects:             &noneOnDryRun,
-			TimeoutSeconds:          &timeout,
-			AdmissionReviewVersions: []string{"v1"},
-			NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-				{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: o.ExemptNamespaces},
-				{Key: v1alpha1.LabelExempt, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}},
-			}},
-			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "costs-availability", Expression: costless}},
-		}},
-	}, nil
+		Webhooks:   []admissionregistrationv1.ValidatingWebhook{hook},
+	}
 }
 
-func (e Endpoint) clientConfig(cell string) (admissionregistrationv1.WebhookClientConfig, error) {
-	path := "/cells/" + cell + "/validate"
+func (e Endpoint) clientConfig(path string) (admissionregistrationv1.WebhookClientConfig, error) {
 	config := admissionregistrationv1.WebhookClientConfig{CABundle: e.CABundle}
 	switch {
 	case e.URL == "" && e.ServiceName == "":

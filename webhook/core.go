@@ -22,7 +22,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/batch"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
 
 // core is one core cluster: which of its protectors cover a pod, and flights to their status.
@@ -44,9 +43,11 @@ type core struct {
 	// read tells that all protectors have been read once. Before that nothing is known of the core.
 	read atomic.Bool
 
-	mu    sync.RWMutex
-	index *selectorindex.Index[types.NamespacedName]
-	// known are the protectors of the index.
+	// coverages are what its protectors cover.
+	coverages *coverages
+
+	mu sync.RWMutex
+	// known are its protectors as the watch has shown them.
 	known map[types.NamespacedName]known
 	// doubts are those that were gone when the watch came back: it is to be found out whether somebody has released them.
 	doubts workqueue.TypedRateLimitingInterface[types.NamespacedName]
@@ -89,8 +90,9 @@ func newCore(name string, source cluster.Cluster, past *fleet.Past, metrics *met
 		events:  source.GetEventRecorder("breakwater-webhook"),
 		metrics: metrics,
 		now:     now,
-		index:   selectorindex.New[types.NamespacedName](),
-		known:   map[types.NamespacedName]known{},
+
+		coverages: newCoverages(),
+		known:     map[types.NamespacedName]known{},
 	}
 	c.flights = batch.New(c.fly)
 	c.flights.Linger = c.linger

@@ -43,7 +43,7 @@ func TestCoversWhatTheNewestSelectorChooses(t *testing.T) {
 	d := newDesk(t)
 	covered := func() []string {
 		var names []string
-		for _, key := range d.core.covering("default", map[string]string{"app": "web"}) {
+		for _, key := range d.core.coverages.covering("c0", "default", map[string]string{"app": "web"}) {
 			names = append(names, key.Name)
 		}
 		slices.Sort(names)

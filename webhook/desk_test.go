@@ -24,7 +24,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/batch"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
 
 const deskCell = "c0"
@@ -63,7 +62,7 @@ func newDesk(t failer, protectors ...*v1alpha1.PodProtector) *desk {
 	m := newMetrics(prometheus.NewRegistry())
 	d.core = &core{
 		name: "core", protectors: &fleet.Protectors{Cache: d.client, Live: d.client, Writer: d.client},
-		past: &fleet.Past{}, events: d.events, now: time.Now, metrics: m, index: selectorindex.New[types.NamespacedName](),
+		past: &fleet.Past{}, events: d.events, now: time.Now, metrics: m, coverages: newCoverages(),
 		known: map[types.NamespacedName]known{}, doubts: newDoubts(), log: logr.Discard(),
 	}
 	d.core.read.Store(true)

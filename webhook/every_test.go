@@ -142,7 +142,7 @@ func (d *desk) check(t *rapid.T, p *v1alpha1.PodProtector, going map[*corev1.Pod
 	}
 	covered := 0
 	for pod := range going {
-		if !slices.Contains(d.core.covering("default", pod.Labels), client.ObjectKeyFromObject(p)) {
+		if !slices.Contains(d.core.coverages.covering("c0", "default", pod.Labels), client.ObjectKeyFromObject(p)) {
 			continue
 		}
 		covered++

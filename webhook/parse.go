@@ -78,7 +78,7 @@ func (p *podAsked) pod() *corev1.Pod {
 	return pod
 }
 
-// Request is what a review asks: to remove a pod.
+// Request is what a review asks: to remove a pod, or to make it unavailable for a while.
 type Request struct {
 	Operation v1alpha1.Operation
 	Namespace string
@@ -89,10 +89,27 @@ type Request struct {
 	// Criterion is that of an eviction: the removal costs budget also if the pod meets no more than this one. Empty is
 	// none.
 	Criterion v1alpha1.Criterion
+	// Generation is that of the pod with an update, and Containers those that it restarts; 0 and nil for a removal.
+	Generation int64
+	Containers []v1alpha1.ContainerRestarts
 	// User is who asks.
 	User string
 	// DryRun asks for the answer only.
 	DryRun bool
+}
+
+// operationOf is what a review of a pod is about; a deletion if it is none that Breakwater guards.
+func operationOf(review *admissionv1.AdmissionRequest) v1alpha1.Operation {
+	switch {
+	case review.SubResource == "eviction":
+		return v1alpha1.OperationEvict
+	case review.SubResource == "resize":
+		return v1alpha1.OperationResize
+	case review.Operation == admissionv1.Update:
+		return v1alpha1.OperationUpdate
+	default:
+		return v1alpha1.OperationDelete
+	}
 }
 
 // Parse reads the request of a review. guarded is false for what Breakwater does not guard. An error is a
@@ -102,11 +119,18 @@ func Parse(review *admissionv1.AdmissionRequest) (request Request, guarded bool,
 	pods := review.Resource.Group == "" && review.Resource.Resource == "pods"
 	switch {
 	case pods && review.SubResource == "" && review.Operation == admissionv1.Delete:
-		request.Operation = v1alpha1.OperationDelete
-		err = request.parseDelete(review)
+		request.Operation = operationOf(review)
+		err = request.parsePod(review, "deletion")
 	case pods && review.SubResource == "eviction" && review.Operation == admissionv1.Create:
-		request.Operation = v1alpha1.OperationEvict
+		request.Operation = operationOf(review)
 		err = request.parseEviction(review)
+	case pods && (review.SubResource == "" || review.SubResource == "resize") && review.Operation == admissionv1.Update:
+		request.Operation = operationOf(review)
+		if disrupts, err := request.parseUpdate(review); err == nil && !disrupts {
+			return Request{}, false, nil
+		} else if err != nil {
+			return request, true, err
+		}
 	default:
 		return Request{}, false, nil
 	}
@@ -117,14 +141,14 @@ func Parse(review *admissionv1.AdmissionRequest) (request Request, guarded bool,
 	return request, true, err
 }
 
-// parseDelete reads everything from oldObject: in a deletecollection the request itself has no name.
-func (r *Request) parseDelete(review *admissionv1.AdmissionRequest) error {
+// parsePod reads the pod as it is from oldObject: in a deletecollection the request itself has no name.
+func (r *Request) parsePod(review *admissionv1.AdmissionRequest, what string) error {
 	if len(review.OldObject.Raw) == 0 {
-		return fmt.Errorf("the review of the deletion of pod %q has no oldObject", review.Name)
+		return fmt.Errorf("the review of the %s of pod %q has no oldObject", what, review.Name)
 	}
 	asked := podAsked{}
 	if err := readAs(review.OldObject.Raw, &asked); err != nil {
-		return fmt.Errorf("oldObject of the deletion of pod %q: %w", review.Name, err)
+		return fmt.Errorf("oldObject of the %s of pod %q: %w", what, review.Name, err)
 	}
 	r.Pod = asked.pod()
 	r.Namespace, r.PodName = r.Pod.Namespace, r.Pod.Name

@@ -104,7 +104,7 @@ func TestParseLeavesOtherRequestsAlone(t *testing.T) {
 	}
 	for claim, review := range map[string]*admissionv1.AdmissionRequest{
 		"the creation of a pod":       asked(admissionv1.Create, "", "{}"),
-		"an update of a pod":          asked(admissionv1.Update, "", "{}"),
+		"a change of its containers":  asked(admissionv1.Update, "ephemeralcontainers", "{}"),
 		"a change of its status":      asked(admissionv1.Update, "status", "{}"),
 		"a connection to it":          asked(admissionv1.Connect, "exec", "{}"),
 		"a deletion of a subresource": asked(admissionv1.Delete, "eviction", "{}"),
@@ -122,12 +122,16 @@ func TestParseRefusesWhatItCannotUnderstand(t *testing.T) {
 		review *admissionv1.AdmissionRequest
 		want   string
 	}{
-		"no oldObject":                  {asked(admissionv1.Delete, "", ""), `deletion of pod "web-0" has no oldObject`},
-		"oldObject is null":             {asked(admissionv1.Delete, "", "null"), "names no pod"},
-		"oldObject is cut off":          {asked(admissionv1.Delete, "", `{"metadata":`), "oldObject of the deletion"},
-		"labels are not text":           {asked(admissionv1.Delete, "", `{"metadata":{"labels":{"app":1}}}`), "oldObject of the deletion"},
-		"a deletion time is none":       {asked(admissionv1.Delete, "", `{"metadata":{"deletionTimestamp":"soon"}}`), "oldObject of the deletion"},
-		"conditions are not a list":     {asked(admissionv1.Delete, "", `{"status":{"conditions":"Ready"}}`), "oldObject of the deletion"},
+		"no oldObject":                {asked(admissionv1.Delete, "", ""), `deletion of pod "web-0" has no oldObject`},
+		"oldObject is null":           {asked(admissionv1.Delete, "", "null"), "names no pod"},
+		"oldObject is cut off":        {asked(admissionv1.Delete, "", `{"metadata":`), "oldObject of the deletion"},
+		"labels are not text":         {asked(admissionv1.Delete, "", `{"metadata":{"labels":{"app":1}}}`), "oldObject of the deletion"},
+		"a deletion time is none":     {asked(admissionv1.Delete, "", `{"metadata":{"deletionTimestamp":"soon"}}`), "oldObject of the deletion"},
+		"conditions are not a list":   {asked(admissionv1.Delete, "", `{"status":{"conditions":"Ready"}}`), "oldObject of the deletion"},
+		"an update without oldObject": {asked(admissionv1.Update, "", "{}"), `update of pod "web-0" has no oldObject`},
+		"an update that is cut off": {with(asked(admissionv1.Update, "", "{"), func(r *admissionv1.AdmissionRequest) {
+			r.OldObject = runtime.RawExtension{Raw: []byte("{}")}
+		}), "object of the update"},
 		"the pod has no name":           {asked(admissionv1.Delete, "", `{"metadata":{"namespace":"default"}}`), `names no pod: namespace "default", name ""`},
 		"an eviction is cut off":        {asked(admissionv1.Create, "eviction", "{"), `eviction of pod "web-0"`},
 		"an eviction without namespace": {with(asked(admissionv1.Create, "eviction", ""), func(r *admissionv1.AdmissionRequest) { r.Namespace = "" }), `names no pod: namespace "", name "web-0"`},

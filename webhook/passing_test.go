@@ -141,7 +141,7 @@ func TestAProtectorThatWasNeverAggregatedRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)
 			p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: "web"}}
-			p.Spec.MinAvailable = v1alpha1.Pods(1)
+			p.Spec.Selector, p.Spec.MinAvailable = &v1alpha1.PodSelector{}, v1alpha1.Pods(1)
 			l.create(p)
 			// The selector of this one is empty, so it covers the probes too.
 			pod := l.pod("web-0")

@@ -109,7 +109,7 @@ func (p *Protection) guard(ctx context.Context, cell string, r Request) Answer {
 	}
 	removal := quota.Removal{
 		Cell: cell, PodUID: r.Pod.UID, PodName: r.PodName, Operation: r.Operation,
-		At: p.now(), Token: newToken(), Force: r.forced(),
+		At: p.now(), Token: newToken(), Force: r.forced(), Generation: r.Generation, Containers: r.Containers,
 	}
 	if len(charges) > 1 {
 		removal.RevocableUntil = removal.At.Add(giveBackTime)
@@ -137,7 +137,7 @@ func (p *Protection) charges(ctx context.Context, cell string, r Request) (charg
 		if !core.read.Load() {
 			return nil, false, fmt.Errorf("the PodProtectors of core cluster %q have not been read yet", core.name)
 		}
-		for _, key := range core.covering(r.Namespace, r.Pod.Labels) {
+		for _, key := range core.coverages.covering(cell, r.Namespace, r.Pod.Labels) {
 			protector, vanished, err := core.newest(ctx, key)
 			if apierrors.IsNotFound(err) {
 				continue
@@ -148,6 +148,9 @@ func (p *Protection) charges(ctx context.Context, cell string, r Request) (charg
 			if floor, known := quota.Floor(protector); vanished && known && floor == 0 {
 				continue // it would refuse nothing
 			}
+			if !guards(&protector.Spec, r.Operation) {
+				continue
+			}
 			covered = true
 			health := facts.At(protector.Spec.MinReadySeconds, p.noEarlierThan(protector, cell))
 			if health.Charged(protector.Spec.Criterion) || r.Criterion != "" && health.Meets(r.Criterion) {
@@ -157,6 +160,14 @@ func (p *Protection) charges(ctx context.Context, cell string, r Request) (charg
 	}
 	slices.SortFunc(charges, func(a, b charge) int { return cmp.Compare(a.String(), b.String()) })
 	return charges, covered, nil
+}
+
+// guards tells whether an operation costs a protector budget. One that is older than the field guards removals.
+func guards(spec *v1alpha1.PodProtectorSpec, operation v1alpha1.Operation) bool {
+	if len(spec.Operations) == 0 {
+		return operation == v1alpha1.OperationDelete || operation == v1alpha1.OperationEvict
+	}
+	return slices.Contains(spec.Operations, operation)
 }
 
 // noEarlierThan is the time at which a pod's age is judged: now, but not before the aggregator counted. A pod

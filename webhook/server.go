@@ -207,18 +207,14 @@ func (s *Server) Ready(*http.Request) error {
 func (s *Server) handler(pace *pace) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /cells/{cell}/validate", func(w http.ResponseWriter, r *http.Request) { s.review(w, r, pace) })
+	mux.HandleFunc("POST /cores/{core}/validate", s.reviewProtector)
 	mux.Handle("/peers/", s.identity().only(s.Protection.HandedOver()))
 	return mux
 }
 
 func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *pace) {
-	body, err := readAll(http.MaxBytesReader(w, r.Body, maxReviewBytes), r.ContentLength)
-	var review *admissionv1.AdmissionReview
-	if err == nil {
-		review, err = readReview(body)
-	}
-	if err != nil {
-		http.Error(w, fmt.Sprintf("Breakwater cannot read the review: %v", err), http.StatusBadRequest)
+	review := receive(w, r)
+	if review == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), reviewTime(r))
@@ -227,8 +223,33 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *pace) {
 	if r.ProtoMajor == 1 {
 		pace.wait(ctx)
 	}
+	s.answer(w, review, answer)
+}
+
+// reviewProtector answers about a protector that is to be stored in a core.
+func (s *Server) reviewProtector(w http.ResponseWriter, r *http.Request) {
+	if review := receive(w, r); review != nil {
+		s.answer(w, review, s.Protection.ReviewProtector(r.PathValue("core"), review.Request))
+	}
+}
+
+// receive reads a review; nil after it has told the client that there is none.
+func receive(w http.ResponseWriter, r *http.Request) *admissionv1.AdmissionReview {
+	body, err := readAll(http.MaxBytesReader(w, r.Body, maxReviewBytes), r.ContentLength)
+	var review *admissionv1.AdmissionReview
+	if err == nil {
+		review, err = readReview(body)
+	}
+	if err != nil {
+		http.Error(w, fmt.Sprintf("Breakwater cannot read the review: %v", err), http.StatusBadRequest)
+		return nil
+	}
+	return review
+}
+
+func (s *Server) answer(w http.ResponseWriter, review *admissionv1.AdmissionReview, answer Answer) {
 	w.Header().Set("Content-Type", "application/json")
-	err = json.NewEncoder(w).Encode(&admissionv1.AdmissionReview{
+	err := json.NewEncoder(w).Encode(&admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: review.APIVersion, Kind: "AdmissionReview"},
 		Response: &admissionv1.AdmissionResponse{
 			UID: review.Request.UID, Allowed: answer.Allowed, Result: answer.Status, AuditAnnotations: answer.Audit(),
@@ -266,11 +287,7 @@ func (p *Protection) measure(ctx context.Context, cell string, review *admission
 	if _, known := p.cells[cell]; !known {
 		cell = "unknown" // a client must not be able to make labels
 	}
-	operation := "Delete"
-	if review.SubResource == "eviction" {
-		operation = "Evict"
-	}
-	p.metrics.reviews.WithLabelValues(cell, operation, string(answer.Verdict)).Inc()
+	p.metrics.reviews.WithLabelValues(cell, string(operationOf(review)), string(answer.Verdict)).Inc()
 	p.metrics.duration.WithLabelValues(cell).Observe(time.Since(began).Seconds())
 	if !answer.Allowed {
 		p.log.V(1).Info("Refused", "cell", cell, "verdict", answer.Verdict, "reason", answer.Status.Message)

@@ -13,13 +13,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
 
 // known is what the watch has shown of a protector.
 type known struct {
-	coverage selectorindex.Coverage
-	last     *v1alpha1.PodProtector
+	last *v1alpha1.PodProtector
 	// gone tells that it is not there any more although nobody has released it. Its last state stays in force, as far as
 	// memory reaches: nothing can be reserved with it, so that nothing that it would be charged for is admitted.
 	gone bool
@@ -102,9 +100,9 @@ func (c *core) vanish(last *v1alpha1.PodProtector, unwatched bool) {
 
 func (c *core) forget(key types.NamespacedName) {
 	c.conflicts.Delete(key)
+	c.coverages.delete(key)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.index.Delete(key)
 	delete(c.known, key)
 }
 

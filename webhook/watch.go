@@ -3,16 +3,13 @@ package webhook
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
 
 // Start reads the protectors of the core and keeps the index true until ctx ends. It never gives up: a webhook that
@@ -58,45 +55,20 @@ func (c *core) watch(ctx context.Context) (toolscache.ResourceEventHandlerRegist
 	})
 }
 
-// sameCoverage tells whether two states of a protector cover the same pods. Most updates are of the status. The
-// generation does not tell: in a core that was restored from a backup, the same one comes a second time.
-func sameCoverage(a, b any) bool {
-	p, ok := a.(*v1alpha1.PodProtector)
-	q, okToo := b.(*v1alpha1.PodProtector)
-	return ok && okToo && selectorindex.SameCoverage(&p.Spec, &q.Spec)
-}
-
 func (c *core) cover(obj any) {
-	p, ok := obj.(*v1alpha1.PodProtector)
-	if !ok {
-		return
+	if p, ok := obj.(*v1alpha1.PodProtector); ok {
+		c.coverages.set(p)
+		c.see(p)
 	}
-	// Of a malformed selector it is unknown which pods it means: it means all that it may, and refuses them.
-	coverage, _ := selectorindex.CoverageOf(&p.Spec, nil)
-	key := client.ObjectKeyFromObject(p)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.index.Set(key, p.Namespace, coverage.Selector)
-	c.known[key] = known{coverage: coverage, last: p}
 }
 
-// see notes a state of a protector that covers the same pods as the last one.
+// see notes a state of a protector.
 func (c *core) see(obj any) {
 	p, ok := obj.(*v1alpha1.PodProtector)
 	if !ok {
 		return
 	}
-	key := client.ObjectKeyFromObject(p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.known[key] = known{coverage: c.known[key].coverage, last: p}
-}
-
-// covering returns the protectors that cover a pod with those labels.
-func (c *core) covering(namespace string, labels map[string]string) []types.NamespacedName {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return slices.DeleteFunc(c.index.Query(namespace, labels, nil), func(key types.NamespacedName) bool {
-		return c.known[key].coverage.Exempts(labels)
-	})
+	c.known[client.ObjectKeyFromObject(p)] = known{last: p}
 }

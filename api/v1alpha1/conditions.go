@@ -6,8 +6,8 @@ const (
 	// ConditionReady of a PodProtector: its pods are counted in at least one cell, by the current spec.
 	// Of a Cell: an aggregator leads it and has listed its pods. Written by the aggregators.
 	ConditionReady = "Ready"
-	// ConditionTargetResolved of a PodProtector: the workload it was derived from exists. Written by the
-	// generator, on protectors of its own only.
+	// ConditionTargetResolved of a PodProtector: the workload it was derived from, or that its targetRef names, exists.
+	// Written by the generator on protectors of its own, and by the aggregators on those with a targetRef.
 	ConditionTargetResolved = "TargetResolved"
 	// ConditionRestored of a PodProtector: it vanished without having been released, and was made anew. Until that is
 	// true of one with AnnotationRestored, its status is not whole. Written by the keeper.
@@ -26,6 +26,10 @@ const (
 	ReasonDisjoint         = "Disjoint"
 	ReasonFloorUnknown     = "FloorUnknown"
 	ReasonVanished         = "Vanished"
+	ReasonTargetFound      = "TargetFound"
+	ReasonTargetGone       = "TargetGone"
+	ReasonTargetNotFound   = "TargetNotFound"
+	ReasonTargetUnknown    = "TargetUnknown"
 	ReasonSourceFound      = "SourceFound"
 	ReasonSourceVanished   = "SourceVanished"
 	ReasonAggregating      = "Aggregating"

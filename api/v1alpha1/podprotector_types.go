@@ -398,8 +398,15 @@ type Aggregation struct {
 	// +optional
 	Target *Target `json:"target,omitempty"`
 
+	// TargetProblem is why it cannot be found out now what targetRef names. Where it never could, nothing is counted.
+	//
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	TargetProblem string `json:"targetProblem,omitempty"`
+
 	// CountedSpec is a hash of the parts of the spec that the counts depend on. Counts made by another spec
-	// are worth nothing for a decision: the cell then counts as zero until its aggregator has counted anew.
+	// are worth nothing for a decision: the cell then counts as zero until its aggregator has counted anew. Empty where
+	// the aggregator cannot count.
 	CountedSpec string `json:"countedSpec"`
 
 	// SnapshotVersion is the resourceVersion of the cell's pods that the counts were taken at.
@@ -420,6 +427,12 @@ type Aggregation struct {
 	// never replaces a higher one.
 	Epoch  int64  `json:"epoch"`
 	Holder string `json:"holder"`
+
+	// Void tells that the counts are worth nothing, since the protector was made anew or the core restored from a backup, until
+	// the aggregator has waited for what may still be under way and counted anew.
+	//
+	// +optional
+	Void bool `json:"void,omitempty"`
 
 	// TermVersion is the resourceVersion of the core that the leadership began with. When the core was restored from a
 	// backup, counts of an earlier one are worth nothing.
@@ -470,6 +483,13 @@ type AdmissionHistory struct {
 	Buckets []Bucket `json:"buckets,omitempty"`
 }
 
+// ContainerRestarts is how often a container of a pod has been restarted.
+type ContainerRestarts struct {
+	// +kubebuilder:validation:MaxLength=63
+	Name     string `json:"name"`
+	Restarts int32  `json:"restarts"`
+}
+
 // Operation is the way in which a pod is removed, or made unavailable for a while.
 //
 // +kubebuilder:validation:Enum=Delete;Evict;Update;Resize
@@ -511,13 +531,18 @@ type Bucket struct {
 	// +optional
 	Operation Operation `json:"operation,omitempty"`
 
-	// Generation and Restarts tell, of the reservation of an update, when it is done: when the pod's status is of that
-	// generation, its containers have been restarted so often in all, and it is available.
+	// Generation and Containers tell, of the reservation of an update, when it is done: when the pod's status is of that
+	// generation, these containers have been restarted so often, and the pod is available. FirstGeneration is that of the
+	// earliest of several updates, unset when there is one.
 	//
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
 	// +optional
-	Restarts int32 `json:"restarts,omitempty"`
+	FirstGeneration int64 `json:"firstGeneration,omitempty"`
+	// +kubebuilder:validation:MaxItems=1000
+	// +listType=atomic
+	// +optional
+	Containers []ContainerRestarts `json:"containers,omitempty"`
 
 	// Accounted is set on the reservation of an update while the counts of its cell show the pod as not available: it then
 	// does not reduce the budget a second time. Written by the aggregator, with the counts.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -21,8 +22,8 @@ func webhookConfigCommand() *cobra.Command {
 		caBundle string
 	)
 	command := &cobra.Command{
-		Use:   "webhook-config --cell NAME --url URL|--service NAMESPACE/NAME[:PORT] [--ca-bundle FILE]",
-		Short: "Print the ValidatingWebhookConfiguration for a cell",
+		Use:   "webhook-config --cell NAME|--core NAME --url URL|--service NAMESPACE/NAME[:PORT] [--ca-bundle FILE]",
+		Short: "Print the ValidatingWebhookConfiguration for a cell, or for a core cluster",
 		Long: `Prints the ValidatingWebhookConfiguration that makes the apiserver of a cell ask Breakwater about every
 removal of a pod. Apply it to the cell's cluster:
 
@@ -30,13 +31,19 @@ removal of a pod. Apply it to the cell's cluster:
 
 It never guards kube-system and its like, the exempt namespaces, and namespaces labelled
 breakwater.dev/exempt=true. Deletions of pods that are terminating, finished or unscheduled never leave the
-apiserver.`,
+apiserver.
+
+With --core it prints the one for a core cluster, which refuses a PodProtector whose targetRef another one has.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := completeConfiguration(&options, service, caBundle); err != nil {
 				return err
 			}
-			configuration, err := webhook.Configuration(options)
+			describe := webhook.Configuration
+			if options.Core != "" {
+				describe = webhook.CoreConfiguration
+			}
+			configuration, err := describe(options)
 			if err != nil {
 				return err
 			}
@@ -49,8 +56,9 @@ apiserver.`,
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&options.Cell, "cell", "", "`name` of the Cell (required)")
-	flags.StringVar(&options.Name, "name", "breakwater", "`name` of the configuration object")
+	flags.StringVar(&options.Cell, "cell", "", "`name` of the Cell, for the configuration of its cluster")
+	flags.StringVar(&options.Core, "core", "", "`name` of the core cluster, as in webhook --core, for the configuration of that")
+	flags.StringVar(&options.Name, "name", "", "`name` of the configuration object (default: breakwater, or breakwater-core with --core)")
 	flags.StringVar(&options.URL, "url", "", "`address` of the webhook, as https://HOST:PORT")
 	flags.StringVar(&service, "service", "", "Service of the webhook in the cell's cluster, as `NAMESPACE/NAME[:PORT]` (port 443 if left out)")
 	flags.StringVar(&caBundle, "ca-bundle", "", "PEM `file` of the CA that signed the webhook's certificate; empty: left to an injector or to the apiserver's own trust")
@@ -60,9 +68,19 @@ apiserver.`,
 }
 
 func completeConfiguration(o *webhook.ConfigurationOptions, service, caBundle string) error {
-	if problems := validation.IsDNS1123Label(o.Cell); len(problems) > 0 {
+	if (o.Cell == "") == (o.Core == "") {
+		return errors.New("give either --cell or --core")
+	}
+	if problems := validation.IsDNS1123Label(o.Cell); o.Cell != "" && len(problems) > 0 {
 		return fmt.Errorf("--cell %q is not the name of a Cell: %s", o.Cell, problems[0])
 	}
+	if problems := validation.IsDNS1123Label(o.Core); o.Core != "" && len(problems) > 0 {
+		return fmt.Errorf("--core %q is not a name: %s", o.Core, problems[0])
+	}
+	if o.Name == "" && o.Core != "" {
+		o.Name = "breakwater-core"
+	}
+	o.Name = cmp.Or(o.Name, "breakwater")
 	if o.TimeoutSeconds < 1 || o.TimeoutSeconds > 30 {
 		return fmt.Errorf("--timeout %d: want from 1 to 30", o.TimeoutSeconds)
 	}

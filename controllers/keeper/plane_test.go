@@ -225,7 +225,7 @@ func TestAProtectorThatVanishesIsMadeAnewWithItsReservations(t *testing.T) {
 	if diff := cmp.Diff(before.Status.Cells[0].AdmissionHistory, after.Status.Cells[0].AdmissionHistory); diff != "" {
 		t.Errorf("other reservations (-before +after):\n%s", diff)
 	}
-	if a := after.Status.Cells[0].Aggregation; !quota.IsVoid(&a) || a.CountedReplicas != 0 || a.Epoch != 4 || a.Holder != "leader" || a.SnapshotVersion != "7" {
+	if a := after.Status.Cells[0].Aggregation; !a.Void || a.CountedReplicas != 0 || a.Epoch != 4 || a.Holder != "leader" || a.SnapshotVersion != "7" {
 		t.Errorf("counts %+v, want void ones of the same leader", a)
 	}
 	if got := quota.Decide(after.DeepCopy(), []quota.Removal{{Cell: "worker-1", PodUID: "uid-2"}})[0].Outcome; got != quota.RefusedRestored {

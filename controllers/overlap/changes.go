@@ -12,7 +12,7 @@ import (
 // thousands of others.
 func changed(old, now *v1alpha1.PodProtector) bool {
 	return old.UID != now.UID || old.ResourceVersion == now.ResourceVersion ||
-		!selectorindex.SameCoverage(&old.Spec, &now.Spec) ||
+		!selectorindex.SameCoverage(&old.Spec, &now.Spec) || now.Spec.TargetRef != nil && !claimOf(old).equal(claimOf(now)) ||
 		!equality.Semantic.DeepEqual(
 			meta.FindStatusCondition(old.Status.Conditions, v1alpha1.ConditionOverlapping),
 			meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionOverlapping))

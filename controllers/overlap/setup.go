@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
 
 // Setup adds the controller to the manager of a core cluster, beside others that watch PodProtectors.
@@ -44,9 +43,7 @@ func (t *territory) handler() handler.TypedEventHandler[*v1alpha1.PodProtector, 
 	}
 	claim := func(p *v1alpha1.PodProtector, q queue) {
 		key := client.ObjectKeyFromObject(p)
-		// One that is malformed covers what it may mean, as the webhook has it.
-		coverage, _ := selectorindex.CoverageOf(&p.Spec, nil)
-		add(q, append(t.claim(key, coverage), key)...)
+		add(q, append(t.claim(key, claimOf(p)), key)...)
 	}
 	return handler.TypedFuncs[*v1alpha1.PodProtector, reconcile.Request]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*v1alpha1.PodProtector], q queue) { claim(e.Object, q) },

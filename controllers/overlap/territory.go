@@ -6,34 +6,32 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
 
 // territory is what the protectors of each namespace cover. It is safe for concurrent use.
 type territory struct {
 	mu     sync.Mutex
-	claims map[string]map[string]selectorindex.Coverage
+	claims map[string]map[string]claim
 }
 
 func newTerritory() *territory {
-	return &territory{claims: map[string]map[string]selectorindex.Coverage{}}
+	return &territory{claims: map[string]map[string]claim{}}
 }
 
 // claim takes in what a protector covers now, and returns those of its namespace that this is news for: they overlapped
 // with it, or do so now.
-func (t *territory) claim(key types.NamespacedName, now selectorindex.Coverage) []types.NamespacedName {
+func (t *territory) claim(key types.NamespacedName, now claim) []types.NamespacedName {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	old, had := t.claims[key.Namespace][key.Name]
-	if had && old.Equal(now) {
+	if had && old.equal(now) {
 		return nil
 	}
 	if t.claims[key.Namespace] == nil {
-		t.claims[key.Namespace] = map[string]selectorindex.Coverage{}
+		t.claims[key.Namespace] = map[string]claim{}
 	}
 	t.claims[key.Namespace][key.Name] = now
-	return t.others(key, func(c selectorindex.Coverage) bool { return c.Overlaps(now) || had && c.Overlaps(old) })
+	return t.others(key, func(c claim) bool { return c.overlaps(now) || had && c.overlaps(old) })
 }
 
 // abandon forgets a protector, and returns those that overlapped with it.
@@ -48,7 +46,7 @@ func (t *territory) abandon(key types.NamespacedName) []types.NamespacedName {
 	if len(t.claims[key.Namespace]) == 0 {
 		delete(t.claims, key.Namespace)
 	}
-	return t.others(key, old.Overlaps)
+	return t.others(key, old.overlaps)
 }
 
 // rivals returns the names of the protectors that overlap with one, in order.
@@ -60,13 +58,13 @@ func (t *territory) rivals(key types.NamespacedName) []string {
 		return nil
 	}
 	var names []string
-	for _, rival := range t.others(key, own.Overlaps) {
+	for _, rival := range t.others(key, own.overlaps) {
 		names = append(names, rival.Name)
 	}
 	return names
 }
 
-func (t *territory) others(key types.NamespacedName, are func(selectorindex.Coverage) bool) []types.NamespacedName {
+func (t *territory) others(key types.NamespacedName, are func(claim) bool) []types.NamespacedName {
 	var all []types.NamespacedName
 	claims := t.claims[key.Namespace]
 	for _, name := range slices.Sorted(maps.Keys(claims)) {

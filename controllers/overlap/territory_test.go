@@ -10,34 +10,71 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
 
-func coverage(t interface{ Fatal(...any) }, app, exempt string) selectorindex.Coverage {
-	spec := &v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{}}
-	if app != "" {
-		spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": app}}
+// drawProtector draws one that covers pods of an app, or in some cells those of a workload, but for those of another app.
+func drawProtector(t *rapid.T) *v1alpha1.PodProtector {
+	apps := rapid.SampledFrom([]string{"", "x", "y"})
+	p := &v1alpha1.PodProtector{}
+	if exempt := apps.Draw(t, "exempt"); exempt != "" {
+		p.Spec.ExemptPodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": exempt}}
 	}
-	if exempt != "" {
-		spec.ExemptPodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": exempt}}
+	if rapid.Bool().Draw(t, "has a selector") {
+		p.Spec.Selector = &v1alpha1.PodSelector{}
+		if app := apps.Draw(t, "app"); app != "" {
+			p.Spec.Selector.MatchLabels = map[string]string{"app": app}
+		}
+		return p
 	}
-	c, err := selectorindex.CoverageOf(spec, nil)
-	if err != nil {
-		t.Fatal(err)
+	p.Spec.TargetRef = &v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+	for _, cell := range cells() {
+		if !rapid.Bool().Draw(t, cell+" is counted") {
+			continue
+		}
+		aggregation := v1alpha1.Aggregation{CountedSpec: quota.CountedSpec(&p.Spec)}
+		if app := apps.Draw(t, cell); app != "" {
+			aggregation.Target = &v1alpha1.Target{Selector: "app=" + app}
+		}
+		p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{CellID: cell, Aggregation: aggregation})
 	}
-	return c
+	return p
+}
+
+func cells() []string { return []string{"c0", "c1"} }
+
+// covers is the slow and obvious answer to whether a protector covers pods of an app in a cell.
+func covers(p *v1alpha1.PodProtector, cell, app string) bool {
+	var target *v1alpha1.Target
+	if stored := quota.CellOf(p, cell); stored != nil {
+		target = stored.Aggregation.Target
+	}
+	c, err := selectorindex.CoverageOf(&p.Spec, target)
+	return err == nil && c.Covers(map[string]string{"app": app})
+}
+
+func overlap(a, b *v1alpha1.PodProtector) bool {
+	for _, cell := range cells() {
+		for _, app := range []string{"x", "y", "z"} {
+			if covers(a, cell, app) && covers(b, cell, app) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Whatever protectors come, change and go: each knows its rivals, and whoever's rivals have changed is told.
 func TestEachKnowsItsRivals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		all, there := newTerritory(), map[types.NamespacedName]selectorindex.Coverage{}
+		all, there := newTerritory(), map[types.NamespacedName]*v1alpha1.PodProtector{}
 		known := map[types.NamespacedName][]string{}
 		look := func(told []types.NamespacedName) {
 			for key := range there {
 				var want []string
 				for other, c := range there {
-					if other != key && other.Namespace == key.Namespace && c.Overlaps(there[key]) {
+					if other != key && other.Namespace == key.Namespace && overlap(c, there[key]) {
 						want = append(want, other.Name)
 					}
 				}
@@ -59,9 +96,8 @@ func TestEachKnowsItsRivals(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"claim": func(t *rapid.T) {
 				key := drawKey(t)
-				apps := rapid.SampledFrom([]string{"", "x", "y"})
-				there[key] = coverage(t, apps.Draw(t, "app"), apps.Draw(t, "exempt"))
-				look(append(all.claim(key, there[key]), key))
+				there[key] = drawProtector(t)
+				look(append(all.claim(key, claimOf(there[key])), key))
 			},
 			"abandon": func(t *rapid.T) {
 				key := drawKey(t)

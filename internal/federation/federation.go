@@ -14,6 +14,9 @@ import (
 // every other value or none makes it ready.
 const ReadyAnnotation = "federation.breakwater.dev/ready"
 
+// UpdateAnnotation on a pod, with the value "held", keeps its kubelet from noticing that its spec was changed in place.
+const UpdateAnnotation = "federation.breakwater.dev/update"
+
 // Federation is a set of running clusters.
 type Federation interface {
 	Topology() *Topology

@@ -29,7 +29,7 @@ var errAdmitted = errors.New("admitted")
 
 // Guard makes the apiservers of all workers ask the webhooks, and returns when each has been seen to refuse.
 func (i *Installation) Guard(ctx context.Context) error {
-	if err := i.protectCanary(ctx); err != nil {
+	if err := errors.Join(i.protectCanary(ctx), i.configureCores(ctx)); err != nil {
 		return err
 	}
 	var guarding sync.WaitGroup
@@ -55,13 +55,15 @@ func (i *Installation) protectCanary(ctx context.Context) error {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: canary}},
 		&v1alpha1.PodProtector{
 			ObjectMeta: metav1.ObjectMeta{Name: canary, Namespace: canary},
-			Spec:       v1alpha1.PodProtectorSpec{MinAvailable: v1alpha1.Pods(int32(len(i.options.Workers)))},
+			Spec: v1alpha1.PodProtectorSpec{
+				Selector: &v1alpha1.PodSelector{}, MinAvailable: v1alpha1.Pods(int32(len(i.options.Workers))),
+			},
 		},
 	)
 }
 
 func (i *Installation) guard(ctx context.Context, worker federation.Cluster) error {
-	if err := i.configure(ctx, worker); err != nil {
+	if err := i.configureWorker(ctx, worker); err != nil {
 		return err
 	}
 	cell, err := storm.NewCell(worker.Name(), worker.RESTConfig())

@@ -77,7 +77,7 @@ func (r *Rotation) Serve(ctx context.Context) error {
 // TrustNew makes all apiservers trust the new authority alone.
 func (r *Rotation) TrustNew(ctx context.Context) error { return r.installation.trust(ctx, r.new) }
 
-// trust makes the apiservers of all workers trust the authorities of these certificates.
+// trust makes all apiservers trust the authorities of these certificates.
 func (i *Installation) trust(ctx context.Context, all ...certificate) error {
 	var bundle []byte
 	for _, one := range all {
@@ -87,11 +87,11 @@ func (i *Installation) trust(ctx context.Context, all ...certificate) error {
 		return fmt.Errorf("write the authority of the webhooks: %w", err)
 	}
 	for _, worker := range i.options.Workers {
-		if err := i.configure(ctx, worker); err != nil {
+		if err := i.configureWorker(ctx, worker); err != nil {
 			return err
 		}
 	}
-	return nil
+	return i.configureCores(ctx)
 }
 
 // serves says why a webhook does not serve a certificate.

@@ -79,22 +79,37 @@ func freeAddress() (string, error) {
 	return listener.Addr().String(), nil
 }
 
-// configure makes a worker's apiserver ask its webhook, with the configuration that users get.
-func (i *Installation) configure(ctx context.Context, worker federation.Cluster) error {
-	raw, err := exec.CommandContext(ctx, i.options.Program, "webhook-config", "--cell="+worker.Name(),
+// configureWorker makes a worker's apiserver ask its webhook about removals.
+func (i *Installation) configureWorker(ctx context.Context, worker federation.Cluster) error {
+	return i.configure(ctx, worker, "--cell="+worker.Name())
+}
+
+// configureCores makes the apiservers of all cores ask their webhook about protectors.
+func (i *Installation) configureCores(ctx context.Context) error {
+	for _, core := range i.options.Cores {
+		if err := i.configure(ctx, core, "--core="+core.Name()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// configure makes a cluster's apiserver ask its webhook, with the configuration that users get.
+func (i *Installation) configure(ctx context.Context, cluster federation.Cluster, role string) error {
+	raw, err := exec.CommandContext(ctx, i.options.Program, "webhook-config", role,
 		"--url=https://"+i.webhooks.balancer.outward(), "--ca-bundle="+i.webhooks.authority).Output()
 	if err != nil {
 		exit := &exec.ExitError{}
 		if errors.As(err, &exit) {
 			err = fmt.Errorf("%w: %s", err, exit.Stderr)
 		}
-		return fmt.Errorf("breakwater webhook-config for cell %s: %w", worker.Name(), err)
+		return fmt.Errorf("breakwater webhook-config %s: %w", role, err)
 	}
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	if err := yaml.UnmarshalStrict(raw, configuration); err != nil {
-		return fmt.Errorf("read the webhook configuration of cell %s: %w", worker.Name(), err)
+		return fmt.Errorf("read the webhook configuration %s: %w", role, err)
 	}
-	c, err := Client(worker)
+	c, err := Client(cluster)
 	if err != nil {
 		return err
 	}
@@ -107,7 +122,7 @@ func (i *Installation) configure(ctx context.Context, worker federation.Cluster)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("write the webhook configuration of cell %s: %w", worker.Name(), err)
+		return fmt.Errorf("write the webhook configuration %s: %w", role, err)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ package podhealth
 
 import (
 	"cmp"
+	"math"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,8 +16,10 @@ import (
 type Facts struct {
 	// readySince is the Ready condition's lastTransitionTime in Unix seconds, its full resolution; 0 is none.
 	readySince int64
-	bits       bits
-	own        own
+	// observed is status.observedGeneration, or the highest number that fits.
+	observed uint32
+	bits     bits
+	own      own
 }
 
 type bits uint8
@@ -118,7 +121,7 @@ func (h Health) Meets(criterion v1alpha1.Criterion) bool {
 
 // FactsOf reads the facts from a pod's metadata, spec.nodeName and status.
 func FactsOf(pod *corev1.Pod) Facts {
-	f := Facts{own: ownCriterion(pod)}
+	f := Facts{own: ownCriterion(pod), observed: uint32(min(max(pod.Status.ObservedGeneration, 0), math.MaxUint32))}
 	f.set(terminating, pod.DeletionTimestamp != nil)
 	f.set(finished, pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed)
 	f.set(scheduled, pod.Spec.NodeName != "")
@@ -179,6 +182,9 @@ func (f Facts) At(minReadySeconds int32, now time.Time) Health {
 
 // Gone tells whether the pod is terminating or finished: nothing that is done to it makes it less available.
 func (f Facts) Gone() bool { return f.has(terminating) || f.has(finished) }
+
+// Observed is the generation of the pod that its status is of; 0 when its kubelet does not tell.
+func (f Facts) Observed() int64 { return int64(f.observed) }
 
 // Terminating tells whether the pod's deletion has begun.
 func (f Facts) Terminating() bool { return f.has(terminating) }

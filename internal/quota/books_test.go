@@ -3,6 +3,8 @@ package quota_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,20 +16,36 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
-// books is the slow, obvious version of a protector's status: who holds a reservation, by cell and UID. Attempts have
-// numbers.
+// books is the slow, obvious version of a protector's status: who holds a reservation, by cell and UID.
 type books struct {
 	floor, lag int
 	available  map[string]int
-	reserved   map[string]map[types.UID]map[int]bool
+	reserved   map[string]map[types.UID]*held
+}
+
+// held is a reservation. Attempts have numbers.
+type held struct {
+	attempts map[int]bool
+	// removal and update are what it is for; down tells that the counts do not have the pod.
+	removal, update, down bool
 }
 
 func (b *books) open() int {
 	open := 0
 	for _, pods := range b.reserved {
-		open += len(pods)
+		for _, h := range pods {
+			if !h.down {
+				open++
+			}
+		}
 	}
 	return open
+}
+
+// paid tells whether a removal costs nothing more.
+func (b *books) paid(r quota.Removal) bool {
+	h := b.reserved[r.Cell][r.PodUID]
+	return h != nil && !h.down
 }
 
 func (b *books) left() int {
@@ -44,27 +62,29 @@ func (b *books) decide(attempt int, r quota.Removal) (outcome, forced quota.Outc
 	if forced = b.objection(r); forced != "" && !r.Force {
 		return forced, ""
 	}
-	switch {
-	case !known:
+	if !known {
 		return quota.Waived, forced
-	case pods[r.PodUID] != nil:
-		pods[r.PodUID][attempt] = true
-		return quota.Renewed, forced
 	}
-	pods[r.PodUID] = map[int]bool{attempt: true}
-	return quota.Reserved, forced
+	outcome = quota.Renewed
+	if pods[r.PodUID] == nil {
+		outcome, pods[r.PodUID] = quota.Reserved, &held{attempts: map[int]bool{}}
+	}
+	h := pods[r.PodUID]
+	h.attempts[attempt], h.down = true, false
+	h.removal, h.update = h.removal || r.Generation == 0, h.update || r.Generation > 0
+	return outcome, forced
 }
 
 func (b *books) objection(r quota.Removal) quota.Outcome {
-	pods, known := b.reserved[r.Cell]
+	_, known := b.reserved[r.Cell]
 	switch {
 	case !known && b.floor == 0:
 		return ""
 	case !known:
 		return quota.RefusedNeverAggregated
-	case pods[r.PodUID] != nil && b.floor > 0 && b.left() < 0:
+	case b.paid(r) && b.floor > 0 && b.left() < 0:
 		return quota.RefusedNoBudget
-	case pods[r.PodUID] != nil:
+	case b.paid(r):
 		return ""
 	case b.lag > 0 && b.open() >= b.lag:
 		return quota.RefusedFull
@@ -76,13 +96,14 @@ func (b *books) objection(r quota.Removal) quota.Outcome {
 
 // giveBack tells whether an attempt held the reservation, which goes with the last who does.
 func (b *books) giveBack(attempt int, r quota.Removal) bool {
-	holders := b.reserved[r.Cell][r.PodUID]
-	held := holders[attempt]
-	delete(holders, attempt)
-	if held && len(holders) == 0 {
+	h := b.reserved[r.Cell][r.PodUID]
+	if h == nil || !h.attempts[attempt] {
+		return false
+	}
+	if delete(h.attempts, attempt); len(h.attempts) == 0 {
 		delete(b.reserved[r.Cell], r.PodUID)
 	}
-	return held
+	return true
 }
 
 var cellIDs = []string{"c0", "c1", "c2"}
@@ -94,11 +115,11 @@ func drawProtector(t *rapid.T) (*v1alpha1.PodProtector, *books) {
 	threshold(p, int32(rapid.IntRange(0, 4).Draw(t, "compactThreshold")))
 	b := &books{
 		floor: p.Spec.MinAvailable.IntValue(), lag: int(p.Spec.AdmissionHistory.MaxConcurrentLag),
-		available: map[string]int{}, reserved: map[string]map[types.UID]map[int]bool{},
+		available: map[string]int{}, reserved: map[string]map[types.UID]*held{},
 	}
 	for _, cell := range p.Status.Cells {
 		b.available[cell.CellID] = int(cell.Aggregation.CountedReplicas)
-		b.reserved[cell.CellID] = map[types.UID]map[int]bool{}
+		b.reserved[cell.CellID] = map[types.UID]*held{}
 	}
 	return p, b
 }
@@ -106,6 +127,10 @@ func drawProtector(t *rapid.T) (*v1alpha1.PodProtector, *books) {
 func drawRemoval(t *rapid.T) quota.Removal {
 	r := removal(rapid.SampledFrom(cellIDs).Draw(t, "cell"), fmt.Sprint(rapid.IntRange(0, 7).Draw(t, "uid")))
 	r.At = start.Add(time.Duration(rapid.Int64Range(0, 3e9).Draw(t, "at")))
+	if r.Generation = rapid.Int64Range(0, 3).Draw(t, "generation"); r.Generation > 0 {
+		r.Operation = v1alpha1.OperationUpdate
+		r.Containers = []v1alpha1.ContainerRestarts{{Name: "web", Restarts: 1}}
+	}
 	return r
 }
 
@@ -190,28 +215,44 @@ func TestTheHistoryAgreesWithTheBooks(t *testing.T) {
 					if now.Equal(start) {
 						break // what is revocable comes on top
 					}
-					if got, most := len(p.Status.Cells[i].AdmissionHistory.Buckets), quota.CompactThreshold(&p.Spec)+1; got > most {
+					most := quota.CompactThreshold(&p.Spec) + 1
+					for _, h := range b.reserved[cellIDs[i]] {
+						if h.update {
+							most++
+						}
+					}
+					if got := len(p.Status.Cells[i].AdmissionHistory.Buckets); got > most {
 						t.Fatalf("%d buckets after Compact, want at most %d", got, most)
 					}
 				}
 			},
 			"settle": func(t *rapid.T) {
 				i := rapid.IntRange(0, 1).Draw(t, "cell")
-				gone := map[quota.UIDHash]bool{}
-				for uid := range b.reserved[cellIDs[i]] {
-					if rapid.Bool().Draw(t, "gone "+string(uid)) {
-						gone[quota.HashUID(uid)] = true
+				seen := map[quota.UIDHash]quota.Sighting{}
+				ended := map[quota.Sighting]int{}
+				for _, uid := range slices.Sorted(maps.Keys(b.reserved[cellIDs[i]])) {
+					h := b.reserved[cellIDs[i]][uid]
+					sightings := []quota.Sighting{quota.Unseen, quota.Alive, quota.Down, quota.Gone}
+					if h.update {
+						sightings = append(sightings, quota.Updated, quota.Overdue)
+					}
+					if h.update && h.removal {
+						sightings = append(sightings, quota.Unremoved)
+					}
+					sighting := rapid.SampledFrom(sightings).Draw(t, "sighting of "+string(uid))
+					seen[quota.HashUID(uid)] = sighting
+					h.down = h.update && sighting == quota.Down
+					switch sighting {
+					case quota.Gone, quota.Updated, quota.Overdue:
+						ended[sighting]++
 						delete(b.reserved[cellIDs[i]], uid)
+					case quota.Unremoved:
+						h.removal = false
 					}
 				}
-				n, expired := quota.Settle(&p.Status.Cells[i].AdmissionHistory, func(r quota.Reservation) quota.Sighting {
-					if gone[r.Hash] {
-						return quota.Gone
-					}
-					return rapid.SampledFrom([]quota.Sighting{quota.Unseen, quota.Alive}).Draw(t, "sighting")
-				})
-				if n != len(gone) || expired != 0 {
-					t.Fatalf("settled %d gone and %d expired, want %d and 0", n, expired, len(gone))
+				done := quota.Settle(&p.Status.Cells[i].AdmissionHistory, func(r quota.Reservation) quota.Sighting { return seen[r.Hash] })
+				if done.Gone != ended[quota.Gone] || done.Updated != ended[quota.Updated] || len(done.Overdue) != ended[quota.Overdue] || done.Expired != 0 {
+					t.Fatalf("settled %+v, want %v", done, ended)
 				}
 			},
 			"write and read": func(t *rapid.T) { p = throughTheAPI(t, p) },
@@ -220,15 +261,15 @@ func TestTheHistoryAgreesWithTheBooks(t *testing.T) {
 					t.Fatalf("budget %d, want %d\n%+v", got, b.left(), p.Status)
 				}
 				for i, cell := range p.Status.Cells {
-					held := map[quota.UIDHash]bool{}
+					type purpose struct{ Update, Removal bool }
+					got, want := map[quota.UIDHash]purpose{}, map[quota.UIDHash]purpose{}
 					for r := range quota.Reservations(&p.Status.Cells[i].AdmissionHistory) {
-						held[r.Hash] = true
+						got[r.Hash] = purpose{!r.Update.None(), r.Update.None() || r.Update.Removal}
 					}
-					want := map[quota.UIDHash]bool{}
-					for uid := range b.reserved[cell.CellID] {
-						want[quota.HashUID(uid)] = true
+					for uid, h := range b.reserved[cell.CellID] {
+						want[quota.HashUID(uid)] = purpose{h.update, h.removal}
 					}
-					if diff := cmp.Diff(want, held); diff != "" {
+					if diff := cmp.Diff(want, got); diff != "" {
 						t.Fatalf("reservations of %s (-want +got):\n%s", cell.CellID, diff)
 					}
 				}

@@ -23,7 +23,7 @@ func CompactThreshold(spec *v1alpha1.PodProtectorSpec) int {
 }
 
 // Compact merges the oldest reservations of each cell until at most the spec's compactThreshold single ones are
-// left, besides those that may still be given back at the time now. It keeps the total, since losing one would
+// left, besides those of updates and those that may still be given back at the time now. It keeps the total, since losing one would
 // admit one too many, and the identity of each, so that a repeated removal is still recognised and settlement
 // still finds its pod.
 func Compact(p *v1alpha1.PodProtector, now time.Time) {
@@ -42,7 +42,7 @@ func compact(h *v1alpha1.AdmissionHistory, threshold int, now time.Time) {
 		switch bucket := &h.Buckets[i]; {
 		case isMerged(bucket):
 			mergedBuckets++
-		case !isRevocable(bucket, now):
+		case isMergeable(bucket, now):
 			surplus++
 		}
 	}
@@ -55,7 +55,7 @@ func compact(h *v1alpha1.AdmissionHistory, threshold int, now time.Time) {
 		bucket := &h.Buckets[i]
 		switch {
 		case isMerged(bucket):
-		case surplus > 0 && !isRevocable(bucket, now):
+		case surplus > 0 && isMergeable(bucket, now):
 			surplus--
 		default:
 			kept = append(kept, *bucket)
@@ -70,8 +70,11 @@ func compact(h *v1alpha1.AdmissionHistory, threshold int, now time.Time) {
 // forever is later than any time until which a reservation may be given back.
 var forever = time.Unix(1<<40, 0) //nolint:gochecknoglobals // a constant in all but the language's sense
 
-func isRevocable(bucket *v1alpha1.Bucket, now time.Time) bool {
-	return bucket.RevocableUntil != nil && now.Before(bucket.RevocableUntil.Time)
+// isMergeable tells whether a single reservation may lose all but its pod's hash: not while it may be given back, and not that of
+// an update, whose end is told by more.
+func isMergeable(bucket *v1alpha1.Bucket, now time.Time) bool {
+	revocable := bucket.RevocableUntil != nil && now.Before(bucket.RevocableUntil.Time)
+	return !revocable && bucket.Generation == 0
 }
 
 // merge adds a bucket to a merged one, nil at first.

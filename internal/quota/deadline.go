@@ -16,6 +16,13 @@ type Deadlines struct {
 type firstSeen struct {
 	stamp time.Time
 	at    time.Time
+	// update is how long an update may take that has taken effect; 0 is for all others.
+	update time.Duration
+}
+
+// deadline is when the reservation is to be looked at.
+func (s firstSeen) deadline(admission time.Duration) time.Time {
+	return s.at.Add(max(admission, s.update))
 }
 
 // Observe takes note of the reservations of the newest object: timers of new and of renewed ones begin now,
@@ -39,14 +46,27 @@ func (d *Deadlines) Observe(h *v1alpha1.AdmissionHistory, now time.Time) {
 // Passed tells whether the deadline has passed since this reservation was first observed with this stamp.
 func (d *Deadlines) Passed(r Reservation, deadline time.Duration, now time.Time) bool {
 	seen, ok := d.first[r.Hash]
-	return ok && seen.stamp.Equal(r.Stamp) && now.Sub(seen.at) >= deadline
+	return ok && seen.stamp.Equal(r.Stamp) && !now.Before(seen.deadline(deadline))
+}
+
+// TookEffect notes that the update of a reservation has, and may take so long to be done: the deadline is that from now on. It
+// tells whether that was known already.
+func (d *Deadlines) TookEffect(r Reservation, timeout time.Duration) (known bool) {
+	seen, ok := d.first[r.Hash]
+	if !ok || !seen.stamp.Equal(r.Stamp) {
+		return false
+	}
+	known = seen.update > 0
+	seen.update = timeout
+	d.first[r.Hash] = seen
+	return known
 }
 
 // Next returns the earliest time at which the deadline of an observed reservation passes; ok is false when
 // there is none.
 func (d *Deadlines) Next(deadline time.Duration) (next time.Time, ok bool) {
 	for _, seen := range d.first {
-		if at := seen.at.Add(deadline); !ok || at.Before(next) {
+		if at := seen.deadline(deadline); !ok || at.Before(next) {
 			next, ok = at, true
 		}
 	}

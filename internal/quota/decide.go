@@ -20,6 +20,10 @@ type Removal struct {
 	// Token tells the reservation that the attempt makes from all others of the pod: no other attempt has it. Without
 	// one it cannot give back.
 	Token string
+	// Generation is that of the pod with an update, and Containers how often those that the update restarts will have been
+	// restarted by then. 0 and nil when the pod is removed.
+	Generation int64
+	Containers []v1alpha1.ContainerRestarts
 	// Force makes it admitted whatever the budget. It is charged all the same.
 	Force bool
 	// RevocableUntil is how long the reservation may be given back; zero when nothing will ask for that.
@@ -40,6 +44,8 @@ const (
 	RefusedNoBudget Outcome = "NoBudget"
 	// RefusedFull refuses: as many reservations are open as maxConcurrentLag allows.
 	RefusedFull Outcome = "Full"
+	// RefusedUpdates refuses: as many pods of the cell are under update as can be kept.
+	RefusedUpdates Outcome = "TooManyUpdates"
 	// RefusedNeverAggregated refuses: nobody has counted the protector's pods in this cell yet.
 	RefusedNeverAggregated Outcome = "NeverAggregated"
 	// RefusedFloorUnknown refuses: nobody knows how many pods are expected, which the floor is reckoned from.
@@ -75,16 +81,17 @@ func Decide(p *v1alpha1.PodProtector, removals []Removal) []Verdict {
 	budget := BudgetOf(p)
 	verdicts := make([]Verdict, len(removals))
 	for i, removal := range removals {
-		verdicts[i] = decide(p, budget, removal)
-		if verdicts[i].Outcome == Reserved {
-			budget.Reserved++
-		}
+		var charged int
+		verdicts[i], charged = decide(p, budget, removal)
+		budget.Reserved += charged
 	}
 	return verdicts
 }
 
-func decide(p *v1alpha1.PodProtector, budget Budget, r Removal) Verdict {
-	refuse := func(outcome Outcome) Verdict { return Verdict{Outcome: outcome, Budget: budget} }
+// decide returns the verdict on one removal, and how much it reduces the budget.
+func decide(p *v1alpha1.PodProtector, budget Budget, r Removal) (verdict Verdict, charged int) {
+	verdict = Verdict{Budget: budget}
+	refuse := func(outcome Outcome) (Verdict, int) { return Verdict{Outcome: outcome, Budget: budget}, 0 }
 	if r.PodUID == "" {
 		return refuse(RefusedNameless)
 	}
@@ -94,12 +101,20 @@ func decide(p *v1alpha1.PodProtector, budget Budget, r Removal) Verdict {
 	if cell != nil {
 		at, repeated = find(&cell.AdmissionHistory, r.PodUID)
 	}
-	verdict := Verdict{Budget: budget}
-	if reason := objection(p, budget, cell != nil, repeated); reason != "" {
+	// What is accounted for by the counts costs nothing more, until the pod has come back and is to go again.
+	paid := repeated && !cell.AdmissionHistory.Buckets[at.bucket].Accounted
+	reason := objection(p, budget, cell != nil, paid)
+	if reason == "" && !repeated && r.Generation > 0 && cell != nil && updates(&cell.AdmissionHistory) >= mostUpdates {
+		reason = RefusedUpdates
+	}
+	if reason != "" {
 		if !r.Force {
 			return refuse(reason)
 		}
 		verdict.Forced = reason
+	}
+	if cell != nil && !paid {
+		charged = 1
 	}
 	switch {
 	case cell == nil:
@@ -110,12 +125,12 @@ func decide(p *v1alpha1.PodProtector, budget Budget, r Removal) Verdict {
 		reserve(&cell.AdmissionHistory, r, r.At).Token = r.Token
 		verdict.Outcome, verdict.Claim = Reserved, Claim{Token: r.Token}
 	}
-	return verdict
+	return verdict, charged
 }
 
 // objection is why a removal must be refused; empty when nothing speaks against it. counted tells whether its cell ever
-// was, repeated that the removal is reserved already.
-func objection(p *v1alpha1.PodProtector, budget Budget, counted, repeated bool) Outcome {
+// was, paid that the removal is reserved already, and reduces the budget.
+func objection(p *v1alpha1.PodProtector, budget Budget, counted, paid bool) Outcome {
 	limit := int(p.Spec.AdmissionHistory.MaxConcurrentLag)
 	switch {
 	case (budget.FloorUnknown || budget.Floor > 0) && isRecounted(p):
@@ -126,11 +141,11 @@ func objection(p *v1alpha1.PodProtector, budget Budget, counted, repeated bool) 
 		return RefusedNeverAggregated
 	case !counted:
 		return ""
-	case repeated && budget.Floor > 0 && budget.Left() < 0:
+	case paid && budget.Floor > 0 && budget.Left() < 0:
 		// Since it was made, pods were lost by themselves or the floor was raised: whatever becomes of the earlier
 		// attempt, this one would break the floor.
 		return RefusedNoBudget
-	case repeated:
+	case paid:
 		return ""
 	case limit > 0 && budget.Reserved >= limit:
 		return RefusedFull
@@ -145,11 +160,13 @@ func objection(p *v1alpha1.PodProtector, budget Budget, counted, repeated bool) 
 func reserve(h *v1alpha1.AdmissionHistory, r Removal, stamp time.Time) *v1alpha1.Bucket {
 	bucket := v1alpha1.Bucket{
 		// The stored time has microseconds.
-		StartTime: metav1.NewMicroTime(stamp.Truncate(time.Microsecond)),
-		Counter:   1,
-		PodUID:    r.PodUID,
-		PodName:   r.PodName,
-		Operation: r.Operation,
+		StartTime:  metav1.NewMicroTime(stamp.Truncate(time.Microsecond)),
+		Counter:    1,
+		PodUID:     r.PodUID,
+		PodName:    r.PodName,
+		Operation:  r.Operation,
+		Generation: r.Generation,
+		Containers: r.Containers,
 	}
 	if !r.RevocableUntil.IsZero() {
 		until := metav1.NewMicroTime(r.RevocableUntil)
@@ -169,5 +186,7 @@ func renew(h *v1alpha1.AdmissionHistory, at place, r Removal) Claim {
 		stamp = after
 	}
 	remove(h, at)
-	return join(reserve(h, r, stamp), &old)
+	renewed := reserve(h, r, stamp)
+	carryOver(renewed, &old)
+	return join(renewed, &old)
 }

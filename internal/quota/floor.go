@@ -33,8 +33,8 @@ func NeedsExpected(spec *v1alpha1.PodProtectorSpec) bool {
 	return spec.ExpectedReplicas == nil && (spec.MinAvailable == nil || spec.MinAvailable.Type != intstr.Int)
 }
 
-// Expected returns how many pods there should be over all cells, if that is known: in all cells that were counted by the
-// current spec, of which there must be one.
+// Expected returns how many pods there should be over all cells, if that is known: when all cells that ever were counted
+// are by the current spec, and there is one. What only some cells want would be too few, and the floor too low.
 func Expected(p *v1alpha1.PodProtector) (pods int, known bool) {
 	if p.Spec.ExpectedReplicas != nil {
 		return int(*p.Spec.ExpectedReplicas), true
@@ -42,15 +42,10 @@ func Expected(p *v1alpha1.PodProtector) (pods int, known bool) {
 	counted := CountedSpec(&p.Spec)
 	for i := range p.Status.Cells {
 		a := &p.Status.Cells[i].Aggregation
-		switch {
-		case IsVoid(a):
+		if a.Void || a.CountedSpec != counted || a.ExpectedReplicas == nil {
 			return 0, false
-		case a.CountedSpec != counted:
-		case a.ExpectedReplicas == nil:
-			return 0, false
-		default:
-			pods, known = pods+int(*a.ExpectedReplicas), true
 		}
+		pods, known = pods+int(*a.ExpectedReplicas), true
 	}
 	return pods, known
 }

@@ -94,3 +94,25 @@ func TestNothingGoesWhileTheFloorIsUnknown(t *testing.T) {
 		t.Errorf("%s with %+v, want %s by a floor of 7", got.Outcome, got.Budget, quota.Reserved)
 	}
 }
+
+// What only some of the cells want would be too few, and the floor too low.
+func TestTheFloorIsUnknownUntilAllCellsAreCounted(t *testing.T) {
+	p := protector(0, 10, 10)
+	p.Spec.MinAvailable, p.Spec.MaxUnavailable = nil, amount("3")
+	wants := func(cell int, replicas int32) { p.Status.Cells[cell].Aggregation.ExpectedReplicas = &replicas }
+	floor := func(want int, known bool, when string) {
+		t.Helper()
+		if got, is := quota.Floor(p); got != want || is != known {
+			t.Errorf("floor %d, known %v %s, want %d, %v", got, is, when, want, known)
+		}
+	}
+	floor(0, false, "when no cell tells")
+	wants(0, 10)
+	floor(0, false, "when one does not tell")
+	wants(1, 12)
+	floor(19, true, "when all tell")
+	p.Status.Cells[1].Aggregation.CountedSpec = "another"
+	floor(0, false, "when one was counted by another spec")
+	p.Status.Cells = p.Status.Cells[:1]
+	floor(7, true, "when there is no other")
+}

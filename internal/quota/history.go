@@ -32,13 +32,22 @@ type Reservation struct {
 	Stamp time.Time
 	// PodName is empty for a merged reservation.
 	PodName string
+	// Update is that of the pod; zero when there is none.
+	Update Update
 }
 
-// Open is the number of open reservations, |H_c|.
+func single(bucket *v1alpha1.Bucket) Reservation {
+	return Reservation{HashUID(bucket.PodUID), bucket.StartTime.Time, bucket.PodName, updateOf(bucket)}
+}
+
+// Open is the number of open reservations that reduce the budget, |H_c|: all but those of updates whose pods the counts show
+// as not available.
 func Open(h *v1alpha1.AdmissionHistory) int {
 	open := 0
 	for i := range h.Buckets {
-		open += max(int(h.Buckets[i].Counter), 0)
+		if !h.Buckets[i].Accounted {
+			open += max(int(h.Buckets[i].Counter), 0)
+		}
 	}
 	return open
 }
@@ -49,7 +58,7 @@ func Reservations(h *v1alpha1.AdmissionHistory) iter.Seq[Reservation] {
 		for i := range h.Buckets {
 			bucket := &h.Buckets[i]
 			if !isMerged(bucket) {
-				if !yield(Reservation{HashUID(bucket.PodUID), bucket.StartTime.Time, bucket.PodName}) {
+				if !yield(single(bucket)) {
 					return
 				}
 				continue

@@ -16,11 +16,12 @@ func Unfinished(p *v1alpha1.PodProtector) bool {
 }
 
 // Void makes counts worth nothing, which were taken of another past, or for another object: what was admitted since, or may
-// be under way, is in none of them. What is expected and whom it is expected of stays known, and so does the leadership that
-// others must not fall behind.
+// be under way, is in none of them. What is expected, and of whom, stays known, as does the leadership that others must not
+// fall behind.
 func Void(a *v1alpha1.Aggregation) {
 	kept := *a
 	*a = v1alpha1.Aggregation{
+		Void: true, CountedSpec: kept.CountedSpec,
 		ExpectedReplicas: kept.ExpectedReplicas, RetainedOwners: kept.RetainedOwners, Target: kept.Target,
 		SnapshotVersion: kept.SnapshotVersion, SettledVersion: kept.SettledVersion, LastEventTime: kept.LastEventTime,
 		Epoch: kept.Epoch, Holder: kept.Holder, TermVersion: kept.TermVersion,
@@ -43,10 +44,6 @@ func IsOfUntil(a *v1alpha1.Aggregation, version uint64) bool {
 	return version > 0 && (err != nil || began <= version)
 }
 
-// IsVoid tells whether counts are worth nothing until their cell is counted anew, which its aggregator does only when all
-// has come to its end that was admitted before.
-func IsVoid(a *v1alpha1.Aggregation) bool { return a.CountedSpec == "" }
-
 // Restored are the cells of a protector that is made anew: their reservations, and counts that are void.
 func Restored(last *v1alpha1.PodProtectorStatus) []v1alpha1.PodProtectorCell {
 	cells := last.DeepCopy().Cells
@@ -58,5 +55,5 @@ func Restored(last *v1alpha1.PodProtectorStatus) []v1alpha1.PodProtectorCell {
 
 // isRecounted tells whether a protector waits for counts, since it or its core was restored.
 func isRecounted(p *v1alpha1.PodProtector) bool {
-	return Unfinished(p) || slices.ContainsFunc(p.Status.Cells, func(c v1alpha1.PodProtectorCell) bool { return IsVoid(&c.Aggregation) })
+	return Unfinished(p) || slices.ContainsFunc(p.Status.Cells, func(c v1alpha1.PodProtectorCell) bool { return c.Aggregation.Void })
 }

@@ -14,41 +14,72 @@ const (
 	Unseen Sighting = iota
 	// Alive means that the pod is in the snapshot and not terminating.
 	Alive
+	// Down means that it is, and that the counts of the snapshot do not have it since it is not available.
+	Down
 	// Gone means that the pod is absent or terminating in the snapshot that the cell's counts were taken from, and no
 	// later snapshot will count it.
 	Gone
 	// Expired means that the admission deadline has passed since the reservation was first seen with its present stamp,
-	// and a live read after that showed the pod alive: its removal can no longer succeed.
+	// and a live read after that showed the pod alive: its removal can no longer succeed. Of an update it means that the
+	// live read showed the pod as it was before.
 	Expired
+	// Unremoved means the same of a pod that was to be removed while it was updated: the update may still be under way.
+	Unremoved
+	// Updated means that the pod was seen updated and available again.
+	Updated
+	// Overdue means that the pod was not seen so for as long as the protector allows.
+	Overdue
 )
 
-// Settle drops the reservations of one cell that are Gone or Expired, and returns how many of each. It must be
-// part of the same write that sets the cell's counts; every other reservation stays and keeps reducing the
+// Settled is how many reservations were dropped, by what was seen of their pods.
+type Settled struct {
+	Gone, Expired, Updated int
+	// Overdue are those whose pods did not come back in time.
+	Overdue []Reservation
+}
+
+// Any tells whether there are any.
+func (s *Settled) Any() bool { return s.Gone+s.Expired+s.Updated+len(s.Overdue) > 0 }
+
+// Settle drops the reservations of one cell that have ended, and notes of those of updates whether their pods are counted.
+// It must be part of the same write that sets the cell's counts; every other reservation stays and keeps reducing the
 // budget.
-func Settle(h *v1alpha1.AdmissionHistory, see func(Reservation) Sighting) (gone, expired int) {
-	settled := func(r Reservation) bool {
-		switch see(r) {
+func Settle(h *v1alpha1.AdmissionHistory, see func(Reservation) Sighting) Settled {
+	var done Settled
+	settled := func(r Reservation, sighting Sighting) bool {
+		switch sighting {
 		case Gone:
-			gone++
-			return true
+			done.Gone++
 		case Expired:
-			expired++
-			return true
+			done.Expired++
+		case Updated:
+			done.Updated++
+		case Overdue:
+			done.Overdue = append(done.Overdue, r)
 		default:
 			return false
 		}
+		return true
 	}
-	h.Buckets = slices.DeleteFunc(h.Buckets, func(bucket v1alpha1.Bucket) bool {
-		return !isMerged(&bucket) &&
-			settled(Reservation{HashUID(bucket.PodUID), bucket.StartTime.Time, bucket.PodName})
-	})
 	for i := range h.Buckets {
-		if bucket := &h.Buckets[i]; isMerged(bucket) {
-			settleMerged(bucket, settled)
+		bucket := &h.Buckets[i]
+		if isMerged(bucket) {
+			settleMerged(bucket, func(r Reservation) bool { return settled(r, see(r)) })
+			continue
 		}
+		r := single(bucket)
+		sighting := see(r)
+		if settled(r, sighting) {
+			bucket.Counter = 0
+			continue
+		}
+		if sighting == Unremoved {
+			bucket.Operation = v1alpha1.OperationUpdate
+		}
+		bucket.Accounted = sighting == Down && !r.Update.None()
 	}
 	h.Buckets = slices.DeleteFunc(h.Buckets, func(bucket v1alpha1.Bucket) bool { return bucket.Counter <= 0 })
-	return gone, expired
+	return done
 }
 
 func settleMerged(bucket *v1alpha1.Bucket, settled func(Reservation) bool) {

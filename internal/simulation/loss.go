@@ -123,7 +123,7 @@ func (j *judge) isAnew(w *watched, p *v1alpha1.PodProtector, e *apiserver.Event)
 		w.since = e.Version
 	}
 	for i := range p.Status.Cells {
-		if a := &p.Status.Cells[i].Aggregation; a.CountedSpec != "" || a.CountedReplicas != 0 {
+		if a := &p.Status.Cells[i].Aggregation; !a.Void || a.CountedReplicas != 0 {
 			j.fail("protector %s is made anew with counts of cell %s", w.name(), p.Status.Cells[i].CellID)
 		}
 	}

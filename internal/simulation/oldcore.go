@@ -118,7 +118,7 @@ func (j *judge) isBlind(w *watched, began time.Time) bool {
 		return false
 	}
 	for i := range w.stored.Status.Cells {
-		if a := &w.stored.Status.Cells[i].Aggregation; a.CountedSpec != "" && parseVersion(a.TermVersion) < w.renewed {
+		if a := &w.stored.Status.Cells[i].Aggregation; !a.Void && parseVersion(a.TermVersion) < w.renewed {
 			return true
 		}
 	}

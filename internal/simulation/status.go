@@ -49,7 +49,7 @@ func (j *judge) judgeCounts(w *watched, cell, before *v1alpha1.PodProtectorCell)
 		j.fail("epoch %d of cell %s begins with version %d in protector %s, which epoch %d had counted at %d",
 			a.Epoch, cell.CellID, version, w.name(), b.Epoch, earlier)
 	}
-	if a.CountedSpec != quota.CountedSpec(&w.stored.Spec) {
+	if a.Void || a.CountedSpec != quota.CountedSpec(&w.stored.Spec) {
 		return
 	}
 	// After a restore, a snapshot may still be of the time before, or leave out what was known to be gone then.

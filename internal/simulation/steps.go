@@ -194,7 +194,7 @@ func (w *world) isCalm() string {
 					return fmt.Sprintf("protector %s has counts of %s of a leadership that began at %d, before the core was restored", p.Name, worker.name, term)
 				}
 				want := w.judge.cells[worker.name].available(watched, time.Now())
-				if got := int(cell.Aggregation.CountedReplicas); got != want || cell.Aggregation.CountedSpec != quota.CountedSpec(&p.Spec) {
+				if got := int(cell.Aggregation.CountedReplicas); got != want || cell.Aggregation.Void || cell.Aggregation.CountedSpec != quota.CountedSpec(&p.Spec) {
 					return fmt.Sprintf("protector %s counts %d pods of %s, which has %d", p.Name, got, worker.name, want)
 				}
 				if open := quota.Open(&cell.AdmissionHistory); open > 0 {

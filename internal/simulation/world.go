@@ -106,7 +106,8 @@ func (p ProtectorPlan) object() *v1alpha1.PodProtector {
 	o := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: p.Name}}
 	compact, rate := int32(p.Compact), int32(p.RateMillis)
 	o.Spec = v1alpha1.PodProtectorSpec{
-		Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{p.Label: "x"}}, MinAvailable: v1alpha1.Pods(int32(p.Floor)), MinReadySeconds: int32(p.MinReady),
+		Selector:     &v1alpha1.PodSelector{MatchLabels: map[string]string{p.Label: "x"}},
+		MinAvailable: v1alpha1.Pods(int32(p.Floor)), MinReadySeconds: int32(p.MinReady),
 		AdmissionHistory: v1alpha1.AdmissionHistorySpec{
 			MaxConcurrentLag: int32(p.Lag), CompactThreshold: &compact, AggregationRateMillis: &rate,
 		},
@@ -238,7 +239,7 @@ func (w *world) awaitCounted(patience time.Duration) error {
 			for _, p := range core.protectors() {
 				for _, worker := range w.workers {
 					cell := quota.CellOf(p, worker.name)
-					if cell == nil || cell.Aggregation.CountedSpec != quota.CountedSpec(&p.Spec) {
+					if cell == nil || cell.Aggregation.Void || cell.Aggregation.CountedSpec != quota.CountedSpec(&p.Spec) {
 						return fmt.Sprintf("protector %s is not counted in %s", p.Name, worker.name)
 					}
 				}

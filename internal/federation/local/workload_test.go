@@ -43,6 +43,29 @@ func TestWorkerRunsPods(t *testing.T) {
 		eventually(t, "it becomes ready again", hasReady(api, namespace, 12, 12))
 	})
 
+	t.Run("a container whose image is changed in place is restarted", func(t *testing.T) {
+		pods, err := api.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		patch := []byte(`{"spec":{"containers":[{"name":"web","image":"example.test/web:2"}]}}`)
+		changed, err := api.CoreV1().Pods(namespace).Patch(t.Context(), pods.Items[0].Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it runs the new image and is ready again", func(ctx context.Context) error {
+			pod, err := api.CoreV1().Pods(namespace).Get(ctx, changed.Name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			is := pod.Status.ContainerStatuses[0]
+			if is.RestartCount != 1 || is.Image != "example.test/web:2" || !isReady(pod) || pod.Status.ObservedGeneration != changed.Generation {
+				return fmt.Errorf("generation %d, status %+v", pod.Generation, pod.Status)
+			}
+			return nil
+		})
+	})
+
 	t.Run("a pod that was deleted is replaced", func(t *testing.T) {
 		pods, err := api.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil {

@@ -1,0 +1,129 @@
+package aggregator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+)
+
+const (
+	// unknownKindPause is the time between two looks for a kind that a cell does not know.
+	unknownKindPause = 30 * time.Second
+	// problemPause is that between two looks for a target that could not be read.
+	problemPause = 5 * time.Second
+)
+
+// workloadName is a workload by its name, of a kind in whatever version.
+type workloadName struct {
+	schema.GroupKind
+	types.NamespacedName
+}
+
+func nameOf(p *v1alpha1.PodProtector) workloadName {
+	ref := p.Spec.TargetRef
+	return workloadName{
+		owner{apiVersion: ref.APIVersion, kind: ref.Kind}.groupKind(), types.NamespacedName{Namespace: p.Namespace, Name: ref.Name},
+	}
+}
+
+// aim is what a protector's targetRef names in this cell; the zero value is that of a protector which names none.
+type aim struct {
+	target *v1alpha1.Target
+	// problem is why that could not be found out now. What was known of it before, if anything, stays.
+	problem string
+	// unknown tells that nothing was.
+	unknown bool
+}
+
+// aimOf finds out what a protector names.
+func (t *term) aimOf(ctx context.Context, p *v1alpha1.PodProtector, stored *v1alpha1.Aggregation) aim {
+	if p.Spec.TargetRef == nil {
+		t.followed.follow(keyOf(p), nil)
+		return aim{}
+	}
+	named := nameOf(p)
+	t.followed.follow(keyOf(p), &named)
+	found, err := t.workloads.named(ctx, named.Namespace, p.Spec.TargetRef)
+	counted := stored.CountedSpec == quota.CountedSpec(&p.Spec)
+	var last *v1alpha1.Target
+	if counted {
+		last = stored.Target
+	}
+	switch {
+	case meta.IsNoMatchError(err): // a definition may be lost with all that it defines
+		t.queue.AddAfter(keyOf(p), unknownKindPause)
+		return aim{target: retain(last)}
+	case err != nil:
+		t.queue.AddAfter(keyOf(p), problemPause)
+		t.log.Error(err, "It cannot be found out what a protector names", "protector", keyOf(p), "kind", named.Kind, "name", named.Name)
+		return aim{target: last, unknown: !counted, problem: fleet.Shorten(fmt.Sprintf("%s %s: %v", named.Kind, named.Name, err), longestProblem)}
+	case found == nil && p.Spec.TargetRemovalPolicy != v1alpha1.TargetRemovalRelease:
+		return aim{target: retain(last)}
+	default:
+		return aim{target: found}
+	}
+}
+
+// retain is a target that is gone, and still is what it was.
+func retain(last *v1alpha1.Target) *v1alpha1.Target {
+	if last == nil {
+		return nil
+	}
+	kept := *last
+	kept.Gone = true
+	return &kept
+}
+
+// named finds a workload by its name; nil when there is none.
+func (w *workloads) named(ctx context.Context, namespace string, ref *v1alpha1.TargetRef) (*v1alpha1.Target, error) {
+	o := owner{apiVersion: ref.APIVersion, kind: ref.Kind, name: ref.Name}
+	object, err := w.object(ctx, namespace, o)
+	if err != nil || object == nil {
+		return nil, err
+	}
+	o.uid = object.UID
+	wanted, err := w.size(ctx, o, object)
+	switch {
+	case err != nil:
+		return nil, err
+	case wanted.selector == "":
+		return nil, errors.New("its scale tells no selector, so that its pods are not known: give spec.selector in the place of targetRef")
+	}
+	if _, err := selectorindex.Parse(wanted.selector); err != nil {
+		return nil, fmt.Errorf("the selector of its scale: %w", err)
+	}
+	return &v1alpha1.Target{UID: object.UID, Selector: wanted.selector, Replicas: wanted.replicas}, nil
+}
+
+// replicasOf is how many pods a target wants; one that is not there wants none.
+func replicasOf(target *v1alpha1.Target) *int32 {
+	replicas := int32(0)
+	if target != nil {
+		replicas = target.Replicas
+	}
+	return &replicas
+}
+
+// giveUpCounting says why nothing is counted. Reservations stay, and so does what tells who has counted up to which version.
+func (t *term) giveUpCounting(p *v1alpha1.PodProtector, unknown aim) {
+	t.snapshot.Uncover(keyOf(p))
+	cell := t.entry(p)
+	stored := cell.Aggregation
+	cell.Aggregation = v1alpha1.Aggregation{
+		TargetProblem: unknown.problem, LastEventTime: metav1.NewMicroTime(t.now()),
+		SnapshotVersion: stored.SnapshotVersion, SettledVersion: stored.SettledVersion,
+		TermVersion: formatVersion(t.version), Epoch: cmp.Or(stored.Epoch, t.epoch), Holder: cmp.Or(stored.Holder, t.options.Identity),
+	}
+}

@@ -1,0 +1,85 @@
+package aggregator
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/podhealth"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// defaultUpdateTimeout is the default of the CRD, for a protector that is older than it.
+const defaultUpdateTimeout = 10 * time.Minute
+
+// updateTimeout is how long a pod may take to be available again after an update.
+func updateTimeout(p *v1alpha1.PodProtector) time.Duration {
+	if seconds := p.Spec.AdmissionHistory.UpdateTimeoutSeconds; seconds != nil {
+		return time.Duration(*seconds) * time.Second
+	}
+	return defaultUpdateTimeout
+}
+
+// isUpdated asks the cell's apiserver whether the pod of a reservation has been updated and is available again. The snapshot
+// keeps no containers, and a kubelet tells that it has seen a generation before it restarts them. That the read is later than
+// the snapshot does no harm: the pod is available in both, and what was to make it unavailable lies before the read.
+func (t *term) isUpdated(ctx context.Context, p *v1alpha1.PodProtector, r quota.Reservation) (bool, error) {
+	if r.Update.Removal {
+		return false, nil
+	}
+	pod, err := t.readPod(ctx, p.Namespace, r.PodName)
+	if err != nil {
+		return false, fmt.Errorf("read pod %s: %w", r.PodName, err)
+	}
+	if pod == nil || quota.HashUID(pod.UID) != r.Hash || pod.Status.ObservedGeneration < max(pod.Generation, r.Update.Generation) {
+		return false, nil
+	}
+	restarts := map[string]int32{}
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
+		for i := range statuses {
+			restarts[statuses[i].Name] = statuses[i].RestartCount
+		}
+	}
+	for _, c := range r.Update.Containers {
+		if restarts[c.Name] < c.Restarts {
+			return false, nil
+		}
+	}
+	return podhealth.Of(pod, p.Spec.MinReadySeconds, t.now()).Counted(p.Spec.Criterion), nil
+}
+
+// readPod reads a pod, not from an old cache; nil when there is none of that name.
+func (a *Aggregator) readPod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	pod, err := a.pods.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return pod, err
+}
+
+// mostNamed is how many pods an event names.
+const mostNamed = 5
+
+// tellOverdue says which pods did not come back from their update in time.
+func (t *term) tellOverdue(p *v1alpha1.PodProtector, overdue []quota.Reservation) {
+	if len(overdue) == 0 {
+		return
+	}
+	var names []string
+	for _, r := range overdue[:min(len(overdue), mostNamed)] {
+		names = append(names, r.PodName)
+	}
+	t.events.Eventf(p, nil, corev1.EventTypeWarning, "UpdateOverdue", "Settle", "%s", fleet.Note(fmt.Sprintf(
+		"In cell %s, %d pods were not seen updated and available again within %s (%s): their updates no longer cost budget. If they go down yet, "+
+			"nobody has reserved that. Their containers may not be restarted at all, or their kubelet does not tell status.observedGeneration.",
+		t.options.Cell, len(overdue), updateTimeout(p), strings.Join(names, ", "))))
+}

@@ -1,0 +1,146 @@
+package webhook
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+)
+
+// coverages tell which protectors of a core cover a pod. They are safe for concurrent use.
+type coverages struct {
+	mu sync.RWMutex
+	// index and selected have the protectors whose selector chooses the pods, the same in every cell.
+	index    *selectorindex.Index[types.NamespacedName]
+	selected map[types.NamespacedName]selectorindex.Coverage
+	// targeted has those that name a workload, by namespace and name.
+	targeted map[string]map[string]targeted
+}
+
+// targeted is what a protector covers that names a workload: in each cell what its aggregator has found there.
+type targeted struct {
+	cells map[string]selectorindex.Coverage
+	// elsewhere is in the cells where none has looked yet: whatever may be meant.
+	elsewhere selectorindex.Coverage
+	ref       v1alpha1.TargetRef
+}
+
+func (t targeted) in(cell string) selectorindex.Coverage {
+	if coverage, known := t.cells[cell]; known {
+		return coverage
+	}
+	return t.elsewhere
+}
+
+func newCoverages() *coverages {
+	return &coverages{
+		index:    selectorindex.New[types.NamespacedName](),
+		selected: map[types.NamespacedName]selectorindex.Coverage{}, targeted: map[string]map[string]targeted{},
+	}
+}
+
+// set takes in what a protector covers now.
+func (c *coverages) set(p *v1alpha1.PodProtector) {
+	key := client.ObjectKeyFromObject(p)
+	if p.Spec.TargetRef != nil && p.Spec.Selector == nil {
+		now := targetedBy(p)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.drop(key)
+		if c.targeted[key.Namespace] == nil {
+			c.targeted[key.Namespace] = map[string]targeted{}
+		}
+		c.targeted[key.Namespace][key.Name] = now
+		return
+	}
+	// Of a malformed selector it is unknown which pods it means: it means all that it may, and refuses them.
+	coverage, _ := selectorindex.CoverageOf(&p.Spec, nil)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dropTargeted(key)
+	c.index.Set(key, p.Namespace, coverage.Selector)
+	c.selected[key] = coverage
+}
+
+func targetedBy(p *v1alpha1.PodProtector) targeted {
+	// A target that chooses all stands for one that nobody knows.
+	elsewhere, _ := selectorindex.CoverageOf(&p.Spec, &v1alpha1.Target{})
+	t := targeted{cells: map[string]selectorindex.Coverage{}, elsewhere: elsewhere, ref: *p.Spec.TargetRef}
+	counted := quota.CountedSpec(&p.Spec)
+	for i := range p.Status.Cells {
+		cell := &p.Status.Cells[i]
+		if cell.Aggregation.CountedSpec == counted && !cell.Aggregation.Void {
+			t.cells[cell.CellID], _ = selectorindex.CoverageOf(&p.Spec, cell.Aggregation.Target)
+		}
+	}
+	return t
+}
+
+// delete forgets a protector.
+func (c *coverages) delete(key types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drop(key)
+}
+
+func (c *coverages) drop(key types.NamespacedName) {
+	c.index.Delete(key)
+	delete(c.selected, key)
+	c.dropTargeted(key)
+}
+
+func (c *coverages) dropTargeted(key types.NamespacedName) {
+	if delete(c.targeted[key.Namespace], key.Name); len(c.targeted[key.Namespace]) == 0 {
+		delete(c.targeted, key.Namespace)
+	}
+}
+
+// covering returns the protectors that cover a pod of a cell with those labels.
+func (c *coverages) covering(cell, namespace string, labels map[string]string) []types.NamespacedName {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	all := slices.DeleteFunc(c.index.Query(namespace, labels, nil), func(key types.NamespacedName) bool {
+		return c.selected[key].Exempts(labels)
+	})
+	for name, t := range c.targeted[namespace] {
+		if t.in(cell).Covers(labels) {
+			all = append(all, types.NamespacedName{Namespace: namespace, Name: name})
+		}
+	}
+	return all
+}
+
+// namesake returns the first protector of a namespace by name, other than one, that names the same workload.
+func (c *coverages) namesake(key types.NamespacedName, ref v1alpha1.TargetRef) (name string, there bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, name := range slices.Sorted(maps.Keys(c.targeted[key.Namespace])) {
+		if name != key.Name && c.targeted[key.Namespace][name].ref == ref {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// sameCoverage tells whether two states of a protector cover the same pods. Most updates are of the status. The
+// generation does not tell: in a core that was restored from a backup, the same one comes a second time.
+func sameCoverage(a, b any) bool {
+	p, ok := a.(*v1alpha1.PodProtector)
+	q, okToo := b.(*v1alpha1.PodProtector)
+	return ok && okToo && selectorindex.SameCoverage(&p.Spec, &q.Spec) && (p.Spec.TargetRef == nil || sameTargets(p, q))
+}
+
+func sameTargets(p, q *v1alpha1.PodProtector) bool {
+	return len(p.Status.Cells) == len(q.Status.Cells) &&
+		slices.EqualFunc(p.Status.Cells, q.Status.Cells, func(a, b v1alpha1.PodProtectorCell) bool {
+			return a.CellID == b.CellID && a.Aggregation.CountedSpec == b.Aggregation.CountedSpec && a.Aggregation.Void == b.Aggregation.Void &&
+				equality.Semantic.DeepEqual(a.Aggregation.Target, b.Aggregation.Target)
+		})
+}

@@ -1,0 +1,54 @@
+package webhook
+
+import (
+	"fmt"
+	"net/http"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// VerdictNamesake refuses a protector that names the same workload as another.
+const VerdictNamesake VerdictReason = "Namesake"
+
+// protectorAsked is what is looked at of a protector that somebody writes.
+type protectorAsked struct {
+	Spec struct {
+		TargetRef *v1alpha1.TargetRef `json:"targetRef"`
+	} `json:"spec"`
+}
+
+// ReviewProtector answers whether a protector may be stored in a core: not if its targetRef is that of another one in the
+// namespace, since each removal would need the budget of both, which nobody means. Two that are made in one instant may
+// both pass; the condition Overlapping tells of them.
+func (p *Protection) ReviewProtector(core string, review *admissionv1.AdmissionRequest) Answer {
+	known := p.core(core)
+	if known == nil || review.Resource.Group != v1alpha1.GroupVersion.Group || review.Resource.Resource != "podprotectors" {
+		return allow(VerdictUnguarded)
+	}
+	var now, before protectorAsked
+	if err := readAs(review.Object.Raw, &now); err != nil {
+		return refuseMalformed(fmt.Errorf("object of PodProtector %q: %w", review.Name, err))
+	}
+	if review.Operation == admissionv1.Update {
+		if err := readAs(review.OldObject.Raw, &before); err != nil {
+			return refuseMalformed(fmt.Errorf("oldObject of PodProtector %q: %w", review.Name, err))
+		}
+	}
+	ref := now.Spec.TargetRef
+	if ref == nil || before.Spec.TargetRef != nil && *before.Spec.TargetRef == *ref {
+		return allow(VerdictUnguarded)
+	}
+	other, there := known.coverages.namesake(types.NamespacedName{Namespace: review.Namespace, Name: review.Name}, *ref)
+	if !there {
+		return allow(VerdictUnguarded)
+	}
+	return Answer{Verdict: VerdictNamesake, Status: &metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
+		Message: fmt.Sprintf("PodProtector %q has the targetRef of this one already (%s %s): change that one, or delete it first.",
+			other, ref.Kind, ref.Name),
+	}}
+}

@@ -1,0 +1,125 @@
+package webhook
+
+import (
+	"fmt"
+	"math"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// podUpdated is what an update of a pod can change that makes it unavailable.
+type podUpdated struct {
+	Metadata struct {
+		Generation int64 `json:"generation"`
+	} `json:"metadata"`
+	Spec struct {
+		ActiveDeadlineSeconds *int64             `json:"activeDeadlineSeconds"`
+		Containers            []containerUpdated `json:"containers"`
+		InitContainers        []containerUpdated `json:"initContainers"`
+	} `json:"spec"`
+	Status struct {
+		ContainerStatuses     []containerStatus `json:"containerStatuses"`
+		InitContainerStatuses []containerStatus `json:"initContainerStatuses"`
+	} `json:"status"`
+}
+
+type containerUpdated struct {
+	Name      string `json:"name"`
+	Image     string `json:"image"`
+	Resources struct {
+		Requests map[corev1.ResourceName]string `json:"requests"`
+		Limits   map[corev1.ResourceName]string `json:"limits"`
+	} `json:"resources"`
+	ResizePolicy []struct {
+		ResourceName  corev1.ResourceName                `json:"resourceName"`
+		RestartPolicy corev1.ResourceResizeRestartPolicy `json:"restartPolicy"`
+	} `json:"resizePolicy"`
+	RestartPolicy *corev1.ContainerRestartPolicy `json:"restartPolicy"`
+}
+
+type containerStatus struct {
+	Name         string `json:"name"`
+	RestartCount int32  `json:"restartCount"`
+}
+
+// running are the containers that run as long as the pod does: an init container that has done its work is not started again.
+func (p *podUpdated) running() map[string]*containerUpdated {
+	all := map[string]*containerUpdated{}
+	for i := range p.Spec.Containers {
+		all[p.Spec.Containers[i].Name] = &p.Spec.Containers[i]
+	}
+	for i := range p.Spec.InitContainers {
+		if c := &p.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			all[c.Name] = c
+		}
+	}
+	return all
+}
+
+// restarts is how often a container has been restarted.
+func (p *podUpdated) restarts(name string) int32 {
+	for _, statuses := range [][]containerStatus{p.Status.ContainerStatuses, p.Status.InitContainerStatuses} {
+		for _, s := range statuses {
+			if s.Name == name {
+				return s.RestartCount
+			}
+		}
+	}
+	return 0
+}
+
+// disrupted returns the containers that a change of a pod restarts, and how often each will have been by then. An earlier end
+// of the whole pod is all of them.
+func disrupted(before, after *podUpdated) []v1alpha1.ContainerRestarts {
+	var all []v1alpha1.ContainerRestarts
+	ends := endsEarlier(before.Spec.ActiveDeadlineSeconds, after.Spec.ActiveDeadlineSeconds)
+	were := before.running()
+	for _, containers := range [][]containerUpdated{after.Spec.Containers, after.Spec.InitContainers} {
+		for i := range containers {
+			is := &containers[i]
+			was := were[is.Name]
+			if was != nil && (ends || was.Image != is.Image || resizeRestarts(was, is)) {
+				all = append(all, v1alpha1.ContainerRestarts{Name: is.Name, Restarts: before.restarts(is.Name) + 1})
+			}
+		}
+	}
+	return all
+}
+
+func endsEarlier(before, after *int64) bool {
+	return after != nil && (before == nil || *after < *before)
+}
+
+// resizeRestarts tells whether a container is restarted for a resource of which it is to have another amount.
+func resizeRestarts(was, is *containerUpdated) bool {
+	for _, policy := range is.ResizePolicy {
+		name := policy.ResourceName
+		if policy.RestartPolicy == corev1.RestartContainer &&
+			(was.Resources.Requests[name] != is.Resources.Requests[name] || was.Resources.Limits[name] != is.Resources.Limits[name]) {
+			return true
+		}
+	}
+	return false
+}
+
+// parseUpdate reads a pod before and after a change. disrupts is false for one that leaves the pod available.
+func (r *Request) parseUpdate(review *admissionv1.AdmissionRequest) (disrupts bool, err error) {
+	if err := r.parsePod(review, "update"); err != nil {
+		return false, err
+	}
+	var before, after podUpdated
+	if err := readAs(review.OldObject.Raw, &before); err != nil {
+		return false, fmt.Errorf("oldObject of the update of pod %q: %w", review.Name, err)
+	}
+	if err := readAs(review.Object.Raw, &after); err != nil {
+		return false, fmt.Errorf("object of the update of pod %q: %w", review.Name, err)
+	}
+	r.Containers, r.Generation = disrupted(&before, &after), after.Metadata.Generation
+	if r.Generation == 0 {
+		r.Generation = math.MaxInt64 // this apiserver does not count them, so that the update is never seen to be done
+	}
+	return len(r.Containers) > 0, nil
+}
