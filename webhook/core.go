@@ -92,7 +92,6 @@ func newCore(name string, source cluster.Cluster, past *fleet.Past, metrics *met
 		now:     now,
 
 		coverages: newCoverages(),
-		known:     map[types.NamespacedName]known{},
 	}
 	c.flights = batch.New(c.fly)
 	c.flights.Linger = c.linger

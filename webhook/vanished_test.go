@@ -87,7 +87,7 @@ func TestOneThatIsBeingRestoredAdmitsNothing(t *testing.T) {
 		"before it has its status": func(p *v1alpha1.PodProtector) { p.Annotations = map[string]string{v1alpha1.AnnotationRestored: "a"} },
 		"before it is counted":     func(p *v1alpha1.PodProtector) { quota.Void(&p.Status.Cells[0].Aggregation) },
 		"before every cell is counted": func(p *v1alpha1.PodProtector) {
-			p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{CellID: "another"})
+			p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{CellID: "another", Aggregation: v1alpha1.Aggregation{Void: true}})
 		},
 	} {
 		t.Run(claim, func(t *testing.T) {

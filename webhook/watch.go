@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,5 +71,8 @@ func (c *core) see(obj any) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.known == nil {
+		c.known = map[types.NamespacedName]known{}
+	}
 	c.known[client.ObjectKeyFromObject(p)] = known{last: p}
 }

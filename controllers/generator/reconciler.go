@@ -38,8 +38,8 @@ type Reconciler struct {
 
 // Losses are protectors that vanished without having been released.
 type Losses interface {
-	// Note takes in that a protector is not there any more, by its last state. Unwatched, it may have been released.
-	Note(last *v1alpha1.PodProtector, unwatched bool)
+	// Note takes in that a protector is not there any more, by its last state.
+	Note(last *v1alpha1.PodProtector)
 	// Has tells whether a protector is about to be made anew.
 	Has(key types.NamespacedName) bool
 }

@@ -31,9 +31,15 @@ func (r *Reconciler) release(ctx context.Context, source *appsv1.Deployment, pro
 		return outdated, nil
 	}
 	// The cache may not show a protector that we have just made: without this read it would stay behind.
-	live, err := get(ctx, r.Live, client.ObjectKey{Namespace: source.Namespace, Name: desired.ProtectorName(source.Name)}, &v1alpha1.PodProtector{})
+	live, err := get(ctx, r.Live, protectorOf(source), &v1alpha1.PodProtector{})
 	if err != nil {
 		return "", fmt.Errorf("get the PodProtector from the apiserver: %w", err)
+	}
+	if live == nil && fleet.Vanished(protector) {
+		return outdated, nil
+	}
+	if live == nil && r.Losses != nil && r.Losses.Has(protectorOf(source)) {
+		return "", fmt.Errorf("wait until PodProtector %s is made anew, which has vanished: it is to be released", protectorOf(source))
 	}
 	if live != nil && desired.IsGenerated(live) {
 		if err := r.remove(ctx, live); err != nil {
@@ -44,6 +50,10 @@ func (r *Reconciler) release(ctx context.Context, source *appsv1.Deployment, pro
 		return stale(err, "remove the finalizer from the Deployment")
 	}
 	return released, nil
+}
+
+func protectorOf(source *appsv1.Deployment) client.ObjectKey {
+	return client.ObjectKey{Namespace: source.Namespace, Name: desired.ProtectorName(source.Name)}
 }
 
 // remove deletes a protector for good: first the finalizer goes, then the object.

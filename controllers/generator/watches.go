@@ -33,7 +33,7 @@ func protectorChanged(losses Losses) predicate.TypedPredicate[*v1alpha1.PodProte
 	return predicate.TypedFuncs[*v1alpha1.PodProtector]{
 		DeleteFunc: func(e event.TypedDeleteEvent[*v1alpha1.PodProtector]) bool {
 			if losses != nil {
-				losses.Note(e.Object, e.DeleteStateUnknown)
+				losses.Note(e.Object)
 			}
 			return true
 		},

@@ -22,29 +22,32 @@ type Losses struct {
 }
 
 type loss struct {
-	last *v1alpha1.PodProtector
-	// unwatched tells that nobody watched when it went: it may have been released.
-	unwatched bool
+	// last is what is remembered, gone what vanished: the same, or one that was made anew by last and not whole yet.
+	last, gone *v1alpha1.PodProtector
 }
 
 // NewLosses returns none.
 func NewLosses() *Losses { return &Losses{all: map[types.NamespacedName]loss{}} }
 
 // Note takes in that a protector is not there any more, by its last state.
-func (l *Losses) Note(last *v1alpha1.PodProtector, unwatched bool) {
-	if !fleet.Vanished(last) {
-		return
-	}
+func (l *Losses) Note(last *v1alpha1.PodProtector) {
 	key := client.ObjectKeyFromObject(last)
 	l.mu.Lock()
 	before, known := l.all[key]
-	// One that was made anew and lost again before its status was whole has nothing to remember.
-	if !known || string(before.last.UID) != last.Annotations[v1alpha1.AnnotationRestored] {
-		if known && before.last.UID == last.UID {
-			unwatched = unwatched && before.unwatched
+	// One that was made anew and is gone before its status was whole has nothing to remember itself.
+	again := known && string(before.last.UID) == last.Annotations[v1alpha1.AnnotationRestored]
+	if !fleet.Vanished(last) {
+		if again {
+			delete(l.all, key) // it was released
 		}
-		l.all[key] = loss{last, unwatched}
+		l.mu.Unlock()
+		return
 	}
+	now := loss{last: last, gone: last}
+	if again {
+		now.last = before.last
+	}
+	l.all[key] = now
 	tell := l.tell
 	l.mu.Unlock()
 	if tell != nil {
@@ -113,17 +116,16 @@ func (l *Losses) handler() toolscache.ResourceEventHandler {
 		UpdateFunc: func(old, obj any) {
 			before, ok := old.(*v1alpha1.PodProtector)
 			if after, okToo := obj.(*v1alpha1.PodProtector); ok && okToo && before.UID != after.UID {
-				l.Note(before, true)
+				l.Note(before)
 			}
 			see(obj)
 		},
 		DeleteFunc: func(obj any) {
-			tombstone, unwatched := obj.(toolscache.DeletedFinalStateUnknown)
-			if unwatched {
+			if tombstone, unwatched := obj.(toolscache.DeletedFinalStateUnknown); unwatched {
 				obj = tombstone.Obj
 			}
 			if p, ok := obj.(*v1alpha1.PodProtector); ok {
-				l.Note(p, unwatched)
+				l.Note(p)
 			}
 		},
 	}

@@ -26,20 +26,19 @@ func (r *Reconciler) restore(ctx context.Context, key types.NamespacedName) erro
 	if !ok {
 		return nil
 	}
-	if lost.unwatched {
-		released, err := fleet.WasReleased(ctx, r.Live, lost.last)
-		if err != nil {
-			return fmt.Errorf("find out whether the PodProtector was released: %w", err)
-		}
-		if released {
-			r.Losses.forget(key, lost.last.UID)
-			return nil
-		}
-	}
 	// It may be there again, by somebody else, or as it was: the core may have been restored to before its loss.
 	err := r.Live.Get(ctx, key, &v1alpha1.PodProtector{})
 	if !apierrors.IsNotFound(err) {
 		return err
+	}
+	// It may also have been released: before, while nobody watched, or since, as the one that was made anew.
+	released, err := fleet.WasReleased(ctx, r.Live, lost.gone)
+	if err != nil {
+		return fmt.Errorf("find out whether the PodProtector was released: %w", err)
+	}
+	if released {
+		r.Losses.forget(key, lost.last.UID)
+		return nil
 	}
 	anew := &v1alpha1.PodProtector{
 		ObjectMeta: metav1.ObjectMeta{
