@@ -180,8 +180,11 @@ func (j *judge) judgeDrop(w *watched, cell *v1alpha1.PodProtectorCell, hash quot
 		return
 	}
 	for r, asked := range j.open[openKey{cell.CellID, line.uid}] {
+		if w.excuses(hash, asked) {
+			return // what a restored core still had of it is no more than a part: it is judged by what it was decided on
+		}
 		waived := w.lowestFloorSince(asked) == 0
-		if r.reviewed != nil && j.wasCharged(w, r, line.states) && !w.excuses(hash, asked) && !waived {
+		if r.reviewed != nil && j.wasCharged(w, r, line.states) && !waived {
 			j.fail("%s dropped the reservation of pod %s from protector %s, and removal %s of it was admitted and may still take effect",
 				orWorld(e.By), line.name, w.name(), r.id)
 		}
