@@ -49,7 +49,7 @@ type core struct {
 	mu sync.RWMutex
 	// known are its protectors as the watch has shown them.
 	known map[types.NamespacedName]known
-	// doubts are those that were gone when the watch came back: it is to be found out whether somebody has released them.
+	// doubts are those that are gone: it is to be found out whether somebody has released them.
 	doubts workqueue.TypedRateLimitingInterface[types.NamespacedName]
 }
 

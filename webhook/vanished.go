@@ -69,13 +69,12 @@ func (c charge) vanishedVerdict() quota.Verdict {
 // was seen.
 func (c *core) uncover(whole any) {
 	obj := whole
-	tombstone, unwatched := obj.(toolscache.DeletedFinalStateUnknown)
-	if unwatched {
+	if tombstone, unwatched := obj.(toolscache.DeletedFinalStateUnknown); unwatched {
 		obj = tombstone.Obj
 	}
 	last, _ := obj.(*v1alpha1.PodProtector)
 	if fleet.Vanished(last) {
-		c.vanish(last, unwatched)
+		c.vanish(last)
 		return
 	}
 	if key, err := toolscache.DeletionHandlingObjectToName(whole); err == nil {
@@ -83,7 +82,7 @@ func (c *core) uncover(whole any) {
 	}
 }
 
-func (c *core) vanish(last *v1alpha1.PodProtector, unwatched bool) {
+func (c *core) vanish(last *v1alpha1.PodProtector) {
 	key := client.ObjectKeyFromObject(last)
 	c.cover(last)
 	c.mu.Lock()
@@ -93,10 +92,11 @@ func (c *core) vanish(last *v1alpha1.PodProtector, unwatched bool) {
 	c.mu.Unlock()
 	c.log.Info("A protector is gone that nobody has released: removals that it would be charged for are refused until it is there again",
 		"protector", key, "uid", last.UID)
-	if unwatched {
-		c.doubts.Add(key)
-	}
+	c.doubts.Add(key)
 }
+
+// doubtAgain is how soon it is looked again whether somebody has released a protector that is gone.
+const doubtAgain = time.Minute
 
 func (c *core) forget(key types.NamespacedName) {
 	c.conflicts.Delete(key)
@@ -124,7 +124,8 @@ func newDoubts() workqueue.TypedRateLimitingInterface[types.NamespacedName] {
 		workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](100*time.Millisecond, 5*time.Second))
 }
 
-// inquire finds out, until ctx ends, which protectors were released while nobody watched.
+// inquire finds out, until ctx ends, which of the protectors that are gone somebody has released: while nobody watched, or at
+// the moment in which they vanished.
 func (c *core) inquire(ctx context.Context) {
 	defer context.AfterFunc(ctx, c.doubts.ShutDown)()
 	for {
@@ -155,9 +156,12 @@ func (c *core) inquireOf(ctx context.Context, key types.NamespacedName) error {
 	c.mu.RLock()
 	same := c.known[key].last == k.last
 	c.mu.RUnlock()
-	if released && same {
+	switch {
+	case released && same:
 		c.forget(key)
-		c.log.Info("A protector that is gone was released while nobody watched", "protector", key)
+		c.log.Info("A protector that is gone was released", "protector", key)
+	case same:
+		c.doubts.AddAfter(key, doubtAgain)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,7 +43,9 @@ func (r *Reconciler) release(ctx context.Context, source *appsv1.Deployment, pro
 		return "", fmt.Errorf("wait until PodProtector %s is made anew, which has vanished: it is to be released", protectorOf(source))
 	}
 	if live != nil && desired.IsGenerated(live) {
-		if err := r.remove(ctx, live); err != nil {
+		if err := r.remove(ctx, live); apierrors.IsNotFound(err) {
+			return outdated, nil // it may have vanished
+		} else if err != nil {
 			return "", err
 		}
 	}
@@ -64,7 +67,7 @@ func (r *Reconciler) remove(ctx context.Context, protector *v1alpha1.PodProtecto
 	if err := fleet.NoteRelease(ctx, r.Client, protector, Name); err != nil {
 		return err
 	}
-	if err := r.dropFinalizer(ctx, protector); client.IgnoreNotFound(err) != nil {
+	if err := r.dropFinalizer(ctx, protector); err != nil {
 		return fmt.Errorf("remove the finalizer from the PodProtector: %w", err)
 	}
 	if err := r.Client.Delete(ctx, protector, client.Preconditions{UID: &protector.UID}); client.IgnoreNotFound(err) != nil {

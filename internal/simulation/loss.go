@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -49,6 +50,18 @@ func (w *world) createProtectors(core *clusterState) {
 func (w *world) makeGood() {
 	forgetful := slices.ContainsFunc(w.scenario.Steps, func(s Step) bool { return s.What == KillGenerator })
 	err := w.await(convergence, w.areThere)
+	ended := false
+	w.judge.mu.Lock()
+	for _, key := range w.judge.sortedProtectors() {
+		if lost := w.judge.protectors[key]; lost.isLost() && w.isReleased(lost) {
+			delete(w.judge.protectors, key)
+			ended = true
+		}
+	}
+	w.judge.mu.Unlock()
+	if ended {
+		time.Sleep(time.Minute + usableAfter) // in which webhooks hear of that
+	}
 	if err == nil {
 		return
 	}
@@ -82,11 +95,22 @@ func (w *world) areThere() string {
 	w.judge.mu.Lock()
 	defer w.judge.mu.Unlock()
 	for _, key := range w.judge.sortedProtectors() {
-		if w.judge.protectors[key].isLost() {
+		if lost := w.judge.protectors[key]; lost.isLost() && !w.isReleased(lost) {
 			return fmt.Sprintf("protector %s is not there", w.judge.protectors[key].name())
 		}
 	}
 	return ""
+}
+
+// isReleased tells whether somebody has noted that a protector may go which vanished then.
+func (w *world) isReleased(lost *watched) bool {
+	for _, core := range w.cores {
+		if core.name == lost.core {
+			_, err := core.store.Get("events", types.NamespacedName{Namespace: lost.stored.Namespace, Name: "released-" + string(lost.stored.UID)})
+			return err == nil
+		}
+	}
+	return false
 }
 
 func isAnew(p *v1alpha1.PodProtector) bool {
