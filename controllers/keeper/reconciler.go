@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,31 +37,36 @@ type Reconciler struct {
 	metrics *metrics
 }
 
+// lookAgain is how soon a protector is looked at again for which something was done. A core that is restored to before that,
+// when nobody has seen it yet, tells nobody.
+const lookAgain = 10 * time.Second
+
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	p := &v1alpha1.PodProtector{}
 	err := r.Client.Get(ctx, request.NamespacedName, p)
-	switch {
-	case apierrors.IsNotFound(err):
-		err = r.restore(ctx, request.NamespacedName)
-	case err != nil:
-		err = fmt.Errorf("get PodProtector: %w", err)
-	case p.DeletionTimestamp != nil:
-		err = r.letGo(ctx, p)
-	case quota.Unfinished(p):
-		err = r.finish(ctx, p)
-	case !desired.IsGenerated(p):
-		err = r.hold(ctx, p)
+	if client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("get PodProtector: %w", err)
 	}
-	return reconcile.Result{}, err
+	isHeld := slices.Contains(p.Finalizers, v1alpha1.FinalizerHold)
+	switch {
+	case err != nil && r.Losses.Has(request.NamespacedName):
+		err = r.restore(ctx, request.NamespacedName)
+	case err == nil && p.DeletionTimestamp != nil && isHeld:
+		err = r.letGo(ctx, p)
+	case err == nil && p.DeletionTimestamp == nil && quota.Unfinished(p):
+		err = r.finish(ctx, p)
+	case err == nil && p.DeletionTimestamp == nil && !desired.IsGenerated(p) && !isHeld:
+		err = r.hold(ctx, p)
+	default:
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{RequeueAfter: lookAgain}, err
 }
 
-// hold makes sure that a protector carries the finalizer. Server-side apply leaves all others alone, and needs no version,
+// hold gives a protector the finalizer. Server-side apply leaves all others alone, and needs no version,
 // so that a storm, which writes the status all the time, cannot make it fail.
 func (r *Reconciler) hold(ctx context.Context, p *v1alpha1.PodProtector) error {
-	if slices.Contains(p.Finalizers, v1alpha1.FinalizerHold) {
-		return nil
-	}
 	object := fleet.NewApply(p, p.UID)
 	object.SetFinalizers([]string{v1alpha1.FinalizerHold})
 	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(Name), client.ForceOwnership)
@@ -77,9 +83,6 @@ func (r *Reconciler) hold(ctx context.Context, p *v1alpha1.PodProtector) error {
 // letGo takes the finalizer off a protector whose deletion was asked for, and tells of it before. The cache may show a
 // deletion that never was: the core may have been restored to before it.
 func (r *Reconciler) letGo(ctx context.Context, cached *v1alpha1.PodProtector) error {
-	if !slices.Contains(cached.Finalizers, v1alpha1.FinalizerHold) {
-		return nil
-	}
 	p := &v1alpha1.PodProtector{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), p); err != nil {
 		return client.IgnoreNotFound(err)
