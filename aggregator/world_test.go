@@ -56,6 +56,8 @@ type world struct {
 	pending []pendingWrite
 	epoch   int64
 	serial  int
+	// lost is the version of the core up to which its past was lost; 0 is none.
+	lost int
 }
 
 type leader struct {
@@ -149,6 +151,9 @@ func (w *world) lead() {
 		deadlines: map[types.NamespacedName]*quota.Deadlines{}, firsts: map[types.NamespacedName]*first{}, quiets: map[types.NamespacedName]quiet{},
 		followed: newFollowed(),
 	}
+	w.storedVersion++ // the Cell is written
+	t.leadership = leadership{version: uint64(w.storedVersion), restored: uint64(w.lost), noticed: w.lost > 0}
+	t.began = w.clock
 	t.admissionDeadline.Store(int64(worldDeadline))
 	t.snapshot = newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, now)
 	t.readLive = func(context.Context, string, string) (liveRead, error) { return w.readLive(), nil }
@@ -238,12 +243,19 @@ func (w *world) restore(i int) {
 	w.store(p)
 }
 
+// restoreCore takes the protector back. Webhooks know it, and leaders that begin from now on.
+func (w *world) restoreCore(i int) {
+	w.lost = w.storedVersion
+	w.store(w.past[i].DeepCopy())
+}
+
 // ask is the webhook: it decides on the newest object and answers after the write.
 func (w *world) ask(p *corev1.Pod, operation v1alpha1.Operation) {
 	if !podhealth.Of(p, 0, w.clock).Charged(w.stored.Spec.Criterion) {
 		return
 	}
 	copied := w.stored.DeepCopy()
+	quota.VoidUntil(copied, uint64(w.lost))
 	removal := quota.Removal{Cell: worldCell, PodUID: p.UID, PodName: p.Name, Operation: operation, At: w.clock}
 	if operation == v1alpha1.OperationUpdate {
 		removal.Generation = p.Generation + 1
@@ -308,7 +320,9 @@ func (w *world) pass(d time.Duration) {
 
 // check holds at every step: what the object promises is there even when all that is in flight has happened.
 func (w *world) check() error {
-	budget := quota.BudgetOf(w.stored)
+	trusted := w.stored.DeepCopy()
+	quota.VoidUntil(trusted, uint64(w.lost))
+	budget := quota.BudgetOf(trusted)
 	truth := 0
 	for uid, p := range w.pods {
 		flying := slices.ContainsFunc(w.inFlight, func(r inFlight) bool { return r.uid == uid })
@@ -383,6 +397,7 @@ func TestNothingInFlightIsEverFreed(t *testing.T) {
 				w.inFlight = slices.Delete(w.inFlight, i, i+1)
 			},
 			"the protector vanishes and is restored": func(t *rapid.T) { w.restore(rapid.IntRange(0, len(w.past)-1).Draw(t, "as it was")) },
+			"the core is restored":                   func(t *rapid.T) { w.restoreCore(rapid.IntRange(0, len(w.past)-1).Draw(t, "to")) },
 			"pass time":                              func(t *rapid.T) { w.pass(time.Duration(rapid.IntRange(1, 70).Draw(t, "seconds")) * time.Second) },
 			"deliver":                                func(t *rapid.T) { w.drawLeader(t).deliver(w.events, rapid.IntRange(1, 5).Draw(t, "events")) },
 			"relist":                                 func(t *rapid.T) { w.relist(w.drawLeader(t)) },
@@ -426,6 +441,9 @@ func (w *world) mustBegin(t *rapid.T, l *leader) {
 // settleDown is liveness: when faults stop and the deadline has passed, the status is the truth.
 func (w *world) settleDown(t *rapid.T) {
 	w.pending = nil
+	if w.newest().leadership.restored < uint64(w.lost) {
+		w.lead()
+	}
 	for _, uid := range slices.Sorted(maps.Keys(w.pods)) {
 		w.observe(w.pods[uid])
 		w.restart(w.pods[uid])

@@ -174,3 +174,53 @@ func TestABrokenGlassLetsAPodGoWhoseProtectorVanished(t *testing.T) {
 		t.Errorf("audit %v, %d reservations with api", answer.Audit(), quota.BudgetOf(d.stored(t, "api")).Reserved)
 	}
 }
+
+// relapse lets the core seem to be restored from a backup, after a version.
+func (d *desk) relapse() {
+	d.core.past.Observe(d.core.past.Mark(), "1000")
+	d.core.past.Observe(d.core.past.Mark(), "1000001000")
+}
+
+func began(version string) func(*v1alpha1.PodProtector) {
+	return func(p *v1alpha1.PodProtector) { p.Status.Cells[0].Aggregation.TermVersion = version }
+}
+
+func TestCountsOfALostPastAdmitNothing(t *testing.T) {
+	for claim, c := range map[string]struct {
+		change  func(*v1alpha1.PodProtector)
+		allowed bool
+	}{
+		"of a leadership that began before": {began("1000"), false},
+		"of one that does not say":          {began(""), false},
+		"of one that began since":           {began("1000001001"), true},
+		"unless nothing is refused":         {func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = v1alpha1.Pods(0) }, true},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			p := deskProtector("web", 1, 5)
+			c.change(p)
+			d := newDesk(t, p)
+			d.relapse()
+			answer := d.remove(t.Context(), deskPod("web-0"))
+			if answer.Allowed != c.allowed || !c.allowed && (answer.Verdict != "Restored" || answer.Status.Code != 429) {
+				t.Errorf("answer %+v, want allowed %v", answer, c.allowed)
+			}
+			dry := d.protect(t.Context(), deskCell, Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-1", Pod: deskPod("web-1"), DryRun: true})
+			if dry.Allowed != c.allowed {
+				t.Errorf("answer %+v to a dry run, want allowed %v", dry, c.allowed)
+			}
+		})
+	}
+}
+
+func TestWhatWasDecidedInALostPastIsNotAdmitted(t *testing.T) {
+	d := newDesk(t, deskProtector("web", 1, 5))
+	d.suffer(func(write func() error) error {
+		err := write() // to a core that has been restored since
+		d.relapse()
+		return err
+	})
+	if answer := d.remove(t.Context(), deskPod("web-0")); answer.Allowed || answer.Verdict != VerdictUnreachable ||
+		!strings.Contains(answer.Status.Message, "restored from a backup") {
+		t.Errorf("answer %+v, want it refused", answer)
+	}
+}

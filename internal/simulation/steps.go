@@ -184,6 +184,9 @@ func (w *world) isCalm() string {
 	}
 	for _, core := range w.cores {
 		for _, p := range core.protectors() {
+			if word := w.isHeardOf(core.name, p); word != "" {
+				return word
+			}
 			watched := w.judge.protectors[protectorKey{core.name, client.ObjectKeyFromObject(p)}]
 			for _, worker := range w.workers {
 				cell := quota.CellOf(p, worker.name)
@@ -201,6 +204,17 @@ func (w *world) isCalm() string {
 					return fmt.Sprintf("protector %s has %d open reservations of %s: %s", p.Name, open, worker.name, describeStatus(p))
 				}
 			}
+		}
+	}
+	return ""
+}
+
+// isHeardOf tells whether all webhooks know what a protector covers: what was on its way in the storm still takes its time.
+func (w *world) isHeardOf(core string, p *v1alpha1.PodProtector) string {
+	watched := w.judge.protectors[protectorKey{core, client.ObjectKeyFromObject(p)}]
+	for _, webhook := range w.webhooks() {
+		if knows, needs := webhook.knowledge()[core], max(watched.since, watched.guards); knows < needs {
+			return fmt.Sprintf("%s knows protector %s of core %s as of %d, and not as of %d", webhook.name, p.Name, core, knows, needs)
 		}
 	}
 	return ""
