@@ -62,9 +62,5 @@ func (t *term) heldBack(p *v1alpha1.PodProtector, stored *v1alpha1.PodProtectorC
 	}
 	// What the snapshot shows then may be older: it is counted as for the first time, by a live list.
 	delete(t.firsts, key)
-	underWay := time.Duration(t.admissionDeadline.Load())
-	if slices.ContainsFunc(p.Spec.Operations, isUpdate) {
-		underWay += updateTimeout(p)
-	}
-	return max(seen.at.Add(underWay).Sub(now), 0)
+	return max(seen.at.Add(t.underWay(p)).Sub(now), 0)
 }

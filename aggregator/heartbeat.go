@@ -106,8 +106,10 @@ func (t *term) beat(ctx context.Context, ready metav1.Condition) error {
 		t.metrics.pods.Set(float64(pods))
 		t.metrics.protectors.Set(float64(protectors))
 		now := metav1.NewMicroTime(t.now())
+		// A leader that has noted a restore may have a lower epoch than one of the lost time, which ends.
+		restored := max(t.leadership.restored, parseVersion(cell.Status.Aggregator.RestoredVersion))
 		cell.Status.Aggregator = v1alpha1.CellAggregator{
-			Holder: t.options.Identity, Epoch: t.epoch, LastHeartbeat: &now,
+			Holder: t.options.Identity, Epoch: t.epoch, LastHeartbeat: &now, RestoredVersion: formatVersion(restored),
 		}
 		cell.Status.Pods = int32(min(pods, math.MaxInt32))
 		cell.Status.Protectors = int32(min(protectors, math.MaxInt32))

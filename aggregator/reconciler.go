@@ -60,10 +60,10 @@ func (t *term) write(ctx context.Context, key types.NamespacedName, p *v1alpha1.
 type outcome struct {
 	settled       quota.Settled
 	nextAvailable time.Time
+	// wait asks for another look after that time.
+	wait time.Duration
 	// again asks for another look after the aggregation rate, since a live read could not tell.
 	again bool
-	// held is how long nothing may be counted yet.
-	held time.Duration
 }
 
 // aggregate sets the counts of the cell and settles what they account for, in p.
@@ -76,11 +76,24 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 	if cell != nil {
 		stored = *cell
 	}
+	if quota.Unfinished(p) {
+		return outcome{}, nil // there will be an event
+	}
 	if stored.Aggregation.Epoch > t.epoch {
 		return outcome{}, fmt.Errorf("epoch %d on %s: %w", stored.Aggregation.Epoch, key, errDeposed)
 	}
 	if held := t.heldBack(p, &stored); held > 0 {
-		return outcome{held: held}, nil
+		return outcome{wait: held}, nil
+	}
+	if cell != nil && t.leadership.restored > 0 && quota.IsOfUntil(&stored.Aggregation, t.leadership.restored) {
+		// What was decided since is lost. Webhooks that do not know it must not go by those counts either. They stay those of
+		// the leadership that made them, which this one may still be behind.
+		quota.Void(&cell.Aggregation)
+		cell.Aggregation.TermVersion = formatVersion(t.version)
+		return outcome{again: true}, nil
+	}
+	if wait := t.quiet(key, p, cell); wait > 0 {
+		return outcome{wait: wait}, nil
 	}
 	aim := t.aimOf(ctx, p, &stored.Aggregation)
 	if aim.unknown {
@@ -108,6 +121,7 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 	cell.Aggregation.CountedSpec = quota.CountedSpec(&p.Spec)
 	cell.Aggregation.Epoch = t.epoch
 	cell.Aggregation.Holder = t.options.Identity
+	cell.Aggregation.TermVersion = formatVersion(t.version)
 	done := outcome{nextAvailable: look.nextAvailable, again: look.again || !expectable}
 	done.settled = quota.Settle(&cell.AdmissionHistory, look.see)
 	if cell.Discount = ""; t.silent(stored.Discount) {
@@ -149,8 +163,8 @@ func (t *term) comeBack(key types.NamespacedName, p *v1alpha1.PodProtector, work
 	if next, ok := t.deadlinesOf(key).Next(time.Duration(t.admissionDeadline.Load())); ok && exact {
 		t.queue.AddAfter(key, max(next.Sub(t.monotonic()), atLeast))
 	}
-	if work.held > 0 {
-		t.queue.AddAfter(key, work.held)
+	if work.wait > 0 {
+		t.queue.AddAfter(key, work.wait)
 	}
 	if work.again {
 		t.queue.AddAfter(key, atLeast)

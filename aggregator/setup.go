@@ -53,6 +53,8 @@ type Options struct {
 	Trigger Trigger
 	// Metrics is where the aggregator registers its metrics.
 	Metrics prometheus.Registerer
+	// Past notices that the core was restored from a backup: that of its cache's options. Nil is not to notice by the cache.
+	Past *fleet.Past
 	// Now is the wall clock, by which pods have been ready for long enough; nil is the machine's.
 	Now func() time.Time
 }
@@ -63,6 +65,7 @@ type Aggregator struct {
 	core       client.Client
 	live       client.Reader
 	protectors *fleet.Protectors
+	past       *fleet.Past
 	informer   toolscache.SharedIndexInformer
 	leases     kubernetes.Interface
 	pods       kubernetes.Interface
@@ -79,6 +82,8 @@ type Aggregator struct {
 
 	// leading has room for one: the term that runs, so that there is never more than one.
 	leading chan struct{}
+	// epoch is the highest that this process has had.
+	epoch int64
 	// term is the current leadership; nil while another process leads.
 	term atomic.Pointer[term]
 }
@@ -100,7 +105,8 @@ func newAggregator(ctx context.Context, mgr manager.Manager, options Options) (*
 		options:    options,
 		core:       mgr.GetClient(),
 		live:       mgr.GetAPIReader(),
-		protectors: &fleet.Protectors{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient()},
+		protectors: &fleet.Protectors{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), Past: options.Past},
+		past:       options.Past,
 		metrics:    newMetrics(options.Metrics),
 		events:     mgr.GetEventRecorder("breakwater-aggregator"),
 		log:        mgr.GetLogger().WithValues("cell", options.Cell),
@@ -111,6 +117,7 @@ func newAggregator(ctx context.Context, mgr manager.Manager, options Options) (*
 	if a.now == nil {
 		a.now = time.Now
 	}
+	a.past.Tell(a.restored)
 	return a, a.connect(ctx, mgr)
 }
 

@@ -22,7 +22,10 @@ import (
 // term is one leadership of a cell, and all that is known by it.
 type term struct {
 	*Aggregator
-	epoch    int64
+	epoch int64
+	leadership
+	// began is when, on the monotonic clock.
+	began    time.Time
 	snapshot *Snapshot
 	// readLive asks the cell's apiserver itself for the pods of a namespace that a selector matches.
 	readLive func(ctx context.Context, namespace, selector string) (liveRead, error)
@@ -52,6 +55,8 @@ type term struct {
 	firsts map[types.NamespacedName]*first
 	// cleared has the protectors whose counts were cleared.
 	cleared map[types.NamespacedName]clearing
+	// quiets has the protectors whose counts are void.
+	quiets map[types.NamespacedName]quiet
 }
 
 var errDeposed = errors.New("a later leader has written")
@@ -60,11 +65,13 @@ var errDeposed = errors.New("a later leader has written")
 func (a *Aggregator) lead(ctx context.Context) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	cell, err := a.raiseEpoch(ctx)
+	mark := a.past.Mark()
+	l, err := a.raiseEpoch(ctx)
 	if err != nil {
 		a.log.Error(err, "Not leading")
 		return
 	}
+	cell := l.cell
 	pods, err := scope.Of(&cell.Spec)
 	if err != nil {
 		a.log.Error(err, "It is not known which pods the cell has, so none are counted")
@@ -72,6 +79,8 @@ func (a *Aggregator) lead(ctx context.Context) {
 	t := &term{
 		Aggregator: a,
 		epoch:      cell.Status.Aggregator.Epoch,
+		leadership: l,
+		began:      a.monotonic(),
 		readLive:   a.readLive,
 		readPod:    a.readPod,
 		end:        end,
@@ -79,6 +88,7 @@ func (a *Aggregator) lead(ctx context.Context) {
 		deadlines:  map[types.NamespacedName]*quota.Deadlines{},
 		firsts:     map[types.NamespacedName]*first{},
 		cleared:    map[types.NamespacedName]clearing{},
+		quiets:     map[types.NamespacedName]quiet{},
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 5*time.Second)),
 	}
@@ -89,6 +99,9 @@ func (a *Aggregator) lead(ctx context.Context) {
 	a.metrics.leading.Set(1)
 	a.metrics.epoch.Set(float64(t.epoch))
 	a.term.Store(t)
+	if !a.past.IsSince(mark) {
+		end(errRestored) // nobody could tell this term
+	}
 	t.log.Info("Leading")
 	t.run(ctx)
 	a.term.Store(nil)
@@ -195,4 +208,5 @@ func (t *term) forget(key types.NamespacedName) {
 	delete(t.deadlines, key)
 	delete(t.firsts, key)
 	delete(t.cleared, key)
+	delete(t.quiets, key)
 }

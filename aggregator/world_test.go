@@ -48,6 +48,8 @@ type world struct {
 
 	stored        *v1alpha1.PodProtector
 	storedVersion int
+	// past are all states that were ever stored.
+	past []*v1alpha1.PodProtector
 
 	// leaders all believe to lead. Each has had so many events delivered.
 	leaders []*leader
@@ -57,6 +59,8 @@ type world struct {
 	scope  scope.Scope
 	epoch  int64
 	serial int
+	// lost is the version of the core up to which its past was lost; 0 is none.
+	lost int
 }
 
 type leader struct {
@@ -89,6 +93,7 @@ func newWorld(floor int, compact int32) *world {
 	w.stored.Spec.MinAvailable = v1alpha1.Pods(int32(floor))
 	w.stored.Spec.AdmissionHistory.CompactThreshold = &compact
 	w.stored.Spec.Operations = []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationUpdate}
+	w.past = []*v1alpha1.PodProtector{w.stored}
 	timeout := int32(worldUpdateTimeout.Seconds())
 	w.stored.Spec.AdmissionHistory.UpdateTimeoutSeconds = &timeout
 	return w
@@ -169,9 +174,12 @@ func (w *world) lead() {
 		},
 		epoch: w.epoch, log: logr.Discard(), end: func(error) {},
 		deadlines: map[types.NamespacedName]*quota.Deadlines{}, firsts: map[types.NamespacedName]*first{},
-		cleared:  map[types.NamespacedName]clearing{},
+		cleared: map[types.NamespacedName]clearing{}, quiets: map[types.NamespacedName]quiet{},
 		followed: newFollowed(),
 	}
+	w.storedVersion++ // the Cell is written
+	t.leadership = leadership{version: uint64(w.storedVersion), restored: uint64(w.lost), noticed: w.lost > 0}
+	t.began = w.clock
 	t.admissionDeadline.Store(int64(worldDeadline))
 	t.snapshot = newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, now)
 	t.snapshot.scope = w.scope
@@ -253,6 +261,24 @@ func (w *world) finish(i int) {
 func (w *world) store(p *v1alpha1.PodProtector) {
 	w.storedVersion++
 	w.stored = p
+	w.past = append(w.past, p)
+}
+
+// restore makes the protector anew as the keeper does, which may have seen an older state of it last.
+func (w *world) restore(i int) {
+	p := w.stored.DeepCopy()
+	p.UID = types.UID(fmt.Sprint("protector-", w.storedVersion))
+	p.Annotations = map[string]string{v1alpha1.AnnotationRestored: string(w.stored.UID)}
+	p.Status = v1alpha1.PodProtectorStatus{Cells: quota.Restored(&w.past[i].Status), Conditions: []metav1.Condition{
+		{Type: v1alpha1.ConditionRestored, Status: metav1.ConditionTrue},
+	}}
+	w.store(p)
+}
+
+// restoreCore takes the protector back. Webhooks know it, and leaders that begin from now on.
+func (w *world) restoreCore(i int) {
+	w.lost = w.storedVersion
+	w.store(w.past[i].DeepCopy())
 }
 
 // ask is the webhook: it decides on the newest object and answers after the write.
@@ -261,6 +287,7 @@ func (w *world) ask(p *corev1.Pod, operation v1alpha1.Operation) {
 		return
 	}
 	copied := w.stored.DeepCopy()
+	quota.VoidUntil(copied, uint64(w.lost))
 	removal := quota.Removal{Cell: worldCell, PodUID: p.UID, PodName: p.Name, Operation: operation, At: w.clock}
 	if operation == v1alpha1.OperationUpdate {
 		removal.Generation = p.Generation + 1
@@ -339,7 +366,9 @@ func (w *world) pass(d time.Duration) {
 
 // check holds at every step: what the object promises is there even when all that is in flight has happened.
 func (w *world) check() error {
-	budget := quota.BudgetOf(w.stored)
+	trusted := w.stored.DeepCopy()
+	quota.VoidUntil(trusted, uint64(w.lost))
+	budget := quota.BudgetOf(trusted)
 	truth := 0
 	for uid, p := range w.pods {
 		flying := slices.ContainsFunc(w.inFlight, func(r inFlight) bool { return r.uid == uid })
@@ -427,10 +456,12 @@ func TestNothingInFlightIsEverFreed(t *testing.T) {
 				i := rapid.IntRange(0, len(w.inFlight)-1).Draw(t, "request")
 				w.inFlight = slices.Delete(w.inFlight, i, i+1)
 			},
-			"pass time":  func(t *rapid.T) { w.pass(time.Duration(rapid.IntRange(1, 70).Draw(t, "seconds")) * time.Second) },
-			"deliver":    func(t *rapid.T) { w.drawLeader(t).deliver(w.events, rapid.IntRange(1, 5).Draw(t, "events")) },
-			"relist":     func(t *rapid.T) { w.relist(w.drawLeader(t)) },
-			"new leader": func(*rapid.T) { w.lead() },
+			"the protector vanishes and is restored": func(t *rapid.T) { w.restore(rapid.IntRange(0, len(w.past)-1).Draw(t, "as it was")) },
+			"the core is restored":                   func(t *rapid.T) { w.restoreCore(rapid.IntRange(0, len(w.past)-1).Draw(t, "to")) },
+			"pass time":                              func(t *rapid.T) { w.pass(time.Duration(rapid.IntRange(1, 70).Draw(t, "seconds")) * time.Second) },
+			"deliver":                                func(t *rapid.T) { w.drawLeader(t).deliver(w.events, rapid.IntRange(1, 5).Draw(t, "events")) },
+			"relist":                                 func(t *rapid.T) { w.relist(w.drawLeader(t)) },
+			"new leader":                             func(*rapid.T) { w.lead() },
 			"new leader with an epoch of the lost time": func(*rapid.T) {
 				w.epoch--
 				w.lead()
@@ -470,6 +501,9 @@ func (w *world) mustBegin(t *rapid.T, l *leader) {
 // settleDown is liveness: when faults stop and the deadline has passed, the status is the truth.
 func (w *world) settleDown(t *rapid.T) {
 	w.pending = nil
+	if w.newest().leadership.restored < uint64(w.lost) {
+		w.lead()
+	}
 	for _, uid := range slices.Sorted(maps.Keys(w.pods)) {
 		w.observe(w.pods[uid])
 		w.restart(w.pods[uid])

@@ -108,6 +108,12 @@ func refusal(c charge, verdict quota.Verdict, r Request) string {
 	case quota.RefusedFloorUnknown:
 		why = "does not know how many pods are expected, which its floor is reckoned from"
 		do = "set spec.expectedReplicas, or give minAvailable as a number"
+	case quota.RefusedVanished:
+		why = "is gone although nobody has released it, and stays in force"
+		do = "try again when the generator has restored it or it was created again, and to end it delete it then, or " + wayOut
+	case quota.RefusedRestored:
+		why = "was restored, or its core cluster was, and not all of its cells are counted anew"
+		do = "try again when the admission deadline of the cells has passed and their aggregators have written, or " + wayOut
 	case quota.RefusedNameless:
 		why = "cannot reserve the removal of a pod without a UID"
 		do = "this is a fault of the review, please report it"

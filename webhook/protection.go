@@ -81,6 +81,8 @@ type charge struct {
 	core      *core
 	key       types.NamespacedName
 	protector *v1alpha1.PodProtector
+	// vanished tells that the protector is not there although nobody has released it.
+	vanished bool
 }
 
 func (c charge) String() string { return c.core.name + "/" + c.key.String() }
@@ -119,6 +121,9 @@ func (p *Protection) guard(ctx context.Context, cell string, r Request) Answer {
 	if len(charges) > 1 {
 		removal.RevocableUntil = removal.At.Add(giveBackTime)
 	}
+	if i := slices.IndexFunc(charges, func(c charge) bool { return c.vanished }); i >= 0 && (!r.forced() || r.DryRun) {
+		return refuse(charges, charges[i], charges[i].vanishedVerdict(), r)
+	}
 	if refusal := preview(charges, removal, r); refusal != nil {
 		return *refusal
 	}
@@ -143,12 +148,15 @@ func (p *Protection) charges(ctx context.Context, cell string, r Request) (charg
 			continue // another cell of the same cluster is asked as well
 		}
 		for _, key := range core.coverages.covering(cell, r.Namespace, r.Pod.Labels) {
-			protector, err := core.protectors.Newest(ctx, key)
+			protector, vanished, err := core.newest(ctx, key)
 			if apierrors.IsNotFound(err) {
 				continue
 			}
 			if err != nil {
 				return nil, false, fmt.Errorf("PodProtector %s of core cluster %q: %w", key, core.name, err)
+			}
+			if floor, known := quota.Floor(protector); vanished && known && floor == 0 {
+				continue // it would refuse nothing
 			}
 			if !guards(&protector.Spec, r.Operation) {
 				continue
@@ -156,7 +164,7 @@ func (p *Protection) charges(ctx context.Context, cell string, r Request) (charg
 			covered = true
 			health := facts.At(protector.Spec.MinReadySeconds, p.noEarlierThan(protector, cell))
 			if health.Charged(protector.Spec.Criterion) || r.Criterion != "" && health.Meets(r.Criterion) {
-				charges = append(charges, charge{core, key, protector})
+				charges = append(charges, charge{core, key, protector, vanished})
 			}
 		}
 	}

@@ -19,6 +19,8 @@ import (
 type Options struct {
 	// Cores are the core clusters by name; that of the manager is one of them.
 	Cores map[string]cluster.Cluster
+	// Pasts notice that cores were restored from backups, by the names of the cores: those of their caches' options.
+	Pasts map[string]*fleet.Past
 	// Cells reach the clusters whose removals are reviewed, by the name of their Cell.
 	Cells map[string]*rest.Config
 	// Rosters, by the names of Cores, tell of more, and of which pods each has; nil when Cells are all that there are.
@@ -81,7 +83,7 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 				return nil, fmt.Errorf("add core cluster %s: %w", name, err)
 			}
 		}
-		core := newCore(name, source, p.metrics, mgr.GetLogger(), now)
+		core := newCore(name, source, options.Pasts[name], p.metrics, mgr.GetLogger(), now)
 		core.flights.Boarding = options.Boarding
 		core.changed = p.nudger.look
 		if options.Peers != nil {

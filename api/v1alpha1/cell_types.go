@@ -184,6 +184,12 @@ type CellAggregator struct {
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
 
+	// RestoredVersion is the resourceVersion of the core at which it was last noticed that it had been restored from a
+	// backup. Counts of leaderships that began before are void.
+	//
+	// +optional
+	RestoredVersion string `json:"restoredVersion,omitempty"`
+
 	// LastHeartbeat is the leader's clock when it last reported.
 	//
 	// +optional

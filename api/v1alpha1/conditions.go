@@ -9,6 +9,9 @@ const (
 	// ConditionTargetResolved of a PodProtector: the workload it was derived from, or that its targetRef names, exists.
 	// Written by the generator on protectors of its own, and by the aggregators on those with a targetRef.
 	ConditionTargetResolved = "TargetResolved"
+	// ConditionRestored of a PodProtector: it vanished without having been released, and was made anew. Until that is
+	// true of one with AnnotationRestored, its status is not whole. Written by the keeper.
+	ConditionRestored = "Restored"
 	// ConditionOverlapping of a PodProtector: others of its namespace can cover the same pods. Written by the overlap
 	// controller, when it is or was so.
 	// Of a Cell: another Cell of the same cluster can have the same pods, which are then counted twice. Written by the
@@ -33,6 +36,7 @@ const (
 	ReasonSelectorsOverlap = "SelectorsOverlap"
 	ReasonDisjoint         = "Disjoint"
 	ReasonFloorUnknown     = "FloorUnknown"
+	ReasonVanished         = "Vanished"
 	ReasonTargetFound      = "TargetFound"
 	ReasonTargetGone       = "TargetGone"
 	ReasonTargetNotFound   = "TargetNotFound"

@@ -49,9 +49,17 @@ const (
 	// AnnotationPolicyRule on a protector is what that policy asked for. It goes on counting without the policy.
 	AnnotationPolicyRule = "breakwater.dev/policy-rule"
 
+	// AnnotationRestored on a protector is the UID of the one that had its name and vanished without having been released:
+	// it was made anew in its place. It is empty when nothing was known of that one any more. What may still be under way
+	// then is waited for before anything is counted.
+	AnnotationRestored = "breakwater.dev/restored"
+
 	// FinalizerProtector holds a protector until its source is explicitly deleted; the protector stays
 	// effective while it is there.
 	FinalizerProtector = "breakwater.dev/protector"
+	// FinalizerHold holds a protector that nobody generated until its own deletion was seen. It is taken off at once then:
+	// what it is for is that a protector which is gone without having been deleted is known to have vanished.
+	FinalizerHold = "breakwater.dev/hold"
 	// FinalizerSource holds a source workload until the generator has seen its deletionTimestamp: without it
 	// a deletion could not be told from a loss.
 	FinalizerSource = "breakwater.dev/generator"

@@ -451,6 +451,18 @@ type Aggregation struct {
 	// never replaces a higher one.
 	Epoch  int64  `json:"epoch"`
 	Holder string `json:"holder"`
+
+	// Void tells that the counts are worth nothing, since the protector was made anew or the core restored from a backup, until
+	// the aggregator has waited for what may still be under way and counted anew.
+	//
+	// +optional
+	Void bool `json:"void,omitempty"`
+
+	// TermVersion is the resourceVersion of the core that the leadership began with. When the core was restored from a
+	// backup, counts of an earlier one are worth nothing.
+	//
+	// +optional
+	TermVersion string `json:"termVersion,omitempty"`
 }
 
 // Target is the workload that a protector names, in one cell.

@@ -107,13 +107,14 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--core-kubeconfig: %w", err)
 	}
-	mgr, err := f.manager("aggregator", core)
+	past := &fleet.Past{}
+	mgr, err := f.manager("aggregator", core, func(o *manager.Options) { o.Cache = fleet.CacheOptionsOf(past) })
 	if err != nil {
 		return err
 	}
 	options := aggregator.Options{
-		Cell: f.name, Identity: f.identity, LeaseNamespace: f.namespace,
-		LeaseDuration: f.leaseDuration, Heartbeat: f.heartbeat, Workers: f.workers, Trigger: f.trigger, Metrics: metrics.Registry,
+		Cell: f.name, Identity: f.identity, LeaseNamespace: f.namespace, LeaseDuration: f.leaseDuration, Heartbeat: f.heartbeat,
+		Workers: f.workers, Trigger: f.trigger, Metrics: metrics.Registry, Past: past,
 	}
 	if f.all {
 		err = aggregator.SetupFleetWithManager(mgr, options)

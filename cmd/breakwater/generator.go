@@ -14,6 +14,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
+	"github.com/breakwater-k8s/breakwater/controllers/keeper"
 	"github.com/breakwater-k8s/breakwater/controllers/overlap"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
@@ -44,6 +45,10 @@ shows what is held, and lets go of it when the generator is gone.
 
 Policies may name any kind with a scale subresource, or with whole workloads in it. For such a kind the generator needs
 to get, list, watch and patch its objects, and to get their scale.
+
+The generator also holds every other PodProtector by the finalizer breakwater.dev/hold until its deletion is asked
+for, and makes anew any that vanishes without, with what was reserved. While no generator runs, a PodProtector that
+is deleted stays until its finalizers are taken off.
 
 Several replicas elect a leader. Run one set for each core cluster.`,
 		Example: `  breakwater generator --kubeconfig core.kubeconfig --leader-elect=false
@@ -86,8 +91,13 @@ func (f *generatorFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := generator.Setup(ctx, mgr, generator.Options{Selector: selector, Kinds: kinds, Registry: metrics.Registry}); err != nil {
+	losses := keeper.NewLosses()
+	options := generator.Options{Selector: selector, Kinds: kinds, Registry: metrics.Registry, Losses: losses}
+	if err := generator.Setup(ctx, mgr, options); err != nil {
 		return fmt.Errorf("set up the generator: %w", err)
+	}
+	if err := keeper.Setup(ctx, mgr, metrics.Registry, losses); err != nil {
+		return fmt.Errorf("set up the keeper: %w", err)
 	}
 	if err := overlap.Setup(mgr); err != nil {
 		return fmt.Errorf("set up the controller of overlaps: %w", err)

@@ -128,22 +128,29 @@ func (f *webhookFlags) run(ctx context.Context) error {
 		names = append(names, name)
 	}
 	slices.Sort(names)
+	pasts := map[string]*fleet.Past{}
+	for _, name := range names {
+		pasts[name] = &fleet.Past{}
+	}
 	stopTime := f.server.StopTime()
-	mgr, err := f.manager("webhook", cores[names[0]], func(o *manager.Options) { o.GracefulShutdownTimeout = &stopTime })
+	mgr, err := f.manager("webhook", cores[names[0]], func(o *manager.Options) {
+		o.GracefulShutdownTimeout, o.Cache = &stopTime, fleet.CacheOptionsOf(pasts[names[0]])
+	})
 	if err != nil {
 		return err
 	}
 	clusters := map[string]cluster.Cluster{names[0]: mgr}
 	for _, name := range names[1:] {
 		clusters[name], err = cluster.New(cores[name], func(o *cluster.Options) {
-			o.Scheme, o.Cache = mgr.GetScheme(), fleet.CacheOptions()
+			o.Scheme, o.Cache = mgr.GetScheme(), fleet.CacheOptionsOf(pasts[name])
 		})
 		if err != nil {
 			return fmt.Errorf("--core %s: %w", name, err)
 		}
 	}
 	options := webhook.Options{
-		Cores: clusters, Cells: cells, Rosters: map[string]*fleet.Roster{}, Server: &f.server, Nudge: f.nudge, Metrics: metrics.Registry,
+		Cores: clusters, Pasts: pasts, Cells: cells, Rosters: map[string]*fleet.Roster{}, Server: &f.server, Nudge: f.nudge,
+		Metrics: metrics.Registry,
 	}
 	for name, source := range clusters {
 		options.Rosters[name] = fleet.NewRoster(source, "webhook", mgr.GetLogger().WithValues("core", name))

@@ -28,7 +28,7 @@ func (r *Reconciler) removeParts(ctx context.Context, ref desired.Ref, protector
 		if live == nil || live.UID != protector.UID {
 			continue
 		}
-		if err := r.remove(ctx, live); err != nil {
+		if err := r.remove(ctx, live); client.IgnoreNotFound(err) != nil {
 			return err
 		}
 	}

@@ -99,9 +99,10 @@ func (r *Reconciler) create(
 	if err != nil {
 		return "", fmt.Errorf("get the PodProtector from the apiserver: %w", err)
 	}
-	if protector != nil {
+	if protector != nil || r.Losses != nil && r.Losses.Has(client.ObjectKeyFromObject(wanted.Object)) {
 		return outdated, nil
 	}
+	r.doubt(source, wanted.Object)
 	if err := r.apply(ctx, wanted, ""); refusesSpec(err) {
 		return r.refuse(source, err)
 	} else if err != nil {
@@ -110,6 +111,14 @@ func (r *Reconciler) create(
 	r.Metrics.writes.WithLabelValues("create").Inc()
 	log.FromContext(ctx).Info("PodProtector created", "protector", klog.KObj(wanted.Object), "floor", wanted.Object.Spec.MinAvailable)
 	return protected, r.resolve(ctx, wanted.Object, resolved(ref, wanted.Object, wanted, choice))
+}
+
+// doubt marks a protector that may not be the first one of its source, which has our finalizer already: who knows what was
+// reserved with the one that vanished before this process came.
+func (r *Reconciler) doubt(source client.Object, wanted *v1alpha1.PodProtector) {
+	if r.Losses != nil && slices.Contains(source.GetFinalizers(), v1alpha1.FinalizerSource) {
+		wanted.Annotations[v1alpha1.AnnotationRestored] = ""
+	}
 }
 
 // checkNames leaves protectors alone that somebody else made, or that are another source's.

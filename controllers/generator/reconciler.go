@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -40,6 +41,18 @@ type Reconciler struct {
 	Selector labels.Selector
 	Events   events.EventRecorder
 	Metrics  *Metrics
+	// Losses knows the protectors that vanished and are made anew by somebody else; nil when nobody does that.
+	Losses Losses
+}
+
+// Losses are protectors that vanished without having been released.
+type Losses interface {
+	// Note takes in that a protector is not there any more, by its last state.
+	Note(last *v1alpha1.PodProtector)
+	// Has tells whether a protector is about to be made anew.
+	Has(key types.NamespacedName) bool
+	// Find returns the last state of one that is, of those that are asked for.
+	Find(is func(last *v1alpha1.PodProtector) bool) (last *v1alpha1.PodProtector, ok bool)
 }
 
 // outcome is what one Reconcile came to.

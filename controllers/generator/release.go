@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
 // release ends the protection of a source that is being deleted, or that opted out. The order is what makes a
@@ -40,11 +42,21 @@ func (r *Reconciler) release(
 			return outdated, nil
 		}
 	}
+	for _, known := range protectors {
+		if byName(live, known.Name) == nil && fleet.Vanished(known) {
+			return outdated, nil
+		}
+	}
+	if lost, ok := r.lost(ref); ok {
+		return "", fmt.Errorf("wait until PodProtector %s is made anew, which has vanished: it is to be released", lost)
+	}
 	for _, protector := range live {
 		if !desired.IsGenerated(protector) {
 			continue
 		}
-		if err := r.remove(ctx, protector); err != nil {
+		if err := r.remove(ctx, protector); apierrors.IsNotFound(err) {
+			return outdated, nil // it may have vanished
+		} else if err != nil {
 			return "", err
 		}
 	}
@@ -54,12 +66,30 @@ func (r *Reconciler) release(
 	return released, nil
 }
 
+// lost is a protector of a source that has vanished and is about to be made anew.
+func (r *Reconciler) lost(ref desired.Ref) (name string, ok bool) {
+	if r.Losses == nil {
+		return "", false
+	}
+	last, ok := r.Losses.Find(func(last *v1alpha1.PodProtector) bool {
+		of, _, known := desired.SourceOf(last)
+		return known && of == ref
+	})
+	if !ok {
+		return "", false
+	}
+	return client.ObjectKeyFromObject(last).String(), true
+}
+
 // remove deletes a protector for good: first the finalizer goes, then the object.
 func (r *Reconciler) remove(ctx context.Context, protector *v1alpha1.PodProtector) error {
 	if isReleased(protector) {
 		return nil
 	}
-	if err := dropFinalizer(ctx, r.Client, protector, v1alpha1.FinalizerProtector); client.IgnoreNotFound(err) != nil {
+	if err := fleet.NoteRelease(ctx, r.Client, protector, Name); err != nil {
+		return err
+	}
+	if err := dropFinalizer(ctx, r.Client, protector, v1alpha1.FinalizerProtector); err != nil {
 		return fmt.Errorf("remove the finalizer from the PodProtector: %w", err)
 	}
 	if err := r.Client.Delete(ctx, protector, client.Preconditions{UID: &protector.UID}); client.IgnoreNotFound(err) != nil {

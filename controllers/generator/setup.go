@@ -45,6 +45,8 @@ type Options struct {
 	Namespace string
 	// Registry takes the generator's metrics.
 	Registry prometheus.Registerer
+	// Losses are the keeper's, which makes protectors anew that vanished; nil when there is no keeper.
+	Losses Losses
 }
 
 // AllKinds are the kinds of Kubernetes' own that can be watched.
@@ -75,7 +77,7 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 	}
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Kinds: kinds, Selector: options.Selector,
-		Events: mgr.GetEventRecorder(Name), Metrics: metrics,
+		Events: mgr.GetEventRecorder(Name), Metrics: metrics, Losses: options.Losses,
 	}
 	if err := r.setup(mgr); err != nil {
 		return err
@@ -125,7 +127,7 @@ func (r *Reconciler) setup(mgr manager.Manager) error {
 		}
 	}
 	if err := c.Watch(source.TypedKind(mgr.GetCache(), &v1alpha1.PodProtector{},
-		handler.TypedEnqueueRequestsFromMapFunc(sourceOf), protectorChanged())); err != nil {
+		handler.TypedEnqueueRequestsFromMapFunc(sourceOf), protectorChanged(r.Losses))); err != nil {
 		return fmt.Errorf("watch PodProtectors: %w", err)
 	}
 	for _, policy := range policyKinds() {
@@ -167,7 +169,7 @@ func (r *PolicyReconciler) setup(mgr manager.Manager) error {
 			return fmt.Errorf("watch %s: %w", kind.Kind, err)
 		}
 	}
-	if err := c.Watch(source.TypedKind(mgr.GetCache(), &v1alpha1.PodProtector{}, recount(policyOf), protectorChanged())); err != nil {
+	if err := c.Watch(source.TypedKind(mgr.GetCache(), &v1alpha1.PodProtector{}, recount(policyOf), protectorChanged(nil))); err != nil {
 		return fmt.Errorf("watch PodProtectors: %w", err)
 	}
 	itself := handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []policyRef {

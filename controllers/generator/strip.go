@@ -117,17 +117,9 @@ func specOf(object client.Object) any {
 	}
 }
 
-// stripProtector drops the reservations, which are most of a protector in a storm. What is left of its cells is which
-// workloads its targetRef leads to.
+// stripProtector keeps the cells with their reservations, although they are most of a protector in a storm: one that
+// vanishes is made anew with them.
 func stripProtector(p *v1alpha1.PodProtector) {
 	p.ManagedFields = nil
-	status := v1alpha1.PodProtectorStatus{Conditions: p.Status.Conditions}
-	for i := range p.Status.Cells {
-		if cell := &p.Status.Cells[i]; p.Spec.TargetRef != nil {
-			status.Cells = append(status.Cells, v1alpha1.PodProtectorCell{CellID: cell.CellID, Aggregation: v1alpha1.Aggregation{
-				Target: cell.Aggregation.Target, CountedSpec: cell.Aggregation.CountedSpec,
-			}})
-		}
-	}
-	p.Status = status
+	p.Status = v1alpha1.PodProtectorStatus{Conditions: p.Status.Conditions, Cells: p.Status.Cells}
 }

@@ -59,9 +59,15 @@ func sourceChanged() predicate.TypedPredicate[client.Object] {
 }
 
 // protectorChanged drops the status writes of webhooks and aggregators, of which a storm makes many; but somebody
-// who undoes our condition is heard.
-func protectorChanged() predicate.TypedPredicate[*v1alpha1.PodProtector] {
+// who undoes our condition is heard. A loss is noted here before its Deployment's turn comes, whoever else notes it.
+func protectorChanged(losses Losses) predicate.TypedPredicate[*v1alpha1.PodProtector] {
 	return predicate.TypedFuncs[*v1alpha1.PodProtector]{
+		DeleteFunc: func(e event.TypedDeleteEvent[*v1alpha1.PodProtector]) bool {
+			if losses != nil {
+				losses.Note(e.Object)
+			}
+			return true
+		},
 		UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.PodProtector]) bool {
 			return metadataChanged(e.ObjectOld, e.ObjectNew) ||
 				!equality.Semantic.DeepEqual(e.ObjectOld.Spec, e.ObjectNew.Spec) || !equality.Semantic.DeepEqual(

@@ -43,7 +43,7 @@ func TestAnotherSpecOfTheSameGenerationIsAChange(t *testing.T) {
 		return p
 	}
 	e := event.TypedUpdateEvent[*v1alpha1.PodProtector]{ObjectOld: protector("7", 5), ObjectNew: protector("8", 1)}
-	if !protectorChanged().Update(e) {
+	if !protectorChanged(nil).Update(e) {
 		t.Error("another floor is no change")
 	}
 }

@@ -52,6 +52,10 @@ const (
 	RefusedDraining Outcome = "Draining"
 	// RefusedFloorUnknown refuses: nobody knows how many pods are expected, which the floor is reckoned from.
 	RefusedFloorUnknown Outcome = "FloorUnknown"
+	// RefusedVanished refuses: the protector is gone, and nobody has released it. Decide does not say so: whoever knows does.
+	RefusedVanished Outcome = "Vanished"
+	// RefusedRestored refuses: the protector or its core was restored, and not all of its cells are counted anew yet.
+	RefusedRestored Outcome = "Restored"
 	// RefusedNameless refuses: without a pod UID a removal cannot be told from its repetition.
 	RefusedNameless Outcome = "Nameless"
 )
@@ -143,6 +147,8 @@ func decide(p *v1alpha1.PodProtector, budget Budget, r Removal) (verdict Verdict
 func objection(p *v1alpha1.PodProtector, budget Budget, counted, paid bool) Outcome {
 	limit := int(p.Spec.AdmissionHistory.MaxConcurrentLag)
 	switch {
+	case (budget.FloorUnknown || budget.Floor > 0) && isRecounted(p):
+		return RefusedRestored
 	case budget.FloorUnknown:
 		return RefusedFloorUnknown
 	case !counted && budget.Floor > 0:

@@ -95,6 +95,9 @@ func (j *judge) isReleased(core string) bool {
 // deleted; what it was about to do when a restore undid the deletion takes some requests.
 func (j *judge) judgeEnd(core string, e *apiserver.Event) {
 	undone, ever := j.unreleased[core]
+	if p, ok := e.Old.(*v1alpha1.PodProtector); ok && p.DeletionTimestamp != nil && !desired.IsGenerated(p) {
+		return // a user has deleted it
+	}
 	if ours := e.By != "" && e.By != "user"; ours && !j.released[core] && (!ever || time.Since(undone) > 5*time.Second) {
 		j.fail("%s has ended protector %s/%s, and nobody has deleted its Deployment", e.By, core, e.New.GetName())
 	}
