@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -17,10 +18,14 @@ type quiet struct {
 // quiet returns how long a protector is not to be counted yet. What was reserved with one that vanished, or in the lost past
 // of a core, may not be known. So the first count that is worth anything goes by a list that is read when the admission
 // deadline has passed, on this machine's clock, since the counts were seen to be void: by then whatever was admitted before
-// has taken effect or never will.
+// has taken effect or never will. An update that has taken effect may restart a container for as long again as its timeout.
 func (t *term) quiet(key types.NamespacedName, p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCell) time.Duration {
+	deadline := time.Duration(t.admissionDeadline.Load())
+	if slices.Contains(p.Spec.Operations, v1alpha1.OperationUpdate) || slices.Contains(p.Spec.Operations, v1alpha1.OperationResize) {
+		deadline += updateTimeout(p)
+	}
 	_, anew := p.Annotations[v1alpha1.AnnotationRestored]
-	void := cell == nil && (anew || t.noticed && t.monotonic().Sub(t.began) < time.Duration(t.admissionDeadline.Load())) || cell != nil && cell.Aggregation.Void
+	void := cell == nil && (anew || t.noticed && t.monotonic().Sub(t.began) < deadline) || cell != nil && cell.Aggregation.Void
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !void {
@@ -32,7 +37,7 @@ func (t *term) quiet(key types.NamespacedName, p *v1alpha1.PodProtector, cell *v
 		known = quiet{p.UID, t.monotonic()}
 		t.quiets[key] = known
 	}
-	wait := known.since.Add(time.Duration(t.admissionDeadline.Load())).Sub(t.monotonic())
+	wait := known.since.Add(deadline).Sub(t.monotonic())
 	if wait > 0 {
 		delete(t.firsts, key) // a list that was read before does not do
 	}
