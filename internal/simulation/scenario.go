@@ -319,7 +319,9 @@ func (s *Scenario) drawLosses(r *rand.Rand) {
 		s.Steps = append(s.Steps, Step{At: begin + time.Duration(r.IntN(10000))*time.Millisecond, What: CreateProtector, Core: core})
 	}
 	if r.IntN(4) == 0 {
-		s.Steps = append(s.Steps, Step{At: begin + time.Duration(r.IntN(8000))*time.Millisecond, What: KillGenerator, Who: core, For: time.Duration(r.IntN(5000)) * time.Millisecond})
+		s.Steps = append(s.Steps, Step{
+			At: begin + time.Duration(r.IntN(8000))*time.Millisecond, What: KillGenerator, Who: core, For: time.Duration(r.IntN(5000)) * time.Millisecond,
+		})
 	}
 	for range 2 + r.IntN(8) {
 		s.Steps = append(s.Steps, Step{
