@@ -10,7 +10,7 @@ import (
 // The pod went by a removal whose reservation was cleared, and the watch has not told of it.
 func TestWhatWasClearedIsCountedByALiveList(t *testing.T) {
 	w := newWorld(1, 0)
-	w.stored.Spec.Operations = nil // it would be held back for as long as an update may take
+
 	w.create(true)
 	w.create(true)
 	w.lead()

@@ -17,7 +17,7 @@ type quiet struct {
 // quiet returns how long a protector is not to be counted yet. What was reserved with one that vanished, or in the lost past
 // of a core, may not be known. So the first count that is worth anything goes by a list that is read when the admission
 // deadline has passed, on this machine's clock, since the counts were seen to be void: by then whatever was admitted before
-// has taken effect or never will. Where updates are guarded, their time must have passed as well.
+// has taken effect or never will. An update that has taken effect may restart a container for as long again as its timeout.
 func (t *term) quiet(key types.NamespacedName, p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCell) time.Duration {
 	_, anew := p.Annotations[v1alpha1.AnnotationRestored]
 	void := cell == nil && (anew || t.noticed && t.monotonic().Sub(t.began) < t.underWay(p)) || cell != nil && cell.Aggregation.Void

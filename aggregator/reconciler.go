@@ -82,9 +82,7 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 	if stored.Aggregation.Epoch > t.epoch {
 		return outcome{}, fmt.Errorf("epoch %d on %s: %w", stored.Aggregation.Epoch, key, errDeposed)
 	}
-	if held := t.heldBack(p, &stored); held > 0 {
-		return outcome{wait: held}, nil
-	}
+	held := t.heldBack(p, &stored)
 	if cell != nil && t.leadership.restored > 0 && quota.IsOfUntil(&stored.Aggregation, t.leadership.restored) {
 		// What was decided since is lost. Webhooks that do not know it must not go by those counts either. They stay those of
 		// the leadership that made them, which this one may still be behind.
@@ -92,7 +90,7 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 		cell.Aggregation.TermVersion = formatVersion(t.version)
 		return outcome{again: true}, nil
 	}
-	if wait := t.quiet(key, p, cell); wait > 0 {
+	if wait := max(held, t.quiet(key, p, cell)); wait > 0 {
 		return outcome{wait: wait}, nil
 	}
 	aim := t.aimOf(ctx, p, &stored.Aggregation)
