@@ -89,7 +89,7 @@ func (t *term) farewell(ctx context.Context, reason string) {
 func (t *term) beat(ctx context.Context, ready metav1.Condition) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		cell := &v1alpha1.Cell{}
-		if err := t.core.Get(ctx, client.ObjectKey{Name: t.options.Cell}, cell); err != nil {
+		if err := t.live.Get(ctx, client.ObjectKey{Name: t.options.Cell}, cell); err != nil {
 			return fmt.Errorf("read Cell %s: %w", t.options.Cell, err)
 		}
 		if cell.Status.Aggregator.Epoch > t.epoch {
