@@ -31,6 +31,15 @@ func TestADeletedNamespace(t *testing.T) {
 		})
 		k.untouched()
 
+		k.lower(5)
+		l.Eventually(func() string {
+			n, err := namespaces.Get(l.Context(), l.Namespace, metav1.GetOptions{})
+			l.Must(err)
+			if n.Annotations[v1alpha1.AnnotationNudgedAt] == "" {
+				return fmt.Sprintf("nobody has touched the namespace: %+v", n.ObjectMeta)
+			}
+			return ""
+		})
 		k.lower(2)
 		awaitGone(l, func() error {
 			_, err := namespaces.Get(l.Context(), l.Namespace, metav1.GetOptions{})
@@ -39,7 +48,7 @@ func TestADeletedNamespace(t *testing.T) {
 	})
 }
 
-// The garbage collector tries again after 5 ms, 10 ms, and so on, to a quarter of an hour, and nothing wakes it.
+// The garbage collector tries again after 5 ms, 10 ms, and so on, to a quarter of an hour, and nothing wakes it: the webhook evicts.
 func TestACascade(t *testing.T) {
 	for name, how := range map[string]metav1.DeletionPropagation{
 		"in the background": metav1.DeletePropagationBackground,

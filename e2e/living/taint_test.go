@@ -24,6 +24,28 @@ func TestEvictionsFromTaintedNodesAreTakenUpAgain(t *testing.T) {
 	})
 }
 
+// Whoever asked again and again would keep the budget reserved for nothing.
+func TestADisruptionBudgetOnATaintedNode(t *testing.T) {
+	claim(t, "budget comes back although a PodDisruptionBudget keeps the pods of a tainted node, which their controller has given up", func(l *lab) {
+		node := fillNode(l)
+		k := keep(l, 4, 4)
+		expel(l, node)
+		awaitMarked(l, node)
+		k.untouched()
+		forbidEvictions(l)
+		k.lower(2) // now they are asked for again, and are reserved in vain
+		l.Eventually(func() string {
+			if got := l.Protector().Status.Summary; got.EstimatedAvailable == 4 {
+				return fmt.Sprintf("nothing is reserved: %+v", got)
+			}
+			return ""
+		})
+		l.AwaitSummary(e2e.AllAvailable(4))
+		l.Must(l.Remove(elsewhere(l), l.Pods(elsewhere(l))[0].Name))
+		l.AwaitSummary(e2e.AllAvailable(4))
+	})
+}
+
 // awaitMarked waits until an event says for each of the two pods of a node that it is marked for deletion.
 func awaitMarked(l *lab, node string) {
 	l.Helper()
