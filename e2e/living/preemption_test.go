@@ -96,10 +96,12 @@ func important(l *lab, name string, priority int32, seats int64) string {
 	t := template(name, inRoom(l), seated(seats))
 	t.Spec.PriorityClassName = class.Name
 	pods := here(l).Client.CoreV1().Pods(l.Namespace)
-	_, err = pods.Create(l.Context(), &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": name}}, Spec: t.Spec,
-	}, metav1.CreateOptions{})
-	l.Must(err)
+	l.Eventually(func() string { // the apiserver learns of the class
+		_, err = pods.Create(l.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": name}}, Spec: t.Spec,
+		}, metav1.CreateOptions{})
+		return e2e.Word(err)
+	})
 	l.Eventually(func() string {
 		pod, err := pods.Get(l.Context(), name, metav1.GetOptions{})
 		l.Must(err)

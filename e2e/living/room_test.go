@@ -16,7 +16,7 @@ const (
 	seat corev1.ResourceName = "e2e.breakwater.dev/seat"
 )
 
-// addNode gives a test a node of its own, on which a number of pods have a seat, and returns its name.
+// addNode gives a test a node of its own, on which a number of pods have a seat, and returns its name when it is ready.
 func addNode(l *lab, name string, seats int64) string {
 	l.Helper()
 	name = l.Namespace + "-" + name
@@ -30,6 +30,14 @@ func addNode(l *lab, name string, seats int64) string {
 		Status:     corev1.NodeStatus{Capacity: room, Allocatable: room},
 	}, metav1.CreateOptions{})
 	l.Must(err)
+	l.Eventually(func() string { // the scheduler uses it
+		node, err := here(l).Client.CoreV1().Nodes().Get(l.Context(), name, metav1.GetOptions{})
+		l.Must(err)
+		if len(node.Spec.Taints) != 1 {
+			return fmt.Sprintf("node %s is not ready: %+v", name, node.Spec.Taints)
+		}
+		return ""
+	})
 	return name
 }
 

@@ -2,11 +2,13 @@ package living_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/internal/federation"
 )
 
 // The controller asks five times for each pod, within a twentieth of a second, and never again; it tells nobody.
@@ -15,7 +17,7 @@ func TestEvictionsFromTaintedNodesAreTakenUpAgain(t *testing.T) {
 		node := fillNode(l)
 		k := keep(l, 4, 4)
 		expel(l, node)
-		awaitMarked(l, node)
+		awaitGivenUp(l)
 		k.untouched()
 
 		scale(l, elsewhere(l), "elsewhere", 3)
@@ -30,7 +32,7 @@ func TestADisruptionBudgetOnATaintedNode(t *testing.T) {
 		node := fillNode(l)
 		k := keep(l, 4, 4)
 		expel(l, node)
-		awaitMarked(l, node)
+		awaitGivenUp(l)
 		k.untouched()
 		forbidEvictions(l)
 		k.lower(2) // now they are asked for again, and are reserved in vain
@@ -46,16 +48,21 @@ func TestADisruptionBudgetOnATaintedNode(t *testing.T) {
 	})
 }
 
-// awaitMarked waits until an event says for each of the two pods of a node that it is marked for deletion.
-func awaitMarked(l *lab, node string) {
+// awaitGivenUp waits until the controller has given up the two pods of a node, which it says in its log alone.
+func awaitGivenUp(l *lab) {
 	l.Helper()
+	log := filepath.Join(l.Federation().Dir(), "clusters", here(l).Name, "logs", string(federation.ControllerManager)+".log")
 	l.Eventually(func() string {
-		events, err := here(l).Client.CoreV1().Events(l.Namespace).List(l.Context(), metav1.ListOptions{
-			FieldSelector: "involvedObject.kind=Pod,reason=TaintManagerEviction",
-		})
+		raw, err := os.ReadFile(log)
 		l.Must(err)
-		if len(events.Items) < 2 {
-			return fmt.Sprintf("the pods of node %s are not marked: %+v", node, events.Items)
+		given := 0
+		for line := range strings.Lines(string(raw)) {
+			if strings.Contains(line, "timed worker failed") && strings.Contains(line, "PodProtector "+l.Namespace+"/web") {
+				given++
+			}
+		}
+		if given < 2 {
+			return fmt.Sprintf("the controller has given up %d pods, want 2", given)
 		}
 		return ""
 	})
