@@ -10,6 +10,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/internal/federation"
 )
 
 // The scheduler does not learn from a refusal: it takes the victims of the lowest priority, whoever may be removed.
@@ -24,12 +25,10 @@ func TestPreemption(t *testing.T) {
 		awaitSeat(l, spare)
 		k := keep(l, 4, 4)
 		urgent := important(l, "urgent", 1000, 1)
-		l.Eventually(func() string {
-			if marked := markedVictims(l); marked == 0 {
-				return "no pod is marked as a victim"
-			}
-			return ""
-		})
+		awaitLogged(l, federation.Scheduler, 1, "Tried to preempt")
+		if marked := markedVictims(l); marked != 1 {
+			l.Errorf("%d pods are marked as victims, want 1", marked)
+		}
 		pod, err := here(l).Client.CoreV1().Pods(l.Namespace).Get(l.Context(), urgent, metav1.GetOptions{})
 		l.Must(err)
 		if pod.Spec.NodeName != "" || pod.Status.NominatedNodeName != node {

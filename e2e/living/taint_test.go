@@ -48,21 +48,28 @@ func TestADisruptionBudgetOnATaintedNode(t *testing.T) {
 	})
 }
 
-// awaitGivenUp waits until the controller has given up the two pods of a node, which it says in its log alone.
+// awaitGivenUp waits until the controller has given up the two pods of a node.
 func awaitGivenUp(l *lab) {
 	l.Helper()
-	log := filepath.Join(l.Federation().Dir(), "clusters", here(l).Name, "logs", string(federation.ControllerManager)+".log")
+	awaitLogged(l, federation.ControllerManager, 2, "timed worker failed")
+}
+
+// awaitLogged waits until a component of the cell here has said in its log so many times that it was refused, and these words. Some
+// say it nowhere else.
+func awaitLogged(l *lab, component federation.Component, times int, words string) {
+	l.Helper()
+	log := filepath.Join(l.Federation().Dir(), "clusters", here(l).Name, "logs", string(component)+".log")
 	l.Eventually(func() string {
 		raw, err := os.ReadFile(log)
 		l.Must(err)
-		given := 0
+		said := 0
 		for line := range strings.Lines(string(raw)) {
-			if strings.Contains(line, "timed worker failed") && strings.Contains(line, "PodProtector "+l.Namespace+"/web") {
-				given++
+			if strings.Contains(line, words) && strings.Contains(line, "PodProtector "+l.Namespace+"/web") {
+				said++
 			}
 		}
-		if given < 2 {
-			return fmt.Sprintf("the controller has given up %d pods, want 2", given)
+		if said < times {
+			return fmt.Sprintf("%s has said %q %d times, want %d", component, words, said, times)
 		}
 		return ""
 	})
