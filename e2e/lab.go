@@ -20,9 +20,10 @@ import (
 // Patience bounds every wait for something that takes seconds.
 const Patience = time.Minute
 
-// Lab is one test's namespace, of the same name in all clusters, and the core cluster whose protectors it is about.
+// Lab is the namespace of one test or of one run of a benchmark, of the same name in all clusters, and the core cluster whose
+// protectors it is about.
 type Lab struct {
-	*testing.T
+	testing.TB
 	*Suite
 	Core      Core
 	Namespace string
@@ -32,12 +33,18 @@ type Lab struct {
 func (s *Suite) Claim(t *testing.T, name string, prove func(l *Lab)) {
 	t.Helper()
 	assess := func(ctx context.Context, t *testing.T, _ *envconf.Config) context.Context {
-		l := &Lab{T: t, Suite: s, Core: s.Cores[0]}
-		l.makeNamespaces()
-		prove(l)
+		prove(s.Lab(t, nil))
 		return ctx
 	}
 	s.testenv.Test(t, features.New(t.Name()).Assess(name, assess).Feature())
+}
+
+// Lab makes a lab of its own, about the first core. Its namespaces have the labels.
+func (s *Suite) Lab(tb testing.TB, labels map[string]string) *Lab {
+	tb.Helper()
+	l := &Lab{TB: tb, Suite: s, Core: s.Cores[0]}
+	l.makeNamespaces(labels)
+	return l
 }
 
 // InEachCore gives a lab for each core, of the same namespace.
@@ -51,13 +58,13 @@ func (l *Lab) InEachCore() []*Lab {
 	return labs
 }
 
-func (l *Lab) makeNamespaces() {
+func (l *Lab) makeNamespaces(labels map[string]string) {
 	l.Helper()
 	l.Namespace = "e2e-" + rand.String(8)
 	for _, cluster := range l.Federation().Clusters() {
 		c, err := install.Client(cluster)
 		l.Must(err)
-		l.Must(c.Create(l.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.Namespace}}))
+		l.Must(c.Create(l.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.Namespace, Labels: labels}}))
 	}
 }
 

@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,8 +18,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -36,8 +31,6 @@ const (
 	nudgeSweep = 2 * time.Second
 	// nudgeTime bounds one nudge.
 	nudgeTime = 5 * time.Second
-	// nodeMemory is how long the taints of a node are believed.
-	nodeMemory = 5 * time.Second
 )
 
 // controller is what owns a pod whose removal was refused, in a cell. Controllers of Kubernetes try again after a pause that
@@ -45,13 +38,6 @@ const (
 type controller struct {
 	cell, namespace, apiVersion, kind, name string
 	uid                                     types.UID
-}
-
-// evictee is a pod that a controller was refused to remove. The eviction of pods from tainted nodes gives up after five attempts,
-// and never takes it up again.
-type evictee struct {
-	cell, namespace, name, node string
-	uid                         types.UID
 }
 
 // budgetOf is how many removals a protector would admit now; one that is gone admits all.
@@ -86,17 +72,12 @@ type nudger struct {
 	// changed asks for a look at who waits.
 	changed chan struct{}
 
-	// last is when a controller was nudged, nodes the taints that were read last, and reached the cells. run alone uses them.
+	// last is when a controller was nudged, paused whose eviction was refused, nodes the taints that were read last, and reached the
+	// cells. run alone uses them.
 	last    map[controller]time.Time
+	paused  map[evictee]pause
 	nodes   map[node]taints
 	reached map[string]*nudged
-}
-
-type node struct{ cell, name string }
-
-type taints struct {
-	at  time.Time
-	all []corev1.Taint
 }
 
 // nudged reaches the objects of one cell.
@@ -126,7 +107,7 @@ func newNudged(config *rest.Config) (*nudged, error) {
 func newNudger(cells *cells, metrics *metrics, log logr.Logger) *nudger {
 	return &nudger{
 		cells: cells, metrics: metrics, log: log, changed: make(chan struct{}, 1),
-		last: map[controller]time.Time{}, nodes: map[node]taints{}, reached: map[string]*nudged{},
+		last: map[controller]time.Time{}, paused: map[evictee]pause{}, nodes: map[node]taints{}, reached: map[string]*nudged{},
 	}
 }
 
@@ -153,14 +134,23 @@ func (n *nudger) note(cell string, r Request, answer Answer) {
 	if n == nil || answer.blames == nil || !strings.HasPrefix(r.User, serviceAccounts) && r.User != controllerManager || r.DryRun {
 		return
 	}
-	protector := answer.blames.String()
-	if ref := r.controller(); ref != nil {
-		n.controllers.add(protector, controller{
-			cell: cell, namespace: r.Namespace, apiVersion: ref.APIVersion, kind: ref.Kind, name: ref.Name, uid: ref.UID,
-		})
+	protector, waits := answer.blames.String(), controller{cell: cell, namespace: r.Namespace}
+	ref := r.controller()
+	if ref != nil {
+		waits.apiVersion, waits.kind, waits.name, waits.uid = ref.APIVersion, ref.Kind, ref.Name, ref.UID
+	}
+	switch {
+	case r.User == namespaceController:
+		n.controllers.add(protector, controller{cell: cell, apiVersion: "v1", kind: "Namespace", name: r.Namespace})
+	case ref != nil:
+		n.controllers.add(protector, waits)
 	}
 	if r.Operation == v1alpha1.OperationDelete {
-		n.evictees.add(protector, evictee{cell: cell, namespace: r.Namespace, name: r.PodName, node: r.Pod.Spec.NodeName, uid: r.Pod.UID})
+		pod := evictee{cell: cell, namespace: r.Namespace, name: r.PodName, node: r.Pod.Spec.NodeName, uid: r.Pod.UID}
+		if ref != nil && (r.User == garbageCollector || r.User == controllerManager) {
+			pod.owner = waits
+		}
+		n.evictees.add(protector, pod)
 	}
 	n.look()
 }
@@ -169,6 +159,9 @@ const (
 	serviceAccounts = "system:serviceaccount:"
 	// controllerManager is the user of all controllers of Kubernetes where they have no accounts of their own.
 	controllerManager = "system:kube-controller-manager"
+	// namespaceController empties namespaces that are deleted. It looks at one again when that changes, and each minute.
+	namespaceController = serviceAccounts + "kube-system:namespace-controller"
+	garbageCollector    = serviceAccounts + "kube-system:generic-garbage-collector"
 )
 
 // look asks for a look at who waits.
@@ -193,6 +186,7 @@ func (n *nudger) run(ctx context.Context, budget func(ctx context.Context, prote
 		case <-sweep.C:
 		case <-n.changed:
 		}
+		n.resume(time.Now())
 		for _, protector := range n.controllers.protectors() {
 			n.wake(ctx, protector, budget(ctx, protector))
 		}
@@ -227,93 +221,33 @@ func (n *nudger) touch(ctx context.Context, c controller) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, nudgeTime)
 	defer cancel()
-	version, err := schema.ParseGroupVersion(c.apiVersion)
+	objects, err := cell.like(c)
 	if err != nil {
 		return err
 	}
-	mapping, err := cell.kinds.RESTMapping(schema.GroupKind{Group: version.Group, Kind: c.kind}, version.Version)
+	change := map[string]any{"annotations": map[string]string{v1alpha1.AnnotationNudgedAt: time.Now().UTC().Format(time.RFC3339Nano)}}
+	if c.uid != "" {
+		change["uid"] = c.uid
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": change})
 	if err != nil {
 		return err
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": c.uid, "annotations": map[string]string{v1alpha1.AnnotationNudgedAt: time.Now().UTC().Format(time.RFC3339Nano)},
-	}})
-	if err != nil {
-		return err
-	}
-	_, err = cell.metadata.Resource(mapping.Resource).Namespace(c.namespace).Patch(
-		ctx, c.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "breakwater-webhook"})
+	_, err = objects.Patch(ctx, c.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "breakwater-webhook"})
 	return err
 }
 
-// evict takes up the eviction of pods from tainted nodes, as many as there is budget for. Each asks for its budget like any other.
-func (n *nudger) evict(ctx context.Context, protector string, budget int) {
-	for _, e := range n.evictees.take(protector, budget) {
-		done, err := n.evictOne(ctx, e)
-		if done || err != nil {
-			n.told(e.cell, "evict", err)
-		}
-		if apierrors.IsTooManyRequests(err) {
-			n.evictees.add(protector, e)
-		} else if err != nil {
-			n.log.V(1).Info("A pod was not evicted from its tainted node", "cell", e.cell, "namespace", e.namespace, "pod", e.name, "reason", err.Error())
-		}
-	}
-}
-
-// evictOne evicts a pod, if its node does not tolerate it any more.
-func (n *nudger) evictOne(ctx context.Context, e evictee) (done bool, err error) {
-	cell, err := n.reach(e.cell)
+// like reaches the objects of a controller's kind, in its namespace.
+func (n *nudged) like(c controller) (metadata.ResourceInterface, error) {
+	version, err := schema.ParseGroupVersion(c.apiVersion)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, nudgeTime)
-	defer cancel()
-	found, err := n.taintsOf(ctx, cell, node{e.cell, e.node})
-	if err != nil || len(found) == 0 {
-		return false, err
-	}
-	pod, err := cell.client.CoreV1().Pods(e.namespace).Get(ctx, e.name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, err
-	case pod.UID != e.uid, pod.DeletionTimestamp != nil, !isExpelled(pod, found, time.Now()):
-		return false, nil
-	}
-	err = cell.client.CoreV1().Pods(e.namespace).EvictV1(ctx, &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Namespace: e.namespace, Name: e.name},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}},
-	})
-	return err == nil, err
-}
-
-// taintsOf returns the taints of a node that expel pods.
-func (n *nudger) taintsOf(ctx context.Context, cell *nudged, of node) ([]corev1.Taint, error) {
-	if known := n.nodes[of]; time.Since(known.at) < nodeMemory {
-		return known.all, nil
-	}
-	found, err := cell.client.CoreV1().Nodes().Get(ctx, of.name, metav1.GetOptions{})
+	mapping, err := n.kinds.RESTMapping(schema.GroupKind{Group: version.Group, Kind: c.kind}, version.Version)
 	if err != nil {
-		return nil, client.IgnoreNotFound(err)
+		return nil, err
 	}
-	expelling := slices.DeleteFunc(found.Spec.Taints, func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectNoExecute })
-	n.nodes[of] = taints{time.Now(), expelling}
-	return expelling, nil
-}
-
-// isExpelled tells whether a taint expels a pod now: none of its tolerations is for it, or those that are have run out.
-func isExpelled(pod *corev1.Pod, found []corev1.Taint, now time.Time) bool {
-	return slices.ContainsFunc(found, func(taint corev1.Taint) bool {
-		return !slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
-			if !t.ToleratesTaint(klog.Background(), &taint, true) {
-				return false
-			}
-			return t.TolerationSeconds == nil || taint.TimeAdded != nil &&
-				now.Before(taint.TimeAdded.Add(time.Duration(*t.TolerationSeconds)*time.Second))
-		})
-	})
+	return n.metadata.Resource(mapping.Resource).Namespace(c.namespace), nil
 }
 
 func (n *nudger) told(cell, how string, err error) {

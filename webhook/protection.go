@@ -31,7 +31,9 @@ type Protection struct {
 	log     logr.Logger
 	refused *refusals
 	nudger  *nudger
-	now     func() time.Time
+	// insistent holds back what the scheduler is told again and again.
+	insistent insistence
+	now       func() time.Time
 	// background is what is still given back.
 	background sync.WaitGroup
 }
@@ -97,6 +99,7 @@ func (p *Protection) protect(ctx context.Context, cell string, r Request) Answer
 	if !answer.Allowed {
 		p.refused.note(answer)
 		p.nudger.note(cell, r, answer)
+		p.insistent.hold(ctx, r, time.Now())
 	}
 	return answer
 }

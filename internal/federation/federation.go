@@ -17,6 +17,9 @@ const ReadyAnnotation = "federation.breakwater.dev/ready"
 // UpdateAnnotation on a pod, with the value "held", keeps its kubelet from noticing that its spec was changed in place.
 const UpdateAnnotation = "federation.breakwater.dev/update"
 
+// CompleteAnnotation on a pod of a Job, with the value "held", keeps it from completing.
+const CompleteAnnotation = "federation.breakwater.dev/complete"
+
 // Federation is a set of running clusters.
 type Federation interface {
 	Topology() *Topology

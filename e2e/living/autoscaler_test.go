@@ -1,0 +1,116 @@
+package living_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/internal/storm"
+)
+
+// autoscaler empties a node as cluster-autoscaler does (core/scaledown/actuation/drain.go): it taints the node, evicts all pods at
+// once, and asks for each again whatever the answer was, unless the pod is gone, every 10 s for 2 minutes. When the time is up it
+// takes the taint away, says so in an event ScaleDownFailed, and leaves the node for 3 minutes before it tries again. Here the
+// attempts are as many and the pauses shorter.
+type autoscaler struct {
+	*lab
+	cell  storm.Cell
+	node  string
+	pause time.Duration
+
+	mu      sync.Mutex
+	refused []error
+}
+
+const attempts = 12
+
+// scaleDown empties the node, or says which pods it could not evict.
+func (a *autoscaler) scaleDown(ctx context.Context) (left []string) {
+	a.Helper()
+	a.taint(`[{"key":"ToBeDeletedByClusterAutoscaler","value":"1","effect":"NoSchedule"},{"key":"` + roomKey + `","effect":"NoSchedule"}]`)
+	var evicting sync.WaitGroup
+	for _, pod := range a.Pods(a.cell) {
+		if pod.Spec.NodeName != a.node {
+			continue
+		}
+		evicting.Go(func() {
+			if a.evict(ctx, pod) {
+				return
+			}
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			left = append(left, pod.Name)
+		})
+	}
+	evicting.Wait()
+	if len(left) > 0 {
+		a.taint(`[{"key":"` + roomKey + `","effect":"NoSchedule"}]`)
+	}
+	return left
+}
+
+func (a *autoscaler) evict(ctx context.Context, pod corev1.Pod) bool {
+	pace := time.NewTicker(a.pause)
+	defer pace.Stop()
+	for range attempts {
+		err := a.cell.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
+			ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+			DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: pod.Spec.TerminationGracePeriodSeconds},
+		})
+		if err == nil || apierrors.IsNotFound(err) {
+			return true
+		}
+		a.mu.Lock()
+		a.refused = append(a.refused, err)
+		a.mu.Unlock()
+		select {
+		case <-pace.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return false
+}
+
+func (a *autoscaler) taint(taints string) {
+	a.Helper()
+	_, err := a.cell.Client.CoreV1().Nodes().Patch(a.Context(), a.node, types.MergePatchType,
+		[]byte(`{"spec":{"taints":`+taints+`}}`), metav1.PatchOptions{})
+	a.Must(err)
+}
+
+func TestAnEvictionLoop(t *testing.T) {
+	claim(t, "an autoscaler gives a node up after 12 refusals of each pod, and empties it pod by pod in its next loop, when there is budget for one", func(l *lab) {
+		node := fillNode(l)
+		k := keep(l, 4, 4)
+		a := &autoscaler{lab: l, cell: here(l), node: node, pause: 20 * time.Millisecond}
+		if left := a.scaleDown(l.Context()); len(left) != 2 || len(a.refused) != 2*attempts {
+			l.Errorf("the autoscaler has given up %q after %d refusals, want both pods after %d", left, len(a.refused), 2*attempts)
+		}
+		for _, err := range a.refused {
+			l.WantRefusal(err, "floor 4, available 4, removals under way 0")
+		}
+		k.untouched()
+
+		scale(l, elsewhere(l), "elsewhere", 3)
+		l.AwaitSummary(e2e.AllAvailable(5))
+		a.pause = 500 * time.Millisecond
+		l.Eventually(func() string { // its next loops
+			if left := a.scaleDown(l.Context()); len(left) > 0 {
+				return fmt.Sprintf("%q are left: %v", left, a.refused[len(a.refused)-1])
+			}
+			return ""
+		})
+		awaitOnNode(l, node, 0)
+		l.AwaitSummary(e2e.AllAvailable(5))
+	})
+}

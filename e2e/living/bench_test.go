@@ -1,0 +1,186 @@
+package living_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/internal/podhealth"
+)
+
+// BenchmarkLiving tells how much longer callers take under a protector than in a namespace that the webhook is not asked about, in
+// turn, with another one first each time. Pods run and go at once, so that all the time is the callers' and ours.
+func BenchmarkLiving(b *testing.B) {
+	for _, s := range scenes() {
+		b.Run(s.name, func(b *testing.B) {
+			took, rounds := map[string]time.Duration{}, 0
+			runs := []string{"unguarded", "protected"}
+			for b.Loop() {
+				for turn := range runs {
+					run := runs[(rounds+turn)%len(runs)]
+					took[run] += s.run(b, run == "protected")
+				}
+				rounds++
+			}
+			for _, run := range runs {
+				b.ReportMetric(took[run].Seconds()/float64(rounds), run+"-s")
+			}
+			b.ReportMetric(took["protected"].Seconds()/took["unguarded"].Seconds(), "ratio")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// scene is one caller at work.
+type scene struct {
+	name        string
+	pods, floor int
+	// set makes the pods, and returns what lets the caller work and waits for its end.
+	set func(l *lab) (play func())
+}
+
+func (s scene) run(b *testing.B, protected bool) time.Duration {
+	b.Helper()
+	namespaces := map[string]string{}
+	if !protected {
+		namespaces[v1alpha1.LabelExempt] = "true"
+	}
+	l := living.Lab(b, namespaces)
+	play := s.set(l)
+	l.Eventually(func() string { return notAvailable(l, s.pods) })
+	if protected {
+		l.Protect(s.floor, func(spec *v1alpha1.PodProtectorSpec) { spec.AdmissionHistory.AggregationRateMillis = nil })
+		l.AwaitSummary(e2e.AllAvailable(s.pods))
+	}
+	began := time.Now()
+	play()
+	took := time.Since(began)
+	clean(l)
+	return took
+}
+
+func notAvailable(l *lab, want int) string {
+	l.Helper()
+	available := 0
+	for _, cell := range l.Cells {
+		for _, pod := range l.Pods(cell) {
+			if podhealth.FactsOf(&pod).At(0, time.Now()).Available {
+				available++
+			}
+		}
+	}
+	if available != want {
+		return fmt.Sprintf("%d pods are available, want %d", available, want)
+	}
+	return ""
+}
+
+// clean takes everything away, so that the next run finds the same machine.
+func clean(l *lab) {
+	l.Helper()
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "web"}}
+	l.Must(client.IgnoreNotFound(l.Core.Delete(l.Context(), p)))
+	for _, cell := range l.Cells {
+		l.Must(client.IgnoreNotFound(cell.Client.CoreV1().Namespaces().Delete(l.Context(), l.Namespace, metav1.DeleteOptions{})))
+	}
+	for _, cell := range l.Cells {
+		awaitGone(l, func() error {
+			_, err := cell.Client.CoreV1().Namespaces().Get(l.Context(), l.Namespace, metav1.GetOptions{})
+			return err
+		})
+		l.Must(cell.Client.CoreV1().Nodes().DeleteCollection(l.Context(), metav1.DeleteOptions{},
+			metav1.ListOptions{LabelSelector: roomKey + "=" + l.Namespace}))
+	}
+}
+
+// scenes have a tenth of the pods to spare where a caller moves pods, and are allowed all that the caller wants where it removes them.
+func scenes() []scene {
+	return []scene{
+		{"rollout-100", 100, 90, func(l *lab) func() {
+			deploy(l, here(l), "here", 100)
+			strategy(l, "here", 10, 10)
+			return func() {
+				reroll(l, here(l), "here", nil)
+				awaitRolled(l, "here")
+			}
+		}},
+		{"statefulset-10", 10, 9, func(l *lab) func() {
+			statefulSet(l, here(l), "here", 10)
+			return func() {
+				rerollSet(l, "here")
+				awaitSetRolled(l, "here", 10)
+			}
+		}},
+		{"kubectl-drain-8-of-40", 40, 36, func(l *lab) func() {
+			node := occupy(l)
+			return func() {
+				if c := drain(l, node); c.exitCode() != 0 {
+					l.Fatalf("kubectl failed:\n%s", &c.said)
+				}
+			}
+		}},
+		{"eviction-loop-8-of-40", 40, 36, func(l *lab) func() {
+			a := &autoscaler{lab: l, cell: here(l), node: occupy(l), pause: 10 * time.Second}
+			return func() {
+				if left := a.scaleDown(l.Context()); len(left) > 0 {
+					l.Fatalf("%q are left: %v", left, a.refused)
+				}
+			}
+		}},
+		{"taint-8-of-40", 40, 36, func(l *lab) func() {
+			node := occupy(l)
+			return func() {
+				expel(l, node)
+				awaitOnNode(l, node, 0)
+				l.Eventually(func() string { return notAvailable(l, 40) })
+			}
+		}},
+		{"scale-down-40-to-20", 40, 20, func(l *lab) func() {
+			deploy(l, here(l), "here", 40)
+			return func() {
+				scale(l, here(l), "here", 20)
+				awaitPods(l, 20)
+			}
+		}},
+		{"preemption-5-of-10", 10, 5, func(l *lab) func() {
+			addNode(l, "first", 10)
+			deploy(l, here(l), "here", 10, inRoom(l), seated(1))
+			return func() { awaitSeat(l, important(l, "urgent", 1000, 5)) }
+		}},
+		{"namespace-40", 40, 0, func(l *lab) func() {
+			deploy(l, here(l), "here", 40)
+			return func() {
+				namespaces := here(l).Client.CoreV1().Namespaces()
+				l.Must(namespaces.Delete(l.Context(), l.Namespace, metav1.DeleteOptions{}))
+				awaitGone(l, func() error {
+					_, err := namespaces.Get(l.Context(), l.Namespace, metav1.GetOptions{})
+					return err
+				})
+			}
+		}},
+		{"cascade-40", 40, 0, func(l *lab) func() {
+			deploy(l, here(l), "here", 40)
+			return func() {
+				how := metav1.DeletePropagationBackground
+				l.Must(here(l).Client.AppsV1().Deployments(l.Namespace).Delete(l.Context(), "here", metav1.DeleteOptions{PropagationPolicy: &how}))
+				awaitPods(l, 0)
+			}
+		}},
+	}
+}
+
+// occupy puts 8 pods on a node and 32 elsewhere, and makes a second node where replacements find room.
+func occupy(l *lab) string {
+	l.Helper()
+	node := addNode(l, "first", 0)
+	deploy(l, here(l), "here", 8, inRoom(l))
+	deploy(l, elsewhere(l), "elsewhere", 32)
+	awaitOnNode(l, node, 8)
+	addNode(l, "second", 0)
+	return node
+}

@@ -1,0 +1,200 @@
+package living_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+)
+
+// command is a kubectl that runs against the cell here.
+type command struct {
+	*lab
+	process *exec.Cmd
+	said    output
+	ended   chan struct{}
+	err     error
+}
+
+// output takes what a program says, on both streams.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+func drain(l *lab, node string, arguments ...string) *command {
+	l.Helper()
+	kubectl, ok := local.FindProgram(filepath.SplitList(os.Getenv(local.BinariesVariable)), "kubectl")
+	if !ok {
+		l.Fatalf("kubectl is in none of the folders of $%s", local.BinariesVariable)
+	}
+	c := &command{lab: l, ended: make(chan struct{})}
+	c.process = exec.CommandContext(l.Context(), kubectl, append([]string{"drain", node}, arguments...)...)
+	c.process.Env = append(os.Environ(), "KUBECONFIG="+l.Federation().Workers()[0].Kubeconfig(), "HOME="+l.TempDir())
+	c.process.Stdout, c.process.Stderr = &c.said, &c.said
+	l.Must(c.process.Start())
+	go func() {
+		defer close(c.ended)
+		c.err = c.process.Wait()
+	}()
+	return c
+}
+
+// awaitWords waits until kubectl has said something so many times.
+func (c *command) awaitWords(times int, words string) {
+	c.Helper()
+	c.Eventually(func() string {
+		if got := strings.Count(c.said.String(), words); got < times {
+			return fmt.Sprintf("kubectl said %q %d times, want %d:\n%s", words, got, times, &c.said)
+		}
+		return ""
+	})
+}
+
+// exitCode waits for the end.
+func (c *command) exitCode() int {
+	c.Helper()
+	c.Eventually(func() string {
+		select {
+		case <-c.ended:
+			return ""
+		default:
+			return "kubectl still runs:\n" + c.said.String()
+		}
+	})
+	if exit := (*exec.ExitError)(nil); c.err != nil && !errors.As(c.err, &exit) {
+		c.Fatal(c.err)
+	}
+	return c.process.ProcessState.ExitCode()
+}
+
+// fillNode makes two pods on a node of the test and two elsewhere, and then another node, where replacements find room.
+func fillNode(l *lab) string {
+	l.Helper()
+	node := addNode(l, "first", 0)
+	deploy(l, here(l), "here", 2, inRoom(l))
+	deploy(l, elsewhere(l), "elsewhere", 2)
+	awaitOnNode(l, node, 2)
+	addNode(l, "second", 0)
+	return node
+}
+
+func TestKubectlDrain(t *testing.T) {
+	claim(t, "kubectl drain tells of each refusal and tries again, and ends with 0 when there is budget for one pod at a time", func(l *lab) {
+		node := fillNode(l)
+		k := keep(l, 4, 4)
+		c := drain(l, node)
+		c.awaitWords(2, refusalWords)
+		c.awaitWords(2, "(will retry after 5s): admission webhook")
+		c.awaitWords(1, fmt.Sprintf("PodProtector %s/web in core cluster %q would have fewer pods available than its floor (floor 4, available 4, removals under way 0)",
+			l.Namespace, l.Core.Name))
+		k.untouched()
+
+		scale(l, elsewhere(l), "elsewhere", 3)
+		if code := c.exitCode(); code != 0 || !strings.Contains(c.said.String(), "node/"+node+" drained") {
+			l.Errorf("kubectl ended with %d and said:\n%s", code, &c.said)
+		}
+		awaitOnNode(l, node, 0)
+		l.AwaitSummary(e2e.AllAvailable(5))
+	})
+}
+
+func TestKubectlDrainByDeletion(t *testing.T) {
+	claim(t, "kubectl drain --disable-eviction ends with 1 at its first refusal, and with 0 when it is called again with budget for all", func(l *lab) {
+		node := fillNode(l)
+		k := keep(l, 4, 4)
+		c := drain(l, node, "--disable-eviction")
+		if code := c.exitCode(); code != 1 || strings.Count(c.said.String(), "Error from server (TooManyRequests): admission webhook") != 1 {
+			l.Errorf("kubectl ended with %d and said:\n%s", code, &c.said)
+		}
+		k.untouched()
+		cordoned, err := here(l).Client.CoreV1().Nodes().Get(l.Context(), node, metav1.GetOptions{})
+		l.Must(err)
+		if !cordoned.Spec.Unschedulable {
+			l.Error("the node is not cordoned any more")
+		}
+
+		scale(l, elsewhere(l), "elsewhere", 4)
+		l.AwaitSummary(e2e.AllAvailable(6))
+		again := drain(l, node, "--disable-eviction")
+		if code := again.exitCode(); code != 0 {
+			l.Errorf("kubectl ended with %d and said:\n%s", code, &again.said)
+		}
+		awaitOnNode(l, node, 0)
+	})
+}
+
+// kubectl asks every 5 s, which renews the reservation: the admission deadline, of 12 s here, does not pass meanwhile.
+func TestADisruptionBudgetOnTop(t *testing.T) {
+	claim(t, "what a PodDisruptionBudget refuses costs budget while a drain asks for it, which returns when the drain is given up", func(l *lab) {
+		node := fillNode(l)
+		forbidEvictions(l)
+		keep(l, 4, 2)
+		c := drain(l, node)
+		c.awaitWords(6, "(will retry after 5s): Cannot evict pod as it would violate the pod's disruption budget.")
+		other := l.Pods(elsewhere(l))[0].Name
+		l.WantRefusal(l.Remove(elsewhere(l), other), "floor 2, available 4, removals under way 2")
+		if strings.Contains(c.said.String(), refusalWords) {
+			l.Errorf("a repeated request was charged anew:\n%s", &c.said)
+		}
+
+		l.Must(c.process.Process.Signal(syscall.SIGINT))
+		<-c.ended
+		l.AwaitSummary(e2e.AllAvailable(4))
+		l.Must(l.Remove(elsewhere(l), other))
+		l.AwaitSummary(e2e.AllAvailable(4))
+
+		l.Must(here(l).Client.PolicyV1().PodDisruptionBudgets(l.Namespace).Delete(l.Context(), "web", metav1.DeleteOptions{}))
+		again := drain(l, node)
+		if code := again.exitCode(); code != 0 {
+			l.Errorf("kubectl ended with %d and said:\n%s", code, &again.said)
+		}
+		l.AwaitSummary(e2e.AllAvailable(4))
+	})
+}
+
+// forbidEvictions makes a PodDisruptionBudget that allows none, and waits until it is in force.
+func forbidEvictions(l *lab) {
+	l.Helper()
+	none := intstr.FromInt32(0)
+	budgets := here(l).Client.PolicyV1().PodDisruptionBudgets(l.Namespace)
+	_, err := budgets.Create(l.Context(), &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: &none, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+		},
+	}, metav1.CreateOptions{})
+	l.Must(err)
+	l.Eventually(func() string {
+		budget, err := budgets.Get(l.Context(), "web", metav1.GetOptions{})
+		if err != nil || budget.Status.ObservedGeneration != budget.Generation {
+			return fmt.Sprintf("the PodDisruptionBudget is not in force: %v", err)
+		}
+		return ""
+	})
+}

@@ -1,0 +1,125 @@
+package living_test
+
+import (
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/internal/storm"
+)
+
+// here is the cell in which a caller removes pods, and elsewhere the other one, which is left alone: pods that become available
+// there are budget here.
+func here(l *lab) storm.Cell      { return l.Cells[0] }
+func elsewhere(l *lab) storm.Cell { return l.Cells[1] }
+
+// labels of the pods of a workload. All have app=web, and so one protector.
+func labels(workload string) map[string]string {
+	return map[string]string{"app": "web", "workload": workload}
+}
+
+func template(workload string, change ...func(*corev1.PodTemplateSpec)) corev1.PodTemplateSpec {
+	grace, noToken := int64(1), false
+	t := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels(workload)},
+		Spec: corev1.PodSpec{
+			TerminationGracePeriodSeconds: &grace, AutomountServiceAccountToken: &noToken,
+			Containers: []corev1.Container{{Name: "app", Image: storm.Image}},
+		},
+	}
+	for _, c := range change {
+		c(&t)
+	}
+	return t
+}
+
+// deploy makes a Deployment.
+func deploy(l *lab, cell storm.Cell, name string, replicas int32, change ...func(*corev1.PodTemplateSpec)) {
+	l.Helper()
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	d.Spec.Replicas, d.Spec.Template = &replicas, template(name, change...)
+	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels(name)}
+	_, err := cell.Client.AppsV1().Deployments(l.Namespace).Create(l.Context(), d, metav1.CreateOptions{})
+	l.Must(err)
+}
+
+// scale scales a Deployment by its scale subresource, as autoscalers do.
+func scale(l *lab, cell storm.Cell, name string, replicas int32) {
+	l.Helper()
+	_, err := cell.Client.AppsV1().Deployments(l.Namespace).UpdateScale(l.Context(), name, &autoscalingv1.Scale{
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: name}, Spec: autoscalingv1.ScaleSpec{Replicas: replicas},
+	}, metav1.UpdateOptions{})
+	l.Must(err)
+}
+
+func deployment(l *lab, cell storm.Cell, name string) *appsv1.Deployment {
+	l.Helper()
+	d, err := cell.Client.AppsV1().Deployments(l.Namespace).Get(l.Context(), name, metav1.GetOptions{})
+	l.Must(err)
+	return d
+}
+
+// reroll gives the pods of a Deployment another image, and annotations.
+func reroll(l *lab, cell storm.Cell, name string, annotations map[string]string) {
+	l.Helper()
+	l.Eventually(func() string {
+		d := deployment(l, cell, name)
+		d.Spec.Template.Spec.Containers[0].Image += ".1"
+		d.Spec.Template.Annotations = annotations
+		_, err := cell.Client.AppsV1().Deployments(l.Namespace).Update(l.Context(), d, metav1.UpdateOptions{})
+		return e2e.Word(err)
+	})
+}
+
+// refusalWords are what everybody sees who is refused, in whatever he makes of it.
+const refusalWords = "denied the request: Breakwater refuses to remove pod"
+
+// awaitRefusal waits until an event of an object says that a removal was refused.
+func awaitRefusal(l *lab, cell storm.Cell, kind, reason string) {
+	l.Helper()
+	l.Eventually(func() string {
+		events, err := cell.Client.CoreV1().Events(l.Namespace).List(l.Context(), metav1.ListOptions{
+			FieldSelector: "involvedObject.kind=" + kind + ",reason=" + reason,
+		})
+		l.Must(err)
+		for i := range events.Items {
+			if strings.Contains(events.Items[i].Message, refusalWords) {
+				return ""
+			}
+		}
+		return fmt.Sprintf("no event %s of a %s tells of a refusal: %+v", reason, kind, events.Items)
+	})
+}
+
+// podsOf gives the pods of a workload that nobody has begun to delete.
+func podsOf(l *lab, cell storm.Cell, workload string) []corev1.Pod {
+	l.Helper()
+	var its []corev1.Pod
+	for _, pod := range l.Pods(cell) {
+		if pod.Labels["workload"] == workload {
+			its = append(its, pod)
+		}
+	}
+	return its
+}
+
+// awaitGone waits until an object is gone.
+func awaitGone(l *lab, get func() error) {
+	l.Helper()
+	l.Eventually(func() string {
+		err := get()
+		switch {
+		case apierrors.IsNotFound(err):
+			return ""
+		case err != nil:
+			return err.Error()
+		}
+		return "it is still there"
+	})
+}

@@ -1,0 +1,186 @@
+package webhook
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+const waitsFor = "core/shop/web"
+
+// refusedTo is the refusal of the deletion of a pod of the ReplicaSet "web" to a user.
+func refusedTo(user string) (Request, Answer, *corev1.Pod) {
+	yes := true
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "pod", OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "set", Controller: &yes},
+	}}}
+	charged := &charge{core: &core{name: "core"}}
+	charged.key.Namespace, charged.key.Name = "shop", "web"
+	return Request{User: user, Namespace: "shop", PodName: "web-1", Operation: v1alpha1.OperationDelete, Pod: pod}, Answer{blames: charged}, pod
+}
+
+// nudging has a cell with these objects, of which metadata holds those that own pods.
+func nudging(pod *corev1.Pod, owners ...runtime.Object) (*nudger, *fake.Clientset, *metadatafake.FakeMetadataClient) {
+	scheme := metadatafake.NewTestScheme()
+	_ = metav1.AddMetaToScheme(scheme)
+	kinds := meta.NewDefaultRESTMapper(nil)
+	kinds.Add(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), meta.RESTScopeNamespace)
+	kinds.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
+	reached, config := newCells(), &rest.Config{}
+	reached.configs["cell"] = config
+	n := newNudger(reached, newMetrics(prometheus.NewRegistry()), logr.Discard())
+	cell := &nudged{kinds: kinds, config: config}
+	typed, objects := fake.NewClientset(pod), metadatafake.NewSimpleMetadataClient(scheme, owners...)
+	cell.client, cell.metadata = typed, objects
+	n.reached["cell"] = cell
+	return n, typed, objects
+}
+
+func owned(change func(*metav1.PartialObjectMetadata)) *metav1.PartialObjectMetadata {
+	set := &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "ReplicaSet"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "set"},
+	}
+	change(set)
+	return set
+}
+
+func TestWhatTheGarbageCollectorWasRefusedIsEvicted(t *testing.T) {
+	now := metav1.Now()
+	alive := func(*metav1.PartialObjectMetadata) {}
+	for claim, c := range map[string]struct {
+		user  string
+		owner func(*metav1.PartialObjectMetadata) // nil: it is gone
+		pod   func(*corev1.Pod)
+		want  bool
+	}{
+		"when the owner is gone":    {user: garbageCollector, want: true},
+		"not when it is there":      {user: garbageCollector, owner: alive},
+		"when another has its name": {user: garbageCollector, owner: func(o *metav1.PartialObjectMetadata) { o.UID = "other" }, want: true},
+		"when it waits for its pods": {user: garbageCollector, owner: func(o *metav1.PartialObjectMetadata) {
+			o.DeletionTimestamp, o.Finalizers = &now, []string{metav1.FinalizerDeleteDependents}
+		}, want: true},
+		"not when it waits for others":          {user: garbageCollector, owner: func(o *metav1.PartialObjectMetadata) { o.DeletionTimestamp, o.Finalizers = &now, []string{"other"} }},
+		"not when another has adopted the pod":  {user: garbageCollector, pod: func(p *corev1.Pod) { p.OwnerReferences[0].UID = "other" }},
+		"not when nobody owns the pod any more": {user: garbageCollector, pod: func(p *corev1.Pod) { p.OwnerReferences = nil }},
+		"not when the pod is another":           {user: garbageCollector, pod: func(p *corev1.Pod) { p.UID = "other" }},
+		"not for other controllers":             {user: serviceAccounts + "kube-system:replicaset-controller"},
+		"when all controllers are one user":     {user: controllerManager, want: true},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			request, answer, pod := refusedTo(c.user)
+			stored := pod.DeepCopy()
+			if c.pod != nil {
+				c.pod(stored)
+			}
+			var owners []runtime.Object
+			if c.owner != nil {
+				owners = append(owners, owned(c.owner))
+			}
+			n, typed, _ := nudging(stored, owners...)
+			n.note("cell", request, answer)
+			n.evict(t.Context(), waitsFor, 1)
+			got := false
+			for _, action := range typed.Actions() {
+				got = got || action.GetVerb() == "create" && action.GetSubresource() == "eviction"
+			}
+			if got != c.want {
+				t.Errorf("evicted %v, want %v: %v", got, c.want, typed.Actions())
+			}
+			if left := n.evictees.take(waitsFor, 9); len(left) > 0 {
+				t.Errorf("it still waits: %+v", left)
+			}
+		})
+	}
+}
+
+func TestADeletedNamespaceIsWoken(t *testing.T) {
+	request, answer, pod := refusedTo(namespaceController)
+	space := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	n, _, objects := nudging(pod, space, owned(func(*metav1.PartialObjectMetadata) {}))
+	n.note("cell", request, answer)
+	n.wake(t.Context(), waitsFor, 9)
+	var patched []string
+	for _, action := range objects.Actions() {
+		if p, ok := action.(interface {
+			GetName() string
+			GetPatch() []byte
+		}); ok && action.GetVerb() == "patch" {
+			patched = append(patched, action.GetResource().Resource+"/"+p.GetName())
+			if patch := string(p.GetPatch()); !strings.Contains(patch, v1alpha1.AnnotationNudgedAt) || strings.Contains(patch, "uid") {
+				t.Errorf("patched with %s", patch)
+			}
+		}
+	}
+	if want := []string{"namespaces/shop"}; !slices.Equal(patched, want) {
+		t.Errorf("touched %q, want %q", patched, want)
+	}
+	if time.Since(n.last[controller{cell: "cell", apiVersion: "v1", kind: "Namespace", name: "shop"}]) > time.Minute {
+		t.Error("it is not remembered when that was")
+	}
+}
+
+// A loop without a pause would reserve the budget again and again, and be woken each time by what it wrote itself.
+func TestWhoseEvictionIsRefusedIsLeftAloneForAWhile(t *testing.T) {
+	for claim, c := range map[string]struct {
+		refusal *apierrors.StatusError
+		pause   time.Duration
+	}{
+		"by a PodDisruptionBudget": {violated(), disruptionPause},
+		"by Breakwater":            {apierrors.NewTooManyRequestsError("no budget"), nudgeSweep},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				request, answer, pod := refusedTo(garbageCollector)
+				n, typed, _ := nudging(pod)
+				asked := 0
+				typed.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+					asked++
+					return true, nil, c.refusal
+				})
+				look := func() {
+					n.resume(time.Now())
+					n.evict(t.Context(), waitsFor, 9)
+				}
+				n.note("cell", request, answer)
+				look()
+				n.note("cell", request, answer) // the collector asks again
+				look()
+				time.Sleep(c.pause - 1)
+				look()
+				if asked != 1 {
+					t.Errorf("asked %d times before the pause is over, want once", asked)
+				}
+				time.Sleep(1)
+				look()
+				if asked != 2 {
+					t.Errorf("asked %d times when the pause is over, want twice", asked)
+				}
+			})
+		})
+	}
+}
+
+func violated() *apierrors.StatusError {
+	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause}}
+	return err
+}
