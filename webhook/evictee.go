@@ -62,7 +62,8 @@ func (n *nudger) evict(ctx context.Context, protector string, budget int) {
 			if !apierrors.IsForbidden(err) {
 				n.paused[e] = pause{protector, time.Now().Add(nudgeSweep)}
 			}
-			n.log.V(1).Info("A pod was not evicted, which a controller had been refused to remove", "cell", e.cell, "namespace", e.namespace, "pod", e.name, "reason", err.Error())
+			n.log.V(1).Info("A pod was not evicted, which a controller had been refused to remove",
+				"cell", e.cell, "namespace", e.namespace, "pod", e.name, "reason", err.Error())
 		}
 	}
 }
