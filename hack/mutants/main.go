@@ -40,11 +40,12 @@ type proof struct {
 
 func proofs() []proof {
 	return []proof{
-		{"properties", []string{"./internal/quota", "./internal/podhealth", "./aggregator", "./webhook"}, "^(" + strings.Join([]string{
+		{"properties", []string{"./internal/quota", "./internal/podhealth", "./internal/fleet", "./aggregator", "./webhook"}, "^(" + strings.Join([]string{
 			"TestTheHistoryAgreesWithTheBooks", "TestABatchDecidesAsOneByOne", "TestDisruptionsAllowedIsWhatDecideAdmits",
 			"TestStatesImplyEachOther", "TestNothingInFlightIsEverFreed", "TestASnapshotCountsAsALinearScan",
 			"TestWhoMayGoIsReservedWithAll", "TestACountOfAnotherLeaderIsNotPutBackByAnOlderOne", "TestCoverages",
 			"TestWhatIsAskedOfOnePodAddsUp", "TestAnUpdateCostsOnce", "TestTheFloorIsUnknownUntilAllCellsAreCounted",
+			"TestAProtectorThatIsRestoredIsCountedWhenAllHasComeToItsEnd", "TestAWriteToARestoredCoreIsNoSuccess",
 		}, "|") + ")$"},
 		{"simulation", []string{"./internal/simulation"}, "^TestSeeds$"},
 		{"corpus", []string{"./internal/simulation"}, "^TestCorpus$"},
