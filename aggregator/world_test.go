@@ -184,6 +184,9 @@ func (w *world) lead() {
 	t.snapshot.scope = w.scope
 	t.readLive = func(context.Context, string, string) (liveRead, error) { return w.readLive(), nil }
 	t.readPod = func(_ context.Context, _, name string) (*corev1.Pod, error) { return w.named(name), nil }
+	if !t.isCounted(w.stored, nil) { // as expectFirsts does
+		t.firsts[w.key()] = &first{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)}
+	}
 	w.leaders = append(w.leaders, &leader{term: t})
 	w.relist(w.newest())
 }

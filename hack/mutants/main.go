@@ -40,13 +40,16 @@ type proof struct {
 
 func proofs() []proof {
 	return []proof{
-		{"properties", []string{"./internal/quota", "./internal/podhealth", "./internal/desired", "./aggregator", "./webhook"}, "^(" + strings.Join([]string{
+		{"properties", []string{
+			"./internal/quota", "./internal/podhealth", "./internal/desired", "./internal/fleet", "./aggregator", "./webhook",
+		}, "^(" + strings.Join([]string{
 			"TestNothingIsReleasedByAnAccident",
 			"TestTheHistoryAgreesWithTheBooks", "TestABatchDecidesAsOneByOne", "TestDisruptionsAllowedIsWhatDecideAdmits",
 			"TestStatesImplyEachOther", "TestNothingInFlightIsEverFreed", "TestASnapshotCountsAsALinearScan",
 			"TestWhoMayGoIsReservedWithAll", "TestACountOfAnotherLeaderIsNotPutBackByAnOlderOne", "TestCoverages",
 			"TestWhatIsAskedOfOnePodAddsUp", "TestAnUpdateCostsOnce", "TestTheFloorIsUnknownUntilAllCellsAreCounted",
 			"TestADiscountOnlyRefuses", "TestWhatWasClearedIsCountedByALiveList",
+			"TestAProtectorThatIsRestoredIsCountedWhenAllHasComeToItsEnd", "TestAWriteToARestoredCoreIsNoSuccess",
 		}, "|") + ")$"},
 		{"simulation", []string{"./internal/simulation"}, "^TestSeeds$"},
 		{"corpus", []string{"./internal/simulation"}, "^TestCorpus$"},
