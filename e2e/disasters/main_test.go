@@ -90,9 +90,20 @@ func (l lab) awaitRefusals(words ...string) {
 	l.Helper()
 	for cell := range l.Cells {
 		for _, evict := range []bool{false, true} {
-			l.Eventually(func() string { return refused(l.removeAny(cell, evict), words...) })
+			l.awaitRefusal(cell, evict, words...)
 		}
 	}
+}
+
+// awaitRefusal waits until a kind of removal is refused in these words in a cell.
+func (l lab) awaitRefusal(cell int, evict bool, words ...string) {
+	l.Helper()
+	var last error
+	l.Eventually(func() string {
+		last = l.removeAny(cell, evict)
+		return refused(last, words...)
+	})
+	l.Logf("the caller sees at last: %v", last)
 }
 
 // protector reads a protector of the lab's core.
@@ -103,7 +114,7 @@ func (l lab) protector(name string) *v1alpha1.PodProtector {
 	return p
 }
 
-// awaitCondition waits until an object of the core says so, and has an event of it, and returns what it says.
+// awaitCondition waits until an object of the core says so.
 func (l lab) awaitCondition(object client.Object, kind string, status metav1.ConditionStatus, reason string) {
 	l.Helper()
 	key := client.ObjectKeyFromObject(object)

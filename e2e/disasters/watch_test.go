@@ -16,9 +16,10 @@ type vigil struct {
 	lab
 	recorder *storm.Recorder
 	floor    int
+	once     sync.Once
 }
 
-// watch begins a vigil over these cells. It is judged when the test ends, however that happens.
+// watch begins a vigil over these cells; none are all. It is judged when it is concluded, at the latest when the test ends.
 func (l lab) watch(floor int, cells ...storm.Cell) *vigil {
 	l.Helper()
 	if len(cells) == 0 {
@@ -27,16 +28,21 @@ func (l lab) watch(floor int, cells ...storm.Cell) *vigil {
 	recorder, err := storm.StartRecorder(l.Context(), l.App(0).Scope(cells), storm.RecorderOptions{})
 	l.Must(err)
 	v := &vigil{lab: l, recorder: recorder, floor: floor}
-	l.Cleanup(func() {
-		record := recorder.Stop()
-		verdict := storm.Judge(record, v.floor)
-		l.Logf("floor %d: %d removals, fewest %d, at last %d", floor, verdict.Removals, verdict.MinAvailable, verdict.FinalAvailable)
+	l.Cleanup(v.conclude)
+	return v
+}
+
+// conclude ends the vigil and judges it.
+func (v *vigil) conclude() {
+	v.Helper()
+	v.once.Do(func() {
+		verdict := storm.Judge(v.recorder.Stop(), v.floor)
+		v.Logf("floor %d: %d removals, fewest %d, at last %d", v.floor, verdict.Removals, verdict.MinAvailable, verdict.FinalAvailable)
 		if verdict.OverAdmissions != 0 || verdict.MinAvailable < v.floor {
-			l.Errorf("%d over-admissions, and %d pods were available at least: the floor is %d",
+			v.Errorf("%d over-admissions, and %d pods were available at least: the floor is %d",
 				verdict.OverAdmissions, verdict.MinAvailable, v.floor)
 		}
 	})
-	return v
 }
 
 // awaitAvailable waits until that many pods are available.
