@@ -9,13 +9,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/internal/federation"
+	"github.com/breakwater-k8s/breakwater/internal/storm"
 )
 
 func TestTheCoreIsRestoredToAnHourAgo(t *testing.T) {
 	claim(t, "budget that was used is not given out again, and protectors that came since are made anew", func(l lab) {
-		l.Protect(6)
-		l.awaitHold("web")
-		l.DeployBare(l.App(10))
+		l.protect(6, 10)
 		v := l.watch(6)
 		backup := l.backUp(l.core())
 		late := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "zz-late"}}
@@ -26,6 +25,7 @@ func TestTheCoreIsRestoredToAnHourAgo(t *testing.T) {
 		v.wantExhausted("/web")
 		l.AwaitSummary(e2e.AllAvailable(6))
 
+		l.bringBack(l.core())
 		start := l.restore(l.core(), backup)
 		end := v.siege()
 		// The webhooks come before the aggregators: what they read is of an hour ago, when ten pods were available.
@@ -56,37 +56,43 @@ func (l lab) asRead(p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
 
 func TestTheCoreIsAway(t *testing.T) {
 	claim(t, "removals are refused and say why, the glass can be broken, and what went through it is counted after", func(l lab) {
-		l.Protect(8)
-		l.DeployBare(l.App(8))
-		// The one pod that is removed by force goes below the floor.
-		v := l.watch(7)
+		l.protect(7, 8)
+		// Two pods are removed by force: one of them within the floor, which is not known to allow it, and one below.
+		v := l.watch(6)
 		core := l.faults(l.core())
+		l.bringBack(l.core())
 		l.Must(core.Kill(federation.APIServer))
-		l.Cleanup(func() {
-			if l.Failed() {
-				_ = core.Restart(l.Context(), federation.APIServer)
-			}
-		})
 		end := v.siege()
-		l.wantRefusalsEverywhere("that could not be reserved with PodProtector", "/web in core cluster", "try again, or in an emergency label the namespace "+v1alpha1.LabelExempt+"=true")
-		end()
-		v.awaitAvailable(8)
-
-		forced := l.Pods(l.Cells[0])[0].Name
-		patch := []byte(`{"metadata":{"annotations":{"` + v1alpha1.AnnotationForceDelete + `":"true"}}}`)
-		_, err := l.Cells[0].Client.CoreV1().Pods(l.Namespace).Patch(l.Context(), forced, types.MergePatchType, patch, metav1.PatchOptions{})
-		l.Must(err)
-		l.Must(l.Remove(l.Cells[0], forced))
-		v.awaitAvailable(7)
+		l.wantRefusalsEverywhere("that could not be reserved with PodProtector", "/web in core cluster",
+			"try again, or in an emergency label the namespace "+v1alpha1.LabelExempt+"=true")
+		if got := end().Counts(); got.Refused == 0 || got.Admitted > 0 {
+			l.Errorf("the siege without a core: %+v", got)
+		}
+		for _, pod := range l.Pods(l.Cells[0])[:2] {
+			l.force(l.Cells[0], pod.Name)
+		}
+		v.awaitAvailable(6)
 		l.wantRefusalsEverywhere("that could not be reserved with PodProtector")
 
 		l.Must(core.Restart(l.Context(), federation.APIServer))
-		l.awaitRefusals("/web", "floor 8, available 7")
-		again := l.App(2)
+		// What went by force while nothing could be reserved is not known to the core before the cells are counted: a removal
+		// that is asked for between can use that budget once more. docs/disasters.md tells of it.
+		l.AwaitSummary(e2e.AllAvailable(6))
+		l.wantRefusalsEverywhere("/web", "floor 7, available 6")
+		v.conclude()
+		again := l.App(3)
 		again.Instance = "again"
 		l.Must(again.DeployBare(l.Context(), l.Cells))
 		l.AwaitSummary(e2e.AllAvailable(9))
-		l.Must(l.removeAny(1, true))
-		l.awaitRefusals("/web", "floor 8, available 8")
+		l.watch(7).wantExhausted("/web")
 	})
+}
+
+// force breaks the glass for a pod and removes it.
+func (l lab) force(cell storm.Cell, pod string) {
+	l.Helper()
+	patch := []byte(`{"metadata":{"annotations":{"` + v1alpha1.AnnotationForceDelete + `":"true"}}}`)
+	_, err := cell.Client.CoreV1().Pods(l.Namespace).Patch(l.Context(), pod, types.MergePatchType, patch, metav1.PatchOptions{})
+	l.Must(err)
+	l.Must(l.Remove(cell, pod))
 }

@@ -7,12 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/internal/federation"
 )
 
@@ -46,18 +46,22 @@ func (l lab) dial(cluster federation.Cluster) *clientv3.Client {
 	return etcd
 }
 
-// erase takes objects out of a cluster's etcd, below its apiserver, as damage does: those whose keys begin with these parts. The
-// last part is whole, so that nobody else's go along.
-func (l lab) erase(cluster federation.Cluster, want int, parts ...string) {
+// erase takes objects out of a cluster's etcd at once, below its apiserver, as damage does: those of these keys and all below,
+// which must be as many as is said.
+func (l lab) erase(cluster federation.Cluster, want int64, keys ...string) {
 	l.Helper()
-	key := strings.Join(append([]string{"/registry"}, parts...), "/")
-	etcd := l.dial(cluster)
-	one, err := etcd.Delete(l.Context(), key)
+	var all []clientv3.Op
+	for _, key := range keys {
+		all = append(all, clientv3.OpDelete("/registry/"+key), clientv3.OpDelete("/registry/"+key+"/", clientv3.WithPrefix()))
+	}
+	response, err := l.dial(cluster).Txn(l.Context()).Then(all...).Commit()
 	l.Must(err)
-	below, err := etcd.Delete(l.Context(), key+"/", clientv3.WithPrefix())
-	l.Must(err)
-	if got := int(one.Deleted + below.Deleted); got != want {
-		l.Fatalf("%d objects were erased at %s of cluster %s, want %d", got, key, cluster.Name(), want)
+	var got int64
+	for _, one := range response.Responses {
+		got += one.GetResponseDeleteRange().Deleted
+	}
+	if got != want {
+		l.Fatalf("%d objects were erased at %s of cluster %s, want %d", got, keys, cluster.Name(), want)
 	}
 }
 
@@ -97,4 +101,22 @@ func (l lab) kill(cluster federation.Cluster, kept ...federation.Component) {
 			l.Must(faults.Kill(component))
 		}
 	}
+}
+
+// bringBack starts all of a cluster again when the test has failed: the next one needs it.
+func (l lab) bringBack(cluster federation.Cluster) {
+	l.Helper()
+	faults := l.faults(cluster)
+	l.Cleanup(func() {
+		if !l.Failed() {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), e2e.Patience)
+		defer cancel()
+		for _, component := range faults.Components() {
+			if err := faults.Restart(ctx, component); err != nil {
+				l.Log(err)
+			}
+		}
+	})
 }

@@ -17,6 +17,7 @@ func (l lab) deploy(pods int) storm.Application {
 	app.GraceSeconds = []int64{0}
 	l.Must(app.Deploy(l.Context(), l.Cells))
 	l.AwaitSummary(e2e.AllAvailable(pods))
+	l.awaitHeard()
 	return app
 }
 
@@ -26,8 +27,7 @@ func TestReplicaSetsAreErasedInAWorker(t *testing.T) {
 		app := l.deploy(8)
 		v := l.watch(6)
 		cell := l.Cells[0]
-		l.erase(l.worker(0), 1, "deployments", l.Namespace)
-		l.erase(l.worker(0), 1, "replicasets", l.Namespace)
+		l.erase(l.worker(0), 2, "deployments/"+l.Namespace, "replicasets/"+l.Namespace)
 		v.awaitAvailable(6)
 		l.awaitEvent("web", "RemovalRefused")
 		l.wantRefusalsEverywhere("/web", "floor 6, available 6")

@@ -37,9 +37,7 @@ func reservations(p *v1alpha1.PodProtector) (n int) {
 
 func TestProtectorsAreErasedFromTheCore(t *testing.T) {
 	claim(t, "they stay in force from memory, and are made anew with what was reserved", func(l lab) {
-		l.Protect(6)
-		l.awaitHold("web")
-		l.DeployBare(l.App(10))
+		l.protect(6, 10)
 		v := l.watch(6)
 		// What is admitted now stays reserved: nobody counts it.
 		count := l.freeze(l.aggregators()...)
@@ -51,7 +49,7 @@ func TestProtectorsAreErasedFromTheCore(t *testing.T) {
 			l.Fatalf("%d reservations, want 2: %+v", reservations(before), before.Status)
 		}
 		restore := l.freeze(install.GeneratorName(l.Core.Name))
-		l.erase(l.core(), 1, "breakwater.dev/podprotectors", l.Namespace)
+		l.erase(l.core(), 1, "breakwater.dev/podprotectors/"+l.Namespace)
 		end := v.siege()
 		l.wantRefusalsEverywhere("/web", "is gone although nobody has released it", "floor 6, available 10, removals under way 2")
 

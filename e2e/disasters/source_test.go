@@ -48,13 +48,14 @@ func (l lab) protectSource(pods int) {
 		}
 		return fmt.Sprintf("the generator has made no protector that counts %d pods", pods)
 	})
+	l.awaitHeard()
 }
 
 func TestSourcesAreErasedFromTheCore(t *testing.T) {
 	claim(t, "the protector stays in force without its Deployment, says so, and follows it again when it is there", func(l lab) {
 		l.protectSource(8)
 		v := l.watch(6)
-		l.erase(l.core(), 1, "deployments", l.Namespace)
+		l.erase(l.core(), 1, "deployments/"+l.Namespace+"/web")
 		p := l.protector(generated)
 		l.awaitCondition(p, v1alpha1.ConditionTargetResolved, metav1.ConditionFalse, v1alpha1.ReasonSourceVanished)
 		l.awaitEvent(generated, v1alpha1.ReasonSourceVanished)

@@ -41,13 +41,13 @@ func (l lab) discount(cell string) v1alpha1.Discount {
 
 func TestAWorkersDataPlaneIsGone(t *testing.T) {
 	claim(t, "its pods count for nothing in the other cells, so that those keep the floor by themselves, until it is back", func(l lab) {
-		l.Protect(4)
-		l.DeployBare(l.App(8))
+		l.protect(4, 8)
 		lost, left := l.Cells[1].Name, l.Cells[:1]
 		l.setWhenStale(lost, v1alpha1.WhenStaleDiscount, 20*time.Second)
 		l.awaitVouching(lost)
 		v := l.watch(4, left...)
 		faults := l.faults(l.worker(1))
+		l.bringBack(l.worker(1))
 		l.kill(l.worker(1))
 		l.Eventually(func() string {
 			if got := l.discount(lost); got != v1alpha1.DiscountStale {
@@ -93,11 +93,10 @@ func (l lab) awaitVouching(cell string) {
 
 func TestTheWebhookConfigurationIsErased(t *testing.T) {
 	claim(t, "it is found and told within a minute, what went unasked tightens the budget, and it can be put back", func(l lab) {
-		l.Protect(6)
-		l.DeployBare(l.App(8))
+		l.protect(6, 8)
 		cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: l.Cells[0].Name}}
 		l.awaitCondition(cell, v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured)
-		l.erase(l.worker(0), 1, "validatingwebhookconfigurations", "breakwater")
+		l.erase(l.worker(0), 1, "validatingwebhookconfigurations/breakwater")
 		erased := time.Now()
 		// Nobody is asked in this cell any more: this is what the table calls not covered.
 		l.Eventually(func() string { return e2e.Word(l.dryRun(l.Cells[0])) })

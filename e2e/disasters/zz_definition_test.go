@@ -46,12 +46,10 @@ func (l lab) define(crd *apiextensionsv1.CustomResourceDefinition) {
 
 func TestTheDefinitionIsErasedFromTheCore(t *testing.T) {
 	claim(t, "nothing is admitted while nobody serves protectors, and all go on as they were when somebody does", func(l lab) {
-		l.Protect(6)
-		l.awaitHold("web")
-		l.DeployBare(l.App(8))
+		l.protect(6, 8)
 		v := l.watch(6)
 		before, crd := l.protector("web"), l.definition()
-		l.erase(l.core(), 1, "apiextensions.k8s.io/customresourcedefinitions", definition)
+		l.erase(l.core(), 1, "apiextensions.k8s.io/customresourcedefinitions/"+definition)
 		l.Eventually(func() string {
 			if err := l.Core.List(l.Context(), &v1alpha1.PodProtectorList{}); !apierrors.IsNotFound(err) {
 				return "protectors are still served: " + errorText(err)
@@ -73,9 +71,7 @@ func TestTheDefinitionIsErasedFromTheCore(t *testing.T) {
 
 func TestTheDefinitionIsDeleted(t *testing.T) {
 	claim(t, "finalizers keep all protectors in force until somebody lets go of them on purpose", func(l lab) {
-		l.Protect(6)
-		l.awaitHold("web")
-		l.DeployBare(l.App(8))
+		l.protect(6, 8)
 		v := l.watch(6)
 		crd := l.definition()
 		crds := l.kinds().ApiextensionsV1().CustomResourceDefinitions()
@@ -98,8 +94,8 @@ func TestTheDefinitionIsDeleted(t *testing.T) {
 		})
 		l.define(crd)
 		l.Protect(4)
-		again := l.watch(4)
 		l.AwaitSummary(e2e.AllAvailable(6))
-		again.wantExhausted("/web")
+		l.awaitHeard()
+		l.watch(4).wantExhausted("/web")
 	})
 }
