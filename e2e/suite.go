@@ -96,9 +96,12 @@ func (s *Suite) startFederation(ctx context.Context) (federation.Federation, err
 	})
 }
 
+// Program is the path of breakwater as it was built for the suite.
+func (s *Suite) Program() string { return filepath.Join(s.dir, "breakwater") }
+
 // install builds breakwater and runs it beside the federation.
 func (s *Suite) install(ctx context.Context, _ *envconf.Config) (context.Context, error) {
-	built := filepath.Join(s.dir, "breakwater")
+	built := s.Program()
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", built, program).CombinedOutput(); err != nil {
 		return ctx, fmt.Errorf("build breakwater: %w\n%s", err, out)
 	}

@@ -37,6 +37,7 @@ const (
 	ReasonDisjoint         = "Disjoint"
 	ReasonFloorUnknown     = "FloorUnknown"
 	ReasonVanished         = "Vanished"
+	ReasonKindDeleted      = "KindDeleted"
 	ReasonTargetFound      = "TargetFound"
 	ReasonTargetGone       = "TargetGone"
 	ReasonTargetNotFound   = "TargetNotFound"

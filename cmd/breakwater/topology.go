@@ -62,7 +62,7 @@ func (f *topologyFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := topology.Setup(mgr); err != nil {
+	if err := topology.Setup(ctx, mgr); err != nil {
 		return fmt.Errorf("set up the topology controller: %w", err)
 	}
 	return mgr.Start(ctx)

@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
+
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
 // ask runs a command to its end.
@@ -50,5 +53,20 @@ func TestFlagsOfCells(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestTopologyIsReady(t *testing.T) {
+	health := freeAddress(t)
+	ctx, stop := context.WithCancel(t.Context())
+	command := rootCommand()
+	command.SetArgs([]string{"topology", "--kubeconfig", writeKubeconfig(t, testplane.Config(t)), "--leader-elect=false",
+		"--health-listen", health, "--metrics-listen", "0"})
+	ended := make(chan error, 1)
+	go func() { ended <- command.ExecuteContext(ctx) }()
+	eventually(t, "ready", func() string { return fetch("http://"+health+"/readyz", "ok") })
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("it ended with %v", err)
 	}
 }

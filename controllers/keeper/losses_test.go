@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
@@ -125,4 +126,43 @@ func TestAnUnfinishedProtectorIsFinishedWithWhatIsKnown(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAProtectorThatIsDeletedWithItsKindStays(t *testing.T) {
+	now := metav1.Now()
+	going := held("a", func(p *v1alpha1.PodProtector) { p.DeletionTimestamp = &now })
+	for claim, test := range map[string]struct {
+		crd  *metav1.PartialObjectMetadata
+		held bool
+	}{
+		"one that was deleted goes":                    {kind(nil), false},
+		"one whose kind is being deleted stays":        {kind(&now), true},
+		"one of an apiserver without definitions goes": {nil, false},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			objects := []client.Object{going.DeepCopy()}
+			if test.crd != nil {
+				objects = append(objects, test.crd)
+			}
+			r := newReconciler(t, objects...)
+			if p := r.now(t); (p != nil) != test.held {
+				t.Errorf("the protector is %+v", p)
+			}
+			told := len(r.Events.(*events.FakeRecorder).Events) > 0
+			if told != test.held {
+				t.Errorf("an event: %v", told)
+			}
+		})
+	}
+}
+
+// kind is the CRD of protectors.
+func kind(deleted *metav1.Time) *metav1.PartialObjectMetadata {
+	crd := &metav1.PartialObjectMetadata{}
+	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	crd.Name, crd.DeletionTimestamp = definition, deleted
+	if deleted != nil {
+		crd.Finalizers = []string{"customresourcecleanup.apiextensions.k8s.io"}
+	}
+	return crd
 }

@@ -91,6 +91,12 @@ func (r *Reconciler) letGo(ctx context.Context, cached *v1alpha1.PodProtector) e
 	if p.UID != cached.UID || p.DeletionTimestamp == nil || position < 0 {
 		return nil // it is not what it was, and there will be an event
 	}
+	if going, err := r.isKindGoing(ctx); err != nil {
+		return err
+	} else if going {
+		r.stay(ctx, p)
+		return nil
+	}
 	if err := fleet.NoteRelease(ctx, r.Client, p, Name); err != nil {
 		return err
 	}

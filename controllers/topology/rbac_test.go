@@ -51,7 +51,7 @@ func TestTheRulesAreEnough(t *testing.T) {
 		Scheme: fleet.Scheme(), Logger: testr.New(t), Metrics: metricsserver.Options{BindAddress: "0"},
 	})
 	l.must(err)
-	l.must(Setup(mgr))
+	l.must(Setup(l.Context(), mgr))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()

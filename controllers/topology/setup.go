@@ -1,10 +1,15 @@
 package topology
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -18,8 +23,8 @@ import (
 // workers is how many Cells are looked at at the same time: one whose cluster is silent must not keep others waiting.
 const workers = 16
 
-// Setup adds the controllers to the manager of a core cluster.
-func Setup(mgr manager.Manager) error {
+// Setup adds the controllers to the manager of a core cluster, and says when it is ready.
+func Setup(ctx context.Context, mgr manager.Manager) error {
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name),
 		Monotonic: time.Now, clusters: map[string]string{},
@@ -46,7 +51,27 @@ func Setup(mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("watch PodProtectors: %w", err)
 	}
-	return nil
+	return addReadiness(ctx, mgr)
+}
+
+// addReadiness makes /readyz true when the caches are filled. A replica that stands by is ready: it could take over.
+func addReadiness(ctx context.Context, mgr manager.Manager) error {
+	var informers []cache.Informer
+	for _, object := range []client.Object{&v1alpha1.Cell{}, &v1alpha1.PodProtector{}} {
+		informer, err := mgr.GetCache().GetInformer(ctx, object)
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", object, err)
+		}
+		informers = append(informers, informer)
+	}
+	return mgr.AddReadyzCheck("caches", func(*http.Request) error {
+		for _, informer := range informers {
+			if !informer.HasSynced() {
+				return errors.New("the caches of Cells and PodProtectors are not filled yet")
+			}
+		}
+		return nil
+	})
 }
 
 // ClusterRules are what the controllers need in the core cluster, besides Secrets of the namespaces that Cells name. The tests

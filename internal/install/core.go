@@ -3,6 +3,7 @@ package install
 import (
 	"context"
 	"fmt"
+	"os"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,13 +28,29 @@ func Client(cluster federation.Cluster) (client.Client, error) {
 func (i *Installation) furnishCores(ctx context.Context) error {
 	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: SystemNamespace}}}
 	for _, worker := range i.options.Workers {
+		secret, err := kubeconfigOf(worker)
+		if err != nil {
+			return err
+		}
 		cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: worker.Name()}}
+		cell.Spec.KubeconfigSecretRef = &v1alpha1.KubeconfigSecretRef{Namespace: secret.Namespace, Name: secret.Name}
 		if deadline := i.options.AdmissionDeadline; deadline > 0 {
 			cell.Spec.AdmissionDeadline = &metav1.Duration{Duration: deadline}
 		}
-		objects = append(objects, cell)
+		objects = append(objects, secret, cell)
 	}
 	return i.createInCores(ctx, objects...)
+}
+
+// kubeconfigOf is the Secret by which the topology controller reaches a worker.
+func kubeconfigOf(worker federation.Cluster) (*corev1.Secret, error) {
+	raw, err := os.ReadFile(worker.Kubeconfig())
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig of cluster %s: %w", worker.Name(), err)
+	}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: SystemNamespace, Name: worker.Name()}, Data: map[string][]byte{"kubeconfig": raw},
+	}, nil
 }
 
 // createInCores creates objects in every core, unless they are there.

@@ -10,6 +10,9 @@ import (
 // GeneratorName is the name of a core's generator as a component.
 func GeneratorName(core string) string { return "generator-" + core }
 
+// TopologyName is the name of a core's topology controller as a component.
+func TopologyName(core string) string { return "topology-" + core }
+
 // AggregatorName is the name of the aggregator of a core's cell as a component.
 func AggregatorName(core, cell string) string { return "aggregator-" + core + "-" + cell }
 

@@ -63,7 +63,7 @@ func (i *Installation) protectCanary(ctx context.Context) error {
 }
 
 func (i *Installation) guard(ctx context.Context, worker federation.Cluster) error {
-	if err := i.configureWorker(ctx, worker); err != nil {
+	if err := i.ConfigureWorker(ctx, worker); err != nil {
 		return err
 	}
 	cell, err := storm.NewCell(worker.Name(), worker.RESTConfig())

@@ -1,5 +1,6 @@
 // Package install runs Breakwater beside a federation, as real processes of its one program, as a user would have
-// them: a generator for each core, an aggregator for each worker of each core, and several webhooks for all.
+// them: a generator and a topology controller for each core, an aggregator for each worker of each core, and several
+// webhooks for all.
 package install
 
 import (
@@ -84,6 +85,8 @@ func (i *Installation) start(ctx context.Context) error {
 	for _, core := range i.options.Cores {
 		wanted = append(wanted, component{name: GeneratorName(core.Name()), arguments: []string{
 			"generator", "--kubeconfig=" + i.options.Kubeconfig(GeneratorName(core.Name()), core), "--leader-elect=false",
+		}}, component{name: TopologyName(core.Name()), arguments: []string{
+			"topology", "--kubeconfig=" + i.options.Kubeconfig(TopologyName(core.Name()), core), "--leader-elect=false",
 		}})
 		for _, worker := range i.options.Workers {
 			name := AggregatorName(core.Name(), worker.Name())

@@ -87,7 +87,7 @@ func (i *Installation) trust(ctx context.Context, all ...certificate) error {
 		return fmt.Errorf("write the authority of the webhooks: %w", err)
 	}
 	for _, worker := range i.options.Workers {
-		if err := i.configureWorker(ctx, worker); err != nil {
+		if err := i.ConfigureWorker(ctx, worker); err != nil {
 			return err
 		}
 	}

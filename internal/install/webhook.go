@@ -79,8 +79,8 @@ func freeAddress() (string, error) {
 	return listener.Addr().String(), nil
 }
 
-// configureWorker makes a worker's apiserver ask its webhook about removals.
-func (i *Installation) configureWorker(ctx context.Context, worker federation.Cluster) error {
+// ConfigureWorker makes a worker's apiserver ask its webhook about removals. It does some time after this has returned.
+func (i *Installation) ConfigureWorker(ctx context.Context, worker federation.Cluster) error {
 	return i.configure(ctx, worker, "--cell="+worker.Name())
 }
 

@@ -1,0 +1,43 @@
+package keeper
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// definition is the name of the CRD of protectors.
+const definition = "podprotectors.breakwater.dev"
+
+// isKindGoing tells whether the CRD of protectors is being deleted. Its apiserver then deletes every protector there is, which
+// nobody has asked for of any of them. What cannot be found out is an error, so that protectors stay.
+func (r *Reconciler) isKindGoing(ctx context.Context) (bool, error) {
+	crd := &metav1.PartialObjectMetadata{}
+	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	err := r.Live.Get(ctx, client.ObjectKey{Name: definition}, crd)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return false, nil // an aggregated apiserver has kinds without CRDs
+	}
+	if err != nil {
+		return false, fmt.Errorf("get the CustomResourceDefinition %s: %w", definition, err)
+	}
+	return crd.DeletionTimestamp != nil, nil
+}
+
+// stay leaves a protector in force that is deleted with its kind, and tells of it.
+func (r *Reconciler) stay(ctx context.Context, p *v1alpha1.PodProtector) {
+	log.FromContext(ctx).Info("PodProtector is not let go, since its whole kind is being deleted", "protector", klog.KObj(p))
+	r.Events.Eventf(p, nil, corev1.EventTypeWarning, v1alpha1.ReasonKindDeleted, "Hold", "The CustomResourceDefinition %s is being "+
+		"deleted, and this PodProtector with it, which stays in force: if its pods need no protection any more, let go of it "+
+		"by breakwater release.", definition)
+}
