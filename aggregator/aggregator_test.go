@@ -33,6 +33,7 @@ type lab struct {
 	scheme    *runtime.Scheme
 	namespace string
 	cell      string
+	trigger   aggregator.Trigger
 }
 
 func newLab(t *testing.T) *lab {
@@ -107,7 +108,7 @@ func (l *lab) run(identity string) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	err = aggregator.SetupWithManager(ctx, mgr, aggregator.Options{
 		Cell: l.cell, CellConfig: config, Identity: identity, LeaseNamespace: l.namespace,
-		LeaseDuration: 2 * time.Second, Heartbeat: time.Second, Workers: 2, Metrics: prometheus.NewRegistry(),
+		LeaseDuration: 2 * time.Second, Heartbeat: time.Second, Workers: 2, Metrics: prometheus.NewRegistry(), Trigger: l.trigger,
 	})
 	if err != nil {
 		l.Fatal(err)

@@ -33,6 +33,12 @@ func readiness(p *v1alpha1.PodProtector) metav1.Condition {
 	var problems []string
 	for i := range p.Status.Cells {
 		a := &p.Status.Cells[i].Aggregation
+		if a.Void {
+			ready.Reason = v1alpha1.ReasonNotAggregated
+			ready.Message = "This PodProtector or its core cluster was restored; removals are refused until all cells are counted anew, " +
+				"which waits for what may still be under way."
+			return ready
+		}
 		if a.CountedSpec == counted {
 			cells++
 		} else {

@@ -18,6 +18,8 @@ import (
 type count struct {
 	aggregation v1alpha1.Aggregation
 	version     uint64
+	// until is when something was heard of the cell last, if reservations end by that; otherwise zero.
+	until time.Time
 	// sightings tell of the pods of the open reservations.
 	sightings map[quota.UIDHash]quota.Sighting
 	// owners are the controllers of the pods, with how many each has; only of a protector that needs them.
@@ -39,7 +41,7 @@ func (s *Snapshot) Count(
 		return count{}, false
 	}
 	now := s.now()
-	c := count{version: s.version, sightings: map[quota.UIDHash]quota.Sighting{}}
+	c := count{version: s.version, until: s.hearing.until(), sightings: map[quota.UIDHash]quota.Sighting{}}
 	var handles map[unique.Handle[owner]]int32
 	if quota.NeedsExpected(spec) {
 		handles = map[unique.Handle[owner]]int32{}
@@ -49,7 +51,7 @@ func (s *Snapshot) Count(
 		s.unlisted = max(s.unlisted, first.version)
 	}
 	for p := range members.pods {
-		if behind && !first.alive(p.hash) {
+		if p.came || behind && !first.alive(p.hash) {
 			continue
 		}
 		if handles != nil && !p.facts.Gone() {

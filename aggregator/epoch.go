@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -9,34 +10,89 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/retry"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
+// leadership is what a term begins with.
+type leadership struct {
+	cell *v1alpha1.Cell
+	// version of the core that it began at, restored that of the core's last restore; see CellAggregator.
+	version, restored uint64
+	// noticed tells that this leadership is the one which has noted the restore.
+	noticed bool
+}
+
 // raiseEpoch makes this process the holder of an epoch above every stored one, by compare-and-swap on the Cell.
-// Whatever an earlier leader still writes then is lower, once this one has written.
-func (a *Aggregator) raiseEpoch(ctx context.Context) (*v1alpha1.Cell, error) {
+// Whatever an earlier leader still writes then is lower, once this one has written. A restored core gives epochs twice;
+// those that this process has had it does not take again.
+func (a *Aggregator) raiseEpoch(ctx context.Context) (leadership, error) {
 	if !cache.WaitForCacheSync(ctx.Done(), a.informer.HasSynced) {
-		return nil, fmt.Errorf("read PodProtectors: %w", context.Cause(ctx))
+		return leadership{}, fmt.Errorf("read PodProtectors: %w", context.Cause(ctx))
 	}
-	cell := &v1alpha1.Cell{}
+	l := leadership{}
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		if err := a.live.Get(ctx, client.ObjectKey{Name: a.options.Cell}, cell); err != nil {
+		cell, now, err := a.readCell(ctx)
+		if err != nil {
 			return err
 		}
-		epoch := max(cell.Status.Aggregator.Epoch, a.highestStoredEpoch()) + 1
-		cell.Status.Aggregator = v1alpha1.CellAggregator{Holder: a.options.Identity, Epoch: epoch}
+		if own := a.options.Cluster; own != "" {
+			if known := cell.Status.Cluster; known != "" && known != own {
+				return fmt.Errorf("it is in cluster %s, and its kubeconfig leads to %s", known, own)
+			}
+			cell.Status.Cluster = own
+		}
+		l.cell, l.restored = cell, parseVersion(cell.Status.Aggregator.RestoredVersion)
+		if l.noticed = a.isRestored(cell, now); l.noticed {
+			l.restored = now
+		}
+		epoch := max(cell.Status.Aggregator.Epoch, a.highestStoredEpoch(), a.epoch) + 1
+		cell.Status.Aggregator = v1alpha1.CellAggregator{Holder: a.options.Identity, Epoch: epoch, RestoredVersion: formatVersion(l.restored)}
 		return a.core.Status().Update(ctx, cell)
 	})
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("the core cluster has no Cell %q: create it, or correct --cell", a.options.Cell)
+		return l, fmt.Errorf("the core cluster has no Cell %q: create it, or correct --cell", a.options.Cell)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("raise the epoch of Cell %s: %w", a.options.Cell, err)
+		return l, fmt.Errorf("raise the epoch of Cell %s: %w", a.options.Cell, err)
 	}
-	return cell, nil
+	a.epoch, l.version = l.cell.Status.Aggregator.Epoch, parseVersion(l.cell.ResourceVersion)
+	return l, nil
+}
+
+// readCell reads the Cell, and the version that the core is at, from the apiserver.
+func (a *Aggregator) readCell(ctx context.Context) (*v1alpha1.Cell, uint64, error) {
+	cells := &v1alpha1.CellList{}
+	if err := a.live.List(ctx, cells); err != nil {
+		return nil, 0, err
+	}
+	for i := range cells.Items {
+		if cells.Items[i].Name == a.options.Cell {
+			return &cells.Items[i], parseVersion(cells.ResourceVersion), nil
+		}
+	}
+	return nil, 0, apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("cells").GroupResource(), a.options.Cell)
+}
+
+// isRestored tells whether the core was restored from a backup since the last leadership that has noted a restore. This
+// process has seen it, or the core is far ahead of a Cell that its leaders write every few seconds.
+func (a *Aggregator) isRestored(cell *v1alpha1.Cell, now uint64) bool {
+	lost, noted := a.past.Lost(), parseVersion(cell.Status.Aggregator.RestoredVersion)
+	if lost > 0 && noted <= lost {
+		return true
+	}
+	return cell.Status.Aggregator.Epoch > 0 && fleet.IsAnotherPast(parseVersion(cell.ResourceVersion), now)
+}
+
+var errRestored = errors.New("the core cluster was restored from a backup")
+
+// restored ends the term: the next one begins in the present past.
+func (a *Aggregator) restored() {
+	if t := a.term.Load(); t != nil {
+		t.end(errRestored)
+	}
 }
 
 // isBehind tells whether a former leader has counted a later state of the cell than this term's snapshot shows. A
@@ -65,6 +121,13 @@ func parseVersion(version string) uint64 {
 		return 0
 	}
 	return number
+}
+
+func formatVersion(version uint64) string {
+	if version == 0 {
+		return ""
+	}
+	return strconv.FormatUint(version, 10)
 }
 
 // highestStoredEpoch looks at the protectors, in case the Cell was deleted and made anew. An epoch that was

@@ -49,7 +49,7 @@ func (t *term) expectFirsts() {
 // isCounted tells whether the cell's pods were counted with the spec of a protector, and its target.
 func (t *term) isCounted(p *v1alpha1.PodProtector, target *v1alpha1.Target) bool {
 	cell := quota.CellOf(p, t.options.Cell)
-	return cell != nil && cell.Aggregation.CountedSpec == quota.CountedSpec(&p.Spec) &&
+	return cell != nil && !cell.Aggregation.Void && cell.Aggregation.CountedSpec == quota.CountedSpec(&p.Spec) &&
 		selectorOf(cell.Aggregation.Target) == selectorOf(target)
 }
 

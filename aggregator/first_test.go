@@ -2,8 +2,11 @@ package aggregator
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -106,5 +109,80 @@ func TestALeaderListsOnceForWhatItKnows(t *testing.T) {
 	}
 	if w.aggregateNow(t); len(l.firsts) != 0 {
 		t.Error("what is known from before is kept although it was counted")
+	}
+}
+
+// What was reserved with a protector that vanished may not be known, and what was admitted before may take effect for as
+// long as the admission deadline: the pods must not be counted before.
+func TestAProtectorThatIsRestoredIsCountedWhenAllHasComeToItsEnd(t *testing.T) {
+	for claim, begin := range map[string]func(p *v1alpha1.PodProtector){
+		"with the cells that it had": func(p *v1alpha1.PodProtector) { p.Status.Cells = quota.Restored(&p.Status) },
+		"of which nothing is known": func(p *v1alpha1.PodProtector) {
+			p.Annotations, p.Status = map[string]string{v1alpha1.AnnotationRestored: ""}, v1alpha1.PodProtectorStatus{Conditions: []metav1.Condition{
+				{Type: v1alpha1.ConditionRestored, Status: metav1.ConditionTrue},
+			}}
+		},
+	} {
+		for _, anew := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, by a new leader %v", claim, anew), func(t *testing.T) {
+				w := newWorld(1, 4)
+				for range 5 {
+					w.create(true)
+				}
+				w.lead()
+				if got := w.aggregateNow(t); got != 5 {
+					t.Fatalf("%d available, want 5", got)
+				}
+				changed := w.stored.DeepCopy()
+				changed.UID = "another"
+				begin(changed)
+				w.store(changed)
+				if anew { // which knew it before its pods were listed
+					w.lead()
+					w.newest().firsts[w.key()] = &first{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)}
+				}
+				counted := func() bool {
+					if err := w.begin(w.newest()); err != nil {
+						t.Fatal(err)
+					}
+					w.finish(len(w.pending) - 1)
+					cell := quota.CellOf(w.stored, worldCell)
+					return cell != nil && !cell.Aggregation.Void
+				}
+				if counted() {
+					t.Fatal("counted at once")
+				}
+				w.clock = w.clock.Add(worldDeadline - time.Millisecond)
+				if counted() {
+					t.Fatal("counted before the admission deadline")
+				}
+				w.remove("uid-1") // by what was admitted before; the stream lags
+				w.clock = w.clock.Add(time.Millisecond)
+				if !counted() {
+					t.Fatal("not counted after the admission deadline")
+				}
+				if got := quota.CellOf(w.stored, worldCell).Aggregation.CountedReplicas; got != 4 {
+					t.Errorf("%d available, want 4", got)
+				}
+			})
+		}
+	}
+}
+
+func TestAProtectorThatIsNotWholeIsNotCounted(t *testing.T) {
+	w := newWorld(1, 4)
+	w.create(true)
+	w.lead()
+	w.stored.Annotations = map[string]string{v1alpha1.AnnotationRestored: "uid"}
+	w.clock = w.clock.Add(worldDeadline)
+	for range 2 {
+		if err := w.begin(w.newest()); err != nil {
+			t.Fatal(err)
+		}
+		w.finish(len(w.pending) - 1)
+		w.clock = w.clock.Add(worldDeadline)
+	}
+	if len(w.stored.Status.Cells) > 0 {
+		t.Errorf("cells %+v before it has its status", w.stored.Status.Cells)
 	}
 }

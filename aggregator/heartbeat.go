@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/scope"
 )
 
 // report writes the heartbeat of the term into the Cell's status until ctx ends.
@@ -19,7 +21,9 @@ func (t *term) report(ctx context.Context) {
 	beat := time.NewTicker(t.options.Heartbeat)
 	defer beat.Stop()
 	for {
-		if err := t.beat(ctx, t.leading()); err != nil && ctx.Err() == nil {
+		if err := t.probe(ctx); err != nil {
+			t.log.Error(err, "The cell does not answer, so that its counts are told to be stale in time")
+		} else if err := t.beat(ctx, t.leading()); err != nil && ctx.Err() == nil {
 			t.log.Error(err, "No heartbeat")
 		}
 		if err := t.checkPast(ctx); err != nil && ctx.Err() == nil {
@@ -31,6 +35,34 @@ func (t *term) report(ctx context.Context) {
 		case <-beat.C:
 		}
 	}
+}
+
+// probe asks the cell's apiserver for a sign of life, of a Cell whose silence means something: an aggregator that reports
+// and hears nothing of its cell would vouch for counts that nobody knows to be true.
+func (t *term) probe(ctx context.Context) error {
+	if !t.vouches.Load() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.options.Heartbeat)
+	defer cancel()
+	t.unheard.Store(true)
+	if _, err := t.liveVersion(ctx); err != nil {
+		return err
+	}
+	t.unheard.Store(false)
+	if t.stale.Swap(false) {
+		t.enqueueAll()
+	}
+	return nil
+}
+
+// silent tells whether counts that were found to be stale still are.
+func (t *term) silent(was v1alpha1.Discount) bool {
+	if was != v1alpha1.DiscountStale || !t.vouches.Load() {
+		return false
+	}
+	t.stale.Store(true) // before unheard is looked at: a cell that answers now will have it done again
+	return t.unheard.Load()
 }
 
 func (t *term) leading() metav1.Condition {
@@ -57,20 +89,27 @@ func (t *term) farewell(ctx context.Context, reason string) {
 func (t *term) beat(ctx context.Context, ready metav1.Condition) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		cell := &v1alpha1.Cell{}
-		if err := t.core.Get(ctx, client.ObjectKey{Name: t.options.Cell}, cell); err != nil {
+		if err := t.live.Get(ctx, client.ObjectKey{Name: t.options.Cell}, cell); err != nil {
 			return fmt.Errorf("read Cell %s: %w", t.options.Cell, err)
 		}
 		if cell.Status.Aggregator.Epoch > t.epoch {
 			t.end(errDeposed)
 			return nil
 		}
+		if pods, _ := scope.Of(&cell.Spec); !pods.Equal(t.snapshot.scope) {
+			// Only a Cell that was deleted and made anew has another scope.
+			t.end(errors.New("the Cell has other pods now"))
+			return nil
+		}
 		pods, protectors := t.snapshot.Size()
-		t.admissionDeadline.Store(int64(admissionDeadline(cell)))
+		t.heed(cell)
 		t.metrics.pods.Set(float64(pods))
 		t.metrics.protectors.Set(float64(protectors))
 		now := metav1.NewMicroTime(t.now())
+		// A leader that has noted a restore may have a lower epoch than one of the lost time, which ends.
+		restored := max(t.leadership.restored, parseVersion(cell.Status.Aggregator.RestoredVersion))
 		cell.Status.Aggregator = v1alpha1.CellAggregator{
-			Holder: t.options.Identity, Epoch: t.epoch, LastHeartbeat: &now,
+			Holder: t.options.Identity, Epoch: t.epoch, LastHeartbeat: &now, RestoredVersion: formatVersion(restored),
 		}
 		cell.Status.Pods = int32(min(pods, math.MaxInt32))
 		cell.Status.Protectors = int32(min(protectors, math.MaxInt32))
@@ -78,6 +117,17 @@ func (t *term) beat(ctx context.Context, ready metav1.Condition) error {
 		meta.SetStatusCondition(&cell.Status.Conditions, ready)
 		return t.core.Status().Update(ctx, cell)
 	})
+}
+
+// heed takes in what the Cell asks for.
+func (t *term) heed(cell *v1alpha1.Cell) {
+	t.admissionDeadline.Store(int64(admissionDeadline(cell)))
+	t.snapshot.hearing.heed(cell.Spec.Settlement)
+	t.triggerLabels.Store(sampleOf(cell.Spec.PodSelector))
+	t.vouches.Store(cell.Spec.WhenStale == v1alpha1.WhenStaleDiscount)
+	if cell.DeletionTimestamp != nil {
+		t.drain()
+	}
 }
 
 // checkPast ends the term when the cell went back to before a live list that pods departed by. The stream may show

@@ -36,14 +36,14 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		protectors: gauge("protectors", "Protectors that pods are counted for, at the last heartbeat."),
 		liveReads:  liveReads,
 		writes:     counter("writes_total", "Status writes by result: written, conflict or error.", "result"),
-		settled:    counter("settled_total", "Reservations settled by reason: gone, expired, updated or overdue.", "reason"),
+		settled:    counter("settled_total", "Reservations settled by reason: gone, expired, superseded, updated or overdue.", "reason"),
 	}
 }
 
 // settle counts what was settled.
 func (m *metrics) settle(done *quota.Settled) {
 	for reason, number := range map[string]int{
-		"gone": done.Gone, "expired": done.Expired, "updated": done.Updated, "overdue": len(done.Overdue),
+		"gone": done.Gone, "expired": done.Expired, "superseded": done.Superseded, "updated": done.Updated, "overdue": len(done.Overdue),
 	} {
 		m.settled.WithLabelValues(reason).Add(float64(number))
 	}

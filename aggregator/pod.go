@@ -20,6 +20,8 @@ type pod struct {
 	namespace unique.Handle[string]
 	owner     unique.Handle[owner]
 	labels    *labelSet
+	// came tells that the pod was in another cell before; see stray.go.
+	came bool
 	// list is how many lists there had been when the pod was last seen: a list drops those that it does not show.
 	list uint32
 }
@@ -51,6 +53,9 @@ func (s *Snapshot) Transformer() cache.TransformFunc {
 		whole, ok := obj.(*corev1.Pod)
 		if !ok {
 			return nil, fmt.Errorf("the pod stream listed a %T", obj)
+		}
+		if !s.scope.Has(whole.Namespace, whole.Labels) {
+			return outside, nil
 		}
 		return strip(whole), nil
 	}

@@ -42,6 +42,7 @@ func (t *term) write(ctx context.Context, key types.NamespacedName, p *v1alpha1.
 	if err != nil {
 		return err
 	}
+	t.depart(p)
 	t.conclude(p)
 	if work.settled.Any() || !same(before, p, t.options.Cell) {
 		if err := t.protectors.WriteStatus(ctx, p); err != nil {
@@ -59,6 +60,8 @@ func (t *term) write(ctx context.Context, key types.NamespacedName, p *v1alpha1.
 type outcome struct {
 	settled       quota.Settled
 	nextAvailable time.Time
+	// wait asks for another look after that time.
+	wait time.Duration
 	// again asks for another look after the aggregation rate, since a live read could not tell.
 	again bool
 }
@@ -66,12 +69,29 @@ type outcome struct {
 // aggregate sets the counts of the cell and settles what they account for, in p.
 func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alpha1.PodProtector) (outcome, error) {
 	cell := quota.CellOf(p, t.options.Cell)
+	if cell == nil && (t.draining.Load() || !t.snapshot.scope.HasNamespace(key.Namespace)) {
+		return outcome{}, nil // no pod of the protector is to count in the cell, or can be in it
+	}
 	var stored v1alpha1.PodProtectorCell
 	if cell != nil {
 		stored = *cell
 	}
+	if quota.Unfinished(p) {
+		return outcome{}, nil // there will be an event
+	}
 	if stored.Aggregation.Epoch > t.epoch {
 		return outcome{}, fmt.Errorf("epoch %d on %s: %w", stored.Aggregation.Epoch, key, errDeposed)
+	}
+	held := t.heldBack(p, &stored)
+	if cell != nil && t.leadership.restored > 0 && quota.IsOfUntil(&stored.Aggregation, t.leadership.restored) {
+		// What was decided since is lost. Webhooks that do not know it must not go by those counts either. They stay those of
+		// the leadership that made them, which this one may still be behind.
+		quota.Void(&cell.Aggregation)
+		cell.Aggregation.TermVersion = formatVersion(t.version)
+		return outcome{again: true}, nil
+	}
+	if wait := max(held, t.quiet(key, p, cell)); wait > 0 {
+		return outcome{wait: wait}, nil
 	}
 	aim := t.aimOf(ctx, p, &stored.Aggregation)
 	if aim.unknown {
@@ -99,8 +119,12 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 	cell.Aggregation.CountedSpec = quota.CountedSpec(&p.Spec)
 	cell.Aggregation.Epoch = t.epoch
 	cell.Aggregation.Holder = t.options.Identity
+	cell.Aggregation.TermVersion = formatVersion(t.version)
 	done := outcome{nextAvailable: look.nextAvailable, again: look.again || !expectable}
 	done.settled = quota.Settle(&cell.AdmissionHistory, look.see)
+	if cell.Discount = ""; t.silent(stored.Discount) {
+		cell.Discount = v1alpha1.DiscountStale
+	}
 	return done, nil
 }
 
@@ -130,8 +154,15 @@ func (t *term) comeBack(key types.NamespacedName, p *v1alpha1.PodProtector, work
 	if !work.nextAvailable.IsZero() {
 		t.queue.AddAfter(key, max(work.nextAvailable.Sub(t.now()), 0))
 	}
-	if next, ok := t.deadlinesOf(key).Next(time.Duration(t.admissionDeadline.Load())); ok {
+	exact := t.snapshot.hearing.isExact()
+	if cell := quota.CellOf(p, t.options.Cell); !exact && cell != nil && quota.Open(&cell.AdmissionHistory) > 0 {
+		t.snapshot.hearing.await(key, aggregationRate(p))
+	}
+	if next, ok := t.deadlinesOf(key).Next(time.Duration(t.admissionDeadline.Load())); ok && exact {
 		t.queue.AddAfter(key, max(next.Sub(t.monotonic()), atLeast))
+	}
+	if work.wait > 0 {
+		t.queue.AddAfter(key, work.wait)
 	}
 	if work.again {
 		t.queue.AddAfter(key, atLeast)

@@ -36,6 +36,9 @@ type Options struct {
 	Cell string
 	// CellConfig reaches the cluster that runs the cell's pods.
 	CellConfig *rest.Config
+	// Cluster is the UID of that cluster's namespace kube-system; empty when it is not known. Another one than the Cell's
+	// is refused.
+	Cluster string
 	// Identity of this process among the candidates for the cell's leadership.
 	Identity string
 	// LeaseNamespace in the core cluster holds the Lease; LeaseDuration is how long a leader that does not
@@ -46,8 +49,12 @@ type Options struct {
 	Heartbeat time.Duration
 	// Workers is how many protectors are written at the same time.
 	Workers int
+	// Trigger drives events in a cell of mode Clock or Status; the zero value does not.
+	Trigger Trigger
 	// Metrics is where the aggregator registers its metrics.
 	Metrics prometheus.Registerer
+	// Past notices that the core was restored from a backup: that of its cache's options. Nil is not to notice by the cache.
+	Past *fleet.Past
 	// Now is the wall clock, by which pods have been ready for long enough; nil is the machine's.
 	Now func() time.Time
 }
@@ -58,31 +65,48 @@ type Aggregator struct {
 	core       client.Client
 	live       client.Reader
 	protectors *fleet.Protectors
+	past       *fleet.Past
 	informer   toolscache.SharedIndexInformer
 	leases     kubernetes.Interface
 	pods       kubernetes.Interface
 	podNames   metadata.Interface
 	scales     dynamic.Interface
 	kinds      meta.RESTMapper
-	metrics    *metrics
-	events     events.EventRecorder
-	log        logr.Logger
+	// handler takes in changes of protectors.
+	handler toolscache.ResourceEventHandlerRegistration
+	metrics *metrics
+	events  events.EventRecorder
+	log     logr.Logger
 	// now is the wall clock, for minReadySeconds. Deadlines are timed by monotonic, which nobody can set.
 	now, monotonic func() time.Time
 
 	// leading has room for one: the term that runs, so that there is never more than one.
 	leading chan struct{}
+	// epoch is the highest that this process has had.
+	epoch int64
 	// term is the current leadership; nil while another process leads.
 	term atomic.Pointer[term]
 }
 
 // SetupWithManager adds an aggregator to the manager of its core cluster.
 func SetupWithManager(ctx context.Context, mgr manager.Manager, options Options) error {
+	a, err := newAggregator(ctx, mgr, options)
+	if err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("aggregator", a.ready); err != nil {
+		return err
+	}
+	return mgr.Add(a)
+}
+
+func newAggregator(ctx context.Context, mgr manager.Manager, options Options) (*Aggregator, error) {
 	a := &Aggregator{
 		options:    options,
 		core:       mgr.GetClient(),
 		live:       mgr.GetAPIReader(),
-		protectors: &fleet.Protectors{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient()},
+		protectors: &fleet.Protectors{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), Past: options.Past},
+		past:       options.Past,
 		metrics:    newMetrics(options.Metrics),
 		events:     mgr.GetEventRecorder("breakwater-aggregator"),
 		log:        mgr.GetLogger().WithValues("cell", options.Cell),
@@ -93,13 +117,8 @@ func SetupWithManager(ctx context.Context, mgr manager.Manager, options Options)
 	if a.now == nil {
 		a.now = time.Now
 	}
-	if err := a.connect(ctx, mgr); err != nil {
-		return err
-	}
-	if err := mgr.AddReadyzCheck("aggregator", a.ready); err != nil {
-		return err
-	}
-	return mgr.Add(a)
+	a.past.Tell(a.restored)
+	return a, a.connect(ctx, mgr)
 }
 
 func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
@@ -134,7 +153,7 @@ func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 		return fmt.Errorf("the cache of the core cluster has an informer of type %T", informer)
 	}
 	a.informer = shared
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+	a.handler, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { a.protectorChanged(obj) },
 		UpdateFunc: func(_, obj any) { a.protectorChanged(obj) },
 		DeleteFunc: func(obj any) { a.protectorChanged(obj) },

@@ -32,6 +32,11 @@ func (l *look) see(r quota.Reservation) quota.Sighting {
 	switch {
 	case sighting == quota.Gone:
 		return sighting
+	case l.endsByTime(r):
+		if r.Stamp.After(l.until) {
+			return quota.Alive
+		}
+		return quota.Superseded
 	case known:
 		return better
 	case sighting == quota.Updated && !l.updated[r.Hash]:
@@ -40,6 +45,9 @@ func (l *look) see(r quota.Reservation) quota.Sighting {
 		return sighting
 	}
 }
+
+// endsByTime tells whether a reservation ends by nothing but a later event. Those of updates never do: no event tells that one is done.
+func (l *look) endsByTime(r quota.Reservation) bool { return !l.until.IsZero() && r.Update.None() }
 
 // look counts for a protector and says of each reservation whether it is settled by that count. Mostly the
 // snapshot itself tells. A live read is asked for three kinds of reservation:
@@ -105,6 +113,9 @@ func (t *term) doubt(
 ) []quota.Reservation {
 	var doubtful []quota.Reservation
 	for r := range reservations {
+		if l.endsByTime(r) {
+			continue
+		}
 		sighting := l.sightings[r.Hash]
 		if sighting == quota.Updated {
 			updated, err := t.isUpdated(ctx, p, r)

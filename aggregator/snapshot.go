@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/scope"
 	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
 
@@ -23,6 +24,10 @@ type Snapshot struct {
 	// rewound is told when the cell's version went backwards; it ends the term.
 	rewound func(error)
 	now     func() time.Time
+	// hearing is what the stream tells of time.
+	hearing *hearing
+	// scope is which pods of the stream are the cell's; set before the stream begins.
+	scope scope.Scope
 
 	// listed is closed when the first list has come.
 	listed chan struct{}
@@ -54,6 +59,7 @@ func newSnapshot(
 		changed:     changed,
 		rewound:     rewound,
 		now:         now,
+		hearing:     newHearing(changed, now),
 		listed:      make(chan struct{}),
 		pods:        map[quota.UIDHash]*pod{},
 		byNamespace: map[unique.Handle[string]]map[*pod]struct{}{},
@@ -66,16 +72,37 @@ func newSnapshot(
 }
 
 // Add takes in an event of the watch.
-func (s *Snapshot) Add(obj any) error { return s.Update(obj) }
+func (s *Snapshot) Add(obj any) error {
+	return s.event(obj, func(p *corev1.Pod) {
+		if s.scope.Has(p.Namespace, p.Labels) {
+			s.put(strip(p), p.Labels)
+		}
+	})
+}
 
 // Update takes in an event of the watch.
 func (s *Snapshot) Update(obj any) error {
-	return s.event(obj, func(p *corev1.Pod) { s.put(strip(p), p.Labels) })
+	return s.event(obj, func(p *corev1.Pod) {
+		hash := quota.HashUID(p.UID)
+		if !s.scope.Has(p.Namespace, p.Labels) {
+			s.leave(hash)
+			return
+		}
+		came := s.scope.Selects() && s.pods[hash] == nil
+		s.put(strip(p), p.Labels)
+		if came && s.pods[hash] != nil {
+			s.pods[hash].came = true
+		}
+	})
 }
 
 // Delete takes in an event of the watch.
 func (s *Snapshot) Delete(obj any) error {
-	return s.event(obj, func(p *corev1.Pod) { s.drop(quota.HashUID(p.UID)) })
+	return s.event(obj, func(p *corev1.Pod) {
+		if s.scope.HasNamespace(p.Namespace) {
+			s.drop(quota.HashUID(p.UID))
+		}
+	})
 }
 
 func (s *Snapshot) event(obj any, apply func(*corev1.Pod)) error {
@@ -89,6 +116,7 @@ func (s *Snapshot) event(obj any, apply func(*corev1.Pod)) error {
 		return err
 	}
 	apply(p)
+	s.hearing.hear(p)
 	return nil
 }
 
@@ -107,7 +135,9 @@ func (s *Snapshot) Replace(list []any, resourceVersion string) error {
 		if !ok {
 			return fmt.Errorf("the pod stream listed a %T", obj)
 		}
-		s.put(p, p.labels.read(labels))
+		if p != outside {
+			s.put(p, p.labels.read(labels))
+		}
 	}
 	s.dropUnlisted()
 	if first && s.version > 0 {
@@ -126,6 +156,10 @@ func (s *Snapshot) dropUnlisted() {
 	}
 	slices.Sort(gone)
 	for _, hash := range gone {
+		if s.scope.Selects() {
+			s.leave(hash) // it may live, with other labels
+			continue
+		}
 		s.drop(hash)
 	}
 }
@@ -186,6 +220,10 @@ func (s *Snapshot) put(seen *pod, labels map[string]string) {
 // drop takes a pod out for good.
 func (s *Snapshot) drop(hash quota.UIDHash) {
 	s.bury(hash, s.version)
+	s.remove(hash)
+}
+
+func (s *Snapshot) remove(hash quota.UIDHash) {
 	p := s.pods[hash]
 	if p == nil {
 		return

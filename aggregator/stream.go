@@ -22,7 +22,9 @@ var streamBackoff = wait.Backoff{ //nolint:gochecknoglobals // a constant in all
 	Duration: 200 * time.Millisecond, Factor: 2, Cap: 3 * time.Second, Steps: 5, Jitter: 0.5,
 }
 
-// newStream returns what keeps the snapshot up to date until its context ends.
+// newStream returns what keeps the snapshot up to date until its context ends. It watches all pods of the cluster also for
+// a cell that has only some of them: several watches are not of one version, and one by a selector calls a pod deleted that
+// has only other labels now.
 //
 // The reflector streams the first list too (sendInitialEvents), which starts at the newest version when none is
 // asked for, and strips its pods one by one; see Snapshot.Transformer. From an apiserver that cannot do that it
@@ -31,7 +33,7 @@ func newStream(cell kubernetes.Interface, snapshot *Snapshot, log logr.Logger) *
 	pods, past := cell.CoreV1().Pods(metav1.NamespaceAll), &continuity{now: time.Now}
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			listed, err := listStripped(ctx, options, pods.List)
+			listed, err := listStripped(ctx, options, snapshot.own(pods.List))
 			past.listed(err)
 			return listed, err
 		},

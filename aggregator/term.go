@@ -16,12 +16,16 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/scope"
 )
 
 // term is one leadership of a cell, and all that is known by it.
 type term struct {
 	*Aggregator
-	epoch    int64
+	epoch int64
+	leadership
+	// began is when, on the monotonic clock.
+	began    time.Time
 	snapshot *Snapshot
 	// readLive asks the cell's apiserver itself for the pods of a namespace that a selector matches.
 	readLive func(ctx context.Context, namespace, selector string) (liveRead, error)
@@ -37,10 +41,22 @@ type term struct {
 	// admissionDeadline is the Cell's, in nanoseconds, as of the last heartbeat.
 	admissionDeadline atomic.Int64
 
+	// draining tells that the Cell is being deleted.
+	draining atomic.Bool
+	// triggerLabels are those of the update trigger.
+	triggerLabels atomic.Pointer[map[string]string]
+	// vouches tells that a heartbeat must mean that the cell answers, unheard that it has not answered last, and stale that
+	// a count was left as stale because of that.
+	vouches, unheard, stale atomic.Bool
+
 	mu        sync.Mutex
 	deadlines map[types.NamespacedName]*quota.Deadlines
 	// firsts has the protectors that are counted for the first time, until the snapshot is enough to do so.
 	firsts map[types.NamespacedName]*first
+	// cleared has the protectors whose counts were cleared.
+	cleared map[types.NamespacedName]clearing
+	// quiets has the protectors whose counts are void.
+	quiets map[types.NamespacedName]quiet
 }
 
 var errDeposed = errors.New("a later leader has written")
@@ -49,29 +65,43 @@ var errDeposed = errors.New("a later leader has written")
 func (a *Aggregator) lead(ctx context.Context) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	cell, err := a.raiseEpoch(ctx)
+	mark := a.past.Mark()
+	l, err := a.raiseEpoch(ctx)
 	if err != nil {
 		a.log.Error(err, "Not leading")
 		return
 	}
+	cell := l.cell
+	pods, err := scope.Of(&cell.Spec)
+	if err != nil {
+		a.log.Error(err, "It is not known which pods the cell has, so none are counted")
+	}
 	t := &term{
 		Aggregator: a,
 		epoch:      cell.Status.Aggregator.Epoch,
+		leadership: l,
+		began:      a.monotonic(),
 		readLive:   a.readLive,
 		readPod:    a.readPod,
 		end:        end,
 		log:        a.log.WithValues("epoch", cell.Status.Aggregator.Epoch),
 		deadlines:  map[types.NamespacedName]*quota.Deadlines{},
 		firsts:     map[types.NamespacedName]*first{},
+		cleared:    map[types.NamespacedName]clearing{},
+		quiets:     map[types.NamespacedName]quiet{},
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 5*time.Second)),
 	}
 	t.followWorkloads(ctx)
-	t.admissionDeadline.Store(int64(admissionDeadline(cell)))
 	t.snapshot = newSnapshot(t.podsChanged, func(err error) { end(err) }, a.now)
+	t.snapshot.scope = pods
+	t.heed(cell)
 	a.metrics.leading.Set(1)
 	a.metrics.epoch.Set(float64(t.epoch))
 	a.term.Store(t)
+	if !a.past.IsSince(mark) {
+		end(errRestored) // nobody could tell this term
+	}
 	t.log.Info("Leading")
 	t.run(ctx)
 	a.term.Store(nil)
@@ -95,6 +125,7 @@ func (t *term) run(ctx context.Context) {
 	case <-t.snapshot.listed:
 		t.enqueueAll()
 		running.Go(func() { t.report(ctx) })
+		running.Go(func() { t.trigger(ctx) })
 		for range t.options.Workers {
 			running.Go(func() { t.work(ctx) })
 		}
@@ -176,4 +207,6 @@ func (t *term) forget(key types.NamespacedName) {
 	defer t.mu.Unlock()
 	delete(t.deadlines, key)
 	delete(t.firsts, key)
+	delete(t.cleared, key)
+	delete(t.quiets, key)
 }

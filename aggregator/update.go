@@ -3,6 +3,7 @@ package aggregator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,19 @@ func updateTimeout(p *v1alpha1.PodProtector) time.Duration {
 		return time.Duration(*seconds) * time.Second
 	}
 	return defaultUpdateTimeout
+}
+
+func isUpdate(o v1alpha1.Operation) bool {
+	return o == v1alpha1.OperationUpdate || o == v1alpha1.OperationResize
+}
+
+// underWay is how long what was admitted of a protector's pods, and is reserved no more, may still make them unavailable.
+func (t *term) underWay(p *v1alpha1.PodProtector) time.Duration {
+	longest := time.Duration(t.admissionDeadline.Load())
+	if slices.ContainsFunc(p.Spec.Operations, isUpdate) {
+		longest += updateTimeout(p)
+	}
+	return longest
 }
 
 // isUpdated asks the cell's apiserver whether the pod of a reservation has been updated and is available again. The snapshot

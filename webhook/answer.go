@@ -22,11 +22,12 @@ const (
 	VerdictNoPod        VerdictReason = "NoPod"        // an eviction of a pod that does not exist in the cell
 	VerdictNotAvailable VerdictReason = "NotAvailable" // the pod is not available, so its removal costs nothing
 	VerdictUnprotected  VerdictReason = "Unprotected"  // no protector covers the pod
+	VerdictOtherCell    VerdictReason = "OtherCell"    // the pod belongs to another cell of the cluster, or to none
 	VerdictReserved     VerdictReason = "Reserved"     // admitted and charged, now or by an earlier attempt
 	VerdictForced       VerdictReason = "Forced"       // admitted since somebody has broken the glass for the pod
 	VerdictDryRun       VerdictReason = "DryRun"       // would be admitted; nothing was written
 	VerdictMalformed    VerdictReason = "Malformed"    // the review cannot be understood
-	VerdictUnknownCell  VerdictReason = "UnknownCell"  // no --cell of that name
+	VerdictUnknownCell  VerdictReason = "UnknownCell"  // no Cell with a kubeconfig, and no --cell, of that name
 	VerdictUnknown      VerdictReason = "Unknown"      // what is needed to decide is not known
 	VerdictUnreachable  VerdictReason = "Unreachable"  // the core cluster did not answer in time
 )
@@ -101,9 +102,18 @@ func refusal(c charge, verdict quota.Verdict, r Request) string {
 	case quota.RefusedNeverAggregated:
 		why = "has never been aggregated in this cell"
 		do = "check that an aggregator runs for the cell and try again"
+	case quota.RefusedDraining:
+		why = "waits for earlier removals in this cell, which is being taken out of service"
+		do = "delete the webhook configuration of this cluster once the Cell is gone"
 	case quota.RefusedFloorUnknown:
 		why = "does not know how many pods are expected, which its floor is reckoned from"
 		do = "set spec.expectedReplicas, or give minAvailable as a number"
+	case quota.RefusedVanished:
+		why = "is gone although nobody has released it, and stays in force"
+		do = "try again when the generator has restored it or it was created again, and to end it delete it then, or " + wayOut
+	case quota.RefusedRestored:
+		why = "was restored, or its core cluster was, and not all of its cells are counted anew"
+		do = "try again when the admission deadline of the cells has passed and their aggregators have written, or " + wayOut
 	case quota.RefusedNameless:
 		why = "cannot reserve the removal of a pod without a UID"
 		do = "this is a fault of the review, please report it"
@@ -167,7 +177,7 @@ func refuseNoPod(cell string, r Request) Answer {
 func refuseUnknownCell(cell string) Answer {
 	return Answer{Verdict: VerdictUnknownCell, Status: &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
-		Message: fmt.Sprintf("Breakwater knows no cell %q: the webhook configuration of this cluster and the --cell flags of the webhook do not agree; %s.", cell, wayOut),
+		Message: fmt.Sprintf("Breakwater knows no cell %q: no core cluster has a Cell of that name with a kubeconfigSecretRef, and the webhook no --cell; delete the webhook configuration of this cluster if the cell was removed, or %s.", cell, wayOut),
 	}}
 }
 

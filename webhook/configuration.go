@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/guard"
 )
 
 // Endpoint is where the apiserver of a cell reaches the webhook: by URL, or as a Service of the cell's cluster.
@@ -28,6 +29,8 @@ type Endpoint struct {
 type ConfigurationOptions struct {
 	Name       string
 	Cell, Core string
+	// Namespaces are those of the cell, if it has only some of its cluster.
+	Namespaces []string
 	Endpoint
 	// ExemptNamespaces are never guarded: what a cluster needs to come up, and Breakwater itself.
 	ExemptNamespaces []string
@@ -56,7 +59,7 @@ const aimed = `has(object.spec.targetRef) && (oldObject == null || !has(oldObjec
 // Configuration returns the configuration that makes the apiserver of a cell ask the webhook about every
 // removal of a pod. It has no objectSelector: an Eviction has no labels to match.
 func Configuration(o ConfigurationOptions) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
-	client, err := o.clientConfig("/cells/" + o.Cell + "/validate")
+	client, err := o.clientConfig(guard.Path(o.Cell))
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +70,10 @@ func Configuration(o ConfigurationOptions) (*admissionregistrationv1.ValidatingW
 		{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: o.ExemptNamespaces},
 		{Key: v1alpha1.LabelExempt, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}},
 	}}
+	if len(o.Namespaces) > 0 {
+		hook.NamespaceSelector.MatchExpressions = append(hook.NamespaceSelector.MatchExpressions,
+			metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: o.Namespaces})
+	}
 	hook.MatchConditions = []admissionregistrationv1.MatchCondition{
 		{Name: "costs-availability", Expression: costless}, {Name: "changes-the-spec", Expression: harmless},
 	}

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
@@ -28,10 +30,14 @@ type core struct {
 	cache      cache.Informers
 	log        logr.Logger
 	protectors *fleet.Protectors
-	events     events.EventRecorder
-	now        func() time.Time
-	metrics    *metrics
-	flights    *batch.Batch[types.NamespacedName, ask, answer]
+	// past notices that the core was restored from a backup.
+	past    *fleet.Past
+	events  events.EventRecorder
+	now     func() time.Time
+	metrics *metrics
+	flights *batch.Batch[types.NamespacedName, ask, answer]
+	// roster knows the core's Cells; nil when only flags tell of cells.
+	roster *fleet.Roster
 	// handover knows the other replicas; nil when there are none.
 	handover *handover
 	// conflicts has the time of the last conflict of each protector that had one.
@@ -43,6 +49,12 @@ type core struct {
 	changed func()
 	// coverages are what its protectors cover.
 	coverages *coverages
+
+	mu sync.RWMutex
+	// known are its protectors as the watch has shown them.
+	known map[types.NamespacedName]known
+	// doubts are those that are gone: it is to be found out whether somebody has released them.
+	doubts workqueue.TypedRateLimitingInterface[types.NamespacedName]
 }
 
 // ask is one thing to do to a protector's history: to make a reservation, or to give one back.
@@ -57,23 +69,28 @@ type ask struct {
 	elsewhere bool
 }
 
-// answer is what became of it. vanished means that the protector does not exist any more, elsewhere that another
-// replica has answered.
+// answer is what became of it. released means that the protector does not exist any more and refuses nothing, elsewhere that
+// another replica has answered.
 type answer struct {
 	verdict   quota.Verdict
 	gaveBack  bool
-	vanished  bool
+	released  bool
 	elsewhere bool
 }
 
-func newCore(name string, source cluster.Cluster, metrics *metrics, log logr.Logger, now func() time.Time) *core {
+func newCore(name string, source cluster.Cluster, past *fleet.Past, metrics *metrics, log logr.Logger, now func() time.Time) *core {
+	if past == nil {
+		past = &fleet.Past{}
+	}
 	c := &core{
 		name:  name,
 		cache: source.GetCache(),
 		log:   log.WithValues("core", name),
 		protectors: &fleet.Protectors{
 			Cache: source.GetClient(), Live: source.GetAPIReader(), Writer: source.GetClient(),
+			Past: past,
 		},
+		past:    past,
 		events:  source.GetEventRecorder("breakwater-webhook"),
 		metrics: metrics,
 		now:     now,
@@ -82,7 +99,11 @@ func newCore(name string, source cluster.Cluster, metrics *metrics, log logr.Log
 	}
 	c.flights = batch.New(c.fly)
 	c.flights.Linger = c.linger
+	past.Tell(func() {
+		c.log.Info("A core cluster was restored from a backup: removals that its protectors are charged for are refused until all is counted anew")
+	})
 	metrics.watchWaiting(name, c.flights.Callers)
+	metrics.watchVanished(name, c.vanished)
 	return c
 }
 
@@ -138,14 +159,16 @@ func (c *core) reserve(ctx context.Context, key types.NamespacedName, a ask) (an
 // newest object that this process knows; whatever is admitted stands in the object that was written.
 func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([]answer, error) {
 	c.metrics.flightSize.Observe(float64(len(asks)))
+	era := c.past.Mark() // of what is decided on
 	p, err := c.begin(ctx, key, asks)
 	for {
 		if apierrors.IsNotFound(err) {
-			return allVanished(len(asks)), nil
+			return c.withoutProtector(key, asks), nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read PodProtector %s of core cluster %s: %w", key, c.name, err)
 		}
+		quota.VoidUntil(p, c.past.Lost())
 		answers, changed := settleAsks(p, asks)
 		if !changed {
 			return answers, nil
@@ -154,6 +177,9 @@ func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([
 		quota.Summarize(p)
 		err = c.protectors.WriteStatus(ctx, p)
 		switch {
+		case errors.Is(err, fleet.ErrAnotherPast), err == nil && !c.past.IsSince(era):
+			c.metrics.writes.WithLabelValues(c.name, "conflict").Inc()
+			return nil, fmt.Errorf("reserve in PodProtector %s of core cluster %s: %w", key, c.name, fleet.ErrAnotherPast)
 		case err == nil:
 			c.metrics.writes.WithLabelValues(c.name, "written").Inc()
 			eachClaim(asks, func(claim *quota.Claim) { claim.Stored = true })
@@ -162,6 +188,7 @@ func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([
 			c.metrics.writes.WithLabelValues(c.name, "conflict").Inc()
 			c.conflicts.Store(key, time.Now())
 			eachClaim(asks, func(claim *quota.Claim) { *claim = quota.Claim{} }) // they were not stored
+			era = c.past.Mark()
 			p, err = c.protectors.After(ctx, p)
 		default:
 			c.metrics.writes.WithLabelValues(c.name, "error").Inc()
@@ -230,12 +257,4 @@ func eachClaim(asks []ask, change func(*quota.Claim)) {
 			change(a.claim)
 		}
 	}
-}
-
-func allVanished(n int) []answer {
-	answers := make([]answer, n)
-	for i := range answers {
-		answers[i].vanished = true
-	}
-	return answers
 }

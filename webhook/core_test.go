@@ -104,7 +104,7 @@ func TestAProtectorThatIsNoLongerThereRefusesNothing(t *testing.T) {
 	}
 	asks := []ask{{claim: &quota.Claim{}}, {claim: &quota.Claim{}}}
 	answers, err := d.core.fly(t.Context(), types.NamespacedName{Namespace: "default", Name: "web"}, asks)
-	if err != nil || len(answers) != 2 || !answers[0].vanished || !answers[1].vanished {
-		t.Errorf("answers %+v, error %v; want both to say that it vanished", answers, err)
+	if err != nil || len(answers) != 2 || !answers[0].released || !answers[1].released {
+		t.Errorf("answers %+v, error %v; want both to say that it is not there any more", answers, err)
 	}
 }

@@ -76,7 +76,7 @@ func targetedBy(p *v1alpha1.PodProtector) targeted {
 	counted := quota.CountedSpec(&p.Spec)
 	for i := range p.Status.Cells {
 		cell := &p.Status.Cells[i]
-		if cell.Aggregation.CountedSpec == counted {
+		if cell.Aggregation.CountedSpec == counted && !cell.Aggregation.Void {
 			t.cells[cell.CellID], _ = selectorindex.CoverageOf(&p.Spec, cell.Aggregation.Target)
 		}
 	}
@@ -140,7 +140,7 @@ func sameCoverage(a, b any) bool {
 func sameTargets(p, q *v1alpha1.PodProtector) bool {
 	return len(p.Status.Cells) == len(q.Status.Cells) &&
 		slices.EqualFunc(p.Status.Cells, q.Status.Cells, func(a, b v1alpha1.PodProtectorCell) bool {
-			return a.CellID == b.CellID && a.Aggregation.CountedSpec == b.Aggregation.CountedSpec &&
+			return a.CellID == b.CellID && a.Aggregation.CountedSpec == b.Aggregation.CountedSpec && a.Aggregation.Void == b.Aggregation.Void &&
 				equality.Semantic.DeepEqual(a.Aggregation.Target, b.Aggregation.Target)
 		})
 }

@@ -2,12 +2,14 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -47,7 +49,7 @@ type failer interface {
 func newDesk(t failer, protectors ...*v1alpha1.PodProtector) *desk {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), eventsv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	d := &desk{events: events.NewFakeRecorder(1000)}
@@ -60,7 +62,8 @@ func newDesk(t failer, protectors ...*v1alpha1.PodProtector) *desk {
 	m := newMetrics(prometheus.NewRegistry())
 	d.core = &core{
 		name: "core", protectors: &fleet.Protectors{Cache: d.client, Live: d.client, Writer: d.client},
-		events: d.events, now: time.Now, metrics: m, coverages: newCoverages(), changed: func() {},
+		past: &fleet.Past{}, events: d.events, now: time.Now, metrics: m, coverages: newCoverages(), changed: func() {},
+		doubts: newDoubts(), log: logr.Discard(),
 	}
 	d.core.read.Store(true)
 	d.core.flights = batch.New(d.core.fly)
@@ -68,7 +71,7 @@ func newDesk(t failer, protectors ...*v1alpha1.PodProtector) *desk {
 		d.core.cover(p)
 	}
 	d.Protection = &Protection{
-		cores: []*core{d.core}, cells: map[string]kubernetes.Interface{deskCell: kubernetesfake.NewClientset()},
+		cores: []*core{d.core}, cells: &cells{named: map[string]kubernetes.Interface{deskCell: kubernetesfake.NewClientset()}},
 		metrics: m, log: logr.Discard(), now: time.Now, refused: &refusals{now: time.Now},
 	}
 	return d

@@ -31,6 +31,10 @@ func (p *Protection) reserveAll(ctx context.Context, charges []charge, removal q
 	var reserved []reservation
 	var forced *override
 	for _, c := range charges {
+		if c.vanished { // the removal is forced, or it would not have come so far
+			forced = &override{VerdictReason(quota.RefusedVanished), &c}
+			continue
+		}
 		made := reservation{charge: c, claim: &quota.Claim{}}
 		answer, err := c.core.reserve(ctx, c.key, ask{removal: removal, claim: made.claim})
 		if err != nil {
@@ -48,8 +52,11 @@ func (p *Protection) reserveAll(ctx context.Context, charges []charge, removal q
 		verdict := answer.verdict
 		made.elsewhere = answer.elsewhere
 		switch {
-		case answer.vanished:
+		case answer.released:
 			continue
+		case !verdict.Outcome.Admitted() && removal.Force:
+			forced = &override{VerdictReason(verdict.Outcome), &c}
+			continue // likewise
 		case !verdict.Outcome.Admitted():
 			p.giveBack(ctx, reserved, removal)
 			return refuse(charges, c, verdict, r)

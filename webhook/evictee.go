@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -79,9 +78,9 @@ func (n *nudger) resume(now time.Time) {
 
 // evictOne evicts a pod, if its node does not tolerate it any more or its owner is gone.
 func (n *nudger) evictOne(ctx context.Context, e evictee) (done bool, err error) {
-	cell := n.cells[e.cell]
-	if cell == nil {
-		return false, fmt.Errorf("cell %s is not known", e.cell)
+	cell, err := n.reach(e.cell)
+	if err != nil {
+		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, nudgeTime)
 	defer cancel()

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -43,11 +44,13 @@ func nudging(pod *corev1.Pod, owners ...runtime.Object) (*nudger, *fake.Clientse
 	kinds := meta.NewDefaultRESTMapper(nil)
 	kinds.Add(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), meta.RESTScopeNamespace)
 	kinds.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
-	n := newNudger(newMetrics(prometheus.NewRegistry()), logr.Discard())
-	cell := &nudged{kinds: kinds}
+	config, known := &rest.Config{}, newCells()
+	known.configs["cell"] = config
+	n := newNudger(known, newMetrics(prometheus.NewRegistry()), logr.Discard())
+	cell := &nudged{config: config, kinds: kinds}
 	typed, objects := fake.NewClientset(pod), metadatafake.NewSimpleMetadataClient(scheme, owners...)
 	cell.client, cell.metadata = typed, objects
-	n.cells["cell"] = cell
+	n.reached["cell"] = cell
 	return n, typed, objects
 }
 

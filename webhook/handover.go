@@ -221,7 +221,7 @@ func (p *Protection) takeOver(w http.ResponseWriter, r *http.Request) {
 	key := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
 	answer, err := core.takeOver(ctx, key, asked.Removals)
 	switch {
-	case errors.Is(err, errVanished):
+	case errors.Is(err, errReleased):
 		http.Error(w, fmt.Sprintf("PodProtector %s is not known here", key), http.StatusNotFound)
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -233,9 +233,9 @@ func (p *Protection) takeOver(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// errVanished is the answer for a protector that is not known here. It may be that this replica has not heard of it yet:
+// errReleased is the answer for a protector that is not known here. It may be that this replica has not heard of it yet:
 // the one that asks has, and must see for itself.
-var errVanished = errors.New("the protector does not exist")
+var errReleased = errors.New("the protector does not exist")
 
 // takeOver reserves for another replica, for all or for none that it tells of. Nothing is handed on: replicas that
 // disagree about who writes would pass it round.
@@ -250,8 +250,8 @@ func (c *core) takeOver(ctx context.Context, key types.NamespacedName, removals 
 	}
 	all := make([]decided, len(answers))
 	for i, answer := range answers {
-		if answer.vanished {
-			return nil, errVanished
+		if answer.released {
+			return nil, errReleased
 		}
 		all[i] = decided{Verdict: answer.verdict, Claim: *asks[i].claim}
 	}

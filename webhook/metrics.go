@@ -61,6 +61,15 @@ func resultOf(err error) string {
 	return "answered"
 }
 
+// watchVanished shows the number of protectors of a core cluster that are in force although they are gone.
+func (m *metrics) watchVanished(core string, vanished func() int) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name:        "breakwater_webhook_vanished_protectors",
+		Help:        "Protectors that are in force although they are gone, since nobody has released them, by core cluster.",
+		ConstLabels: prometheus.Labels{"core": core},
+	}, func() float64 { return float64(vanished()) }))
+}
+
 // watchWaiting shows the number of removals that wait for a write to a core cluster.
 func (m *metrics) watchWaiting(core string, waiting func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -66,21 +66,23 @@ func (p *Protection) budgetOf(ctx context.Context, protector string) int {
 type nudger struct {
 	controllers waitlist[controller]
 	evictees    waitlist[evictee]
-	cells       map[string]*nudged
+	cells       *cells
 	metrics     *metrics
 	log         logr.Logger
 	// changed asks for a look at who waits.
 	changed chan struct{}
 
-	// last is when a controller was nudged, paused whose eviction was refused, and nodes the taints that were read last. run alone
-	// uses them.
-	last   map[controller]time.Time
-	paused map[evictee]pause
-	nodes  map[node]taints
+	// last is when a controller was nudged, paused whose eviction was refused, nodes the taints that were read last, and reached the
+	// cells. run alone uses them.
+	last    map[controller]time.Time
+	paused  map[evictee]pause
+	nodes   map[node]taints
+	reached map[string]*nudged
 }
 
 // nudged reaches the objects of one cell.
 type nudged struct {
+	config   *rest.Config
 	kinds    meta.RESTMapper
 	metadata metadata.Interface
 	client   kubernetes.Interface
@@ -91,7 +93,7 @@ func newNudged(config *rest.Config) (*nudged, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &nudged{}
+	n := &nudged{config: config}
 	if n.kinds, err = apiutil.NewDynamicRESTMapper(config, calls); err != nil {
 		return nil, err
 	}
@@ -102,11 +104,29 @@ func newNudged(config *rest.Config) (*nudged, error) {
 	return n, err
 }
 
-func newNudger(metrics *metrics, log logr.Logger) *nudger {
+func newNudger(cells *cells, metrics *metrics, log logr.Logger) *nudger {
 	return &nudger{
-		cells: map[string]*nudged{}, metrics: metrics, log: log, changed: make(chan struct{}, 1),
-		last: map[controller]time.Time{}, paused: map[evictee]pause{}, nodes: map[node]taints{},
+		cells: cells, metrics: metrics, log: log, changed: make(chan struct{}, 1),
+		last: map[controller]time.Time{}, paused: map[evictee]pause{}, nodes: map[node]taints{}, reached: map[string]*nudged{},
 	}
+}
+
+// reach returns what reaches a cell.
+func (n *nudger) reach(cell string) (*nudged, error) {
+	config, err := n.cells.config(cell)
+	if err != nil {
+		return nil, fmt.Errorf("cell %s: %w", cell, err)
+	}
+	// The configuration of a Cell is made each time, around the one way to its cluster.
+	if known := n.reached[cell]; known != nil && (known.config == config || config.Transport != nil && known.config.Transport == config.Transport) {
+		return known, nil
+	}
+	found, err := newNudged(config)
+	if err != nil {
+		return nil, fmt.Errorf("clients of cell %s: %w", cell, err)
+	}
+	n.reached[cell] = found
+	return found, nil
 }
 
 // note lets whoever was refused wait for budget, if it is a controller: people and tools see the refusal.
@@ -195,9 +215,9 @@ func (n *nudger) wake(ctx context.Context, protector string, budget int) {
 
 // touch writes an annotation of ours to the metadata of a controller's object. Nothing comes of that but an event of its watch.
 func (n *nudger) touch(ctx context.Context, c controller) error {
-	cell := n.cells[c.cell]
-	if cell == nil {
-		return fmt.Errorf("cell %s is not known", c.cell)
+	cell, err := n.reach(c.cell)
+	if err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, nudgeTime)
 	defer cancel()

@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/podhealth"
@@ -27,7 +26,7 @@ import (
 type Protection struct {
 	cores []*core
 	// cells reach the worker clusters, to look at the pod of an eviction.
-	cells   map[string]kubernetes.Interface
+	cells   *cells
 	metrics *metrics
 	log     logr.Logger
 	refused *refusals
@@ -41,7 +40,7 @@ type Protection struct {
 
 // Review answers one review of a cell, before ctx ends.
 func (p *Protection) Review(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) Answer {
-	if _, ok := p.cells[cell]; !ok {
+	if !p.cells.known(cell) {
 		return refuseUnknownCell(cell)
 	}
 	request, guarded, err := Parse(review)
@@ -68,7 +67,11 @@ func (p *Protection) Review(ctx context.Context, cell string, review *admissionv
 
 // podOf reads the pod of an eviction from its cell; nil if there is none.
 func (p *Protection) podOf(ctx context.Context, cell string, r Request) (*corev1.Pod, error) {
-	pod, err := p.cells[cell].CoreV1().Pods(r.Namespace).Get(ctx, r.PodName, metav1.GetOptions{})
+	client, err := p.cells.client(cell)
+	if err != nil {
+		return nil, err
+	}
+	pod, err := client.CoreV1().Pods(r.Namespace).Get(ctx, r.PodName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -80,6 +83,8 @@ type charge struct {
 	core      *core
 	key       types.NamespacedName
 	protector *v1alpha1.PodProtector
+	// vanished tells that the protector is not there although nobody has released it.
+	vanished bool
 }
 
 func (c charge) String() string { return c.core.name + "/" + c.key.String() }
@@ -105,6 +110,8 @@ func (p *Protection) guard(ctx context.Context, cell string, r Request) Answer {
 	switch {
 	case err != nil:
 		return refuseUnknown(r, err)
+	case !covered && !p.belongs(cell, r):
+		return allow(VerdictOtherCell)
 	case !covered:
 		return allow(VerdictUnprotected)
 	case len(charges) == 0:
@@ -116,6 +123,9 @@ func (p *Protection) guard(ctx context.Context, cell string, r Request) Answer {
 	}
 	if len(charges) > 1 {
 		removal.RevocableUntil = removal.At.Add(giveBackTime)
+	}
+	if i := slices.IndexFunc(charges, func(c charge) bool { return c.vanished }); i >= 0 && (!r.forced() || r.DryRun) {
+		return refuse(charges, charges[i], charges[i].vanishedVerdict(), r)
 	}
 	if refusal := preview(charges, removal, r); refusal != nil {
 		return *refusal
@@ -137,13 +147,19 @@ func (p *Protection) charges(ctx context.Context, cell string, r Request) (charg
 		if !core.read.Load() {
 			return nil, false, fmt.Errorf("the PodProtectors of core cluster %q have not been read yet", core.name)
 		}
+		if !core.has(cell, r) {
+			continue // another cell of the same cluster is asked as well
+		}
 		for _, key := range core.coverages.covering(cell, r.Namespace, r.Pod.Labels) {
-			protector, err := core.protectors.Newest(ctx, key)
+			protector, vanished, err := core.newest(ctx, key)
 			if apierrors.IsNotFound(err) {
 				continue
 			}
 			if err != nil {
 				return nil, false, fmt.Errorf("PodProtector %s of core cluster %q: %w", key, core.name, err)
+			}
+			if floor, known := quota.Floor(protector); vanished && known && floor == 0 {
+				continue // it would refuse nothing
 			}
 			if !guards(&protector.Spec, r.Operation) {
 				continue
@@ -151,12 +167,17 @@ func (p *Protection) charges(ctx context.Context, cell string, r Request) (charg
 			covered = true
 			health := facts.At(protector.Spec.MinReadySeconds, p.noEarlierThan(protector, cell))
 			if health.Charged(protector.Spec.Criterion) || r.Criterion != "" && health.Meets(r.Criterion) {
-				charges = append(charges, charge{core, key, protector})
+				charges = append(charges, charge{core, key, protector, vanished})
 			}
 		}
 	}
 	slices.SortFunc(charges, func(a, b charge) int { return cmp.Compare(a.String(), b.String()) })
 	return charges, covered, nil
+}
+
+// belongs tells whether a pod belongs to a cell in any core cluster.
+func (p *Protection) belongs(cell string, r Request) bool {
+	return slices.ContainsFunc(p.cores, func(c *core) bool { return c.has(cell, r) })
 }
 
 // guards tells whether an operation costs a protector budget. One that is older than the field guards removals.

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
@@ -39,6 +40,8 @@ type setup struct {
 	server *webhook.Server
 	// peers are other replicas, which have the certificate of the first.
 	peers *webhook.Peers
+	// roster makes the replica follow the Cells of the lab's core, where cell may be nil.
+	roster bool
 	// beforeStart is called when all is set up and nothing of a protector has been read.
 	beforeStart func()
 }
@@ -82,9 +85,17 @@ func (l *lab) start(change ...func(*setup)) *replica {
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
+	named, rosters := map[string]*rest.Config{}, map[string]*fleet.Roster{}
+	if s.cell != nil {
+		named[l.cell] = s.cell
+	}
+	if s.roster {
+		rosters[l.core] = fleet.NewRoster(mgr, "webhook", mgr.GetLogger())
+	}
 	err = webhook.SetupWithManager(mgr, webhook.Options{
 		Cores:   cores,
-		Cells:   map[string]*rest.Config{l.cell: s.cell},
+		Cells:   named,
+		Rosters: rosters,
 		Server:  s.server,
 		Peers:   s.peers,
 		Metrics: r.metrics,

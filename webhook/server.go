@@ -200,6 +200,9 @@ func (s *Server) Ready(*http.Request) error {
 		if !core.read.Load() {
 			return fmt.Errorf("PodProtectors of core cluster %q are not read yet", core.name)
 		}
+		if core.roster != nil && !core.roster.Read() {
+			return fmt.Errorf("the Cells of core cluster %q are not read yet", core.name)
+		}
 	}
 	return nil
 }
@@ -284,7 +287,7 @@ func (p *Protection) measure(ctx context.Context, cell string, review *admission
 	p.metrics.inFlight.Inc()
 	defer p.metrics.inFlight.Dec()
 	answer := p.Review(ctx, cell, review)
-	if _, known := p.cells[cell]; !known {
+	if !p.cells.known(cell) {
 		cell = "unknown" // a client must not be able to make labels
 	}
 	p.metrics.reviews.WithLabelValues(cell, string(operationOf(review)), string(answer.Verdict)).Inc()

@@ -11,14 +11,20 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
 // Options of a webhook.
 type Options struct {
 	// Cores are the core clusters by name; that of the manager is one of them.
 	Cores map[string]cluster.Cluster
+	// Pasts notice that cores were restored from backups, by the names of the cores: those of their caches' options.
+	Pasts map[string]*fleet.Past
 	// Cells reach the clusters whose removals are reviewed, by the name of their Cell.
 	Cells map[string]*rest.Config
+	// Rosters, by the names of Cores, tell of more, and of which pods each has; nil when Cells are all that there are.
+	Rosters map[string]*fleet.Roster
 	// Server is what to serve on; its Protection is set here.
 	Server *Server
 	// Peers are the other replicas; nil when there are none, or they are not to hand over to each other.
@@ -55,14 +61,14 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 		now = time.Now
 	}
 	p := &Protection{
-		cells:   map[string]kubernetes.Interface{},
+		cells:   newCells(),
 		metrics: newMetrics(options.Metrics),
 		log:     mgr.GetLogger(),
 		now:     now,
 		refused: &refusals{now: time.Now},
 	}
 	if options.Nudge {
-		p.nudger = newNudger(p.metrics, p.log)
+		p.nudger = newNudger(p.cells, p.metrics, p.log)
 		err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 			p.nudger.run(ctx, p.budgetOf)
 			return nil
@@ -77,11 +83,17 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 				return nil, fmt.Errorf("add core cluster %s: %w", name, err)
 			}
 		}
-		core := newCore(name, source, p.metrics, mgr.GetLogger(), now)
+		core := newCore(name, source, options.Pasts[name], p.metrics, mgr.GetLogger(), now)
 		core.flights.Boarding = options.Boarding
 		core.changed = p.nudger.look
 		if options.Peers != nil {
 			core.handover = &handover{core: name, peers: *options.Peers, suspects: map[string]time.Time{}, open: map[address]*parcel{}}
+		}
+		if core.roster = options.Rosters[name]; core.roster != nil {
+			p.cells.rosters = append(p.cells.rosters, core.roster)
+			if err := mgr.Add(core.roster); err != nil {
+				return nil, fmt.Errorf("add the Cells of core cluster %s: %w", name, err)
+			}
 		}
 		if err := mgr.Add(core); err != nil {
 			return nil, fmt.Errorf("add core cluster %s: %w", name, err)
@@ -93,12 +105,8 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 		if err != nil {
 			return nil, fmt.Errorf("client of cell %s: %w", name, err)
 		}
-		p.cells[name] = client
-		if p.nudger != nil {
-			if p.nudger.cells[name], err = newNudged(config); err != nil {
-				return nil, fmt.Errorf("client of cell %s: %w", name, err)
-			}
-		}
+		p.cells.named[name] = client
+		p.cells.configs[name] = config
 	}
 	return p, nil
 }

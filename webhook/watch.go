@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
@@ -15,6 +16,8 @@ import (
 // Start reads the protectors of the core and keeps the index true until ctx ends. It never gives up: a webhook that
 // ended because one core is away would refuse as well, but could not say why, nor begin at once when it is back.
 func (c *core) Start(ctx context.Context) error {
+	c.doubts = newDoubts() // it has a goroutine of its own, which must end
+	defer c.doubts.ShutDown()
 	retry := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 6, Cap: 3 * time.Second}
 	var watched toolscache.ResourceEventHandlerRegistration
 	err := retry.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
@@ -27,6 +30,7 @@ func (c *core) Start(ctx context.Context) error {
 	if err == nil && toolscache.WaitForCacheSync(ctx.Done(), watched.HasSynced) {
 		c.read.Store(true)
 		c.log.Info("The protectors of a core cluster are read")
+		c.inquire(ctx)
 	}
 	return nil // an error is the end of ctx
 }
@@ -42,7 +46,9 @@ func (c *core) watch(ctx context.Context) (toolscache.ResourceEventHandlerRegist
 	return informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { c.cover(obj) },
 		UpdateFunc: func(old, obj any) {
-			if !sameCoverage(old, obj) {
+			if sameCoverage(old, obj) {
+				c.see(obj)
+			} else {
 				c.cover(obj)
 			}
 			c.changed()
@@ -57,15 +63,20 @@ func (c *core) watch(ctx context.Context) (toolscache.ResourceEventHandlerRegist
 func (c *core) cover(obj any) {
 	if p, ok := obj.(*v1alpha1.PodProtector); ok {
 		c.coverages.set(p)
+		c.see(p)
 	}
 }
 
-func (c *core) uncover(obj any) {
-	key, err := toolscache.DeletionHandlingObjectToName(obj)
-	if err != nil {
+// see notes a state of a protector.
+func (c *core) see(obj any) {
+	p, ok := obj.(*v1alpha1.PodProtector)
+	if !ok {
 		return
 	}
-	protector := types.NamespacedName{Namespace: key.Namespace, Name: key.Name}
-	c.conflicts.Delete(protector)
-	c.coverages.delete(protector)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil {
+		c.known = map[types.NamespacedName]known{}
+	}
+	c.known[client.ObjectKeyFromObject(p)] = known{last: p}
 }

@@ -4,13 +4,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Cell names a set of pods that is watched as one strongly consistent stream: here, all pods of one cluster.
-// Its name is the cellID in the status of protectors.
+// Cell names a set of pods that is watched as one strongly consistent stream: all pods of one cluster, those of some of
+// its namespaces, or those that a selector chooses. Its name is the cellID in the status of protectors.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,categories=breakwater
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Connected",type=string,JSONPath=`.status.conditions[?(@.type=="Connected")].status`
+// +kubebuilder:printcolumn:name="Fresh",type=string,JSONPath=`.status.conditions[?(@.type=="AggregationFresh")].status`
+// +kubebuilder:printcolumn:name="Guarded",type=string,JSONPath=`.status.conditions[?(@.type=="Guarded")].status`
 // +kubebuilder:printcolumn:name="Pods",type=integer,JSONPath=`.status.pods`
 // +kubebuilder:printcolumn:name="Protectors",type=integer,JSONPath=`.status.protectors`
 // +kubebuilder:printcolumn:name="Epoch",type=integer,JSONPath=`.status.aggregator.epoch`
@@ -36,8 +39,42 @@ type CellList struct {
 	Items           []Cell `json:"items"`
 }
 
-// CellSpec describes a cell.
+// CellSpec describes a cell. Which pods it has is never changed: two aggregators, or two webhooks, that go by two states of
+// that would count a pod twice, or not ask for it at all. Make another Cell instead.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.namespaces) && has(self.podSelector))",message="namespaces and podSelector exclude each other"
+// +kubebuilder:validation:XValidation:rule="has(self.namespaces) == has(oldSelf.namespaces) && (!has(self.namespaces) || self.namespaces == oldSelf.namespaces)",message="namespaces cannot be changed: make another Cell, and delete this one",fieldPath=".namespaces"
+// +kubebuilder:validation:XValidation:rule="has(self.podSelector) == has(oldSelf.podSelector) && (!has(self.podSelector) || self.podSelector == oldSelf.podSelector)",message="podSelector cannot be changed: make another Cell, and delete this one",fieldPath=".podSelector"
 type CellSpec struct {
+	// KubeconfigSecretRef is where the kubeconfig of the cell's cluster is. Who names a kubeconfig by a flag does without.
+	//
+	// +optional
+	KubeconfigSecretRef *KubeconfigSecretRef `json:"kubeconfigSecretRef,omitempty"`
+
+	// Namespaces are those whose pods the cell has, when it is not all of its cluster.
+	//
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +listType=set
+	// +optional
+	Namespaces []string `json:"namespaces,omitempty"`
+
+	// PodSelector chooses the pods that the cell has, when it is not all of its cluster. The labels that it asks for must
+	// not be changed on pods: breakwater webhook-config prints what makes the cluster's apiserver see to that.
+	//
+	// +optional
+	PodSelector *PodSelector `json:"podSelector,omitempty"`
+
+	// Settlement is how the cell's reservations end. Exact: when the very counts that are written with that account for them, or
+	// when a read of the pod shows that the removal can no longer succeed. Clock and Status: when anything has happened to any pod of the
+	// cell since, by the clock of its aggregator or by the times in its pods. Those two break the promise in a storm.
+	//
+	// +kubebuilder:default=Exact
+	// +optional
+	Settlement Settlement `json:"settlement,omitempty"`
+
 	// AdmissionDeadline is the longest time that a removal admitted by Breakwater may still take effect: the
 	// request timeout of the cell's apiserver and a margin. A reservation that is older, and whose pod lives,
 	// is given back. Too short a deadline breaks the promise.
@@ -47,7 +84,60 @@ type CellSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self >= duration('5s') && self <= duration('1h')",message="admissionDeadline must be from 5s to 1h"
 	// +optional
 	AdmissionDeadline *metav1.Duration `json:"admissionDeadline,omitempty"`
+
+	// StaleAfter is how long the aggregator may be silent until the cell is taken for stale.
+	//
+	// +kubebuilder:default="60s"
+	// +kubebuilder:validation:Format=duration
+	// +kubebuilder:validation:XValidation:rule="self >= duration('20s') && self <= duration('24h')",message="staleAfter must be from 20s to 24h"
+	// +optional
+	StaleAfter *metav1.Duration `json:"staleAfter,omitempty"`
+
+	// WhenStale is what the pods of a stale cell count for in the other cells: Trust, the default, what was counted last;
+	// Discount, nothing.
+	//
+	// +kubebuilder:default=Trust
+	// +optional
+	WhenStale WhenStale `json:"whenStale,omitempty"`
 }
+
+// KubeconfigSecretRef is a key of a Secret of the core cluster.
+type KubeconfigSecretRef struct {
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// +kubebuilder:default=kubeconfig
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Key string `json:"key,omitempty"`
+}
+
+// Settlement is how reservations end.
+//
+// +kubebuilder:validation:Enum=Exact;Clock;Status
+type Settlement string
+
+// The ways in which they can.
+const (
+	SettlementExact  Settlement = "Exact"
+	SettlementClock  Settlement = "Clock"
+	SettlementStatus Settlement = "Status"
+)
+
+// WhenStale is what a silent cell's pods count for elsewhere.
+//
+// +kubebuilder:validation:Enum=Trust;Discount
+type WhenStale string
+
+// What a silent cell's pods can count for.
+const (
+	WhenStaleTrust    WhenStale = "Trust"
+	WhenStaleDiscount WhenStale = "Discount"
+)
 
 // CellStatus is the state of a cell, written by its aggregator.
 type CellStatus struct {
@@ -55,6 +145,13 @@ type CellStatus struct {
 	//
 	// +optional
 	Aggregator CellAggregator `json:"aggregator,omitempty"`
+
+	// Cluster is the UID of the namespace kube-system of the cluster that the cell is in, by which it is told from others: a
+	// kubeconfig that leads to another one is refused. Written once by the aggregator, if the kubeconfig is from a Secret.
+	//
+	// +kubebuilder:validation:MaxLength=128
+	// +optional
+	Cluster string `json:"cluster,omitempty"`
 
 	// Pods is the number of pods in the newest snapshot.
 	//
@@ -66,7 +163,8 @@ type CellStatus struct {
 	// +optional
 	Protectors int32 `json:"protectors"`
 
-	// Conditions are Ready.
+	// Conditions are Ready, written by the aggregator, and Connected, AggregationFresh, Overlapping and Guarded, written by
+	// the topology controller.
 	//
 	// +listType=map
 	// +listMapKey=type
@@ -85,6 +183,12 @@ type CellAggregator struct {
 	//
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
+
+	// RestoredVersion is the resourceVersion of the core at which it was last noticed that it had been restored from a
+	// backup. Counts of leaderships that began before are void.
+	//
+	// +optional
+	RestoredVersion string `json:"restoredVersion,omitempty"`
 
 	// LastHeartbeat is the leader's clock when it last reported.
 	//

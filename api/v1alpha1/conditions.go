@@ -9,9 +9,23 @@ const (
 	// ConditionTargetResolved of a PodProtector: the workload it was derived from, or that its targetRef names, exists.
 	// Written by the generator on protectors of its own, and by the aggregators on those with a targetRef.
 	ConditionTargetResolved = "TargetResolved"
+	// ConditionRestored of a PodProtector: it vanished without having been released, and was made anew. Until that is
+	// true of one with AnnotationRestored, its status is not whole. Written by the keeper.
+	ConditionRestored = "Restored"
 	// ConditionOverlapping of a PodProtector: others of its namespace can cover the same pods. Written by the overlap
 	// controller, when it is or was so.
+	// Of a Cell: another Cell of the same cluster can have the same pods, which are then counted twice. Written by the
+	// topology controller.
 	ConditionOverlapping = "Overlapping"
+	// ConditionKindsServed of a policy: the apiserver serves all kinds that it names, and we may list them.
+	ConditionKindsServed = "KindsServed"
+	// ConditionConnected of a Cell: the kubeconfig of its Secret leads to its cluster. Written by the topology controller.
+	ConditionConnected = "Connected"
+	// ConditionAggregationFresh of a Cell: its aggregator reports. Written by the topology controller.
+	ConditionAggregationFresh = "AggregationFresh"
+	// ConditionGuarded of a Cell: its cluster asks the webhook about removals of its pods. Written by the topology
+	// controller.
+	ConditionGuarded = "Guarded"
 )
 
 // Reasons of conditions.
@@ -22,6 +36,7 @@ const (
 	ReasonSelectorsOverlap = "SelectorsOverlap"
 	ReasonDisjoint         = "Disjoint"
 	ReasonFloorUnknown     = "FloorUnknown"
+	ReasonVanished         = "Vanished"
 	ReasonTargetFound      = "TargetFound"
 	ReasonTargetGone       = "TargetGone"
 	ReasonTargetNotFound   = "TargetNotFound"
@@ -32,4 +47,36 @@ const (
 	ReasonAggregatorIdle   = "AggregatorStopped"
 	ReasonRecreateStrategy = "RecreateStrategy"
 	ReasonDeletionHeld     = "DeletionHeld"
+	ReasonOnDeleteStrategy = "OnDeleteStrategy"
+	ReasonPolicyVanished   = "PolicyVanished"
+	ReasonPolicyDeleted    = "PolicyDeleted"
+	ReasonPolicyLeft       = "PolicyLeft"
+	ReasonApplied          = "Applied"
+	ReasonApplying         = "Applying"
+	ReasonKindsServed      = "KindsServed"
+	ReasonKindNotServed    = "KindNotServed"
+	ReasonKindNotListed    = "KindNotListed"
+)
+
+// Reasons of the conditions of Cells.
+const (
+	ReasonConnected           = "Connected"
+	ReasonNoKubeconfig        = "NoKubeconfig"
+	ReasonSecretMissing       = "SecretMissing"
+	ReasonSecretUnreadable    = "SecretUnreadable"
+	ReasonKubeconfigInvalid   = "KubeconfigInvalid"
+	ReasonWrongCA             = "WrongCA"
+	ReasonUnauthorized        = "Unauthorized"
+	ReasonTokenExpired        = "TokenExpired"
+	ReasonForbidden           = "Forbidden"
+	ReasonUnreachable         = "Unreachable"
+	ReasonAnotherCluster      = "AnotherCluster"
+	ReasonHeartbeatSeen       = "HeartbeatSeen"
+	ReasonNoHeartbeat         = "NoHeartbeat"
+	ReasonCellsOverlap        = "CellsOverlap"
+	ReasonWebhookConfigured   = "WebhookConfigured"
+	ReasonWebhookMissing      = "WebhookMissing"
+	ReasonWebhookWeakened     = "WebhookWeakened"
+	ReasonLabelsNotFixed      = "LabelsNotFixed"
+	ReasonConfigurationUnread = "ConfigurationUnread"
 )

@@ -1,5 +1,6 @@
 // Package v1alpha1 is the API of Breakwater, group breakwater.dev: PodProtector, which says how many pods must
-// stay available, and Cell, which names a place that pods run in. Both live in core clusters.
+// stay available, ProtectionPolicy and ClusterProtectionPolicy, which give workloads protectors, and Cell, which names a place
+// that pods run in. All live in core clusters.
 //
 // +kubebuilder:object:generate=true
 // +groupName=breakwater.dev

@@ -2,7 +2,8 @@ package v1alpha1
 
 // Labels that users set.
 const (
-	// LabelProtect on a workload, with the value "true", asks the generator for a protector.
+	// LabelProtect on a workload, with the value "true", asks the generator for a protector, also where no policy
+	// selects the workload; with the value "false" it keeps all policies away.
 	LabelProtect = "breakwater.dev/protect"
 	// LabelExempt on a namespace of a worker cluster, with the value "true", keeps Breakwater's admission
 	// webhook out of it: the way out when no core cluster can be reached.
@@ -17,6 +18,13 @@ const AnnotationCriterion = "breakwater.dev/criterion"
 // also when no core cluster can be asked. It is reserved all the same, and told of by an event, a metric and the audit log.
 const AnnotationForceDelete = "breakwater.dev/force-delete"
 
+// AnnotationRemoveCell on a protector, with the name of a Cell, clears what its status has of a cell that is dead: counts
+// and reservations. The topology controller does so, unless the cell's aggregator reports, and takes the annotation off.
+const AnnotationRemoveCell = "breakwater.dev/remove-cell"
+
+// FinalizerCell holds a Cell that is deleted until no protector has anything of it; the topology controller sets it.
+const FinalizerCell = "breakwater.dev/cell"
+
 // AnnotationNudgedAt on the controller of pods is when Breakwater has woken it, since a removal of its pods that was refused has
 // budget now. Nothing reads it: it is written for the event of the write.
 const AnnotationNudgedAt = "breakwater.dev/nudged-at"
@@ -28,15 +36,35 @@ const (
 	// AnnotationSourceName on a protector is the name of that workload, in the same namespace. An annotation,
 	// because names of workloads can be longer than a label's value.
 	AnnotationSourceName = "breakwater.dev/source-name"
+	// AnnotationSourceAPIVersion on a protector is the API version of that workload.
+	AnnotationSourceAPIVersion = "breakwater.dev/source-api-version"
 	// AnnotationSourceUID on a protector is the UID of that workload when it was last seen.
 	AnnotationSourceUID = "breakwater.dev/source-uid"
+	// AnnotationSourcePart on a protector tells it from others of the same workload, where there are several.
+	AnnotationSourcePart = "breakwater.dev/source-part"
+
+	// AnnotationPolicy on a protector names the policy that it was made by, as ProtectionPolicy/web. There is none on
+	// one that only the label of its workload asked for. To remove it is to say that the policy is gone on purpose.
+	AnnotationPolicy = "breakwater.dev/policy"
+	// AnnotationPolicyRule on a protector is what that policy asked for. It goes on counting without the policy.
+	AnnotationPolicyRule = "breakwater.dev/policy-rule"
+
+	// AnnotationRestored on a protector is the UID of the one that had its name and vanished without having been released:
+	// it was made anew in its place. It is empty when nothing was known of that one any more. What may still be under way
+	// then is waited for before anything is counted.
+	AnnotationRestored = "breakwater.dev/restored"
 
 	// FinalizerProtector holds a protector until its source is explicitly deleted; the protector stays
 	// effective while it is there.
 	FinalizerProtector = "breakwater.dev/protector"
+	// FinalizerHold holds a protector that nobody generated until its own deletion was seen. It is taken off at once then:
+	// what it is for is that a protector which is gone without having been deleted is known to have vanished.
+	FinalizerHold = "breakwater.dev/hold"
 	// FinalizerSource holds a source workload until the generator has seen its deletionTimestamp: without it
 	// a deletion could not be told from a loss.
 	FinalizerSource = "breakwater.dev/generator"
+	// FinalizerPolicy holds a policy until the generator has dealt with its deletion, for the same reason.
+	FinalizerPolicy = "breakwater.dev/policy"
 )
 
 // Audit annotations of an admission review; the apiserver puts the webhook's name before them.

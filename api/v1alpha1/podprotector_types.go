@@ -352,6 +352,11 @@ type PodProtectorCell struct {
 	// +kubebuilder:validation:MaxLength=63
 	CellID string `json:"cellID"`
 
+	// Discount is why the pods of the cell count for nothing in other cells; unset when they count.
+	//
+	// +optional
+	Discount Discount `json:"discount,omitempty"`
+
 	// Aggregation is the newest snapshot's counts. Owned by the cell's aggregator.
 	Aggregation Aggregation `json:"aggregation"`
 
@@ -360,6 +365,25 @@ type PodProtectorCell struct {
 	// +optional
 	AdmissionHistory AdmissionHistory `json:"admissionHistory,omitempty"`
 }
+
+// Discount is why the pods of a cell count for nothing in other cells.
+//
+// +kubebuilder:validation:Enum=Stale;Draining;Cleared
+type Discount string
+
+// The reasons.
+const (
+	// DiscountStale tells that the aggregator has been silent for long, of a Cell whose whenStale is Discount. Written by
+	// the topology controller, and taken back by the aggregator with its next write. In the cell itself nothing changes.
+	DiscountStale Discount = "Stale"
+	// DiscountDraining tells that the Cell is being deleted, and the entry with it as soon as all reservations are settled:
+	// no more are made. Written by the aggregator.
+	DiscountDraining Discount = "Draining"
+	// DiscountCleared tells that an operator has cleared the entry of its counts and reservations. The aggregator counts
+	// anew when the admission deadline has passed since it saw this: what was admitted before, nobody knows. Written by the
+	// topology controller.
+	DiscountCleared Discount = "Cleared"
+)
 
 // Aggregation is the counts of one snapshot of one cell. Only the aggregator that leads the cell writes it.
 type Aggregation struct {
@@ -427,6 +451,18 @@ type Aggregation struct {
 	// never replaces a higher one.
 	Epoch  int64  `json:"epoch"`
 	Holder string `json:"holder"`
+
+	// Void tells that the counts are worth nothing, since the protector was made anew or the core restored from a backup, until
+	// the aggregator has waited for what may still be under way and counted anew.
+	//
+	// +optional
+	Void bool `json:"void,omitempty"`
+
+	// TermVersion is the resourceVersion of the core that the leadership began with. When the core was restored from a
+	// backup, counts of an earlier one are worth nothing.
+	//
+	// +optional
+	TermVersion string `json:"termVersion,omitempty"`
 }
 
 // Target is the workload that a protector names, in one cell.

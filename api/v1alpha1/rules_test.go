@@ -49,19 +49,19 @@ func TestKeysAndValuesOfSelectors(t *testing.T) {
 func TestEdgesOfSpecs(t *testing.T) {
 	c, namespace := newClient(t), testplane.Namespace(t)
 	for claim, test := range map[string]struct{ kind, spec, refusal string }{
-		"NotIn with no value":             {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: NotIn, values: []}]}}`, "values must hold at least one value"},
-		"64 expressions":                  {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [` + many(64, "{key: k%d, operator: Exists}, ") + `]}}`, ""},
-		"1000 values":                     {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: In, values: [` + many(1000, "v%d, ") + `]}]}}`, ""},
-		"1001 values":                     {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: In, values: [` + many(1001, "v%d, ") + `]}]}}`, "must have at most 1000 items"},
-		"null for a selector":             {"PodProtector", `{minAvailable: 1, selector: null}`, "give either selector or targetRef"},
-		"the highest compactThreshold":    {"PodProtector", `{minAvailable: 1, selector: {}, admissionHistory: {compactThreshold: 1000}}`, ""},
-		"the slowest rate":                {"PodProtector", `{minAvailable: 1, selector: {}, admissionHistory: {aggregationRateMillis: 3600000}}`, ""},
-		"a deadline below 0":              {"Cell", `{admissionDeadline: -65s}`, "admissionDeadline must be from 5s to 1h"},
-		"a deadline just below 5s":        {"Cell", `{admissionDeadline: 4999ms}`, "admissionDeadline must be from 5s to 1h"},
-		"a deadline just above 1h":        {"Cell", `{admissionDeadline: 1h1ms}`, "admissionDeadline must be from 5s to 1h"},
-		"a deadline without a unit":       {"Cell", `{admissionDeadline: "65"}`, "must be of type duration"},
-		"a deadline that is a number":     {"Cell", `{admissionDeadline: 65}`, "must be of type duration"},
-		"a field that a Cell has not yet": {"Cell", `{settlement: Exact}`, `unknown field "spec.settlement"`},
+		"NotIn with no value":          {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: NotIn, values: []}]}}`, "values must hold at least one value"},
+		"64 expressions":               {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [` + many(64, "{key: k%d, operator: Exists}, ") + `]}}`, ""},
+		"1000 values":                  {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: In, values: [` + many(1000, "v%d, ") + `]}]}}`, ""},
+		"1001 values":                  {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: In, values: [` + many(1001, "v%d, ") + `]}]}}`, "must have at most 1000 items"},
+		"null for a selector":          {"PodProtector", `{minAvailable: 1, selector: null}`, "give either selector or targetRef"},
+		"the highest compactThreshold": {"PodProtector", `{minAvailable: 1, selector: {}, admissionHistory: {compactThreshold: 1000}}`, ""},
+		"the slowest rate":             {"PodProtector", `{minAvailable: 1, selector: {}, admissionHistory: {aggregationRateMillis: 3600000}}`, ""},
+		"a deadline below 0":           {"Cell", `{admissionDeadline: -65s}`, "admissionDeadline must be from 5s to 1h"},
+		"a deadline just below 5s":     {"Cell", `{admissionDeadline: 4999ms}`, "admissionDeadline must be from 5s to 1h"},
+		"a deadline just above 1h":     {"Cell", `{admissionDeadline: 1h1ms}`, "admissionDeadline must be from 5s to 1h"},
+		"a deadline without a unit":    {"Cell", `{admissionDeadline: "65"}`, "must be of type duration"},
+		"a deadline that is a number":  {"Cell", `{admissionDeadline: 65}`, "must be of type duration"},
+		"a settlement that is not":     {"Cell", `{settlement: Guess}`, `supported values: "Exact", "Clock", "Status"`},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			in := namespace

@@ -186,6 +186,20 @@ func TestSpecsOfCell(t *testing.T) {
 		"the shortest deadline":        {`spec: {admissionDeadline: 5s}`, ""},
 		"the longest deadline":         {`spec: {admissionDeadline: 1h}`, ""},
 		"a deadline of two units":      {`spec: {admissionDeadline: 1m5s}`, ""},
+		"namespaces":                   {`spec: {namespaces: [a, b]}`, ""},
+		"256 namespaces":               {`spec: {namespaces: [` + many(256, "n%d, ") + `]}`, ""},
+		"257 namespaces":               {`spec: {namespaces: [` + many(257, "n%d, ") + `]}`, "must have at most 256 items"},
+		"no namespace":                 {`spec: {namespaces: []}`, "should have at least 1 items"},
+		"a namespace twice":            {`spec: {namespaces: [a, a]}`, "Duplicate value"},
+		"a namespace that is no name":  {`spec: {namespaces: [A]}`, "should match"},
+		"a selector of pods":           {`spec: {podSelector: {matchLabels: {cell: a}}}`, ""},
+		"a malformed selector":         {`spec: {podSelector: {matchExpressions: [{key: a, operator: In}]}}`, "values must hold at least one value"},
+		"namespaces and a selector":    {`spec: {namespaces: [a], podSelector: {}}`, "namespaces and podSelector exclude each other"},
+		"a Secret":                     {`spec: {kubeconfigSecretRef: {namespace: a, name: b}}`, ""},
+		"a Secret of no namespace":     {`spec: {kubeconfigSecretRef: {name: b}}`, "namespace: Required value"},
+		"a silence that is too short":  {`spec: {staleAfter: 19s}`, "staleAfter must be from 20s to 24h"},
+		"to discount when stale":       {`spec: {whenStale: Discount}`, ""},
+		"something else when stale":    {`spec: {whenStale: Forget}`, `supported values: "Trust", "Discount"`},
 		"a name of 63 characters":      {`metadata: {name: ` + strings.Repeat("c", 63) + `}`, ""},
 		"a deadline that is too short": {`spec: {admissionDeadline: 4s}`, bounds},
 		"a deadline that is too long":  {`spec: {admissionDeadline: 61m}`, bounds},
@@ -194,6 +208,36 @@ func TestSpecsOfCell(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			wantVerdict(t, c, object(t, "Cell", "", test.text), test.refusal)
+		})
+	}
+}
+
+func TestTheScopeOfACellIsNeverChanged(t *testing.T) {
+	c := newClient(t)
+	for claim, test := range map[string]struct{ before, after, refusal string }{
+		"another namespace":             {`{namespaces: [a, b]}`, `{namespaces: [a, c]}`, "namespaces cannot be changed"},
+		"one namespace more":            {`{namespaces: [a, b]}`, `{namespaces: [a, b, c]}`, "namespaces cannot be changed"},
+		"namespaces for the first time": {`{}`, `{namespaces: [a]}`, "namespaces cannot be changed"},
+		"namespaces no more":            {`{namespaces: [a]}`, `{}`, "namespaces cannot be changed"},
+		"namespaces in another order":   {`{namespaces: [a, b]}`, `{namespaces: [b, a]}`, ""},
+		"another selector":              {`{podSelector: {matchLabels: {a: b}}}`, `{podSelector: {matchLabels: {a: c}}}`, "podSelector cannot be changed"},
+		"a selector for the first time": {`{}`, `{podSelector: {}}`, "podSelector cannot be changed"},
+		"a selector no more":            {`{podSelector: {}}`, `{}`, "podSelector cannot be changed"},
+		"something else":                {`{podSelector: {matchLabels: {a: b}}}`, `{podSelector: {matchLabels: {a: b}}, staleAfter: 30s}`, ""},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			cell := object(t, "Cell", "", "spec: "+test.before)
+			if err := c.Create(t.Context(), cell); err != nil {
+				t.Fatal(err)
+			}
+			after := object(t, "Cell", "", "spec: "+test.after)
+			cell.Object["spec"] = after.Object["spec"]
+			err := c.Update(t.Context(), cell, client.DryRunAll)
+			if test.refusal == "" && err != nil {
+				t.Errorf("refused: %v", err)
+			} else if test.refusal != "" {
+				wantErrorSaying(t, err, test.refusal)
+			}
 		})
 	}
 }

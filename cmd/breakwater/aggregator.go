@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/breakwater-k8s/breakwater/aggregator"
@@ -25,23 +26,30 @@ type aggregatorFlags struct {
 	leaseDuration time.Duration
 	heartbeat     time.Duration
 	workers       int
+	trigger       aggregator.Trigger
+	all           bool
 }
 
 func aggregatorCommand() *cobra.Command {
 	f := &aggregatorFlags{}
 	command := &cobra.Command{
-		Use:   "aggregator --cell NAME --core-kubeconfig FILE --kubeconfig FILE",
+		Use:   "aggregator --cell NAME --core-kubeconfig FILE --kubeconfig FILE | aggregator --all-cells --core-kubeconfig FILE",
 		Short: "Count the pods of one cell and settle what was admitted",
 		Long: `The aggregator counts the available pods of one cell for every protector of one core cluster, and drops the
 reservations that its counts account for. Run one for each cell and core cluster; replicas elect a leader by a
 Lease in the core cluster, and the others wait.
 
-The core cluster must have a Cell object of the name --cell.`,
+The core cluster must have a Cell object of the name --cell.
+
+With --all-cells one process does so for every Cell of the core cluster that has a kubeconfigSecretRef, and follows them:
+Cells come and go, and kubeconfigs are rotated, without a restart. It needs to get the Secrets in the core cluster, and to
+get the namespace kube-system of each cell's cluster, by which it tells that from others.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
 	}
 	flags := command.Flags()
-	flags.StringVar(&f.name, "cell", "", "`name` of the Cell object in the core cluster (required)")
+	flags.StringVar(&f.name, "cell", "", "`name` of the Cell object in the core cluster (this or --all-cells)")
+	flags.BoolVar(&f.all, "all-cells", false, "count for every Cell of the core cluster that has a kubeconfigSecretRef")
 	flags.StringVar(&f.core.Kubeconfig, "core-kubeconfig", "",
 		"kubeconfig `file` of the core cluster, or in-cluster; empty: as kubectl would choose")
 	flags.StringVar(&f.core.Context, "core-context", "", "`context` of --core-kubeconfig")
@@ -56,6 +64,9 @@ The core cluster must have a Cell object of the name --cell.`,
 	flags.StringVar(&f.namespace, "leader-election-namespace", "breakwater-system", "`namespace` in the core cluster of the Lease aggregator-<cell>")
 	flags.DurationVar(&f.leaseDuration, "lease-duration", 15*time.Second, "how long a leader that does not answer stays the leader")
 	flags.DurationVar(&f.heartbeat, "heartbeat", 10*time.Second, "time between two reports to the Cell's status")
+	flags.StringVar(&f.trigger.Namespace, "update-trigger-namespace", "",
+		"`namespace` in the cell's cluster of a pod that is changed when a Cell with settlement Clock or Status waits for an event; empty: none")
+	flags.DurationVar(&f.trigger.Every, "update-trigger-period", 5*time.Second, "time between two changes of that pod")
 	flags.IntVar(&f.workers, "workers", 8, "protectors that are written at the same time")
 	f.bind(flags)
 	return command
@@ -63,7 +74,10 @@ The core cluster must have a Cell object of the name --cell.`,
 
 func (f *aggregatorFlags) validate() error {
 	var all []error
-	if problems := validation.IsDNS1123Label(f.name); len(problems) > 0 {
+	if f.all && (f.name != "" || f.cell.Kubeconfig != "" || f.cell.Context != "" || f.cell.As != "") {
+		all = append(all, errors.New("--all-cells takes cells and their kubeconfigs from the core cluster: leave out --cell, --kubeconfig, --context and --as"))
+	}
+	if problems := validation.IsDNS1123Label(f.name); !f.all && len(problems) > 0 {
 		all = append(all, fmt.Errorf("--cell %q is not the name of a Cell: %s", f.name, problems[0]))
 	}
 	if f.leaseDuration < 2*time.Second {
@@ -71,6 +85,9 @@ func (f *aggregatorFlags) validate() error {
 	}
 	if f.heartbeat < time.Second {
 		all = append(all, fmt.Errorf("--heartbeat %s: want at least 1s", f.heartbeat))
+	}
+	if f.trigger.Every < time.Second {
+		all = append(all, fmt.Errorf("--update-trigger-period %s: want at least 1s", f.trigger.Every))
 	}
 	if f.workers < 1 {
 		all = append(all, fmt.Errorf("--workers %d: want at least 1", f.workers))
@@ -90,22 +107,33 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--core-kubeconfig: %w", err)
 	}
-	cell, err := f.cell.Config("aggregator")
-	if err != nil {
-		return fmt.Errorf("--kubeconfig: %w", err)
-	}
-	mgr, err := f.manager("aggregator", core)
+	past := &fleet.Past{}
+	mgr, err := f.manager("aggregator", core, func(o *manager.Options) { o.Cache = fleet.CacheOptionsOf(past) })
 	if err != nil {
 		return err
 	}
-	err = aggregator.SetupWithManager(ctx, mgr, aggregator.Options{
-		Cell: f.name, CellConfig: cell, Identity: f.identity, LeaseNamespace: f.namespace,
-		LeaseDuration: f.leaseDuration, Heartbeat: f.heartbeat, Workers: f.workers, Metrics: metrics.Registry,
-	})
+	options := aggregator.Options{
+		Cell: f.name, Identity: f.identity, LeaseNamespace: f.namespace, LeaseDuration: f.leaseDuration, Heartbeat: f.heartbeat,
+		Workers: f.workers, Trigger: f.trigger, Metrics: metrics.Registry, Past: past,
+	}
+	if f.all {
+		err = aggregator.SetupFleetWithManager(mgr, options)
+	} else {
+		err = f.setUpOne(ctx, mgr, options)
+	}
 	if err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+func (f *aggregatorFlags) setUpOne(ctx context.Context, mgr manager.Manager, options aggregator.Options) error {
+	cell, err := f.cell.Config("aggregator")
+	if err != nil {
+		return fmt.Errorf("--kubeconfig: %w", err)
+	}
+	options.CellConfig = cell
+	return aggregator.SetupWithManager(ctx, mgr, options)
 }
 
 // collectOften lets garbage grow to half of what is in use, where Go's default is as much again. Almost all that an

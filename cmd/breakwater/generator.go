@@ -3,14 +3,18 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
+	"github.com/breakwater-k8s/breakwater/controllers/keeper"
 	"github.com/breakwater-k8s/breakwater/controllers/overlap"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
@@ -20,6 +24,7 @@ type generatorFlags struct {
 	electionFlags
 	core     fleet.Connection
 	selector string
+	kinds    []string
 }
 
 func generatorCommand() *cobra.Command {
@@ -27,14 +32,23 @@ func generatorCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "generator",
 		Short: "Derive protectors from the workloads of a core cluster",
-		Long: `The generator gives each selected Deployment of a core cluster a PodProtector deployment-<name>. Its floor is
-replicas - maxUnavailable, rounded as the Deployment controller rounds. It keeps floor, selector and
-minReadySeconds as the Deployment has them; everything else in the protector is yours to tune.
+		Long: `The generator gives workloads of a core cluster their PodProtectors: those that a ProtectionPolicy or a
+ClusterProtectionPolicy selects, and those that ask for one by the label ` + v1alpha1.LabelProtect + `=true. The protector of a
+Deployment web is deployment-web. Its floor is what a rollout keeps available, unless the policy says otherwise. What
+neither workload nor policy says is yours to tune on the protector.
 
-A protector goes when its Deployment is deleted, or is not selected any more. A finalizer on the Deployment makes
-sure that a deletion is seen; a Deployment that vanishes without one leaves its protector in force, with the
-condition TargetResolved=False. Before you uninstall the generator take the label off the Deployments: it then
-removes its protectors and finalizers.
+A protector goes when its workload is deleted, or opts out (` + v1alpha1.LabelProtect + `=false, or the label =true taken off), or when
+its policy is deleted whose targetRemovalPolicy is Release. Finalizers make sure that deletions are seen; what vanishes
+without one, workload, policy or the whole kind, leaves its protectors in force, with the condition TargetResolved=False.
+Before you uninstall the generator make it let go: release the policies and take the labels off. "breakwater release"
+shows what is held, and lets go of it when the generator is gone.
+
+Policies may name any kind with a scale subresource, or with whole workloads in it. For such a kind the generator needs
+to get, list, watch and patch its objects, and to get their scale.
+
+The generator also holds every other PodProtector by the finalizer breakwater.dev/hold until its deletion is asked
+for, and makes anew any that vanishes without, with what was reserved. While no generator runs, a PodProtector that
+is deleted stays until its finalizers are taken off.
 
 Several replicas elect a leader. Run one set for each core cluster.`,
 		Example: `  breakwater generator --kubeconfig core.kubeconfig --leader-elect=false
@@ -48,7 +62,8 @@ Several replicas elect a leader. Run one set for each core cluster.`,
 	flags.StringVar(&f.core.As, "as", "", "`user` to impersonate")
 	flags.StringSliceVar(&f.core.AsGroups, "as-group", nil, "`group` to impersonate; may be repeated")
 	flags.StringVar(&f.selector, "workload-selector", v1alpha1.LabelProtect+"=true",
-		"label `selector` of the Deployments that have protectors; those that it does not choose lose theirs")
+		"label `selector` of the workloads that have protectors also without a policy; those that it does not choose lose them")
+	flags.StringSliceVar(&f.kinds, "kinds", kindNames(), "`kinds` of Kubernetes' own workloads that are watched; a protector of any other stays as it is")
 	f.electionFlags.bind(flags)
 	f.componentFlags.bind(flags)
 	return command
@@ -56,6 +71,10 @@ Several replicas elect a leader. Run one set for each core cluster.`,
 
 func (f *generatorFlags) run(ctx context.Context) error {
 	selector, err := f.workloads()
+	if err != nil {
+		return err
+	}
+	kinds, err := f.watched()
 	if err != nil {
 		return err
 	}
@@ -72,8 +91,13 @@ func (f *generatorFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := generator.Setup(ctx, mgr, generator.Options{Selector: selector, Registry: metrics.Registry}); err != nil {
+	losses := keeper.NewLosses()
+	options := generator.Options{Selector: selector, Kinds: kinds, Registry: metrics.Registry, Losses: losses}
+	if err := generator.Setup(ctx, mgr, options); err != nil {
 		return fmt.Errorf("set up the generator: %w", err)
+	}
+	if err := keeper.Setup(ctx, mgr, metrics.Registry, losses); err != nil {
+		return fmt.Errorf("set up the keeper: %w", err)
 	}
 	if err := overlap.Setup(mgr); err != nil {
 		return fmt.Errorf("set up the controller of overlaps: %w", err)
@@ -92,4 +116,25 @@ func (f *generatorFlags) workloads() (labels.Selector, error) {
 		return nil, fmt.Errorf("--workload-selector is empty and would choose every Deployment of the cluster: give a selector such as %s=true", v1alpha1.LabelProtect)
 	}
 	return selector, nil
+}
+
+func kindNames() []string {
+	var names []string
+	for _, kind := range generator.AllKinds() {
+		names = append(names, kind.Kind)
+	}
+	return names
+}
+
+// watched reads --kinds.
+func (f *generatorFlags) watched() ([]schema.GroupVersionKind, error) {
+	var kinds []schema.GroupVersionKind
+	for _, name := range f.kinds {
+		at := slices.Index(kindNames(), name)
+		if at < 0 {
+			return nil, fmt.Errorf("--kinds %q: want some of %s; other kinds are named by policies", name, strings.Join(kindNames(), ", "))
+		}
+		kinds = append(kinds, generator.AllKinds()[at])
+	}
+	return kinds, nil
 }

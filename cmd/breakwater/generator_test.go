@@ -32,6 +32,7 @@ func TestGeneratorRefusesBadFlagsByName(t *testing.T) {
 		want      string
 	}{
 		"a selector that is none":             {[]string{"--workload-selector", "a=b=c"}, `--workload-selector "a=b=c": `},
+		"a kind that it does not know":        {[]string{"--kinds", "Rollout"}, `--kinds "Rollout": `},
 		"an empty selector":                   {[]string{"--workload-selector", ""}, "--workload-selector is empty"},
 		"a kubeconfig that does not exist":    {[]string{"--kubeconfig", "/nonexistent"}, `--kubeconfig: load kubeconfig "/nonexistent": `},
 		"a context that the kubeconfig lacks": {[]string{"--kubeconfig", kubeconfig, "--context", "moon"}, `context "moon" does not exist`},

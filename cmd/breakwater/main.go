@@ -52,9 +52,12 @@ the generator derives protectors from workloads.`,
 	}
 	root.AddCommand(
 		aggregatorCommand(),
+		convertCommand(),
 		demoCommand(),
 		devCommand(),
 		generatorCommand(),
+		releaseCommand(),
+		topologyCommand(),
 		webhookCommand(),
 		webhookConfigCommand(),
 	)

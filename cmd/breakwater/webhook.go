@@ -34,10 +34,13 @@ type webhookFlags struct {
 func webhookCommand() *cobra.Command {
 	f := &webhookFlags{}
 	command := &cobra.Command{
-		Use:   "webhook --core NAME=KUBECONFIG ... --cell NAME=KUBECONFIG ... --tls-cert FILE --tls-key FILE",
+		Use:   "webhook --core NAME=KUBECONFIG ... --tls-cert FILE --tls-key FILE",
 		Short: "Refuse removals of pods that would break a protector's floor",
 		Long: `The webhook answers the admission reviews of the apiservers of all cells, at /cells/<cell>/validate. It
 reserves each removal that it allows in the status of the protectors that cover the pod, in every core cluster.
+
+It follows the Cells of the core clusters: those with a kubeconfigSecretRef are reviewed as they come and go, and their
+kubeconfigs may be rotated. Name others by --cell, which also wins over what a Secret says.
 
 Replicas need no leader; run as many as you like. Tell each by --peer where the others are: when several are asked about
 one protector, they then hand over to one of them instead of contending for it. They know each other by their serving
@@ -48,7 +51,7 @@ breakwater webhook-config.`,
 	}
 	flags := command.Flags()
 	flags.StringArrayVar(&f.cores, "core", nil, "`NAME=KUBECONFIG` of a core cluster (or NAME=in-cluster); may be repeated")
-	flags.StringArrayVar(&f.cells, "cell", nil, "`NAME=KUBECONFIG` of a cell's cluster (or NAME=in-cluster), to read pods that are evicted; may be repeated")
+	flags.StringArrayVar(&f.cells, "cell", nil, "`NAME=KUBECONFIG` of a cell's cluster (or NAME=in-cluster), to read pods that are evicted, in place of the kubeconfig of its Cell; may be repeated")
 	flags.StringVar(&f.as, "as", "", "`user` to impersonate in all clusters")
 	flags.StringSliceVar(&f.asGroups, "as-group", nil, "`group` to impersonate in all clusters; may be repeated")
 	flags.StringVar(&f.server.Listen, "listen", ":9443", "`address` to serve reviews on")
@@ -67,9 +70,6 @@ func (f *webhookFlags) validate() error {
 	var all []error
 	if len(f.cores) == 0 {
 		all = append(all, errors.New("--core is required at least once: protectors are read from core clusters"))
-	}
-	if len(f.cells) == 0 {
-		all = append(all, errors.New("--cell is required at least once: reviews of other cells are refused"))
 	}
 	if f.server.CertFile == "" || f.server.KeyFile == "" {
 		all = append(all, errors.New("--tls-cert and --tls-key are required: apiservers speak only TLS to webhooks"))
@@ -128,21 +128,33 @@ func (f *webhookFlags) run(ctx context.Context) error {
 		names = append(names, name)
 	}
 	slices.Sort(names)
+	pasts := map[string]*fleet.Past{}
+	for _, name := range names {
+		pasts[name] = &fleet.Past{}
+	}
 	stopTime := f.server.StopTime()
-	mgr, err := f.manager("webhook", cores[names[0]], func(o *manager.Options) { o.GracefulShutdownTimeout = &stopTime })
+	mgr, err := f.manager("webhook", cores[names[0]], func(o *manager.Options) {
+		o.GracefulShutdownTimeout, o.Cache = &stopTime, fleet.CacheOptionsOf(pasts[names[0]])
+	})
 	if err != nil {
 		return err
 	}
 	clusters := map[string]cluster.Cluster{names[0]: mgr}
 	for _, name := range names[1:] {
 		clusters[name], err = cluster.New(cores[name], func(o *cluster.Options) {
-			o.Scheme, o.Cache = mgr.GetScheme(), fleet.CacheOptions()
+			o.Scheme, o.Cache = mgr.GetScheme(), fleet.CacheOptionsOf(pasts[name])
 		})
 		if err != nil {
 			return fmt.Errorf("--core %s: %w", name, err)
 		}
 	}
-	options := webhook.Options{Cores: clusters, Cells: cells, Server: &f.server, Nudge: f.nudge, Metrics: metrics.Registry}
+	options := webhook.Options{
+		Cores: clusters, Pasts: pasts, Cells: cells, Rosters: map[string]*fleet.Roster{}, Server: &f.server, Nudge: f.nudge,
+		Metrics: metrics.Registry,
+	}
+	for name, source := range clusters {
+		options.Rosters[name] = fleet.NewRoster(source, "webhook", mgr.GetLogger().WithValues("core", name))
+	}
 	if len(f.peers) > 0 {
 		addresses := &webhook.PeerAddresses{Names: f.peers, Log: mgr.GetLogger()}
 		if err := mgr.Add(addresses); err != nil {

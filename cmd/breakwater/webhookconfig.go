@@ -4,14 +4,18 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/guard"
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
@@ -20,6 +24,7 @@ func webhookConfigCommand() *cobra.Command {
 		options  webhook.ConfigurationOptions
 		service  string
 		caBundle string
+		selector string
 	)
 	command := &cobra.Command{
 		Use:   "webhook-config --cell NAME|--core NAME --url URL|--service NAMESPACE/NAME[:PORT] [--ca-bundle FILE]",
@@ -29,6 +34,9 @@ removal of a pod. Apply it to the cell's cluster:
 
   breakwater webhook-config --cell worker-1 --url https://breakwater.example:9443 --ca-bundle ca.crt | kubectl apply -f -
 
+For a Cell with spec.namespaces name them by --namespaces. For one with spec.podSelector give it by --pod-selector: a
+ValidatingAdmissionPolicy is printed too, which keeps the labels of pods as they are by which they belong to the cell.
+
 It never guards kube-system and its like, the exempt namespaces, and namespaces labelled
 breakwater.dev/exempt=true. Deletions of pods that are terminating, finished or unscheduled never leave the
 apiserver.
@@ -36,7 +44,7 @@ apiserver.
 With --core it prints the one for a core cluster, which refuses a PodProtector whose targetRef another one has.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := completeConfiguration(&options, service, caBundle); err != nil {
+			if err := completeConfiguration(&options, service, caBundle, selector); err != nil {
 				return err
 			}
 			describe := webhook.Configuration
@@ -47,12 +55,15 @@ With --core it prints the one for a core cluster, which refuses a PodProtector w
 			if err != nil {
 				return err
 			}
-			raw, err := yaml.Marshal(configuration)
-			if err != nil {
-				return err
+			objects := []any{configuration}
+			if selector != "" {
+				chosen, err := podSelector(selector)
+				if err != nil {
+					return err
+				}
+				objects = append(objects, guard.LabelPolicy(options.Cell, chosen), guard.LabelBinding(options.Cell))
 			}
-			_, err = command.OutOrStdout().Write(raw)
-			return err
+			return writeYAML(command.OutOrStdout(), objects)
 		},
 	}
 	flags := command.Flags()
@@ -62,12 +73,47 @@ With --core it prints the one for a core cluster, which refuses a PodProtector w
 	flags.StringVar(&options.URL, "url", "", "`address` of the webhook, as https://HOST:PORT")
 	flags.StringVar(&service, "service", "", "Service of the webhook in the cell's cluster, as `NAMESPACE/NAME[:PORT]` (port 443 if left out)")
 	flags.StringVar(&caBundle, "ca-bundle", "", "PEM `file` of the CA that signed the webhook's certificate; empty: left to an injector or to the apiserver's own trust")
+	flags.StringSliceVar(&options.Namespaces, "namespaces", nil, "`namespaces` of the Cell, if it has only some of its cluster")
+	flags.StringVar(&selector, "pod-selector", "", "label `selector` of the Cell, as kubectl writes them, if it has only some pods of its cluster")
 	flags.StringSliceVar(&options.ExemptNamespaces, "exempt-namespaces", webhook.DefaultExemptNamespaces(), "`namespaces` that are never guarded")
 	flags.Int32Var(&options.TimeoutSeconds, "timeout", 10, "how many `seconds` the apiserver waits for an answer, from 1 to 30")
 	return command
 }
 
-func completeConfiguration(o *webhook.ConfigurationOptions, service, caBundle string) error {
+func writeYAML(to io.Writer, objects []any) error {
+	for i, object := range objects {
+		raw, err := yaml.Marshal(object)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			raw = append([]byte("---\n"), raw...)
+		}
+		if _, err := to.Write(raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// podSelector reads a selector as kubectl writes them.
+func podSelector(text string) (*v1alpha1.PodSelector, error) {
+	parsed, err := metav1.ParseToLabelSelector(text)
+	if err != nil {
+		return nil, fmt.Errorf("--pod-selector %q: %w", text, err)
+	}
+	selector := &v1alpha1.PodSelector{MatchLabels: parsed.MatchLabels}
+	for _, e := range parsed.MatchExpressions {
+		selector.MatchExpressions = append(selector.MatchExpressions,
+			v1alpha1.PodSelectorRequirement{Key: e.Key, Operator: e.Operator, Values: e.Values})
+	}
+	if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
+		return nil, fmt.Errorf("--pod-selector %q chooses all pods: leave it out", text)
+	}
+	return selector, nil
+}
+
+func completeConfiguration(o *webhook.ConfigurationOptions, service, caBundle, selector string) error {
 	if (o.Cell == "") == (o.Core == "") {
 		return errors.New("give either --cell or --core")
 	}
@@ -83,6 +129,9 @@ func completeConfiguration(o *webhook.ConfigurationOptions, service, caBundle st
 	o.Name = cmp.Or(o.Name, "breakwater")
 	if o.TimeoutSeconds < 1 || o.TimeoutSeconds > 30 {
 		return fmt.Errorf("--timeout %d: want from 1 to 30", o.TimeoutSeconds)
+	}
+	if selector != "" && len(o.Namespaces) > 0 {
+		return errors.New("--namespaces and --pod-selector exclude each other, as in a Cell")
 	}
 	if len(o.ExemptNamespaces) == 0 {
 		return errors.New("--exempt-namespaces: name at least one, or a cluster could lock itself out")

@@ -3,27 +3,54 @@ package generator
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/desired"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
-// differs tells whether a protector has drifted in something that the generator owns.
-func differs(protector, wanted *v1alpha1.PodProtector) bool {
-	return !contains(protector.Labels, wanted.Labels) ||
-		!contains(protector.Annotations, wanted.Annotations) ||
+// differs tells whether a protector has drifted in something that the generator owns. What its policy has said and says no
+// more differs in the record of that.
+func differs(protector *v1alpha1.PodProtector, wanted desired.Protector) bool {
+	have, want := &protector.Spec, &wanted.Object.Spec
+	return !contains(protector.Labels, wanted.Object.Labels) ||
+		!contains(protector.Annotations, wanted.Object.Annotations) ||
 		!slices.Contains(protector.Finalizers, v1alpha1.FinalizerProtector) ||
-		!equality.Semantic.DeepEqual(protector.Spec.MinAvailable, wanted.Spec.MinAvailable) ||
-		protector.Spec.MinReadySeconds != wanted.Spec.MinReadySeconds ||
-		!equality.Semantic.DeepEqual(protector.Spec.Selector, wanted.Spec.Selector)
+		slices.ContainsFunc(ownAnnotations(), func(key string) bool {
+			return protector.Annotations[key] != wanted.Object.Annotations[key]
+		}) ||
+		!equality.Semantic.DeepEqual(have.MinAvailable, want.MinAvailable) ||
+		!equality.Semantic.DeepEqual(have.MaxUnavailable, want.MaxUnavailable) ||
+		have.TargetRef != nil ||
+		have.MinReadySeconds != want.MinReadySeconds ||
+		!equality.Semantic.DeepEqual(have.Selector, want.Selector) ||
+		want.Criterion != "" && have.Criterion != want.Criterion ||
+		want.TargetRemovalPolicy != "" && have.TargetRemovalPolicy != want.TargetRemovalPolicy ||
+		want.ExemptPodSelector != nil && !equality.Semantic.DeepEqual(have.ExemptPodSelector, want.ExemptPodSelector) ||
+		slices.ContainsFunc(want.Operations, func(o v1alpha1.Operation) bool { return !slices.Contains(have.Operations, o) }) ||
+		differsInTuning(&have.AdmissionHistory, wanted.Tuning)
+}
+
+// ownAnnotations are those that a protector has only by a policy, or as a part.
+func ownAnnotations() []string {
+	return []string{v1alpha1.AnnotationPolicy, v1alpha1.AnnotationPolicyRule, v1alpha1.AnnotationSourcePart}
+}
+
+func differsInTuning(have *v1alpha1.AdmissionHistorySpec, want *v1alpha1.AdmissionHistoryTuning) bool {
+	if want == nil {
+		return false
+	}
+	other := func(have, want *int32) bool { return want != nil && (have == nil || *have != *want) }
+	return other(&have.MaxConcurrentLag, want.MaxConcurrentLag) || other(have.CompactThreshold, want.CompactThreshold) ||
+		other(have.UpdateTimeoutSeconds, want.UpdateTimeoutSeconds) || other(have.AggregationRateMillis, want.AggregationRateMillis)
 }
 
 func contains(all, part map[string]string) bool {
@@ -36,57 +63,91 @@ func contains(all, part map[string]string) bool {
 }
 
 // apply writes what the generator owns. A uid makes it an update of that very object; without one it creates.
-// Numbers are written also when they are 0: a field that is left out is not ours, and its drift would stay.
-func (r *Reconciler) apply(ctx context.Context, wanted *v1alpha1.PodProtector, uid types.UID) error {
-	selector, err := runtime.DefaultUnstructuredConverter.ToUnstructured(wanted.Spec.Selector)
+func (r *Reconciler) apply(ctx context.Context, wanted desired.Protector, uid types.UID) error {
+	spec, err := ownSpec(wanted)
 	if err != nil {
 		return err
 	}
-	object := fleet.NewApply(wanted, uid)
-	object.SetLabels(wanted.Labels)
-	object.SetAnnotations(wanted.Annotations)
-	object.SetFinalizers(wanted.Finalizers)
-	object.Object["spec"] = map[string]any{
-		"selector":        selector,
-		"minAvailable":    int64(wanted.Spec.MinAvailable.IntVal),
-		"minReadySeconds": int64(wanted.Spec.MinReadySeconds),
-	}
+	object := fleet.NewApply(wanted.Object, uid)
+	object.SetLabels(wanted.Object.Labels)
+	object.SetAnnotations(wanted.Object.Annotations)
+	object.SetFinalizers(wanted.Object.Finalizers)
+	object.Object["spec"] = spec
 	return r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(Name), client.ForceOwnership)
 }
 
-// hold makes sure that the Deployment carries our finalizer.
-func (r *Reconciler) hold(ctx context.Context, source *appsv1.Deployment) error {
-	if slices.Contains(source.Finalizers, v1alpha1.FinalizerSource) {
-		return nil
-	}
-	if err := r.patchFinalizer(ctx, source, "finalizers"); err != nil {
-		return err
-	}
-	log.FromContext(ctx).Info("finalizer added to the Deployment", "finalizer", v1alpha1.FinalizerSource)
-	return nil
-}
-
-// letGo makes sure that the Deployment does not carry our finalizer.
-func (r *Reconciler) letGo(ctx context.Context, source *appsv1.Deployment) error {
-	if !slices.Contains(source.Finalizers, v1alpha1.FinalizerSource) {
-		return nil
-	}
-	if err := r.patchFinalizer(ctx, source, "$deleteFromPrimitiveList/finalizers"); err != nil {
-		return err
-	}
-	log.FromContext(ctx).Info("finalizer removed from the Deployment", "finalizer", v1alpha1.FinalizerSource)
-	return nil
-}
-
-// patchFinalizer adds or removes our finalizer and nothing else, by a directive of strategic merge patches. It
-// needs no resourceVersion, so that a rollout, which writes the Deployment's status all the time, cannot make
-// it fail; the UID keeps it from a new Deployment of the old name. The object from the cache is not touched.
-func (r *Reconciler) patchFinalizer(ctx context.Context, source *appsv1.Deployment, directive string) error {
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": source.UID, directive: []string{v1alpha1.FinalizerSource}},
-	})
+// repair makes a protector that exists what is wanted. A field that excludes one of ours, and that somebody else has put in
+// its place, goes first: the apiserver takes no object with both, and applying ours does not remove theirs.
+func (r *Reconciler) repair(ctx context.Context, protector *v1alpha1.PodProtector, wanted desired.Protector) error {
+	have, want := &protector.Spec, &wanted.Object.Spec
+	spec, err := ownSpec(wanted)
 	if err != nil {
 		return err
 	}
-	return r.Client.Patch(ctx, source.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch), client.FieldOwner(Name))
+	foreign := map[string]bool{
+		"minAvailable":   have.MinAvailable != nil && want.MinAvailable == nil,
+		"maxUnavailable": have.MaxUnavailable != nil && want.MaxUnavailable == nil,
+		"targetRef":      have.TargetRef != nil,
+	}
+	for field, is := range foreign {
+		if is {
+			spec[field] = nil
+		}
+	}
+	if slices.Contains(slices.Collect(maps.Values(foreign)), true) {
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": protector.UID}, "spec": spec})
+		if err != nil {
+			return err
+		}
+		if err := r.Client.Patch(ctx, protector.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(Name)); err != nil {
+			return err
+		}
+	}
+	return r.apply(ctx, wanted, protector.UID)
+}
+
+// ownSpec is what the generator owns of a spec. Numbers are written also when they are 0: a field that is left out is not
+// ours, and its drift would stay.
+func ownSpec(wanted desired.Protector) (map[string]any, error) {
+	from := &wanted.Object.Spec
+	spec := map[string]any{"minReadySeconds": int64(from.MinReadySeconds)}
+	for name, value := range map[string]*intstr.IntOrString{"minAvailable": from.MinAvailable, "maxUnavailable": from.MaxUnavailable} {
+		switch {
+		case value == nil:
+		case value.Type == intstr.Int:
+			spec[name] = int64(value.IntVal)
+		default:
+			spec[name] = value.StrVal
+		}
+	}
+	for name, value := range map[string]string{"criterion": string(from.Criterion), "targetRemovalPolicy": string(from.TargetRemovalPolicy)} {
+		if value != "" {
+			spec[name] = value
+		}
+	}
+	if len(from.Operations) > 0 {
+		operations := make([]any, 0, len(from.Operations))
+		for _, operation := range from.Operations {
+			operations = append(operations, string(operation))
+		}
+		spec["operations"] = operations
+	}
+	for name, value := range map[string]*v1alpha1.PodSelector{"selector": from.Selector, "exemptPodSelector": from.ExemptPodSelector} {
+		if value == nil {
+			continue
+		}
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(value)
+		if err != nil {
+			return nil, err
+		}
+		spec[name] = fields
+	}
+	if wanted.Tuning != nil {
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(wanted.Tuning)
+		if err != nil {
+			return nil, err
+		}
+		spec["admissionHistory"] = fields
+	}
+	return spec, nil
 }

@@ -4,30 +4,93 @@ import (
 	"context"
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/desired"
 )
 
-// keep leaves a protector in force whose Deployment is gone without an explicit deletion: that is what an
-// accident looks like. A deletion on purpose is never seen like this, because the Deployment's finalizer holds it
-// until its protector is released.
-func (r *Reconciler) keep(ctx context.Context, request reconcile.Request, protector *v1alpha1.PodProtector) (outcome, error) {
-	if !desired.IsGenerated(protector) || isReleased(protector) {
-		return ignored, nil
+// keep leaves the protectors in force whose source is gone without an explicit deletion: that is what an
+// accident looks like. A deletion on purpose is never seen like this, because the source's finalizer holds it
+// until its protectors are released.
+func (r *Reconciler) keep(ctx context.Context, ref desired.Ref, protectors []*v1alpha1.PodProtector) (outcome, error) {
+	result := ignored
+	for _, protector := range protectors {
+		if !desired.IsGenerated(protector) || isReleased(protector) {
+			continue
+		}
+		result = sourceVanished
+		want := vanished(ref)
+		if want.Stands(protector) {
+			continue
+		}
+		source, err := r.Kinds.live(ctx, ref)
+		if err != nil {
+			return "", fmt.Errorf("get the %s from the apiserver: %w", ref.Kind, err)
+		}
+		if source != nil {
+			return outdated, nil
+		}
+		if err := r.resolve(ctx, protector, want); err != nil {
+			return "", err
+		}
 	}
-	want := vanished(request.Name)
-	if want.Stands(protector) {
-		return sourceVanished, nil
-	}
-	source, err := get(ctx, r.Live, request.NamespacedName, &appsv1.Deployment{})
+	return result, nil
+}
+
+// end releases the protectors of a source that is being deleted. One that goes because its whole kind does was not deleted
+// on purpose: its protectors stay, and our finalizer goes, so that the CRD can go.
+func (r *Reconciler) end(ctx context.Context, ref desired.Ref, source client.Object, protectors []*v1alpha1.PodProtector) (outcome, error) {
+	going, err := r.Kinds.isKindGoing(ctx, ref)
 	if err != nil {
-		return "", fmt.Errorf("get the Deployment from the apiserver: %w", err)
+		return "", err
 	}
-	if source != nil {
-		return outdated, nil
+	if !going {
+		return r.release(ctx, ref, source, protectors)
 	}
-	return sourceVanished, r.resolve(ctx, protector, want)
+	live, err := r.liveProtectors(ctx, ref)
+	if err != nil {
+		return "", fmt.Errorf("get the PodProtectors from the apiserver: %w", err)
+	}
+	for _, protector := range live {
+		if !desired.IsGenerated(protector) || isReleased(protector) {
+			continue
+		}
+		if err := r.resolve(ctx, protector, vanished(ref)); err != nil {
+			return "", err
+		}
+	}
+	if err := r.letGo(ctx, ref, source); err != nil {
+		return stale(err, "remove the finalizer from the "+ref.Kind)
+	}
+	if len(live) == 0 {
+		return released, nil
+	}
+	return sourceVanished, nil
+}
+
+// retainAll leaves protectors as they are whose policy is gone and has left a record that cannot be read.
+func (r *Reconciler) retainAll(ctx context.Context, protectors []*v1alpha1.PodProtector, choice desired.Choice) (outcome, error) {
+	for _, protector := range protectors {
+		if !desired.IsGenerated(protector) || isReleased(protector) {
+			continue
+		}
+		if err := r.resolve(ctx, protector, kept(choice)); err != nil {
+			return "", err
+		}
+	}
+	return retained, nil
+}
+
+// isReadable tells whether the protectors' record of their policy can be read.
+func isReadable(protectors []*v1alpha1.PodProtector) bool {
+	for _, protector := range protectors {
+		if !desired.IsGenerated(protector) {
+			continue
+		}
+		if _, err := desired.OriginOf(protector); err != nil {
+			return false
+		}
+	}
+	return true
 }

@@ -10,11 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
 // reconciler is one whose cache a test plays itself: it passes its objects to the steps.
@@ -24,13 +27,35 @@ func (p *plane) reconciler() *Reconciler {
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	kinds, err := p.kinds()
+	if err != nil {
+		p.t.Fatal(err)
+	}
 	return &Reconciler{
 		Client:   p.Client,
 		Live:     p.Client,
+		Kinds:    kinds,
 		Selector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"}),
 		Events:   events.NewFakeRecorder(100),
 		Metrics:  metrics,
 	}
+}
+
+// kinds reads sources as the administrator, without a cache.
+func (p *plane) kinds() (*Kinds, error) {
+	config := testplane.Config(p.t)
+	ofMetadata, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	ofAll, err := dynamic.NewForConfig(config)
+	return &Kinds{Cache: p.Client, Live: p.Client, Scheme: p.scheme, Mapper: p.RESTMapper(), Metadata: ofMetadata, Dynamic: ofAll,
+		Watched: AllKinds(), changed: func(string) {}}, err
+}
+
+// ref names a Deployment of the test.
+func (p *plane) ref(name string) desired.Ref {
+	return desired.Ref{Group: "apps", Kind: "Deployment", Namespace: p.namespace, Name: name}
 }
 
 // lose takes a Deployment away as the loss of an etcd would: no deletionTimestamp is ever seen by the generator.
@@ -137,7 +162,7 @@ func TestAProtectorOfSomebodyElseWithoutADeploymentIsNoneOfOurBusiness(t *testin
 	theirs := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "deployment-web"}}
 	theirs.Spec.Selector, theirs.Spec.MinAvailable = &v1alpha1.PodSelector{}, v1alpha1.Pods(1)
 	p.create(theirs)
-	got, err := p.reconciler().keep(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: p.namespace, Name: "web"}}, theirs)
+	got, err := p.reconciler().keep(t.Context(), p.ref("web"), []*v1alpha1.PodProtector{theirs})
 	if err != nil || got != ignored {
 		t.Errorf("keep = %q, %v; want %q", got, err, ignored)
 	}
@@ -149,7 +174,7 @@ func TestASourceThatOnlyTheCacheMissesHasNotVanished(t *testing.T) {
 	web := p.deployment("web", nil)
 	p.create(web)
 	protector := p.protector("deployment-web", "it is made", sourceFound)
-	got, err := p.reconciler().keep(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(web)}, protector)
+	got, err := p.reconciler().keep(t.Context(), p.ref("web"), []*v1alpha1.PodProtector{protector})
 	if err != nil || got != outdated {
 		t.Errorf("keep = %q, %v; want %q", got, err, outdated)
 	}

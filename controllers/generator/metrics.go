@@ -4,18 +4,20 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/internal/desired"
 )
 
 // Metrics are the generator's own; docs/metrics.md describes them. Only the leader's gauges say something.
 type Metrics struct {
 	sources     *prometheus.GaugeVec
 	vanished    prometheus.Gauge
+	retained    prometheus.Gauge
 	unprotected *prometheus.GaugeVec
 	writes      *prometheus.CounterVec
 
 	mu   sync.Mutex
-	last map[types.NamespacedName]outcome
+	last map[desired.Ref]outcome
 }
 
 // NewMetrics registers the metrics.
@@ -24,6 +26,10 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		vanished: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "breakwater_generator_vanished_sources",
 			Help: "Protectors that stay in force although their workload is gone without having been deleted.",
+		}),
+		retained: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "breakwater_generator_retained_sources",
+			Help: "Workloads whose protectors stay in force although the policy that made them is gone.",
 		}),
 		sources: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "breakwater_generator_protected_sources",
@@ -37,9 +43,9 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "breakwater_generator_protector_writes_total",
 			Help: "Protectors that were created, updated (because the workload changed, or a hand did) or released.",
 		}, []string{"operation"}),
-		last: map[types.NamespacedName]outcome{},
+		last: map[desired.Ref]outcome{},
 	}
-	for _, collector := range []prometheus.Collector{m.sources, m.vanished, m.unprotected, m.writes} {
+	for _, collector := range []prometheus.Collector{m.sources, m.vanished, m.retained, m.unprotected, m.writes} {
 		if err := registry.Register(collector); err != nil {
 			return nil, err
 		}
@@ -47,36 +53,41 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	for _, operation := range []string{"create", "update", "release"} {
 		m.writes.WithLabelValues(operation)
 	}
-	for _, result := range []outcome{protected, sourceVanished, nameTaken, refused} {
-		m.gauge(result).Set(0)
+	for _, kind := range AllKinds() {
+		m.gauge(protected, kind.Kind).Set(0)
+	}
+	for _, result := range []outcome{nameTaken, refused} {
+		m.gauge(result, "").Set(0)
 	}
 	return m, nil
 }
 
 // observe counts a source by its newest outcome. An outcome that says nothing about its state leaves it as it was.
-func (m *Metrics) observe(source types.NamespacedName, result outcome) {
+func (m *Metrics) observe(source desired.Ref, result outcome) {
 	if result == "" || result == outdated {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if before := m.gauge(m.last[source]); before != nil {
+	if before := m.gauge(m.last[source], source.Kind); before != nil {
 		before.Dec()
 	}
 	delete(m.last, source)
-	if now := m.gauge(result); now != nil {
+	if now := m.gauge(result, source.Kind); now != nil {
 		now.Inc()
 		m.last[source] = result
 	}
 }
 
 // gauge is what counts the sources of an outcome; nil for those that nobody counts.
-func (m *Metrics) gauge(result outcome) prometheus.Gauge {
+func (m *Metrics) gauge(result outcome, kind string) prometheus.Gauge {
 	switch result {
 	case protected:
-		return m.sources.WithLabelValues("Deployment")
+		return m.sources.WithLabelValues(kind)
 	case sourceVanished:
 		return m.vanished
+	case retained:
+		return m.retained
 	case nameTaken, refused:
 		return m.unprotected.WithLabelValues(string(result))
 	default:

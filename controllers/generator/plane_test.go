@@ -96,7 +96,7 @@ func (p *plane) startAs(account *rest.Config) *generator {
 	}
 	selector := labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"})
 	ctx, cancel := context.WithCancel(context.Background())
-	if err := Setup(ctx, mgr, Options{Selector: selector, Registry: g.registry}); err != nil {
+	if err := Setup(ctx, mgr, Options{Selector: selector, Registry: g.registry, Kinds: AllKinds(), Namespace: p.namespace}); err != nil {
 		cancel()
 		p.t.Fatal(err)
 	}
@@ -276,3 +276,6 @@ func dump(object client.Object) string {
 	}
 	return string(text)
 }
+
+// newContext is one that outlives the test, for what its end has to clean up.
+func newContext() context.Context { return context.Background() }

@@ -3,8 +3,8 @@ package generator
 import (
 	"context"
 	"fmt"
+	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,28 +16,63 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
-// protect gives a Deployment its protector and repairs what has drifted. The Deployment gets its finalizer
-// first: there must be no time in which it has a protector and can be deleted unseen.
-func (r *Reconciler) protect(ctx context.Context, source *appsv1.Deployment, protector *v1alpha1.PodProtector) (outcome, error) {
-	if protector != nil && !desired.IsGenerated(protector) {
-		return r.refuseName(source, protector)
+// protect gives a source its protectors and repairs what has drifted. The source gets its finalizer first: there must be no
+// time in which it has a protector and can be deleted unseen.
+func (r *Reconciler) protect(
+	ctx context.Context, ref desired.Ref, source client.Object, protectors []*v1alpha1.PodProtector, choice desired.Choice,
+) (outcome, error) {
+	if choice.Verdict == desired.Retain && !isReadable(protectors) {
+		return r.retainAll(ctx, protectors, choice)
 	}
-	wanted, err := desired.FromDeployment(source)
+	whole, err := r.Kinds.whole(ctx, ref, source, choice.Origin)
 	if err != nil {
+		return "", fmt.Errorf("read the %s: %w", ref.Kind, err)
+	}
+	if whole == nil {
+		return outdated, nil
+	}
+	wanted, err := desired.Protectors(*whole, r.Kinds.interpreter(ref, choice.Origin), choice.Origin)
+	switch {
+	case err != nil && choice.Verdict == desired.Retain:
+		return r.retainAll(ctx, protectors, choice)
+	case err != nil:
 		return r.refuse(source, err)
 	}
-	if err := r.hold(ctx, source); err != nil {
-		return stale(err, "add the finalizer to the Deployment")
+	if result, err := r.checkNames(ref, source, protectors, wanted); err != nil {
+		return result, err
 	}
+	if err := r.hold(ctx, ref, source); err != nil {
+		return stale(err, "add the finalizer to the "+ref.Kind)
+	}
+	result := protected
+	if choice.Verdict == desired.Retain {
+		result = retained
+	}
+	for i := range wanted {
+		came, err := r.protectOne(ctx, ref, source, byName(protectors, wanted[i].Object.Name), wanted[i], choice)
+		if err != nil || came == refused {
+			return came, err
+		}
+		if came == outdated {
+			result = outdated
+		}
+	}
+	return result, r.removeParts(ctx, ref, protectors, wanted)
+}
+
+// protectOne gives a source one of its protectors.
+func (r *Reconciler) protectOne(
+	ctx context.Context, ref desired.Ref, source client.Object, protector *v1alpha1.PodProtector, wanted desired.Protector, choice desired.Choice,
+) (outcome, error) {
 	if protector == nil {
-		return r.create(ctx, source, wanted)
+		return r.create(ctx, ref, source, wanted, choice)
 	}
 	if isReleased(protector) {
 		// Only another finalizer keeps it. Ours cannot be put back; when it is gone we make a new one.
 		return outdated, nil
 	}
-	if differs(protector, wanted.Object) {
-		if err := r.apply(ctx, wanted.Object, protector.UID); refusesSpec(err) {
+	if differs(protector, wanted) {
+		if err := r.repair(ctx, protector, wanted); refusesSpec(err) {
 			return r.refuse(source, err)
 		} else if err != nil {
 			return stale(err, "apply the PodProtector")
@@ -45,49 +80,78 @@ func (r *Reconciler) protect(ctx context.Context, source *appsv1.Deployment, pro
 		r.Metrics.writes.WithLabelValues("update").Inc()
 		log.FromContext(ctx).Info("PodProtector updated", "protector", klog.KObj(protector), "floor", wanted.Object.Spec.MinAvailable)
 	}
-	return protected, r.resolve(ctx, protector, resolved(source, protector, wanted))
+	return protected, r.resolve(ctx, protector, resolved(ref, protector, wanted, choice))
 }
 
 // create makes the protector. Two live reads come first: a cache that lags behind could make us restore the
-// protector of a Deployment that was released, which then stayed for ever, or take over a user's protector.
-func (r *Reconciler) create(ctx context.Context, source *appsv1.Deployment, wanted desired.Protector) (outcome, error) {
-	live, err := get(ctx, r.Live, client.ObjectKeyFromObject(source), &appsv1.Deployment{})
+// protector of a source that was released, which then stayed for ever, or take over a user's protector.
+func (r *Reconciler) create(
+	ctx context.Context, ref desired.Ref, source client.Object, wanted desired.Protector, choice desired.Choice,
+) (outcome, error) {
+	live, err := r.Kinds.live(ctx, ref)
 	if err != nil {
-		return "", fmt.Errorf("get the Deployment from the apiserver: %w", err)
+		return "", fmt.Errorf("get the %s from the apiserver: %w", ref.Kind, err)
 	}
-	if live == nil || live.UID != source.UID || live.DeletionTimestamp != nil {
+	if live == nil || live.GetUID() != source.GetUID() || live.GetDeletionTimestamp() != nil {
 		return outdated, nil
 	}
 	protector, err := get(ctx, r.Live, client.ObjectKeyFromObject(wanted.Object), &v1alpha1.PodProtector{})
 	if err != nil {
 		return "", fmt.Errorf("get the PodProtector from the apiserver: %w", err)
 	}
-	if protector != nil {
+	if protector != nil || r.Losses != nil && r.Losses.Has(client.ObjectKeyFromObject(wanted.Object)) {
 		return outdated, nil
 	}
-	if err := r.apply(ctx, wanted.Object, ""); refusesSpec(err) {
+	r.doubt(source, wanted.Object)
+	if err := r.apply(ctx, wanted, ""); refusesSpec(err) {
 		return r.refuse(source, err)
 	} else if err != nil {
 		return stale(err, "create the PodProtector")
 	}
 	r.Metrics.writes.WithLabelValues("create").Inc()
 	log.FromContext(ctx).Info("PodProtector created", "protector", klog.KObj(wanted.Object), "floor", wanted.Object.Spec.MinAvailable)
-	return protected, r.resolve(ctx, wanted.Object, resolved(source, wanted.Object, wanted))
+	return protected, r.resolve(ctx, wanted.Object, resolved(ref, wanted.Object, wanted, choice))
 }
 
-// refuseName leaves a protector alone that somebody else made.
-func (r *Reconciler) refuseName(source *appsv1.Deployment, protector *v1alpha1.PodProtector) (outcome, error) {
-	r.Events.Eventf(source, protector, corev1.EventTypeWarning, string(nameTaken), "Protect",
-		"PodProtector %s is not the generator's and stays as it is: this Deployment has no generated protector. Rename or delete that PodProtector.",
-		protector.Name)
-	return nameTaken, reconcile.TerminalError(fmt.Errorf("PodProtector %s/%s is not ours: it lacks the label %s=%s",
-		protector.Namespace, protector.Name, desired.LabelManagedBy, desired.ManagedBy))
+// doubt marks a protector that may not be the first one of its source, which has our finalizer already: who knows what was
+// reserved with the one that vanished before this process came.
+func (r *Reconciler) doubt(source client.Object, wanted *v1alpha1.PodProtector) {
+	if r.Losses != nil && slices.Contains(source.GetFinalizers(), v1alpha1.FinalizerSource) {
+		wanted.Annotations[v1alpha1.AnnotationRestored] = ""
+	}
 }
 
-// refuse tells the owner of a Deployment that it asks for a protector that cannot be. Only a change of the
-// Deployment can mend that, so there is nothing to try again.
-func (r *Reconciler) refuse(source *appsv1.Deployment, reason error) (outcome, error) {
+// checkNames leaves protectors alone that somebody else made, or that are another source's.
+func (r *Reconciler) checkNames(
+	ref desired.Ref, source client.Object, protectors []*v1alpha1.PodProtector, wanted []desired.Protector,
+) (outcome, error) {
+	for i := range wanted {
+		protector := byName(protectors, wanted[i].Object.Name)
+		if protector == nil || desired.IsGenerated(protector) {
+			continue
+		}
+		r.Events.Eventf(source, protector, corev1.EventTypeWarning, string(nameTaken), "Protect",
+			"PodProtector %s is not the generator's and stays as it is: this %s has no generated protector. Rename or delete that PodProtector.",
+			protector.Name, ref.Kind)
+		return nameTaken, reconcile.TerminalError(fmt.Errorf("PodProtector %s/%s is not ours: it lacks the label %s=%s",
+			protector.Namespace, protector.Name, desired.LabelManagedBy, desired.ManagedBy))
+	}
+	return protected, nil
+}
+
+// refuse tells the owner of a source that it asks for a protector that cannot be. Only a change of the source, or of its
+// policy, can mend that, so there is nothing to try again.
+func (r *Reconciler) refuse(source client.Object, reason error) (outcome, error) {
 	r.Events.Eventf(source, nil, corev1.EventTypeWarning, string(refused), "Protect", "%s",
-		fleet.Note("This Deployment has no PodProtector that fits it: "+reason.Error()))
+		fleet.Note("This workload has no PodProtector that fits it: "+reason.Error()))
 	return refused, reconcile.TerminalError(fmt.Errorf("the PodProtector was refused: %w", reason))
+}
+
+// byName finds a protector; nil when there is none of that name.
+func byName(protectors []*v1alpha1.PodProtector, name string) *v1alpha1.PodProtector {
+	at := slices.IndexFunc(protectors, func(p *v1alpha1.PodProtector) bool { return p.Name == name })
+	if at < 0 {
+		return nil
+	}
+	return protectors[at]
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -79,7 +80,14 @@ func TestAProtectorThatWasForcedAwayIsMadeAnew(t *testing.T) {
 
 func TestDriftOfWhatTheGeneratorOwnsIsRepaired(t *testing.T) {
 	for claim, change := range map[string]func(*v1alpha1.PodProtector){
-		"a floor edited by hand":    func(got *v1alpha1.PodProtector) { got.Spec.MinAvailable = v1alpha1.Pods(1) },
+		"a floor edited by hand": func(got *v1alpha1.PodProtector) { got.Spec.MinAvailable = v1alpha1.Pods(1) },
+		"a floor of another sort": func(got *v1alpha1.PodProtector) {
+			all := intstr.FromString("100%")
+			got.Spec.MinAvailable, got.Spec.MaxUnavailable = nil, &all
+		},
+		"a targetRef": func(got *v1alpha1.PodProtector) {
+			got.Spec.Selector, got.Spec.TargetRef = nil, &v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "shop"}
+		},
 		"minReadySeconds":           func(got *v1alpha1.PodProtector) { got.Spec.MinReadySeconds = 3600 },
 		"another selector":          func(got *v1alpha1.PodProtector) { got.Spec.Selector.MatchLabels["app"] = "shop" },
 		"a narrower selector":       func(got *v1alpha1.PodProtector) { got.Spec.Selector.MatchLabels["tier"] = "front" },
@@ -191,7 +199,7 @@ func TestADeploymentWithALongNameIsProtected(t *testing.T) {
 	p.start()
 	web := p.deployment(strings.Repeat("a.b-", 62)+"web", nil)
 	p.create(web)
-	protector := p.protector(desired.ProtectorName(web.Name), "it is made", sourceFound)
+	protector := p.protector(desired.ProtectorName(p.ref(web.Name)), "it is made", sourceFound)
 	p.announced("PodProtector/" + protector.Name + " Normal SourceFound: ")
 	edit(p, protector, func(got *v1alpha1.PodProtector) { got.Spec.MinAvailable = v1alpha1.Pods(1) })
 	p.protector(protector.Name, "its floor is repaired", hasFloor(7))

@@ -1,15 +1,20 @@
-// Package generator turns workloads into protectors. Each Deployment of the core cluster that its selector
-// chooses has a protector, which goes only when the Deployment is deleted on purpose or opts out.
+// Package generator turns workloads into protectors. Each workload of the core cluster that a policy selects, or that asks
+// for it by its label, has protectors, which go only when the workload is deleted on purpose or opts out.
 package generator
 
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -19,72 +24,124 @@ import (
 // Name is the generator's name: of its controller, its field manager, its Lease and its events.
 const Name = desired.ManagedBy
 
-// Reconciler keeps the protector of one Deployment right. A request names the Deployment, whether it exists or
-// not.
+// refusedRetry is how long a source that was refused waits for the next try, where its state can mend without a change that
+// we watch: the selector of a scale is of its status.
+const refusedRetry = time.Minute
+
+// Reconciler keeps the protectors of one source right. A request names the source, whether it exists or not.
 type Reconciler struct {
 	// Client reads from the cache and writes to the apiserver.
 	Client client.Client
 	// Live reads from the apiserver. It is asked before every step that a cache that lags behind could get
 	// wrong for ever: the creation of a protector, its release, and a change of its condition.
 	Live client.Reader
-	// Selector chooses the Deployments that have protectors.
+	// Kinds reads sources.
+	Kinds *Kinds
+	// Selector chooses the workloads that have protectors also without a policy.
 	Selector labels.Selector
 	Events   events.EventRecorder
 	Metrics  *Metrics
+	// Losses knows the protectors that vanished and are made anew by somebody else; nil when nobody does that.
+	Losses Losses
+}
+
+// Losses are protectors that vanished without having been released.
+type Losses interface {
+	// Note takes in that a protector is not there any more, by its last state.
+	Note(last *v1alpha1.PodProtector)
+	// Has tells whether a protector is about to be made anew.
+	Has(key types.NamespacedName) bool
+	// Find returns the last state of one that is, of those that are asked for.
+	Find(is func(last *v1alpha1.PodProtector) bool) (last *v1alpha1.PodProtector, ok bool)
 }
 
 // outcome is what one Reconcile came to.
 type outcome string
 
 const (
-	// ignored: the Deployment wants no protector and has none of ours.
+	// ignored: the source wants no protector and has none of ours.
 	ignored outcome = "Ignored"
-	// protected: the Deployment has its protector.
+	// protected: the source has its protectors.
 	protected outcome = "Protected"
-	// released: the Deployment was deleted or opted out; protector and finalizers are gone.
+	// retained: the protectors stay, without the policy that they are by.
+	retained outcome = "PolicyGone"
+	// released: the source was deleted or opted out; protectors and finalizers are gone.
 	released outcome = "Released"
-	// sourceVanished: the protector stays, without its Deployment.
+	// sourceVanished: the protectors stay, without their source.
 	sourceVanished outcome = "SourceVanished"
 	// nameTaken: a protector that is not ours has the name.
 	nameTaken outcome = "NameTaken"
-	// refused: the Deployment asks for a protector that cannot be.
+	// refused: the source asks for a protector that cannot be.
 	refused outcome = "Refused"
 	// outdated: the apiserver knows more than the cache. The event that tells us is on its way.
 	outdated outcome = "Outdated"
 )
 
-// Reconcile implements reconcile.Reconciler.
-func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	source, err := get(ctx, r.Client, request.NamespacedName, &appsv1.Deployment{})
+// Reconcile implements reconcile.TypedReconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, ref desired.Ref) (reconcile.Result, error) {
+	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("kind", ref.Kind, "namespace", ref.Namespace, "name", ref.Name))
+	protectors, err := r.protectorsOf(ctx, ref)
 	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("get Deployment: %w", err)
+		return reconcile.Result{}, fmt.Errorf("list PodProtectors: %w", err)
 	}
-	protector, err := get(ctx, r.Client, protectorKey(request), &v1alpha1.PodProtector{})
+	if err := r.Kinds.learn(ctx, ref, protectors); err != nil {
+		return reconcile.Result{}, err
+	}
+	source, err := r.Kinds.cached(ctx, ref)
 	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("get PodProtector: %w", err)
+		return reconcile.Result{}, fmt.Errorf("get the %s: %w", ref.Kind, err)
 	}
-	result, err := r.settle(ctx, request, source, protector)
-	r.Metrics.observe(request.NamespacedName, result)
+	result, err := r.settle(ctx, ref, source, protectors)
+	r.Metrics.observe(ref, result)
+	if result == refused && !r.Kinds.isBuiltIn(ref) {
+		log.FromContext(ctx).Error(err, "refused; tried again in a while", "after", refusedRetry)
+		return reconcile.Result{RequeueAfter: refusedRetry}, nil
+	}
 	return reconcile.Result{}, err
 }
 
-// settle decides what a Deployment and its protector need. Each is nil when it does not exist.
-func (r *Reconciler) settle(ctx context.Context, request reconcile.Request, source *appsv1.Deployment, protector *v1alpha1.PodProtector) (outcome, error) {
+// settle decides what a source, nil when it does not exist, and its protectors need.
+func (r *Reconciler) settle(ctx context.Context, ref desired.Ref, source client.Object, protectors []*v1alpha1.PodProtector) (outcome, error) {
 	switch {
-	case source == nil && protector == nil:
+	case source == nil && len(protectors) == 0:
 		return ignored, nil
 	case source == nil:
-		return r.keep(ctx, request, protector)
-	case r.wants(source):
-		return r.protect(ctx, source, protector)
+		return r.keep(ctx, ref, protectors)
+	case source.GetDeletionTimestamp() != nil:
+		return r.end(ctx, ref, source, protectors)
+	case isPartOfAnother(ref, source) && len(protectors) == 0:
+		return ignored, nil
+	}
+	choice, err := r.choose(ctx, ref, source, protectors)
+	switch {
+	case err != nil:
+		return "", err
+	case choice.Verdict == desired.Release:
+		return r.release(ctx, ref, source, protectors)
 	default:
-		return r.release(ctx, source, protector)
+		return r.protect(ctx, ref, source, protectors, choice)
 	}
 }
 
-// wants tells whether a Deployment is to have a protector.
-func (r *Reconciler) wants(source *appsv1.Deployment) bool {
-	return source.DeletionTimestamp == nil && r.Selector.Matches(labels.Set(source.Labels))
+// isPartOfAnother tells whether a source is a ReplicaSet or ReplicationController that a controller above it scales: that
+// one is the source. Such a one that has a protector from before keeps it.
+func isPartOfAnother(ref desired.Ref, source client.Object) bool {
+	return (ref.Kind == "ReplicaSet" && ref.Group == "apps" || ref.Kind == "ReplicationController" && ref.Group == "") &&
+		metav1.GetControllerOfNoCopy(source) != nil
+}
+
+// protectorsOf lists what the cache shows of a source's protectors, ours or not, in order of their names.
+func (r *Reconciler) protectorsOf(ctx context.Context, ref desired.Ref) ([]*v1alpha1.PodProtector, error) {
+	var list v1alpha1.PodProtectorList
+	if err := r.Client.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingFields{sourceIndex: sourceKey(ref)}); err != nil {
+		return nil, err
+	}
+	protectors := make([]*v1alpha1.PodProtector, 0, len(list.Items))
+	for i := range list.Items {
+		protectors = append(protectors, &list.Items[i])
+	}
+	slices.SortFunc(protectors, func(a, b *v1alpha1.PodProtector) int { return strings.Compare(a.Name, b.Name) })
+	return protectors, nil
 }
 
 // get reads an object; nil without an error means that there is none.
@@ -94,8 +151,4 @@ func get[T client.Object](ctx context.Context, reader client.Reader, key client.
 		return none, client.IgnoreNotFound(err)
 	}
 	return into, nil
-}
-
-func protectorKey(request reconcile.Request) client.ObjectKey {
-	return client.ObjectKey{Namespace: request.Namespace, Name: desired.ProtectorName(request.Name)}
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,35 +14,71 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
-// release ends the protection of a Deployment that is being deleted, or that opted out. The order is what makes a
-// crash between two steps harmless: as long as the Deployment has our finalizer it is there to bring us back, and
+// release ends the protection of a source that is being deleted, or that opted out. The order is what makes a
+// crash between two steps harmless: as long as the source has our finalizer it is there to bring us back, and
 // it loses the finalizer last.
-func (r *Reconciler) release(ctx context.Context, source *appsv1.Deployment, protector *v1alpha1.PodProtector) (outcome, error) {
-	if protector == nil && !slices.Contains(source.Finalizers, v1alpha1.FinalizerSource) {
+func (r *Reconciler) release(
+	ctx context.Context, ref desired.Ref, source client.Object, protectors []*v1alpha1.PodProtector,
+) (outcome, error) {
+	if len(protectors) == 0 && !slices.Contains(source.GetFinalizers(), v1alpha1.FinalizerSource) {
 		return ignored, nil
 	}
-	// The cache may show a deletion that never was: the core may have been restored to before it.
-	if current, err := get(ctx, r.Live, client.ObjectKeyFromObject(source), &appsv1.Deployment{}); err != nil {
-		return "", fmt.Errorf("get the Deployment from the apiserver: %w", err)
-	} else if current != nil && r.wants(current) {
-		return outdated, nil
-	}
-	// The cache may not show a protector that we have just made: without this read it would stay behind.
-	live, err := get(ctx, r.Live, client.ObjectKey{Namespace: source.Namespace, Name: desired.ProtectorName(source.Name)}, &v1alpha1.PodProtector{})
+	live, err := r.liveProtectors(ctx, ref)
 	if err != nil {
-		return "", fmt.Errorf("get the PodProtector from the apiserver: %w", err)
+		return "", fmt.Errorf("get the PodProtectors from the apiserver: %w", err)
 	}
-	if live != nil && desired.IsGenerated(live) {
-		if err := r.remove(ctx, live); err != nil {
+	// The cache may show a deletion that never was: the core may have been restored to before it.
+	if current, err := r.Kinds.live(ctx, ref); err != nil {
+		return "", fmt.Errorf("get the %s from the apiserver: %w", ref.Kind, err)
+	} else if current != nil && current.GetDeletionTimestamp() == nil {
+		choice, err := r.chooseBy(ctx, r.Live, ref, current, lastOrigin(live))
+		if err != nil {
+			return "", err
+		}
+		if choice.Verdict != desired.Release {
+			return outdated, nil
+		}
+	}
+	for _, known := range protectors {
+		if byName(live, known.Name) == nil && fleet.Vanished(known) {
+			return outdated, nil
+		}
+	}
+	if lost, ok := r.lost(ref); ok {
+		return "", fmt.Errorf("wait until PodProtector %s is made anew, which has vanished: it is to be released", lost)
+	}
+	for _, protector := range live {
+		if !desired.IsGenerated(protector) {
+			continue
+		}
+		if err := r.remove(ctx, protector); apierrors.IsNotFound(err) {
+			return outdated, nil // it may have vanished
+		} else if err != nil {
 			return "", err
 		}
 	}
-	if err := r.letGo(ctx, source); err != nil {
-		return stale(err, "remove the finalizer from the Deployment")
+	if err := r.letGo(ctx, ref, source); err != nil {
+		return stale(err, "remove the finalizer from the "+ref.Kind)
 	}
 	return released, nil
+}
+
+// lost is a protector of a source that has vanished and is about to be made anew.
+func (r *Reconciler) lost(ref desired.Ref) (name string, ok bool) {
+	if r.Losses == nil {
+		return "", false
+	}
+	last, ok := r.Losses.Find(func(last *v1alpha1.PodProtector) bool {
+		of, _, known := desired.SourceOf(last)
+		return known && of == ref
+	})
+	if !ok {
+		return "", false
+	}
+	return client.ObjectKeyFromObject(last).String(), true
 }
 
 // remove deletes a protector for good: first the finalizer goes, then the object.
@@ -50,7 +86,10 @@ func (r *Reconciler) remove(ctx context.Context, protector *v1alpha1.PodProtecto
 	if isReleased(protector) {
 		return nil
 	}
-	if err := r.dropFinalizer(ctx, protector); client.IgnoreNotFound(err) != nil {
+	if err := fleet.NoteRelease(ctx, r.Client, protector, Name); err != nil {
+		return err
+	}
+	if err := dropFinalizer(ctx, r.Client, protector, v1alpha1.FinalizerProtector); err != nil {
 		return fmt.Errorf("remove the finalizer from the PodProtector: %w", err)
 	}
 	if err := r.Client.Delete(ctx, protector, client.Preconditions{UID: &protector.UID}); client.IgnoreNotFound(err) != nil {
@@ -61,23 +100,27 @@ func (r *Reconciler) remove(ctx context.Context, protector *v1alpha1.PodProtecto
 	return nil
 }
 
-// dropFinalizer takes our finalizer off a protector by a JSON patch that tests what it removes. It needs no
+// dropFinalizer takes a finalizer of ours off an object by a JSON patch that tests what it removes. It needs no
 // resourceVersion: webhooks and aggregators write the status all the time in a storm, and would win every race.
-func (r *Reconciler) dropFinalizer(ctx context.Context, protector *v1alpha1.PodProtector) error {
-	position := slices.Index(protector.Finalizers, v1alpha1.FinalizerProtector)
+func dropFinalizer(ctx context.Context, writer client.Writer, object client.Object, finalizer string) error {
+	position := slices.Index(object.GetFinalizers(), finalizer)
 	if position < 0 {
 		return nil
 	}
 	path := fmt.Sprintf("/metadata/finalizers/%d", position)
 	patch, err := json.Marshal([]map[string]any{
-		{"op": "test", "path": "/metadata/uid", "value": protector.UID},
-		{"op": "test", "path": path, "value": v1alpha1.FinalizerProtector},
+		{"op": "test", "path": "/metadata/uid", "value": object.GetUID()},
+		{"op": "test", "path": path, "value": finalizer},
 		{"op": "remove", "path": path},
 	})
 	if err != nil {
 		return err
 	}
-	return r.Client.Patch(ctx, protector.DeepCopy(), client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(Name))
+	patched, ok := object.DeepCopyObject().(client.Object)
+	if !ok {
+		return fmt.Errorf("a copy of %T is none", object)
+	}
+	return writer.Patch(ctx, patched, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(Name))
 }
 
 // isReleased tells whether a protector is being deleted and we do not hold it any more.

@@ -174,7 +174,7 @@ func TestReleaseAsksTheAPIServerWhatTheCacheDoesNotShowYet(t *testing.T) {
 	}
 
 	// The cache shows the Deployment, but not the protector.
-	got, err := p.reconciler().release(t.Context(), web, nil)
+	got, err := p.reconciler().release(t.Context(), p.ref("web"), web, nil)
 	if err != nil || got != released {
 		t.Fatalf("release = %q, %v; want %q", got, err, released)
 	}
@@ -193,7 +193,7 @@ func TestAProtectorIsNotReleasedForADeletionThatOnlyTheCacheShows(t *testing.T) 
 	} {
 		cached := web.DeepCopy()
 		change(cached)
-		if got, err := p.reconciler().release(t.Context(), cached, protector); err != nil || got != outdated {
+		if got, err := p.reconciler().release(t.Context(), p.ref("web"), cached, []*v1alpha1.PodProtector{protector}); err != nil || got != outdated {
 			t.Errorf("%s: release = %q, %v; want %q", claim, got, err, outdated)
 		}
 	}
@@ -213,7 +213,7 @@ func TestAProtectorIsNotMadeForADeploymentThatOnlyTheCacheStillShows(t *testing.
 	p.delete(web)
 	p.gone(web)
 
-	got, err := p.reconciler().protect(t.Context(), cached, nil)
+	got, err := p.reconciler().protect(t.Context(), p.ref("web"), cached, nil, byLabel())
 	if err != nil || got != outdated {
 		t.Errorf("protect = %q, %v; want %q", got, err, outdated)
 	}
@@ -227,7 +227,7 @@ func TestAnUpdateDoesNotBringBackAProtectorThatOnlyTheCacheStillShows(t *testing
 	cached := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{
 		Namespace: p.namespace, Name: "deployment-web", UID: "0ff1ce", Finalizers: []string{v1alpha1.FinalizerProtector}}}
 
-	got, err := p.reconciler().protect(t.Context(), web, cached)
+	got, err := p.reconciler().protect(t.Context(), p.ref("web"), web, []*v1alpha1.PodProtector{cached}, byLabel())
 	if err != nil || got != outdated {
 		t.Errorf("protect = %q, %v; want %q", got, err, outdated)
 	}
@@ -241,7 +241,7 @@ func TestAFinalizerIsNotGivenToADeploymentOfTheSameNameThatCameLater(t *testing.
 	cached := web.DeepCopy()
 	cached.UID = "0ff1ce"
 
-	got, err := p.reconciler().protect(t.Context(), cached, nil)
+	got, err := p.reconciler().protect(t.Context(), p.ref("web"), cached, nil, byLabel())
 	if err != nil || got != outdated {
 		t.Errorf("protect = %q, %v; want %q", got, err, outdated)
 	}
@@ -264,8 +264,11 @@ func TestATerminatingNamespaceIsNotFought(t *testing.T) {
 		}
 		return "creation is still allowed"
 	})
-	got, err := p.reconciler().protect(t.Context(), web, nil)
+	got, err := p.reconciler().protect(t.Context(), p.ref("web"), web, nil, byLabel())
 	if err != nil || got != outdated {
 		t.Errorf("protect = %q, %v; want %q: the Deployment's own deletion is next", got, err, outdated)
 	}
 }
+
+// byLabel is the choice of a workload that no policy selects.
+func byLabel() desired.Choice { return desired.Choice{Verdict: desired.Protect} }

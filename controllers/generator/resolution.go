@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -21,13 +20,15 @@ func resolution(status metav1.ConditionStatus, reason, message, eventType string
 	}
 }
 
-// resolved is the resolution of a protector whose Deployment exists and wants it.
-func resolved(source *appsv1.Deployment, protector *v1alpha1.PodProtector, wanted desired.Protector) fleet.Announcement {
+// resolved is the resolution of a protector whose source exists.
+func resolved(ref desired.Ref, protector *v1alpha1.PodProtector, wanted desired.Protector, choice desired.Choice) fleet.Announcement {
 	switch {
+	case choice.Verdict == desired.Retain:
+		return kept(choice)
 	case protector.DeletionTimestamp != nil:
 		return resolution(metav1.ConditionTrue, v1alpha1.ReasonDeletionHeld, fmt.Sprintf(
-			"This PodProtector was deleted, but Deployment %s wants it: its finalizer keeps it in force until the Deployment is deleted or opts out.",
-			source.Name), corev1.EventTypeWarning)
+			"This PodProtector was deleted, but %s wants it: its finalizer keeps it in force until the %s is deleted or opts out.",
+			ref, ref.Kind), corev1.EventTypeWarning)
 	case wanted.Reason == v1alpha1.ReasonRecreateStrategy:
 		return resolution(metav1.ConditionTrue, wanted.Reason, wanted.Message, corev1.EventTypeWarning)
 	default:
@@ -35,12 +36,17 @@ func resolved(source *appsv1.Deployment, protector *v1alpha1.PodProtector, wante
 	}
 }
 
-// vanished is the resolution of a protector whose Deployment is gone without having been deleted.
-func vanished(source string) fleet.Announcement {
+// kept is the resolution of a protector whose policy is gone.
+func kept(choice desired.Choice) fleet.Announcement {
+	return resolution(metav1.ConditionFalse, choice.Reason, choice.Message, corev1.EventTypeWarning)
+}
+
+// vanished is the resolution of a protector whose source is gone without having been deleted.
+func vanished(ref desired.Ref) fleet.Announcement {
 	return resolution(metav1.ConditionFalse, v1alpha1.ReasonSourceVanished, fmt.Sprintf(
-		"Deployment %s is gone, but was not deleted on purpose: this PodProtector stays in force. Create the Deployment again, "+
+		"%s is gone, but was not deleted on purpose: this PodProtector stays in force. Create the %s again, "+
 			"or, if its pods need no protection any more, delete this PodProtector and then remove its finalizer %s.",
-		source, v1alpha1.FinalizerProtector), corev1.EventTypeWarning)
+		ref, ref.Kind, v1alpha1.FinalizerProtector), corev1.EventTypeWarning)
 }
 
 // resolve writes the condition if it says something new, and announces it.

@@ -8,26 +8,28 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/desired"
 )
 
-// workers is how many Deployments are reconciled at once. It bounds the time until all are protected after a
+// workers is how many sources are reconciled at once. It bounds the time until all are protected after a
 // first start: each needs a few requests, which mostly wait for the apiserver.
 const workers = 8
 
 // A write that fails is tried again after 50 ms, 100 ms, ... and at least every 30 s: while a release fails, the
-// deletion of a Deployment waits, and its owner with it.
+// deletion of a source waits, and its owner with it.
 const (
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 30 * time.Second
@@ -35,10 +37,26 @@ const (
 
 // Options configure the generator.
 type Options struct {
-	// Selector chooses the Deployments that have protectors, by their labels.
+	// Selector chooses the workloads that have protectors also without a policy, by their labels.
 	Selector labels.Selector
+	// Kinds are the kinds of Kubernetes' own that are watched. Other kinds are watched when a policy names them.
+	Kinds []schema.GroupVersionKind
+	// Namespace limits the watches of those other kinds, as the manager's cache limits all others; empty is all.
+	Namespace string
 	// Registry takes the generator's metrics.
 	Registry prometheus.Registerer
+	// Losses are the keeper's, which makes protectors anew that vanished; nil when there is no keeper.
+	Losses Losses
+}
+
+// AllKinds are the kinds of Kubernetes' own that can be watched.
+func AllKinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{
+		{Group: "apps", Version: "v1", Kind: "Deployment"},
+		{Group: "apps", Version: "v1", Kind: "StatefulSet"},
+		{Group: "apps", Version: "v1", Kind: "ReplicaSet"},
+		{Group: "", Version: "v1", Kind: "ReplicationController"},
+	}
 }
 
 // Setup adds the generator to a manager whose cache was made with CacheOptions. The informers start with the
@@ -48,46 +66,152 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	c, err := controller.New(Name, mgr, controller.Options{
+	kinds, err := newKinds(mgr, options)
+	if err != nil {
+		return err
+	}
+	for field, extract := range map[string]client.IndexerFunc{sourceIndex: indexSource, policyIndex: indexPolicy} {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.PodProtector{}, field, extract); err != nil {
+			return fmt.Errorf("index PodProtectors: %w", err)
+		}
+	}
+	r := &Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Kinds: kinds, Selector: options.Selector,
+		Events: mgr.GetEventRecorder(Name), Metrics: metrics, Losses: options.Losses,
+	}
+	if err := r.setup(mgr); err != nil {
+		return err
+	}
+	policies := &PolicyReconciler{Client: r.Client, Live: r.Live, Kinds: kinds, Events: r.Events, Now: time.Now}
+	if err := policies.setup(mgr); err != nil {
+		return err
+	}
+	return addReadiness(ctx, mgr, kinds)
+}
+
+func newKinds(mgr manager.Manager, options Options) (*Kinds, error) {
+	ofMetadata, err := metadata.NewForConfigAndClient(metadata.ConfigFor(mgr.GetConfig()), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("make a client of metadata: %w", err)
+	}
+	ofAll, err := dynamic.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("make a client of all kinds: %w", err)
+	}
+	return &Kinds{
+		Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		Metadata: ofMetadata, Dynamic: ofAll, Watched: options.Kinds, Namespace: options.Namespace,
+		others: map[schema.GroupKind]*other{}, helpers: map[schema.GroupVersionResource]*other{}, changed: func(string) {},
+	}, nil
+}
+
+func (r *Reconciler) setup(mgr manager.Manager) error {
+	c, err := controller.NewTyped(Name, mgr, controller.TypedOptions[desired.Ref]{
 		MaxConcurrentReconciles: workers,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
-		Reconciler: &Reconciler{
-			Client:   mgr.GetClient(),
-			Live:     mgr.GetAPIReader(),
-			Selector: options.Selector,
-			Events:   mgr.GetEventRecorder(Name),
-			Metrics:  metrics,
-		},
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[desired.Ref](firstRetry, lastRetry),
+		Reconciler:              r,
 	})
 	if err != nil {
 		return fmt.Errorf("make the controller: %w", err)
 	}
-	if err := c.Watch(source.Kind(mgr.GetCache(), &appsv1.Deployment{},
-		&handler.TypedEnqueueRequestForObject[*appsv1.Deployment]{}, deploymentChanged())); err != nil {
-		return fmt.Errorf("watch Deployments: %w", err)
+	if err := c.Watch(r.Kinds.source()); err != nil {
+		return fmt.Errorf("watch other kinds: %w", err)
 	}
-	if err := c.Watch(source.Kind(mgr.GetCache(), &v1alpha1.PodProtector{},
-		handler.TypedEnqueueRequestsFromMapFunc(sourceOf), protectorChanged())); err != nil {
+	for _, kind := range r.Kinds.Watched {
+		empty, err := r.Kinds.empty(kind)
+		if err != nil {
+			return err
+		}
+		if err := c.Watch(source.TypedKind(mgr.GetCache(), empty, enqueueSource(kind.GroupKind()), sourceChanged())); err != nil {
+			return fmt.Errorf("watch %s: %w", kind.Kind, err)
+		}
+	}
+	if err := c.Watch(source.TypedKind(mgr.GetCache(), &v1alpha1.PodProtector{},
+		handler.TypedEnqueueRequestsFromMapFunc(sourceOf), protectorChanged(r.Losses))); err != nil {
 		return fmt.Errorf("watch PodProtectors: %w", err)
 	}
-	return addReadiness(ctx, mgr)
+	for _, policy := range policyKinds() {
+		if err := c.Watch(source.TypedKind(mgr.GetCache(), policy,
+			handler.TypedEnqueueRequestsFromMapFunc(r.sourcesOf), sourceChanged())); err != nil {
+			return fmt.Errorf("watch %T: %w", policy, err)
+		}
+	}
+	return nil
 }
 
-// addReadiness makes the manager ready when its caches hold all Deployments and protectors: from then on it
-// leads or stands by, since the manager stands for election only after that.
-func addReadiness(ctx context.Context, mgr manager.Manager) error {
-	var informers []cache.Informer
-	for _, kind := range []client.Object{&appsv1.Deployment{}, &v1alpha1.PodProtector{}} {
-		informer, err := mgr.GetCache().GetInformer(ctx, kind)
+func (r *PolicyReconciler) setup(mgr manager.Manager) error {
+	c, err := controller.NewTyped(Name+"-policies", mgr, controller.TypedOptions[policyRef]{
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[policyRef](firstRetry, lastRetry),
+		Reconciler:  r,
+	})
+	if err != nil {
+		return fmt.Errorf("make the controller of policies: %w", err)
+	}
+	if err := c.Watch(source.TypedFunc[policyRef](func(ctx context.Context, queue policyQueue) error {
+		r.Kinds.onChange(func(namespace string) {
+			for _, ref := range r.policiesFor(ctx, namespace) {
+				queue.AddAfter(ref, countDelay)
+			}
+		})
+		return nil
+	})); err != nil {
+		return fmt.Errorf("watch other kinds: %w", err)
+	}
+	near := recount(func(ctx context.Context, object client.Object) []policyRef {
+		return r.policiesFor(ctx, object.GetNamespace())
+	})
+	for _, kind := range r.Kinds.Watched {
+		empty, err := r.Kinds.empty(kind)
 		if err != nil {
-			return fmt.Errorf("watch %T: %w", kind, err)
+			return err
+		}
+		if err := c.Watch(source.TypedKind(mgr.GetCache(), empty, near, sourceChanged())); err != nil {
+			return fmt.Errorf("watch %s: %w", kind.Kind, err)
+		}
+	}
+	if err := c.Watch(source.TypedKind(mgr.GetCache(), &v1alpha1.PodProtector{}, recount(policyOf), protectorChanged(nil))); err != nil {
+		return fmt.Errorf("watch PodProtectors: %w", err)
+	}
+	itself := handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []policyRef {
+		return []policyRef{{object.GetNamespace(), object.GetName()}}
+	})
+	for _, policy := range policyKinds() {
+		for _, handle := range []handler.TypedEventHandler[client.Object, policyRef]{itself, near} {
+			if err := c.Watch(source.TypedKind(mgr.GetCache(), policy, handle, sourceChanged())); err != nil {
+				return fmt.Errorf("watch %T: %w", policy, err)
+			}
+		}
+	}
+	return nil
+}
+
+func policyKinds() []client.Object {
+	return []client.Object{&v1alpha1.ProtectionPolicy{}, &v1alpha1.ClusterProtectionPolicy{}}
+}
+
+// addReadiness makes the manager ready when its caches hold all that decisions go by: from then on it
+// leads or stands by, since the manager stands for election only after that.
+func addReadiness(ctx context.Context, mgr manager.Manager, kinds *Kinds) error {
+	objects := append(policyKinds(), &v1alpha1.PodProtector{})
+	for _, kind := range kinds.Watched {
+		empty, err := kinds.empty(kind)
+		if err != nil {
+			return err
+		}
+		objects = append(objects, empty)
+	}
+	var informers []cache.Informer
+	for _, object := range objects {
+		informer, err := mgr.GetCache().GetInformer(ctx, object)
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", object, err)
 		}
 		informers = append(informers, informer)
 	}
 	return mgr.AddReadyzCheck("caches", func(*http.Request) error {
 		for _, informer := range informers {
 			if !informer.HasSynced() {
-				return errors.New("the caches of Deployments and PodProtectors are not filled yet")
+				return errors.New("the caches of workloads, policies and PodProtectors are not filled yet")
 			}
 		}
 		return nil

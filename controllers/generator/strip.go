@@ -2,7 +2,9 @@ package generator
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -10,14 +12,17 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// CacheOptions keep out of memory what the generator does not look at. All Deployments are cached, not only
-// selected ones: a Deployment that opts out must be told from one that is gone. So each of them must be small.
+// CacheOptions keep out of memory what the generator does not look at. All workloads are cached, not only
+// selected ones: one that opts out must be told from one that is gone. So each of them must be small.
 // Nothing that comes from this cache may be written back whole.
 func CacheOptions() crcache.Options {
 	return crcache.Options{
 		ByObject: map[client.Object]crcache.ByObject{
-			&appsv1.Deployment{}:     {Transform: strip(stripDeployment)},
-			&v1alpha1.PodProtector{}: {Transform: strip(stripProtector)},
+			&appsv1.Deployment{}:            {Transform: strip(stripDeployment)},
+			&appsv1.StatefulSet{}:           {Transform: strip(stripStatefulSet)},
+			&appsv1.ReplicaSet{}:            {Transform: strip(stripReplicaSet)},
+			&corev1.ReplicationController{}: {Transform: strip(stripReplicationController)},
+			&v1alpha1.PodProtector{}:        {Transform: strip(stripProtector)},
 		},
 	}
 }
@@ -32,17 +37,33 @@ func strip[T any](change func(T)) cache.TransformFunc {
 	}
 }
 
-func stripDeployment(d *appsv1.Deployment) {
-	d.ObjectMeta = metav1.ObjectMeta{
-		Namespace:         d.Namespace,
-		Name:              d.Name,
-		UID:               d.UID,
-		ResourceVersion:   d.ResourceVersion,
-		Generation:        d.Generation,
-		Labels:            d.Labels,
-		Finalizers:        d.Finalizers,
-		DeletionTimestamp: d.DeletionTimestamp,
+// bare are the metadata that the generator looks at.
+func bare(object *metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace:         object.Namespace,
+		Name:              object.Name,
+		UID:               object.UID,
+		ResourceVersion:   object.ResourceVersion,
+		Generation:        object.Generation,
+		Labels:            object.Labels,
+		Finalizers:        object.Finalizers,
+		OwnerReferences:   object.OwnerReferences,
+		DeletionTimestamp: object.DeletionTimestamp,
 	}
+}
+
+// stripMetadata lets metadata say of which kind they are, which events need.
+func stripMetadata(kind schema.GroupVersionKind) func(*metav1.PartialObjectMetadata) {
+	return func(object *metav1.PartialObjectMetadata) {
+		object.ObjectMeta = bare(&object.ObjectMeta)
+		if !kind.Empty() {
+			object.SetGroupVersionKind(kind)
+		}
+	}
+}
+
+func stripDeployment(d *appsv1.Deployment) {
+	d.ObjectMeta = bare(&d.ObjectMeta)
 	d.Spec = appsv1.DeploymentSpec{
 		Replicas:        d.Spec.Replicas,
 		Selector:        d.Spec.Selector,
@@ -52,17 +73,53 @@ func stripDeployment(d *appsv1.Deployment) {
 	d.Status = appsv1.DeploymentStatus{}
 }
 
-// stripProtector drops the reservations, which are most of a protector in a storm. What is left of its cells is which
-// workloads its targetRef leads to.
+func stripStatefulSet(s *appsv1.StatefulSet) {
+	s.ObjectMeta = bare(&s.ObjectMeta)
+	s.Spec = appsv1.StatefulSetSpec{
+		Replicas:        s.Spec.Replicas,
+		Selector:        s.Spec.Selector,
+		UpdateStrategy:  s.Spec.UpdateStrategy,
+		MinReadySeconds: s.Spec.MinReadySeconds,
+	}
+	s.Status = appsv1.StatefulSetStatus{}
+}
+
+func stripReplicaSet(s *appsv1.ReplicaSet) {
+	s.ObjectMeta = bare(&s.ObjectMeta)
+	s.Spec = appsv1.ReplicaSetSpec{Replicas: s.Spec.Replicas, Selector: s.Spec.Selector, MinReadySeconds: s.Spec.MinReadySeconds}
+	s.Status = appsv1.ReplicaSetStatus{}
+}
+
+// stripReplicationController keeps the selector, which the apiserver has filled in.
+func stripReplicationController(c *corev1.ReplicationController) {
+	c.ObjectMeta = bare(&c.ObjectMeta)
+	c.Spec = corev1.ReplicationControllerSpec{Replicas: c.Spec.Replicas, Selector: c.Spec.Selector, MinReadySeconds: c.Spec.MinReadySeconds}
+	c.Status = corev1.ReplicationControllerStatus{}
+}
+
+// specOf is what is left of the spec of a cached source.
+func specOf(object client.Object) any {
+	switch source := object.(type) {
+	case *appsv1.Deployment:
+		return source.Spec
+	case *appsv1.StatefulSet:
+		return source.Spec
+	case *appsv1.ReplicaSet:
+		return source.Spec
+	case *corev1.ReplicationController:
+		return source.Spec
+	case *v1alpha1.ProtectionPolicy:
+		return source.Spec
+	case *v1alpha1.ClusterProtectionPolicy:
+		return source.Spec
+	default:
+		return nil
+	}
+}
+
+// stripProtector keeps the cells with their reservations, although they are most of a protector in a storm: one that
+// vanishes is made anew with them.
 func stripProtector(p *v1alpha1.PodProtector) {
 	p.ManagedFields = nil
-	status := v1alpha1.PodProtectorStatus{Conditions: p.Status.Conditions}
-	for i := range p.Status.Cells {
-		if cell := &p.Status.Cells[i]; p.Spec.TargetRef != nil {
-			status.Cells = append(status.Cells, v1alpha1.PodProtectorCell{CellID: cell.CellID, Aggregation: v1alpha1.Aggregation{
-				Target: cell.Aggregation.Target, CountedSpec: cell.Aggregation.CountedSpec,
-			}})
-		}
-	}
-	p.Status = status
+	p.Status = v1alpha1.PodProtectorStatus{Conditions: p.Status.Conditions, Cells: p.Status.Cells}
 }

@@ -4,33 +4,70 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
+	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/desired"
 )
 
-// deploymentChanged drops the status writes of rollouts.
-func deploymentChanged() predicate.TypedPredicate[*appsv1.Deployment] {
-	return predicate.TypedFuncs[*appsv1.Deployment]{
-		UpdateFunc: func(e event.TypedUpdateEvent[*appsv1.Deployment]) bool {
-			return metadataChanged(e.ObjectOld, e.ObjectNew) || !equality.Semantic.DeepEqual(e.ObjectOld.Spec, e.ObjectNew.Spec)
+// The indexes of cached protectors: by their source, and by the policy that they are by.
+const (
+	sourceIndex = "breakwater.source"
+	policyIndex = "breakwater.policy"
+)
+
+// countDelay is how long a policy waits for more to happen before it counts anew.
+const countDelay = time.Second
+
+func sourceKey(ref desired.Ref) string {
+	return strings.Join([]string{ref.Group, ref.Kind, ref.Name}, "/")
+}
+
+func indexSource(object client.Object) []string {
+	if protector, ok := object.(*v1alpha1.PodProtector); ok {
+		if ref, _, ok := desired.SourceOf(protector); ok {
+			return []string{sourceKey(ref)}
+		}
+	}
+	return nil
+}
+
+func indexPolicy(object client.Object) []string {
+	if policy := object.GetAnnotations()[v1alpha1.AnnotationPolicy]; policy != "" {
+		return []string{policy}
+	}
+	return nil
+}
+
+// sourceChanged drops the status writes of rollouts.
+func sourceChanged() predicate.TypedPredicate[client.Object] {
+	return predicate.TypedFuncs[client.Object]{
+		UpdateFunc: func(e event.TypedUpdateEvent[client.Object]) bool {
+			return metadataChanged(e.ObjectOld, e.ObjectNew) || !equality.Semantic.DeepEqual(specOf(e.ObjectOld), specOf(e.ObjectNew))
 		},
 	}
 }
 
 // protectorChanged drops the status writes of webhooks and aggregators, of which a storm makes many; but somebody
-// who undoes our condition is heard.
-func protectorChanged() predicate.TypedPredicate[*v1alpha1.PodProtector] {
+// who undoes our condition is heard. A loss is noted here before its Deployment's turn comes, whoever else notes it.
+func protectorChanged(losses Losses) predicate.TypedPredicate[*v1alpha1.PodProtector] {
 	return predicate.TypedFuncs[*v1alpha1.PodProtector]{
+		DeleteFunc: func(e event.TypedDeleteEvent[*v1alpha1.PodProtector]) bool {
+			if losses != nil {
+				losses.Note(e.Object)
+			}
+			return true
+		},
 		UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.PodProtector]) bool {
 			return metadataChanged(e.ObjectOld, e.ObjectNew) ||
 				!equality.Semantic.DeepEqual(e.ObjectOld.Spec, e.ObjectNew.Spec) || !equality.Semantic.DeepEqual(
@@ -40,7 +77,7 @@ func protectorChanged() predicate.TypedPredicate[*v1alpha1.PodProtector] {
 	}
 }
 
-// metadataChanged sees a begin of deletion and a change of labels, annotations (which cached Deployments do not
+// metadataChanged sees a begin of deletion and a change of labels, annotations (which cached sources do not
 // have) and finalizers. The generation, which a change of the spec raises, is not asked alone: in a core that was
 // restored from a backup, the same one comes a second time. A resync, which repeats an object unchanged, also
 // passes: it is our insurance against an event that we handled wrongly.
@@ -54,11 +91,86 @@ func metadataChanged(before, after client.Object) bool {
 		!slices.Equal(before.GetFinalizers(), after.GetFinalizers())
 }
 
-// sourceOf leads from a protector, ours or not, to the Deployment whose protector it is or would be.
-func sourceOf(_ context.Context, protector *v1alpha1.PodProtector) []reconcile.Request {
-	name, ok := desired.SourceName(protector)
+// enqueueSource leads from an object to itself as a source of a kind.
+func enqueueSource(kind schema.GroupKind) handler.TypedEventHandler[client.Object, desired.Ref] {
+	return handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []desired.Ref {
+		return []desired.Ref{desired.RefOf(kind, object)}
+	})
+}
+
+// sourceOf leads from a protector, ours or not, to the source whose protector it is or would be.
+func sourceOf(_ context.Context, protector *v1alpha1.PodProtector) []desired.Ref {
+	ref, _, ok := desired.SourceOf(protector)
 	if !ok {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: protector.Namespace, Name: name}}}
+	return []desired.Ref{ref}
+}
+
+// sourcesOf leads from a policy to all sources that it may select, or has selected.
+func (r *Reconciler) sourcesOf(ctx context.Context, object client.Object) []desired.Ref {
+	policy := desired.NewPolicy(object)
+	if policy == nil {
+		return nil
+	}
+	found := map[desired.Ref]bool{}
+	_ = r.Kinds.each(ctx, policy.Namespace, policy.Spec.Workloads.Kinds, func(ref desired.Ref, _ client.Object) error {
+		found[ref] = true
+		return nil
+	})
+	var list v1alpha1.PodProtectorList
+	if err := r.Client.List(ctx, &list, client.InNamespace(policy.Namespace), client.MatchingFields{policyIndex: policy.String()}); err == nil {
+		for i := range list.Items {
+			if ref, _, ok := desired.SourceOf(&list.Items[i]); ok {
+				found[ref] = true
+			}
+		}
+	}
+	return slices.Collect(maps.Keys(found))
+}
+
+type policyQueue = workqueue.TypedRateLimitingInterface[policyRef]
+
+// recount lets policies count anew after a while, whatever has happened to an object: which ones tells of.
+func recount[T client.Object](of func(context.Context, T) []policyRef) handler.TypedEventHandler[T, policyRef] {
+	add := func(ctx context.Context, q policyQueue, objects ...T) {
+		for _, object := range objects {
+			for _, ref := range of(ctx, object) {
+				q.AddAfter(ref, countDelay)
+			}
+		}
+	}
+	return handler.TypedFuncs[T, policyRef]{
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], q policyQueue) { add(ctx, q, e.Object) },
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[T], q policyQueue) {
+			add(ctx, q, e.ObjectOld, e.ObjectNew)
+		},
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[T], q policyQueue) { add(ctx, q, e.Object) },
+	}
+}
+
+// policiesFor leads to all policies that may select workloads of an object's namespace.
+func (r *PolicyReconciler) policiesFor(ctx context.Context, namespace string) []policyRef {
+	policies, err := listPolicies(ctx, r.Client, namespace)
+	if err != nil {
+		return nil // the cache is not there any more
+	}
+	refs := make([]policyRef, 0, len(policies))
+	for _, p := range policies {
+		refs = append(refs, policyRef{p.Namespace, p.Name})
+	}
+	return refs
+}
+
+// policyOf leads from a protector to the policy that it is by.
+func policyOf(_ context.Context, protector *v1alpha1.PodProtector) []policyRef {
+	kind, name, ok := strings.Cut(protector.Annotations[v1alpha1.AnnotationPolicy], "/")
+	switch {
+	case !ok:
+		return nil
+	case kind == desired.ClusterPolicy:
+		return []policyRef{{Name: name}}
+	default:
+		return []policyRef{{Namespace: protector.Namespace, Name: name}}
+	}
 }

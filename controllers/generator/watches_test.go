@@ -5,6 +5,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -29,8 +30,8 @@ func TestAnotherSpecOfTheSameGenerationIsAChange(t *testing.T) {
 		"a rollout's status is no change": {deployment("8", 10, func(d *appsv1.Deployment) { d.Status.Replicas = 3 }), false},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			e := event.TypedUpdateEvent[*appsv1.Deployment]{ObjectOld: deployment("7", 10, as), ObjectNew: tc.after}
-			if got := deploymentChanged().Update(e); got != tc.want {
+			e := event.TypedUpdateEvent[client.Object]{ObjectOld: deployment("7", 10, as), ObjectNew: tc.after}
+			if got := sourceChanged().Update(e); got != tc.want {
 				t.Errorf("Update() = %v, want %v", got, tc.want)
 			}
 		})
@@ -42,7 +43,7 @@ func TestAnotherSpecOfTheSameGenerationIsAChange(t *testing.T) {
 		return p
 	}
 	e := event.TypedUpdateEvent[*v1alpha1.PodProtector]{ObjectOld: protector("7", 5), ObjectNew: protector("8", 1)}
-	if !protectorChanged().Update(e) {
+	if !protectorChanged(nil).Update(e) {
 		t.Error("another floor is no change")
 	}
 }

@@ -83,6 +83,5 @@ func (p *play) evidence(ctx context.Context) (Evidence, error) {
 		evidence.Truths = append(evidence.Truths, truths...)
 		evidence.Asks = again.relive(h.cell, evidence.Asks)
 	}
-	evidence.Forgotten = p.relapse.forgotten(evidence.Truths)
 	return evidence, nil
 }

@@ -10,14 +10,12 @@ import (
 //   - allow(UID) is legal if the UID is reserved already, or if there is budget, which it then takes.
 //   - deny is always legal and changes nothing, so denials are left out of the history.
 //   - gain: a pod became available. It gives budget, at some time between the bounds of its fact.
-//   - loss: budget that only a restored core believed in is gone. It is always legal; who comes after it may have none.
 //
 // What the model leaves out makes it laxer, never stricter: a removal that was admitted and failed elsewhere takes
 // no budget here, and a pod that dies by itself tightens the budget only when a snapshot shows it, at a time that
 // only Breakwater knows. The count of available pods from the truth has all of these.
 type operation struct {
 	gain bool
-	loss bool
 	uid  types.UID
 	name string
 }
@@ -35,9 +33,6 @@ func model(budget int, places map[types.UID]int) porcupine.Model {
 			at, op := state.(level), input.(operation)
 			if op.gain {
 				return true, level{budget: at.budget + 1, reserved: at.reserved}
-			}
-			if op.loss {
-				return true, level{budget: at.budget - 1, reserved: at.reserved}
 			}
 			place := places[op.uid]
 			if at.reserved[place] == 1 {

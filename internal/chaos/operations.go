@@ -34,20 +34,6 @@ func operationsOf(asks []Ask, truths []Truth) []porcupine.Operation {
 	return history
 }
 
-// relapsesOf are what was forgotten: each pod gives budget that is not there, and takes it when it is known to be gone.
-func relapsesOf(forgotten []Forgotten) []porcupine.Operation {
-	var history []porcupine.Operation
-	for _, f := range forgotten {
-		for range f.Pods {
-			gain, loss := operation{gain: true, name: f.Cell}, operation{loss: true, name: f.Cell}
-			history = append(history,
-				porcupine.Operation{Input: gain, Call: int64(f.From), Return: int64(f.Until)},
-				porcupine.Operation{Input: loss, Call: int64(f.From), Return: int64(f.Until)})
-		}
-	}
-	return history
-}
-
 // admissionsOf are the removals that clients know to be admitted, and the UIDs of these.
 func admissionsOf(asks []Ask, truths []Truth) ([]porcupine.Operation, map[types.UID]bool) {
 	removed := map[types.UID]Fact{}

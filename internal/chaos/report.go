@@ -22,9 +22,7 @@ type Result struct {
 	// OverAdmissions are removals that left fewer available pods than the floor.
 	OverAdmissions int `json:"overAdmissions"`
 	MinAvailable   int `json:"minAvailable"`
-	// Excused are removals that did so by what a restored core had forgotten, which is not promised.
-	Excused int `json:"excused,omitempty"`
-	Floor   int `json:"floor"`
+	Floor          int `json:"floor"`
 	// RecoverySeconds is the time from the end of the fault until a removal was admitted and the status was the
 	// truth, which is looked at when the storm is over, some seconds after the fault; less than 0: never.
 	RecoverySeconds float64 `json:"recoverySeconds"`
@@ -41,7 +39,6 @@ type Result struct {
 
 func (r *Result) take(j Judgement) {
 	r.Admitted, r.Legal, r.Illegal = j.Admitted, j.Legal, j.Illegal
-	r.Excused = j.Excused
 	r.OverAdmissions, r.MinAvailable, r.Dropped, r.Unreviewed = j.OverAdmissions, j.MinAvailable, j.Dropped, j.Unreviewed
 }
 

@@ -60,13 +60,12 @@ func illegal(m porcupine.Model, history []porcupine.Operation) []string {
 }
 
 // admits tells whether it is an admission.
-func (o operation) admits() bool { return !o.gain && !o.loss }
+func (o operation) admits() bool { return !o.gain }
 
-// pin puts each operation at one time: a gain at its earliest, an admission or a loss at its latest. To move a gain forward
-// in an order that the model explains, or one of the others back, leaves every other operation as much budget as it had, or
-// more; so if there is such an order then this is one. Of several admissions of one UID the first to end takes the
-// budget, and the others find it taken. A loss ends when everything has taken effect that was admitted without knowing of
-// it, so an admission that ends later knew, and loses nothing by coming after it.
+// pin puts each operation at one time: a gain at its earliest, an admission at its latest. To move a gain forward in an order
+// that the model explains, or an admission back, leaves every other operation as much budget as it had, or more; so if there
+// is such an order then this is one. Of several admissions of one UID the first to end takes the budget, and the others find
+// it taken.
 func pin(history []porcupine.Operation) []porcupine.Operation {
 	at := func(op porcupine.Operation) int64 {
 		if op.Input.(operation).gain {
@@ -77,11 +76,8 @@ func pin(history []porcupine.Operation) []porcupine.Operation {
 	pinned := slices.Clone(history)
 	slices.SortStableFunc(pinned, func(a, b porcupine.Operation) int {
 		kindest := func(op porcupine.Operation) int {
-			switch in := op.Input.(operation); {
-			case in.gain:
+			if op.Input.(operation).gain {
 				return 0
-			case in.loss:
-				return 2
 			}
 			return 1
 		}

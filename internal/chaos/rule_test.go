@@ -3,7 +3,6 @@ package chaos
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/anishathalye/porcupine"
@@ -19,7 +18,7 @@ func TestPinnedIsTheSearch(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		budget, history := drawHistory(random)
 		m, _ := modelOf(budget, history)
-		explained := porcupine.CheckOperations(m, informed(history))
+		explained := porcupine.CheckOperations(m, history)
 		if explained {
 			legal++
 		}
@@ -32,22 +31,6 @@ func TestPinnedIsTheSearch(t *testing.T) {
 	}
 }
 
-// informed puts each admission after the losses that it outlasts: it knew of them, which pin builds on.
-func informed(history []porcupine.Operation) []porcupine.Operation {
-	history = slices.Clone(history)
-	for _, loss := range history {
-		if !loss.Input.(operation).loss {
-			continue
-		}
-		for i := range history {
-			if op := &history[i]; op.Input.(operation).admits() && op.Return > loss.Return {
-				op.Call = max(op.Call, loss.Return+1)
-			}
-		}
-	}
-	return history
-}
-
 // drawHistory has few UIDs, so that they are admitted again, and times that often touch.
 func drawHistory(random *rand.Rand) (budget int, history []porcupine.Operation) {
 	for range random.IntN(8) {
@@ -55,12 +38,7 @@ func drawHistory(random *rand.Rand) (budget int, history []porcupine.Operation) 
 		op := porcupine.Operation{Call: from, Return: from + random.Int64N(8)}
 		uid := types.UID(fmt.Sprint(random.IntN(5)))
 		in := operation{uid: uid, name: string(uid)}
-		switch random.IntN(6) {
-		case 0, 1:
-			in.gain = true
-		case 2:
-			in.loss = true
-		}
+		in.gain = random.IntN(3) == 0
 		op.Input = in
 		history = append(history, op)
 	}

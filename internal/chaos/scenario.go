@@ -46,6 +46,7 @@ func Scenarios() []Scenario {
 		{Name: "the core is away for a minute", fault: leaveCore},
 		{Name: "the core is restored from a backup while the storm pauses", fault: restoreCore, lateCascade: true},
 		{Name: "the core is restored from a backup in the midst of the storm", eve: backUpCore, fault: relapseCore, earlyCascade: true},
+		{Name: "protectors are erased from the core's etcd", fault: eraseProtectors},
 		{Name: "a worker's apiserver restarts", fault: restart(federation.APIServer, worker, blink, 3*blink)},
 		{Name: "a worker's etcd restarts", fault: restart(federation.Etcd, worker, blink, 3*blink)},
 		{Name: "a worker is restored from a backup, and its revisions go back", fault: restoreWorker(0)},

@@ -35,9 +35,6 @@ func (e Evidence) trace() []byte {
 	for _, truth := range e.Truths {
 		fmt.Fprintf(&text, "%s begins with %d available pods\n", truth.Cell, len(truth.Baseline))
 	}
-	for _, f := range e.Forgotten {
-		fmt.Fprintf(&text, "%s the core has forgotten that %d pods of %s are gone\n", span(f.From, f.Until), f.Pods, f.Cell)
-	}
 	for _, l := range lines {
 		text.WriteString(strings.TrimRight(l.text, " ") + "\n")
 	}

@@ -15,8 +15,6 @@ type Evidence struct {
 	Asks   []Ask
 	// Silences are times in which nothing could be reserved.
 	Silences []Silence
-	// Forgotten is what a core that was restored did not know, in the order in which it heard of it.
-	Forgotten []Forgotten
 }
 
 // Silence is a time in which nothing could be reserved, so that nothing must be removed once every request that was
@@ -33,8 +31,6 @@ type Judgement struct {
 	// Removals is how many available pods were removed. OverAdmissions is how many of them left fewer available
 	// pods than the floor, in whatever order of the cells; MinAvailable the fewest over all cells.
 	Removals, OverAdmissions, MinAvailable int
-	// Excused is how many more left fewer than the floor by what a restored core had forgotten.
-	Excused int
 	// Dropped is how many pods stopped being available by themselves, or by the scenario.
 	Dropped int
 	// Unreviewed counts the requests that were refused because no webhook could be asked.
@@ -64,13 +60,7 @@ func Validate(evidence Evidence) Judgement {
 	}
 	verdict := storm.Judge(record, evidence.Floor)
 	judgement.Removals, judgement.OverAdmissions, judgement.MinAvailable = verdict.Removals, verdict.OverAdmissions, verdict.MinAvailable
-	if len(evidence.Forgotten) > 0 {
-		// Whom to blame depends on what was forgotten. What is drawn, and the minimum, are what was there.
-		record.Streams = append(record.Streams, evidence.illusion())
-		blamed := storm.Judge(record, evidence.Floor).OverAdmissions
-		judgement.OverAdmissions, judgement.Excused = blamed, verdict.OverAdmissions-blamed
-	}
-	ruling := rule(budget, append(operationsOf(evidence.Asks, evidence.Truths), relapsesOf(evidence.Forgotten)...))
+	ruling := rule(budget, operationsOf(evidence.Asks, evidence.Truths))
 	judgement.Admitted, judgement.Illegal = ruling.admitted, ruling.illegal
 	judgement.Illegal = append(judgement.Illegal, evidence.broken()...)
 	judgement.Legal = ruling.admitted - len(judgement.Illegal)

@@ -36,7 +36,7 @@ func (d *demo) protect(ctx context.Context, app storm.Application) error {
 			return fmt.Errorf("create %s in cluster %s: %w", object.GetName(), d.core.Name(), err)
 		}
 	}
-	key := client.ObjectKey{Namespace: app.Namespace, Name: desired.ProtectorName(source.Name)}
+	key := client.ObjectKey{Namespace: app.Namespace, Name: desired.ProtectorName(desired.Ref{Group: "apps", Kind: "Deployment", Name: source.Name})}
 	protector := &v1alpha1.PodProtector{}
 	err = wait.PollUntilContextCancel(ctx, protectorPause, true, func(ctx context.Context) (bool, error) {
 		if err := core.Get(ctx, key, protector); err != nil {

@@ -1,10 +1,11 @@
-// Package desired says which protector a workload should have. It is pure: a workload goes in, the wanted
-// protector comes out.
+// Package desired says which protectors a workload should have. It is pure: a workload and policies go in, the wanted
+// protectors come out.
 package desired
 
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,59 +13,114 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Protector is what a workload asks for. It holds only what the generator owns: everything else in a protector,
-// spec.admissionHistory above all, is its users' to tune.
+// Protector is what a workload asks for. It holds only what the generator owns: what neither the workload nor its policy
+// says is its users' to tune.
 type Protector struct {
-	// Object has a name, a namespace, labels, annotations, finalizers, and of its spec selector, minAvailable
-	// and minReadySeconds.
+	// Object has a name, a namespace, labels, annotations, finalizers, and of its spec selector, floor, minReadySeconds,
+	// and what the policy says.
 	Object *v1alpha1.PodProtector
-	// Reason and Message explain the protector to people: the reason is SourceFound, or RecreateStrategy for a
-	// floor of 0 that its owner may not expect.
+	// Tuning is spec.admissionHistory as far as the policy says something about it.
+	Tuning *v1alpha1.AdmissionHistoryTuning
+	// Reason and Message explain the protector to people: the reason is SourceFound, or that of a floor that its owner
+	// may not expect.
 	Reason  string
 	Message string
 }
 
-// FromDeployment returns the protector that a Deployment should have. An error is a mistake in the Deployment,
-// which its owner must correct.
+// Protectors returns the protectors that a source should have. An error is a mistake in the source, or in what its policy
+// asks of it.
+func Protectors(source Source, interpreter Interpreter, origin Origin) ([]Protector, error) {
+	workloads, err := interpreter.Interpret(source)
+	if err != nil {
+		return nil, err
+	}
+	wanted := make([]Protector, 0, len(workloads))
+	for i := range workloads {
+		p, err := protector(source, &workloads[i], origin)
+		if err != nil {
+			return nil, err
+		}
+		wanted = append(wanted, p)
+	}
+	return wanted, nil
+}
+
+// FromDeployment returns the protector that a Deployment should have by its label alone.
 func FromDeployment(d *appsv1.Deployment) (Protector, error) {
-	selector, err := podSelector(d.Spec.Selector)
+	wanted, err := Protectors(Source{Kind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Object: d}, Deployments{}, Origin{})
 	if err != nil {
 		return Protector{}, err
 	}
-	minAvailable, err := floor(d)
+	return wanted[0], nil
+}
+
+func protector(source Source, w *Workload, origin Origin) (Protector, error) {
+	annotations, err := origin.annotations()
 	if err != nil {
 		return Protector{}, err
 	}
+	ref, rule := source.Ref(), &origin.ProtectionRule
 	wanted := Protector{
 		Object: &v1alpha1.PodProtector{
 			ObjectMeta: metav1.ObjectMeta{
-				Name:      ProtectorName(d.Name),
-				Namespace: d.Namespace,
+				Name:      PartName(ref, w.Part),
+				Namespace: ref.Namespace,
 				Labels: map[string]string{
 					LabelManagedBy:           ManagedBy,
-					v1alpha1.LabelSourceKind: "Deployment",
+					v1alpha1.LabelSourceKind: ref.Kind,
 				},
 				Annotations: map[string]string{
-					v1alpha1.AnnotationSourceName: d.Name,
-					v1alpha1.AnnotationSourceUID:  string(d.UID),
+					v1alpha1.AnnotationSourceName:       ref.Name,
+					v1alpha1.AnnotationSourceAPIVersion: source.Kind.GroupVersion().String(),
+					v1alpha1.AnnotationSourceUID:        string(source.Object.GetUID()),
 				},
 				Finalizers: []string{v1alpha1.FinalizerProtector},
 			},
 			Spec: v1alpha1.PodProtectorSpec{
-				Selector:        &selector,
-				MinAvailable:    v1alpha1.Pods(minAvailable),
-				MinReadySeconds: d.Spec.MinReadySeconds,
+				Selector:            &w.Selector,
+				MinReadySeconds:     w.MinReadySeconds,
+				Criterion:           rule.Criterion,
+				Operations:          rule.Operations,
+				ExemptPodSelector:   rule.ExemptPodSelector,
+				TargetRemovalPolicy: rule.TargetRemovalPolicy,
 			},
 		},
+		Tuning:  rule.AdmissionHistory,
 		Reason:  v1alpha1.ReasonSourceFound,
-		Message: fmt.Sprintf("Protects the pods of Deployment %s.", d.Name),
+		Message: fmt.Sprintf("Protects the pods of %s%s%s.", ref, partText(w.Part), byText(origin)),
 	}
-	if recreates(d) {
-		wanted.Reason = v1alpha1.ReasonRecreateStrategy
-		wanted.Message = fmt.Sprintf("Deployment %s has the strategy Recreate: a rollout of it removes all pods at once, "+
-			"so the floor is 0 and no removal is refused. Give it the strategy RollingUpdate to keep its pods available.", d.Name)
+	maps.Copy(wanted.Object.Annotations, annotations)
+	if w.Part != "" {
+		wanted.Object.Annotations[v1alpha1.AnnotationSourcePart] = w.Part
+	}
+	if rule.MinReadySeconds != nil {
+		wanted.Object.Spec.MinReadySeconds = *rule.MinReadySeconds
+	}
+	if err := setFloor(&wanted.Object.Spec, rule.Floor, w); err != nil {
+		return Protector{}, err
+	}
+	if fromStrategy := rule.Floor == nil || rule.Floor.FromStrategy != nil; fromStrategy && w.Strategy.Reason != "" {
+		wanted.Reason = w.Strategy.Reason
+		wanted.Message = fmt.Sprintf("%s%s %s", ref, partText(w.Part), w.Strategy.Message)
+		if origin.Policy != "" {
+			wanted.Message += " By " + origin.Policy + "."
+		}
 	}
 	return wanted, nil
+}
+
+func partText(part string) string {
+	if part == "" {
+		return ""
+	}
+	return ", part " + part
+}
+
+func byText(origin Origin) string {
+	if origin.Policy == "" {
+		return ""
+	}
+	return ", by " + origin.Policy
 }
 
 // podSelector converts a workload's selector. None at all is an error: it chooses no pods, and the empty

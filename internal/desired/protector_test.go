@@ -43,7 +43,7 @@ func TestFromDeploymentHoldsAllThatTheGeneratorOwnsAndNoMore(t *testing.T) {
 			Namespace:   "shop",
 			Name:        "deployment-web",
 			Labels:      map[string]string{"app.kubernetes.io/managed-by": "breakwater-generator", "breakwater.dev/source-kind": "Deployment"},
-			Annotations: map[string]string{"breakwater.dev/source-name": "web", "breakwater.dev/source-uid": "uid-1"},
+			Annotations: map[string]string{"breakwater.dev/source-name": "web", "breakwater.dev/source-api-version": "apps/v1", "breakwater.dev/source-uid": "uid-1"},
 			Finalizers:  []string{"breakwater.dev/protector"},
 		},
 		Spec: v1alpha1.PodProtectorSpec{

@@ -30,6 +30,26 @@ func floor(d *appsv1.Deployment) (int32, error) {
 	return replicas - unavailable, nil
 }
 
+// plainStrategy is that of workloads whose rollouts nobody can tell us about: as Deployments have it by default.
+func plainStrategy(replicas int32) Strategy {
+	// A quarter can be taken of every number.
+	unavailable, _ := maxUnavailable(nil, replicas)
+	return Strategy{MinAvailable: replicas - unavailable, MaxUnavailable: intstr.FromString(defaultStep)}
+}
+
+// largestStep is what a rollout of a Deployment may take at once, as it says itself.
+func largestStep(d *appsv1.Deployment) intstr.IntOrString {
+	rolling := d.Spec.Strategy.RollingUpdate
+	switch {
+	case recreates(d):
+		return intstr.FromString("100%")
+	case rolling != nil && rolling.MaxUnavailable != nil:
+		return *rolling.MaxUnavailable
+	default:
+		return intstr.FromString(defaultStep)
+	}
+}
+
 func recreates(d *appsv1.Deployment) bool {
 	return d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
 }

@@ -17,26 +17,55 @@ import (
 // CacheOptions are those of all caches of core clusters. Managed fields are left out, and an apiserver that is away is
 // asked every two seconds until it is back: client-go would wait for up to a minute, in which a webhook does not know of
 // the protectors that came since, and admits what they would refuse.
-func CacheOptions() cache.Options {
+func CacheOptions() cache.Options { return CacheOptionsOf(nil) }
+
+// CacheOptionsOf are those of a cache that finds out when its core has another past; nil when nobody wants to know.
+func CacheOptionsOf(past *Past) cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		NewInformer: func(
 			source toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers,
 		) toolscache.SharedIndexInformer {
-			return toolscache.NewSharedIndexInformer(patient(source), object, resync, indexers)
+			return toolscache.NewSharedIndexInformer(patient(source, past), object, resync, indexers)
 		},
 	}
 }
 
 // patient lists and watches a source, again and again while its apiserver does not answer.
-func patient(source toolscache.ListerWatcher) *toolscache.ListWatch {
+func patient(source toolscache.ListerWatcher, past *Past) *toolscache.ListWatch {
 	from := toolscache.ToListerWatcherWithContext(source)
 	return &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return untilAnswered(ctx, func() (runtime.Object, error) { return from.ListWithContext(ctx, options) })
+			return untilAnswered(ctx, func() (runtime.Object, error) {
+				if past == nil {
+					return from.ListWithContext(ctx, options)
+				}
+				mark := past.Mark()
+				// The newest state is asked for: one from a cache that lags would seem to be of another past.
+				options.ResourceVersion, options.ResourceVersionMatch = "", ""
+				list, err := from.ListWithContext(ctx, options)
+				if err == nil {
+					past.observeList(mark, list)
+				}
+				return list, err
+			})
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return untilAnswered(ctx, func() (watch.Interface, error) { return from.WatchWithContext(ctx, options) })
+			return untilAnswered(ctx, func() (watch.Interface, error) {
+				if past == nil {
+					return from.WatchWithContext(ctx, options)
+				}
+				initial := options.SendInitialEvents != nil && *options.SendInitialEvents
+				mark := past.markOf(options.ResourceVersion)
+				if initial {
+					options.ResourceVersion, mark = "", past.Mark()
+				}
+				w, err := from.WatchWithContext(ctx, options)
+				if err != nil {
+					return nil, err
+				}
+				return past.observeWatch(mark, w, initial), nil
+			})
 		},
 	}
 }

@@ -61,7 +61,7 @@ func TestAnApiserverThatComesBackIsReadSoon(t *testing.T) {
 						},
 					} {
 						a := &away{back: time.Now().Add(outage), silence: silence}
-						if err := ask(patient(a.source())); err != nil {
+						if err := ask(patient(a.source(), nil)); err != nil {
 							t.Fatalf("%s: %v", name, err)
 						}
 						if late := time.Since(a.back); late > 3*time.Second {
@@ -84,7 +84,7 @@ func TestAnAnswerIsTakenForOne(t *testing.T) {
 		apierrors.NewUnauthorized("who"), apierrors.NewNotFound(resource, ""),
 	} {
 		a := &away{back: time.Now().Add(time.Hour), silence: answer}
-		if _, err := patient(a.source()).WatchWithContext(t.Context(), metav1.ListOptions{}); !errors.Is(err, answer) || a.asked != 1 {
+		if _, err := patient(a.source(), nil).WatchWithContext(t.Context(), metav1.ListOptions{}); !errors.Is(err, answer) || a.asked != 1 {
 			t.Errorf("error %v after %d attempts, want %v at once", err, a.asked, answer)
 		}
 	}
@@ -94,7 +94,7 @@ func TestPatienceEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	a := &away{back: time.Now().Add(time.Hour), silence: errors.New("connection refused")}
-	if _, err := patient(a.source()).ListWithContext(ctx, metav1.ListOptions{}); !errors.Is(err, a.silence) {
+	if _, err := patient(a.source(), nil).ListWithContext(ctx, metav1.ListOptions{}); !errors.Is(err, a.silence) {
 		t.Errorf("error %v, want the apiserver's", err)
 	}
 }

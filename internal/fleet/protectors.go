@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -20,6 +21,8 @@ type Protectors struct {
 	// Cache answers from watched protectors, Live from the apiserver itself.
 	Cache, Live client.Reader
 	Writer      client.StatusClient
+	// Past notices that the core was restored; nil when nobody wants to know.
+	Past *Past
 
 	mu      sync.Mutex
 	written map[types.NamespacedName]write
@@ -96,11 +99,18 @@ func (s *Protectors) Read(ctx context.Context, key types.NamespacedName) (*v1alp
 	return p, nil
 }
 
+// ErrAnotherPast tells that a write was stored, and that the core was restored since what it was decided on.
+var ErrAnotherPast = errors.New("the core cluster was restored from a backup")
+
 // WriteStatus replaces the status of a protector, if it still is the version that p was read at: otherwise the
 // error is a Conflict. Afterwards p is what was stored.
 func (s *Protectors) WriteStatus(ctx context.Context, p *v1alpha1.PodProtector) error {
+	mark, read := s.Past.Mark(), p.ResourceVersion
 	if err := s.Writer.Status().Update(ctx, p); err != nil {
 		return err
+	}
+	if p.ResourceVersion != read && !s.Past.Observe(mark, p.ResourceVersion) {
+		return ErrAnotherPast
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,7 +24,7 @@ type Budget struct {
 // Left is the number of removals that may still be admitted; below zero when the floor is broken already.
 func (b Budget) Left() int { return b.Available - b.Reserved - b.Floor }
 
-// BudgetOf adds up the cells of a protector.
+// BudgetOf adds up the cells of a protector, as removals in a cell meet them that is not discounted.
 func BudgetOf(p *v1alpha1.PodProtector) Budget {
 	b := Budget{}
 	counted := CountedSpec(&p.Spec)
@@ -34,6 +34,7 @@ func BudgetOf(p *v1alpha1.PodProtector) Budget {
 			b.Available += int(cell.Aggregation.CountedReplicas)
 		}
 		b.Reserved += Open(&cell.AdmissionHistory)
+		b.Available -= discounted(cell, counted)
 	}
 	floor, known := Floor(p)
 	if b.Floor, b.FloorUnknown = floor, !known; !known {

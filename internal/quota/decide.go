@@ -48,8 +48,14 @@ const (
 	RefusedUpdates Outcome = "TooManyUpdates"
 	// RefusedNeverAggregated refuses: nobody has counted the protector's pods in this cell yet.
 	RefusedNeverAggregated Outcome = "NeverAggregated"
+	// RefusedDraining refuses: the cell is being removed, and waits for what was admitted before.
+	RefusedDraining Outcome = "Draining"
 	// RefusedFloorUnknown refuses: nobody knows how many pods are expected, which the floor is reckoned from.
 	RefusedFloorUnknown Outcome = "FloorUnknown"
+	// RefusedVanished refuses: the protector is gone, and nobody has released it. Decide does not say so: whoever knows does.
+	RefusedVanished Outcome = "Vanished"
+	// RefusedRestored refuses: the protector or its core was restored, and not all of its cells are counted anew yet.
+	RefusedRestored Outcome = "Restored"
 	// RefusedNameless refuses: without a pod UID a removal cannot be told from its repetition.
 	RefusedNameless Outcome = "Nameless"
 )
@@ -77,9 +83,14 @@ func Decide(p *v1alpha1.PodProtector, removals []Removal) []Verdict {
 	budget := BudgetOf(p)
 	verdicts := make([]Verdict, len(removals))
 	for i, removal := range removals {
+		own := ownDiscount(p, removal.Cell)
+		met := budget
+		met.Available += own
 		var charged int
-		verdicts[i], charged = decide(p, budget, removal)
-		budget.Reserved += charged
+		if verdicts[i], charged = decide(p, met, removal); charged > 0 {
+			budget.Reserved += charged
+			budget.Available += own - ownDiscount(p, removal.Cell)
+		}
 	}
 	return verdicts
 }
@@ -92,6 +103,9 @@ func decide(p *v1alpha1.PodProtector, budget Budget, r Removal) (verdict Verdict
 		return refuse(RefusedNameless)
 	}
 	cell := CellOf(p, r.Cell)
+	if cell != nil && cell.Discount == v1alpha1.DiscountCleared {
+		cell = nil
+	}
 	var at place
 	var repeated bool
 	if cell != nil {
@@ -100,7 +114,11 @@ func decide(p *v1alpha1.PodProtector, budget Budget, r Removal) (verdict Verdict
 	// What is accounted for by the counts costs nothing more, until the pod has come back and is to go again.
 	paid := repeated && !cell.AdmissionHistory.Buckets[at.bucket].Accounted
 	reason := objection(p, budget, cell != nil, paid)
-	if reason == "" && !repeated && r.Generation > 0 && cell != nil && updates(&cell.AdmissionHistory) >= mostUpdates {
+	switch {
+	case reason != "" || cell == nil:
+	case !paid && cell.Discount == v1alpha1.DiscountDraining:
+		reason = RefusedDraining
+	case !repeated && r.Generation > 0 && updates(&cell.AdmissionHistory) >= mostUpdates:
 		reason = RefusedUpdates
 	}
 	if reason != "" {
@@ -129,6 +147,8 @@ func decide(p *v1alpha1.PodProtector, budget Budget, r Removal) (verdict Verdict
 func objection(p *v1alpha1.PodProtector, budget Budget, counted, paid bool) Outcome {
 	limit := int(p.Spec.AdmissionHistory.MaxConcurrentLag)
 	switch {
+	case (budget.FloorUnknown || budget.Floor > 0) && isRecounted(p):
+		return RefusedRestored
 	case budget.FloorUnknown:
 		return RefusedFloorUnknown
 	case !counted && budget.Floor > 0:

@@ -41,8 +41,11 @@ func Expected(p *v1alpha1.PodProtector) (pods int, known bool) {
 	}
 	counted := CountedSpec(&p.Spec)
 	for i := range p.Status.Cells {
+		if p.Status.Cells[i].Discount == v1alpha1.DiscountCleared {
+			continue // as if it were not there
+		}
 		a := &p.Status.Cells[i].Aggregation
-		if a.CountedSpec != counted || a.ExpectedReplicas == nil {
+		if a.Void || a.CountedSpec != counted || a.ExpectedReplicas == nil {
 			return 0, false
 		}
 		pods, known = pods+int(*a.ExpectedReplicas), true

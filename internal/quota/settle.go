@@ -25,6 +25,8 @@ const (
 	Expired
 	// Unremoved means the same of a pod that was to be removed while it was updated: the update may still be under way.
 	Unremoved
+	// Superseded means that the cell goes by time, and that something was heard of it that is later than the reservation.
+	Superseded
 	// Updated means that the pod was seen updated and available again.
 	Updated
 	// Overdue means that the pod was not seen so for as long as the protector allows.
@@ -33,13 +35,13 @@ const (
 
 // Settled is how many reservations were dropped, by what was seen of their pods.
 type Settled struct {
-	Gone, Expired, Updated int
+	Gone, Expired, Superseded, Updated int
 	// Overdue are those whose pods did not come back in time.
 	Overdue []Reservation
 }
 
 // Any tells whether there are any.
-func (s *Settled) Any() bool { return s.Gone+s.Expired+s.Updated+len(s.Overdue) > 0 }
+func (s *Settled) Any() bool { return s.Gone+s.Expired+s.Superseded+s.Updated+len(s.Overdue) > 0 }
 
 // Settle drops the reservations of one cell that have ended, and notes of those of updates whether their pods are counted.
 // It must be part of the same write that sets the cell's counts; every other reservation stays and keeps reducing the
@@ -52,6 +54,8 @@ func Settle(h *v1alpha1.AdmissionHistory, see func(Reservation) Sighting) Settle
 			done.Gone++
 		case Expired:
 			done.Expired++
+		case Superseded:
+			done.Superseded++
 		case Updated:
 			done.Updated++
 		case Overdue:

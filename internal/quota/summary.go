@@ -34,7 +34,7 @@ func Summarize(p *v1alpha1.PodProtector) {
 
 // allowed is the number of removals that Decide would admit now.
 func allowed(p *v1alpha1.PodProtector, budget Budget) int {
-	if budget.FloorUnknown {
+	if budget.FloorUnknown || budget.Floor > 0 && isRecounted(p) {
 		return 0
 	}
 	allowed := budget.Left()

@@ -33,6 +33,8 @@ type clusterState struct {
 	store *apiserver.Store
 	// begin is its version when all was counted for the first time.
 	begin uint64
+	// restored is the version that it went on with when it was restored last; 0 if it was not.
+	restored uint64
 }
 
 // removal is one request to remove a pod, and what becomes of it.
@@ -56,6 +58,8 @@ type removal struct {
 	era int
 	// knew is up to which version the webhook that was asked last knew the protectors of each core.
 	knew map[string]uint64
+	// witness is since when that webhook has run.
+	witness time.Time
 	// openIn are the pods whose removal is admitted and has not come to its end; the judge's.
 	openIn []openKey
 }
@@ -121,7 +125,7 @@ func (c *clusterState) ask(ctx context.Context, r *removal, pod *corev1.Pod) str
 	if !linger(ctx, c.world.dice.Between(100*time.Microsecond, 2*time.Millisecond, what+" there")) {
 		return "no time"
 	}
-	r.asked, r.reviewed, r.knew = time.Now(), pod, replica.knowledge()
+	r.asked, r.reviewed, r.knew, r.witness = time.Now(), pod, replica.knowledge(), replica.began
 	c.world.judge.asks(c.name, r)
 	c.world.trace.add("%s: review of removal %s reaches %s", c.name, r.id, replica.name)
 	answer, answered := replica.review(ctx, c.name, r, c.reviewOf(r, pod))

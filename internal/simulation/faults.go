@@ -15,7 +15,9 @@ func (w *world) fault(s Step) {
 	case KillAggregator:
 		w.replace(&w.aggregators, s, w.restartAggregator)
 	case KillGenerator:
-		w.replace(&w.generators, s, func(old *process) *process { return w.startGenerator(old.name, w.cores[0].name) })
+		w.replace(&w.generators, s, func(old *process) *process {
+			return w.startGenerator(old.name, w.cores[slices.Index(w.generators, old)].name)
+		})
 	case PauseWebhook:
 		w.hold(w.hooks, s)
 	case PauseAggregator:
@@ -59,13 +61,17 @@ func (w *world) restore(c *clusterState, s Step) {
 	c.store.Restore(version, version, func() { w.judge.restored(c.name, version) })
 }
 
+// bumped is by how much versions go on after a core was restored, as etcd advises.
+const bumped = 1_000_000_000
+
 // restoreCore takes a core back by a few changes. As etcd advises, its versions go on above those that were given.
 func (w *world) restoreCore(c *clusterState, s Step) {
 	last := c.store.Version()
 	version := last - min(last-c.begin, uint64(s.N))
-	c.store.Restore(version, last+1000, func() { w.judge.coreWillBeOld(c.name, version) })
+	c.store.Restore(version, last+bumped, func() { w.judge.coreWillBeOld(c.name, version) })
+	c.restored = last + bumped
 	objects, _ := c.store.List("deployments", namespace)
-	w.judge.coreIsOld(c.name, last+1000, c.protectors(), objects)
+	w.judge.coreIsOld(c.name, last+bumped, c.protectors(), objects)
 }
 
 func (w *world) cluster(s Step) *clusterState {

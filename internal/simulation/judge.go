@@ -38,6 +38,8 @@ type judge struct {
 	vanished map[string]bool
 	// unreleased is when a restore of a core undid the deletion of its Deployment.
 	unreleased map[string]time.Time
+	// beginOf is when each process began that runs under a name.
+	beginOf map[string]time.Time
 	// lenience is by how much clocks differ at most.
 	lenience time.Duration
 
@@ -76,7 +78,7 @@ func newJudge(trace *Trace) *judge {
 	return &judge{
 		began: time.Now(), cells: map[string]*truth{}, protectors: map[protectorKey]*watched{}, open: map[openKey]map[*removal]time.Time{}, asked: map[openKey]bool{},
 		effecting: map[string]*removal{}, epochs: map[string]map[int64]int{}, released: map[string]bool{},
-		unreleased: map[string]time.Time{}, vanished: map[string]bool{},
+		unreleased: map[string]time.Time{}, vanished: map[string]bool{}, beginOf: map[string]time.Time{},
 		trace: trace,
 	}
 }
@@ -159,7 +161,7 @@ func (j *judge) judgeEffect(w *watched, r *removal, cellID string, line *lifelin
 		available += cell.available(w, now)
 	}
 	switch {
-	case w.excuses(quota.HashUID(line.uid), r.asked):
+	case reserved && made.blind:
 		t.losses = append(t.losses, loss{era: t.era, version: version, pod: before.pod, only: w})
 		return
 	case (!reserved || made.seen[cellID].era < r.era) && (r.reviewed == nil || !j.wasCharged(w, r, line.states[:len(line.states)-1])):
@@ -168,7 +170,7 @@ func (j *judge) judgeEffect(w *watched, r *removal, cellID string, line *lifelin
 		j.counts.Races++
 		t.losses = append(t.losses, loss{era: t.era, version: version, pod: before.pod})
 		return
-	case !reserved && (r.knew[w.core] < w.since || floor == 0):
+	case !reserved && (w.isUnheardOf(r) || floor == 0):
 		t.losses = append(t.losses, loss{era: t.era, version: version, pod: before.pod})
 		return
 	case !reserved:

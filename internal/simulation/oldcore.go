@@ -1,8 +1,6 @@
 package simulation
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -11,41 +9,20 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
-// A core that is restored has lost the reservations since. What was decided on them is excused, and nothing else: each
-// such pod counts as one that went by itself, for the protectors of that core, from when it went. So no decision by
-// counts that still have it is blamed, and every decision by counts that were taken after it went is judged in full.
+// A core that is restored has lost the reservations since. Whoever watched it knows that, and admits nothing until all that
+// was admitted before has come to its end and is counted: what was decided in the lost past is judged as everything else. Only
+// a webhook that began after the restore, and goes by counts of before it, is excused: it has nothing to know it by.
 
-// coreWillBeOld forgets what a core is about to lose: all that was decided after a version.
+// coreWillBeOld notes what a core is about to lose: all that was decided after a version.
 func (j *judge) coreWillBeOld(core string, version uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.trace.add("%s: will be restored to version %d", core, version)
 	for _, key := range j.sortedProtectors() {
 		if w := j.protectors[key]; w.core == core {
-			j.forget(w, version)
-		}
-	}
-}
-
-func (j *judge) forget(w *watched, version uint64) {
-	w.restored = time.Now()
-	for _, hash := range slices.Sorted(maps.Keys(w.decisions)) {
-		made := w.decisions[hash]
-		for _, name := range slices.Sorted(maps.Keys(j.cells)) {
-			t := j.cells[name]
-			line := t.byHash[hash]
-			if line == nil {
-				continue
-			}
-			// A merged reservation that was renewed shows no decision; what is under way may be that.
-			if made.version <= version && len(j.open[openKey{name, line.uid}]) == 0 {
-				continue
-			}
-			w.forgotten[hash] = true
-			delete(w.decisions, hash)
-			j.trace.add("%s: the reservation of %s is forgotten", w.name(), line.name)
-			if before, went := line.end(); went {
-				t.losses = append(t.losses, loss{era: t.era, version: before.next, pod: before.pod, only: w})
+			w.restored = time.Now()
+			for hash := range w.decisions {
+				w.forgotten[hash] = true
 			}
 		}
 	}
@@ -67,11 +44,18 @@ func (j *judge) coreIsOld(core string, version uint64, protectors []*v1alpha1.Po
 			j.mourn(w)
 		}
 		j.trace.add("%s: protector %s is again: %s", core, p.Name, describeStatus(p))
+		w.renewed = version
 		w.take(p, w.stored, version)
+		w.lost = time.Time{}
 		j.decideAnew(w)
 	}
-	for key := range j.protectors {
-		if key.core == core && !there[key] {
+	for _, key := range j.sortedProtectors() {
+		switch w := j.protectors[key]; {
+		case key.core != core || there[key]:
+		case isHeld(w.stored):
+			j.trace.add("%s vanished", w.name())
+			w.lost, w.back = time.Now(), 0
+		default:
 			delete(j.protectors, key)
 		}
 	}
@@ -106,7 +90,8 @@ func (j *judge) decideAnew(w *watched) {
 	}
 }
 
-// excuses tells whether a restore has made the core forget what it knew of a removal that was asked for at a time.
+// excuses tells whether the reservation of a removal that was asked for at a time may not be there any more, since the core was
+// restored.
 func (w *watched) excuses(hash quota.UIDHash, asked time.Time) bool {
 	return w.forgotten[hash] && !asked.After(w.restored)
 }
@@ -125,4 +110,17 @@ func (l *lifeline) end() (last ending, went bool) {
 		}
 	}
 	return ending{}, false
+}
+
+// isBlind tells whether a webhook decides by counts of a lost past and cannot know it, since it began after that.
+func (j *judge) isBlind(w *watched, began time.Time) bool {
+	if w.renewed == 0 || !began.After(w.restored) {
+		return false
+	}
+	for i := range w.stored.Status.Cells {
+		if a := &w.stored.Status.Cells[i].Aggregation; !a.Void && parseVersion(a.TermVersion) < w.renewed {
+			return true
+		}
+	}
+	return false
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/aggregator"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
+	"github.com/breakwater-k8s/breakwater/controllers/keeper"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
 	"github.com/breakwater-k8s/breakwater/webhook"
@@ -39,6 +40,8 @@ type process struct {
 	cores, cells map[string]*apiserver.Link
 	// skew is what its wall clock is ahead of the true time.
 	skew atomic.Int64
+	// began is when it started.
+	began time.Time
 	// reviews answers, if the process is a webhook.
 	reviews *webhook.Protection
 	paused  *pause
@@ -96,7 +99,7 @@ func (p *pause) wait(ctx context.Context) bool {
 func (w *world) newProcess(name string) *process {
 	p := &process{
 		name: name, world: w, cores: map[string]*apiserver.Link{}, cells: map[string]*apiserver.Link{}, paused: &pause{},
-		ended: make(chan struct{}),
+		ended: make(chan struct{}), began: time.Now(),
 	}
 	for _, c := range w.cores {
 		p.cores[c.name] = c.store.NewLink(name+"@"+c.name, w.dice)
@@ -105,6 +108,9 @@ func (w *world) newProcess(name string) *process {
 		p.cells[c.name] = c.store.NewLink(name+"@"+c.name, w.dice)
 	}
 	p.eachLink(func(l *apiserver.Link) { l.SetWeather(w.storm.Weather) })
+	w.judge.mu.Lock()
+	defer w.judge.mu.Unlock()
+	w.judge.beginOf[name] = p.began
 	return p
 }
 
@@ -152,10 +158,10 @@ func (p *process) eachLink(do func(*apiserver.Link)) {
 }
 
 // run starts the manager of a process, set up by setup.
-func (p *process) run(link *apiserver.Link, setup func(context.Context, manager.Manager) error) {
+func (p *process) run(link *apiserver.Link, past *fleet.Past, setup func(context.Context, manager.Manager) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
-	inner, err := ctrl.NewManager(link.Config(), p.world.managerOptions())
+	inner, err := ctrl.NewManager(link.Config(), p.world.managerOptions(past))
 	mgr := &host{Manager: inner}
 	if err == nil {
 		err = setup(ctx, mgr)
@@ -173,28 +179,31 @@ func (p *process) run(link *apiserver.Link, setup func(context.Context, manager.
 	}()
 }
 
-func (w *world) managerOptions() manager.Options {
+func (w *world) managerOptions(past *fleet.Past) manager.Options {
 	skip := true
 	return manager.Options{
 		Scheme: w.scheme, Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return apiserver.Mapper(), nil },
-		Cache:          fleet.CacheOptions(),
+		Cache:          fleet.CacheOptionsOf(past),
 		Controller:     config.Controller{SkipNameValidation: &skip},
 	}
 }
 
 func (w *world) startWebhook(name string) *process {
 	p := w.newProcess(name)
-	first := w.cores[0].name
-	p.run(p.cores[first], func(_ context.Context, mgr manager.Manager) error {
+	first, pasts := w.cores[0].name, map[string]*fleet.Past{}
+	for _, c := range w.cores {
+		pasts[c.name] = &fleet.Past{}
+	}
+	p.run(p.cores[first], pasts[first], func(_ context.Context, mgr manager.Manager) error {
 		options := webhook.Options{
-			Cores: map[string]cluster.Cluster{first: mgr}, Cells: map[string]*rest.Config{}, Metrics: prometheus.NewRegistry(), Now: p.now,
+			Cores: map[string]cluster.Cluster{first: mgr}, Pasts: pasts, Cells: map[string]*rest.Config{}, Metrics: prometheus.NewRegistry(), Now: p.now,
 			Boarding: p.board,
 		}
 		for _, c := range w.cores[1:] {
 			other, err := cluster.New(p.cores[c.name].Config(), func(o *cluster.Options) {
-				o.Scheme, o.MapperProvider, o.Logger = w.scheme, w.managerOptions().MapperProvider, logr.Discard()
-				o.Cache = fleet.CacheOptions()
+				o.Scheme, o.MapperProvider, o.Logger = w.scheme, w.managerOptions(nil).MapperProvider, logr.Discard()
+				o.Cache = fleet.CacheOptionsOf(pasts[c.name])
 			})
 			if err != nil {
 				return err
@@ -213,24 +222,37 @@ func (w *world) startWebhook(name string) *process {
 }
 
 func (w *world) startAggregator(name, core, cell string) *process {
-	p := w.newProcess(name)
-	p.run(p.cores[core], func(ctx context.Context, mgr manager.Manager) error {
+	p, past := w.newProcess(name), &fleet.Past{}
+	p.run(p.cores[core], past, func(ctx context.Context, mgr manager.Manager) error {
 		return aggregator.SetupWithManager(ctx, inOrder{mgr}, aggregator.Options{
 			// One worker: two would ask for the same list at one instant and race for the luck of it.
 			Workers: 1,
 			Cell:    cell, CellConfig: p.cells[cell].Config(), Identity: name, LeaseNamespace: leaseNamespace,
-			LeaseDuration: 10 * time.Second, Heartbeat: 10 * time.Second, Metrics: prometheus.NewRegistry(), Now: p.now,
+			LeaseDuration: 10 * time.Second, Heartbeat: 10 * time.Second, Metrics: prometheus.NewRegistry(), Now: p.now, Past: past,
 		})
 	})
 	return p
 }
 
+// startGenerator starts the generator of the first core, and the keeper of any.
 func (w *world) startGenerator(name, core string) *process {
 	p := w.newProcess(name)
-	p.run(p.cores[core], func(ctx context.Context, mgr manager.Manager) error {
-		return generator.Setup(ctx, mgr, generator.Options{
+	p.run(p.cores[core], nil, func(ctx context.Context, mgr manager.Manager) error {
+		options := generator.Options{
 			Selector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"}), Registry: prometheus.NewRegistry(),
-		})
+			Kinds: generator.AllKinds()[:1],
+		}
+		if w.scenario.isKept() {
+			losses := keeper.NewLosses()
+			options.Losses = losses
+			if err := keeper.Setup(ctx, inOrder{mgr}, prometheus.NewRegistry(), losses); err != nil {
+				return err
+			}
+		}
+		if !w.scenario.Generated || core != w.cores[0].name {
+			return nil
+		}
+		return generator.Setup(ctx, mgr, options)
 	})
 	return p
 }

@@ -35,7 +35,7 @@ func (j *judge) allowed(p *process, cell string, r *removal) {
 	for _, key := range j.sortedProtectors() {
 		w := j.protectors[key]
 		status := quota.CellOf(w.stored, cell)
-		if !line.now().charged(w, r.asked.Add(-j.lenience)) || r.knew[w.core] < max(w.since, w.guards) ||
+		if !line.now().charged(w, r.asked.Add(-j.lenience)) || w.isUnheardOf(r) ||
 			floorOf(w.stored) == 0 || w.excuses(quota.HashUID(line.uid), r.asked) {
 			continue
 		}

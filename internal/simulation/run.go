@@ -59,6 +59,7 @@ func Run(s Scenario, scheme *runtime.Scheme, trace *Trace) Result {
 	}
 	time.Sleep(time.Until(began.Add(stormTime)))
 	w.calmDown()
+	w.makeGood()
 	w.live()
 	w.stopAll()
 	return Result{Failures: w.judge.failures, Counts: w.judge.counts}

@@ -19,8 +19,10 @@ type Scenario struct {
 	Protectors                   []ProtectorPlan
 	// Generated makes the generator derive a protector from a Deployment besides.
 	Generated bool
-	Storm     Storm
-	Steps     []Step
+	// Kept makes keepers hold all protectors, and make those anew that vanish.
+	Kept  bool
+	Storm Storm
+	Steps []Step
 }
 
 // ProtectorPlan is a protector of the pods with a label.
@@ -89,6 +91,9 @@ const (
 	RestoreCore     What = "restore a core from a backup"
 	LoseSource      What = "lose the Deployment"
 	LoseProtector   What = "lose the generated protector"
+	LoseOne         What = "lose a protector"
+	DeleteProtector What = "delete a protector"
+	CreateProtector What = "create the protectors again"
 	JumpClock       What = "set a clock"
 )
 
@@ -108,8 +113,8 @@ func (s Step) String() string {
 
 func (s Scenario) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: %d cores, %d workers, %d webhooks, %d aggregators a cell, %d pods, generated %v\n",
-		s.Seed, s.Cores, s.Workers, s.Webhooks, s.AggregatorsPerCell, s.Pods, s.Generated)
+	fmt.Fprintf(&b, "seed %d: %d cores, %d workers, %d webhooks, %d aggregators a cell, %d pods, generated %v, kept %v\n",
+		s.Seed, s.Cores, s.Workers, s.Webhooks, s.AggregatorsPerCell, s.Pods, s.Generated, s.Kept)
 	fmt.Fprintf(&b, "storm %+v\n", s.Storm)
 	for _, p := range s.Protectors {
 		fmt.Fprintf(&b, "protector %+v\n", p)
@@ -119,6 +124,9 @@ func (s Scenario) String() string {
 	}
 	return b.String()
 }
+
+// isKept tells whether keepers run, as they do wherever a generator does.
+func (s Scenario) isKept() bool { return s.Kept || s.Generated }
 
 // agesMatter tells whether any protector counts pods by how long they have been ready.
 func (s Scenario) agesMatter() bool {
@@ -168,6 +176,9 @@ func Draw(seed uint64) Scenario {
 	}
 	if s.Generated {
 		s.drawSource(r)
+	}
+	if r.IntN(4) == 0 {
+		s.drawLosses(r)
 	}
 	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return s
@@ -291,5 +302,31 @@ func (s *Scenario) drawSource(r *rand.Rand) {
 	for range r.IntN(4) {
 		whats := []What{DeleteSource, CreateSource, CreateSource, LoseSource, LoseSource, LoseProtector}
 		s.Steps = append(s.Steps, Step{At: at(r), What: whats[r.IntN(len(whats))]})
+	}
+}
+
+// drawLosses is protectors that vanish in the midst of removals, or are deleted on purpose, while watches are away or not.
+func (s *Scenario) drawLosses(r *rand.Rand) {
+	s.Kept = true
+	begin, core := at(r), r.IntN(s.Cores)
+	what := []What{LoseOne, LoseOne, LoseOne, DeleteProtector}[r.IntN(4)]
+	s.Steps = append(s.Steps, Step{At: begin + 4*time.Second, What: what, Core: core, Who: r.IntN(16)})
+	if r.IntN(3) == 0 { // and nobody sees it go
+		s.Steps = append(s.Steps, Step{At: begin + 2*time.Second, What: StallWatches, Cell: core, Who: r.IntN(16), For: 4 * time.Second},
+			Step{At: begin + 5*time.Second, What: CompactHistory, Cell: core}, Step{At: begin + 5*time.Second, What: RestartCluster, Cell: core})
+	}
+	if r.IntN(3) == 0 {
+		s.Steps = append(s.Steps, Step{At: begin + time.Duration(r.IntN(10000))*time.Millisecond, What: CreateProtector, Core: core})
+	}
+	if r.IntN(4) == 0 {
+		s.Steps = append(s.Steps, Step{
+			At: begin + time.Duration(r.IntN(8000))*time.Millisecond, What: KillGenerator, Who: core, For: time.Duration(r.IntN(5000)) * time.Millisecond,
+		})
+	}
+	for range 2 + r.IntN(8) {
+		s.Steps = append(s.Steps, Step{
+			At: begin + time.Duration(r.IntN(10000))*time.Millisecond, What: []What{Delete, Delete, Evict}[r.IntN(3)],
+			Cell: r.IntN(s.Workers), Who: r.IntN(16), For: time.Second, Stuck: time.Duration(r.IntN(2)) * time.Duration(r.Int64N(int64(requestLimit))),
+		})
 	}
 }

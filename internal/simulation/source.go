@@ -18,6 +18,11 @@ import (
 // sourceName is the Deployment's, whose protector the generator makes.
 const sourceName = "web"
 
+// protectorName is the name of that protector.
+func protectorName() string {
+	return desired.ProtectorName(desired.Ref{Group: "apps", Kind: "Deployment", Name: sourceName})
+}
+
 // changeSource is what becomes of the Deployment: a user deletes it or makes it anew, or it vanishes, or its protector
 // does. An object that vanishes was never seen to terminate.
 func (w *world) changeSource(s Step) {
@@ -30,14 +35,14 @@ func (w *world) changeSource(s Step) {
 	case LoseSource:
 		store.Lose("deployments", key)
 	case LoseProtector:
-		store.Lose("podprotectors", types.NamespacedName{Namespace: namespace, Name: desired.ProtectorName(sourceName)})
+		store.Lose("podprotectors", types.NamespacedName{Namespace: namespace, Name: protectorName()})
 	}
 }
 
 // isSourceServed tells whether the Deployment has the protector that it should have, or none if it was deleted.
 func (w *world) isSourceServed() string {
 	core := w.cores[0]
-	protector, absent := core.store.Get("podprotectors", types.NamespacedName{Namespace: namespace, Name: desired.ProtectorName(sourceName)})
+	protector, absent := core.store.Get("podprotectors", types.NamespacedName{Namespace: namespace, Name: protectorName()})
 	source, gone := core.store.Get("deployments", types.NamespacedName{Namespace: namespace, Name: sourceName})
 	switch {
 	case gone == nil && source.GetDeletionTimestamp() != nil:
@@ -90,6 +95,9 @@ func (j *judge) isReleased(core string) bool {
 // deleted; what it was about to do when a restore undid the deletion takes some requests.
 func (j *judge) judgeEnd(core string, e *apiserver.Event) {
 	undone, ever := j.unreleased[core]
+	if p, ok := e.Old.(*v1alpha1.PodProtector); ok && p.DeletionTimestamp != nil && !desired.IsGenerated(p) {
+		return // a user has deleted it
+	}
 	if ours := e.By != "" && e.By != "user"; ours && !j.released[core] && (!ever || time.Since(undone) > 5*time.Second) {
 		j.fail("%s has ended protector %s/%s, and nobody has deleted its Deployment", e.By, core, e.New.GetName())
 	}

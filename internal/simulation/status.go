@@ -49,7 +49,7 @@ func (j *judge) judgeCounts(w *watched, cell, before *v1alpha1.PodProtectorCell)
 		j.fail("epoch %d of cell %s begins with version %d in protector %s, which epoch %d had counted at %d",
 			a.Epoch, cell.CellID, version, w.name(), b.Epoch, earlier)
 	}
-	if a.CountedSpec != quota.CountedSpec(&w.stored.Spec) {
+	if a.Void || a.CountedSpec != quota.CountedSpec(&w.stored.Spec) {
 		return
 	}
 	// After a restore, a snapshot may still be of the time before, or leave out what was known to be gone then.
@@ -93,6 +93,11 @@ func (j *judge) judgeReservations(w *watched, cell, before *v1alpha1.PodProtecto
 		// A repeated removal is decided again. Of merged ones nobody can tell.
 		if !held || !stamp.IsZero() && !earlier.IsZero() && !stamp.Equal(earlier) {
 			w.decisions[hash] = j.decide(w)
+			if by, _, _ := strings.Cut(e.By, "@"); j.isBlind(w, j.beginOf[by]) {
+				made := w.decisions[hash]
+				made.blind = true
+				w.decisions[hash] = made
+			}
 			available, reserved := w.books()
 			if left := available - reserved - floorOf(w.stored); left < 0 && floorOf(w.stored) > 0 {
 				j.fail("%s admitted a removal with protector %s that leaves %d pods too few", e.By, w.name(), -left)
@@ -175,8 +180,11 @@ func (j *judge) judgeDrop(w *watched, cell *v1alpha1.PodProtectorCell, hash quot
 		return
 	}
 	for r, asked := range j.open[openKey{cell.CellID, line.uid}] {
+		if w.excuses(hash, asked) {
+			return // what a restored core still had of it is no more than a part: it is judged by what it was decided on
+		}
 		waived := w.lowestFloorSince(asked) == 0
-		if r.reviewed != nil && j.wasCharged(w, r, line.states) && !w.excuses(hash, asked) && !waived {
+		if r.reviewed != nil && j.wasCharged(w, r, line.states) && !waived {
 			j.fail("%s dropped the reservation of pod %s from protector %s, and removal %s of it was admitted and may still take effect",
 				orWorld(e.By), line.name, w.name(), r.id)
 		}

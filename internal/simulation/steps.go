@@ -32,6 +32,8 @@ func (w *world) take(n int, s Step) {
 		w.scaleSource(s)
 	case DeleteSource, CreateSource, LoseSource, LoseProtector:
 		w.changeSource(s)
+	case LoseOne, DeleteProtector, CreateProtector:
+		w.endProtector(s)
 	default:
 		w.fault(s)
 	}
@@ -182,20 +184,37 @@ func (w *world) isCalm() string {
 	}
 	for _, core := range w.cores {
 		for _, p := range core.protectors() {
+			if word := w.isHeardOf(core.name, p); word != "" {
+				return word
+			}
 			watched := w.judge.protectors[protectorKey{core.name, client.ObjectKeyFromObject(p)}]
 			for _, worker := range w.workers {
 				cell := quota.CellOf(p, worker.name)
 				if cell == nil {
 					return fmt.Sprintf("protector %s has no counts of %s", p.Name, worker.name)
 				}
+				if term := parseVersion(cell.Aggregation.TermVersion); term < core.restored {
+					return fmt.Sprintf("protector %s has counts of %s of a leadership that began at %d, before the core was restored", p.Name, worker.name, term)
+				}
 				want := w.judge.cells[worker.name].available(watched, time.Now())
-				if got := int(cell.Aggregation.CountedReplicas); got != want || cell.Aggregation.CountedSpec != quota.CountedSpec(&p.Spec) {
+				if got := int(cell.Aggregation.CountedReplicas); got != want || cell.Aggregation.Void || cell.Aggregation.CountedSpec != quota.CountedSpec(&p.Spec) {
 					return fmt.Sprintf("protector %s counts %d pods of %s, which has %d", p.Name, got, worker.name, want)
 				}
 				if open := quota.Open(&cell.AdmissionHistory); open > 0 {
 					return fmt.Sprintf("protector %s has %d open reservations of %s: %s", p.Name, open, worker.name, describeStatus(p))
 				}
 			}
+		}
+	}
+	return ""
+}
+
+// isHeardOf tells whether all webhooks know what a protector covers: what was on its way in the storm still takes its time.
+func (w *world) isHeardOf(core string, p *v1alpha1.PodProtector) string {
+	watched := w.judge.protectors[protectorKey{core, client.ObjectKeyFromObject(p)}]
+	for _, webhook := range w.webhooks() {
+		if knows, needs := webhook.knowledge()[core], max(watched.since, watched.guards); knows < needs {
+			return fmt.Sprintf("%s knows protector %s of core %s as of %d, and not as of %d", webhook.name, p.Name, core, knows, needs)
 		}
 	}
 	return ""

@@ -30,6 +30,19 @@ type watched struct {
 	// forgotten are the pods whose reservation was lost when the core was restored, which was last at restored.
 	forgotten map[quota.UIDHash]bool
 	restored  time.Time
+	// renewed is the version that the core went on with then.
+	renewed uint64
+	// lost is when it vanished without having been released, and back the version at which it was made anew; 0 until then.
+	lost time.Time
+	back uint64
+}
+
+// isLost tells whether it is in force although it is not stored.
+func (w *watched) isLost() bool { return !w.lost.IsZero() && w.back == 0 }
+
+// isUnheardOf tells whether a webhook could not know of it: it had not heard of it, or it began when there was none.
+func (w *watched) isUnheardOf(r *removal) bool {
+	return r.knew[w.core] < max(w.since, w.guards) || r.witness.After(w.lost) && !w.lost.IsZero() && (w.back == 0 || r.knew[w.core] < w.back)
 }
 
 func newWatched(core string) *watched {
@@ -45,6 +58,8 @@ type decision struct {
 	at          time.Time
 	version     uint64
 	countedSpec string
+	// blind tells that it was decided by counts that a webhook could not know to be of a lost past.
+	blind bool
 	// seen are the snapshots of the cells that were added up.
 	seen map[string]sighting
 }
@@ -90,16 +105,19 @@ func (j *judge) coreChanged(core string, e *apiserver.Event) {
 	key := protectorKey{core, client.ObjectKeyFromObject(p)}
 	if e.Type == watch.Deleted {
 		j.trace.add("%s: protector %s is gone by %s", core, p.Name, orWorld(e.By))
-		j.judgeEnd(core, e)
-		delete(j.protectors, key)
+		j.protectorEnds(key, e)
 		return
 	}
 	w := j.protectors[key]
-	if w == nil {
+	if w == nil || w.isLost() && !isAnew(p) {
 		w = newWatched(core)
 		j.protectors[key] = w
 	}
 	old, _ := e.Old.(*v1alpha1.PodProtector)
+	if isAnew(p) && (old == nil || quota.Unfinished(old)) {
+		j.isAnew(w, p, e)
+		return
+	}
 	j.trace.add("%s: protector %s by %s: %s", core, p.Name, orWorld(e.By), describeStatus(p))
 	w.take(p, old, e.Version)
 	j.judgeStatus(w, old, e)

@@ -166,8 +166,10 @@ func (w *world) startAll() {
 			}
 		}
 	}
-	if w.scenario.Generated {
-		w.generators = append(w.generators, w.startGenerator("generator", w.cores[0].name))
+	for i, core := range w.cores {
+		if w.scenario.isKept() {
+			w.generators = append(w.generators, w.startGenerator(fmt.Sprint("generator-", i), core.name))
+		}
 	}
 }
 
@@ -237,7 +239,7 @@ func (w *world) awaitCounted(patience time.Duration) error {
 			for _, p := range core.protectors() {
 				for _, worker := range w.workers {
 					cell := quota.CellOf(p, worker.name)
-					if cell == nil || cell.Aggregation.CountedSpec != quota.CountedSpec(&p.Spec) {
+					if cell == nil || cell.Aggregation.Void || cell.Aggregation.CountedSpec != quota.CountedSpec(&p.Spec) {
 						return fmt.Sprintf("protector %s is not counted in %s", p.Name, worker.name)
 					}
 				}

@@ -49,7 +49,7 @@ func (s *Store) apply(c *call, by *Link) (any, error) {
 }
 
 func applyMain(stored, applied *v1alpha1.PodProtector) {
-	if stored.Labels == nil {
+	if stored.Labels == nil && applied.Labels != nil {
 		stored.Labels = map[string]string{}
 	}
 	for key, value := range applied.Labels {
@@ -65,6 +65,9 @@ func applyMain(stored, applied *v1alpha1.PodProtector) {
 		if !slices.Contains(stored.Finalizers, finalizer) {
 			stored.Finalizers = append(stored.Finalizers, finalizer)
 		}
+	}
+	if applied.Spec.Selector == nil {
+		return
 	}
 	before := stored.Spec
 	stored.Spec.Selector = applied.Spec.Selector

@@ -28,6 +28,9 @@ func Kinds() []Kind {
 		{appsv1.SchemeGroupVersion.WithKind("Deployment"), "deployments", true, func() client.Object { return &appsv1.Deployment{} }},
 		{v1alpha1.GroupVersion.WithKind("PodProtector"), "podprotectors", true, func() client.Object { return &v1alpha1.PodProtector{} }},
 		{v1alpha1.GroupVersion.WithKind("Cell"), "cells", false, func() client.Object { return &v1alpha1.Cell{} }},
+		{v1alpha1.GroupVersion.WithKind("ProtectionPolicy"), "protectionpolicies", true, func() client.Object { return &v1alpha1.ProtectionPolicy{} }},
+		{v1alpha1.GroupVersion.WithKind("ClusterProtectionPolicy"), "clusterprotectionpolicies", false,
+			func() client.Object { return &v1alpha1.ClusterProtectionPolicy{} }},
 		{coordinationv1.SchemeGroupVersion.WithKind("Lease"), "leases", true, func() client.Object { return &coordinationv1.Lease{} }},
 		{eventsv1.SchemeGroupVersion.WithKind("Event"), "events", true, func() client.Object { return &eventsv1.Event{} }},
 	}

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -139,7 +140,7 @@ func (s *Store) create(c *call, by *Link) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.kind.Kind == "Event" {
+	if c.kind.Kind == "Event" && !strings.HasPrefix(object.GetName(), "released-") {
 		return object, nil // nobody reads them
 	}
 	object.SetNamespace(c.key.Namespace)

@@ -179,7 +179,8 @@ func (s *Store) Update(
 		return clone(old), nil
 	}
 	if updated.GetDeletionTimestamp() != nil && len(updated.GetFinalizers()) == 0 && s.kinds[resource].Kind != "Pod" {
-		s.commit(resource, key, watch.Deleted, old, updated, by)
+		// The event shows it as it was stored: with its last finalizer.
+		s.commit(resource, key, watch.Deleted, old, clone(old), by)
 		return clone(updated), nil
 	}
 	s.commit(resource, key, watch.Modified, old, updated, by)

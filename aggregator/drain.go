@@ -1,0 +1,66 @@
+package aggregator
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// A Cell that is being deleted is drained: its pods count for nothing in other cells from the next write on, which makes
+// budgets smaller, and nothing new is reserved in it. A protector's entry goes when all of its reservations are settled, so
+// that a cell of the same pods that comes later counts none that is still on its way out.
+
+// drain begins that.
+func (t *term) drain() {
+	if !t.draining.Swap(true) {
+		t.log.Info("The cell is being removed, and waits for its reservations")
+		t.enqueueAll()
+	}
+}
+
+// depart takes the cell out of a protector, or says that it will be.
+func (t *term) depart(p *v1alpha1.PodProtector) {
+	cell := quota.CellOf(p, t.options.Cell)
+	if cell == nil || !t.draining.Load() {
+		return
+	}
+	if len(cell.AdmissionHistory.Buckets) > 0 {
+		cell.Discount = v1alpha1.DiscountDraining
+		return
+	}
+	p.Status.Cells = slices.DeleteFunc(p.Status.Cells, func(c v1alpha1.PodProtectorCell) bool { return c.CellID == t.options.Cell })
+}
+
+// clearing is an entry that was cleared, as it was seen first.
+type clearing struct {
+	// at is of the monotonic clock.
+	at time.Time
+	// last is when the counts were taken that it had, which tells one clearing from another.
+	last metav1.MicroTime
+}
+
+// heldBack is how long the pods of a protector whose entry was cleared may not be counted yet. Its reservations are lost, so
+// that a pod whose removal was admitted before looks like any other until the admission deadline has passed, and one that was
+// updated until the time for that has, too.
+func (t *term) heldBack(p *v1alpha1.PodProtector, stored *v1alpha1.PodProtectorCell) time.Duration {
+	key := keyOf(p)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if stored.Discount != v1alpha1.DiscountCleared {
+		delete(t.cleared, key)
+		return 0
+	}
+	now, last := t.monotonic(), stored.Aggregation.LastEventTime
+	seen, known := t.cleared[key]
+	if !known || !seen.last.Equal(&last) { // another leader may have counted since, and that was cleared too
+		seen = clearing{at: now, last: last}
+		t.cleared[key] = seen
+	}
+	// What the snapshot shows then may be older: it is counted as for the first time, by a live list.
+	delete(t.firsts, key)
+	return max(seen.at.Add(t.underWay(p)).Sub(now), 0)
+}

@@ -1,0 +1,157 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+)
+
+// Fleet runs an aggregator for each Cell of a core cluster whose kubeconfig is in a Secret, as they come and go. A rotated
+// kubeconfig is taken up by the connection, of which the aggregator need not know.
+type Fleet struct {
+	manager manager.Manager
+	// options are those of each, but for its cell.
+	options Options
+	roster  *fleet.Roster
+	log     logr.Logger
+	changed chan struct{}
+	running map[string]*running
+}
+
+// running is an aggregator of the fleet.
+type running struct {
+	*Aggregator
+	cell       types.UID
+	connection *fleet.Rotating
+	metrics    func()
+	stop       context.CancelFunc
+	ended      chan struct{}
+}
+
+// tryAgain is how often a Cell is looked at whose aggregator could not begin, or has ended.
+const tryAgain = 5 * time.Second
+
+// SetupFleetWithManager adds a fleet to the manager of its core cluster. Options are those of each of its aggregators, but for
+// Cell, CellConfig and Cluster.
+func SetupFleetWithManager(mgr manager.Manager, options Options) error {
+	log := mgr.GetLogger()
+	f := &Fleet{
+		manager: mgr, options: options, roster: fleet.NewRoster(mgr, "aggregator", log), log: log,
+		changed: make(chan struct{}, 1), running: map[string]*running{},
+	}
+	f.roster.Changed = func(string) {
+		select {
+		case f.changed <- struct{}{}:
+		default:
+		}
+	}
+	ready := func(*http.Request) error {
+		if !f.roster.Read() {
+			return errors.New("the Cells of the core cluster are not read yet")
+		}
+		return nil
+	}
+	return errors.Join(mgr.AddReadyzCheck("cells", ready), mgr.Add(f.roster), mgr.Add(f))
+}
+
+// NeedLeaderElection is false: each cell has its own.
+func (f *Fleet) NeedLeaderElection() bool { return false }
+
+// Start runs the aggregators until ctx ends, and all have said farewell.
+func (f *Fleet) Start(ctx context.Context) error {
+	again := time.NewTicker(tryAgain)
+	defer again.Stop()
+	for ctx.Err() == nil {
+		f.keepUp(ctx)
+		select {
+		case <-ctx.Done():
+		case <-again.C:
+		case <-f.changed:
+		}
+	}
+	for name := range f.running {
+		f.end(name)
+	}
+	return nil
+}
+
+// keepUp ends what is to be no more, and begins what is new.
+func (f *Fleet) keepUp(ctx context.Context) {
+	for name, r := range f.running {
+		member, there := f.roster.Member(name)
+		if !there || member.Cell.UID != r.cell || member.Connection != r.connection || r.over() {
+			f.end(name)
+		} else if t := r.term.Load(); t != nil && member.Cell.DeletionTimestamp != nil {
+			t.drain()
+		}
+	}
+	for _, name := range f.roster.Names() {
+		member, there := f.roster.Member(name)
+		if _, runs := f.running[name]; runs || !there || member.Connection == nil {
+			continue
+		}
+		if err := f.begin(ctx, name, member); err != nil {
+			f.log.Error(err, "A cell has no aggregator", "cell", name)
+		}
+	}
+}
+
+func (f *Fleet) begin(ctx context.Context, name string, member fleet.Member) error {
+	options, own := f.options, prometheus.NewRegistry()
+	options.Cell, options.CellConfig, options.Cluster, options.Metrics = name, member.Connection.Config(), member.Cluster, own
+	shared := prometheus.WrapRegistererWith(prometheus.Labels{"cell": name}, f.options.Metrics)
+	a, err := newAggregator(ctx, f.manager, options)
+	if err != nil {
+		return err
+	}
+	if err := shared.Register(own); err != nil {
+		return errors.Join(fmt.Errorf("metrics of cell %s: %w", name, err), a.forgetProtectors())
+	}
+	ctx, stop := context.WithCancel(ctx)
+	r := &running{
+		Aggregator: a, cell: member.Cell.UID, connection: member.Connection, stop: stop, ended: make(chan struct{}),
+		metrics: func() { shared.Unregister(own) },
+	}
+	f.running[name] = r
+	go func() {
+		defer close(r.ended)
+		if err := a.Start(ctx); err != nil {
+			f.log.Error(err, "An aggregator has ended", "cell", name)
+		}
+	}()
+	f.log.Info("A cell has an aggregator", "cell", name)
+	return nil
+}
+
+func (r *running) over() bool {
+	select {
+	case <-r.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+func (f *Fleet) end(name string) {
+	r := f.running[name]
+	delete(f.running, name)
+	r.stop()
+	<-r.ended
+	r.metrics()
+	if err := r.forgetProtectors(); err != nil {
+		f.log.Error(err, "Protectors are told to an aggregator that has ended", "cell", name)
+	}
+	f.log.Info("A cell has no aggregator any more", "cell", name)
+}
+
+// forgetProtectors ends what the core's cache tells the aggregator.
+func (a *Aggregator) forgetProtectors() error { return a.informer.RemoveEventHandler(a.handler) }

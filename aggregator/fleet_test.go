@@ -1,0 +1,226 @@
+package aggregator_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/breakwater-k8s/breakwater/aggregator"
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// runAll starts a fleet.
+func (l *lab) runAll() *prometheus.Registry {
+	l.Helper()
+	mgr, err := ctrl.NewManager(testplane.Config(l.T), ctrl.Options{
+		Scheme: l.scheme, Logger: testr.New(l.T), Metrics: metricsserver.Options{BindAddress: "0"},
+	})
+	if err != nil {
+		l.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	err = aggregator.SetupFleetWithManager(mgr, aggregator.Options{
+		Identity: "fleet", LeaseNamespace: l.namespace, LeaseDuration: 2 * time.Second, Heartbeat: time.Second, Workers: 2, Metrics: registry,
+	})
+	if err != nil {
+		l.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	l.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			l.Errorf("fleet: %v", err)
+		}
+	})
+	return registry
+}
+
+// kubeconfig puts that of a new ServiceAccount into a Secret.
+func (l *lab) kubeconfig(secretName, account string) v1alpha1.KubeconfigSecretRef {
+	l.Helper()
+	config := testplane.AsServiceAccount(l, testplane.Config(l), l.namespace, account, "cluster-admin")
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: secretName}}
+	secret.Data = map[string][]byte{"kubeconfig": testplane.KubeconfigOf(l, config)}
+	err := l.client.Create(l.Context(), secret)
+	if apierrors.IsAlreadyExists(err) {
+		err = l.client.Update(l.Context(), secret)
+	}
+	if err != nil {
+		l.Fatal(err)
+	}
+	return v1alpha1.KubeconfigSecretRef{Namespace: l.namespace, Name: secretName}
+}
+
+func (l *lab) cellNow() *v1alpha1.Cell {
+	l.Helper()
+	cell := &v1alpha1.Cell{}
+	if err := l.client.Get(l.Context(), client.ObjectKey{Name: l.cell}, cell); err != nil {
+		l.Fatal(err)
+	}
+	return cell
+}
+
+func TestAFleetFollowsItsCells(t *testing.T) {
+	l := newLab(t)
+	l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
+	l.createPodIn("web-0", "a")
+	l.createPodIn("web-1", "b")
+	registry := l.runAll()
+	first, second := ofCell("a"), ofCell("b")
+	ref := l.kubeconfig("first", "first")
+	first.KubeconfigSecretRef = &ref
+	a := l.in("a", first)
+	l.wantCounts(map[string]int32{a.cell: 1})
+	epoch := a.cellNow().Status.Aggregator.Epoch
+
+	// Another cell comes, whose Secret comes later.
+	second.KubeconfigSecretRef = &v1alpha1.KubeconfigSecretRef{Namespace: l.namespace, Name: "second"}
+	b := l.in("b", second)
+	l.kubeconfig("second", "second")
+	l.wantCounts(map[string]int32{a.cell: 1, b.cell: 1})
+	if a.cellNow().Status.Cluster == "" {
+		t.Errorf("the cell does not know its cluster: %+v", a.cellNow().Status)
+	}
+
+	// A rotation does not end the term.
+	l.kubeconfig("first", "rotated")
+	accounts := kubernetes.NewForConfigOrDie(testplane.Config(t)).CoreV1().ServiceAccounts(l.namespace)
+	if err := accounts.Delete(t.Context(), "first", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	l.createPodIn("web-2", "a")
+	l.wantCounts(map[string]int32{a.cell: 2, b.cell: 1})
+	if now := a.cellNow().Status.Aggregator.Epoch; now != epoch {
+		t.Errorf("epoch %d after the rotation, want %d", now, epoch)
+	}
+
+	// A Cell that is deleted has no aggregator, nor metrics.
+	cell := b.cellNow()
+	if err := l.client.Delete(t.Context(), cell); err != nil {
+		t.Fatal(err)
+	}
+	l.eventually(func() string {
+		if leads(registry, b.cell) {
+			return "the deleted cell has metrics"
+		}
+		return ""
+	})
+}
+
+// leads tells whether a cell has an aggregator that leads.
+func leads(registry *prometheus.Registry, cell string) bool {
+	families, err := registry.Gather()
+	if err != nil {
+		return false
+	}
+	for _, family := range families {
+		if family.GetName() != "breakwater_aggregator_leading" {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			for _, label := range m.GetLabel() {
+				if label.GetName() == "cell" && label.GetValue() == cell {
+					return m.GetGauge().GetValue() == 1
+				}
+			}
+		}
+	}
+	return false
+}
+
+// hold keeps a Cell that is deleted, as the topology controller does.
+func hold(cell *v1alpha1.Cell) { cell.Finalizers = []string{v1alpha1.FinalizerCell} }
+
+func TestACellThatIsDeletedIsDrained(t *testing.T) {
+	l := newLab(t)
+	cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: l.cell}}
+	cell.Spec.AdmissionDeadline = &metav1.Duration{Duration: 5 * time.Second}
+	hold(cell)
+	l.create(cell)
+	t.Cleanup(func() {
+		now := &v1alpha1.Cell{}
+		if l.client.Get(context.Background(), client.ObjectKeyFromObject(cell), now) == nil {
+			now.Finalizers = nil
+			_ = l.client.Update(context.Background(), now)
+		}
+	})
+	l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
+	pod := l.createPod("web-0", true)
+	l.createPod("web-1", true)
+	l.createPod("web-2", true)
+	l.run("a")
+	l.wantCounts(map[string]int32{l.cell: 3})
+	l.reserve(removalOf(l.cell, pod))
+	if err := l.client.Delete(t.Context(), cell); err != nil {
+		t.Fatal(err)
+	}
+	// While a removal may be under way the entry stays, and counts for nobody else; nothing is admitted any more.
+	l.eventually(func() string {
+		p := l.protector()
+		c := quota.CellOf(p, l.cell)
+		if c == nil {
+			t.Fatal("the entry is gone, with its reservation")
+		}
+		if c.Discount != v1alpha1.DiscountDraining || quota.BudgetOf(p).Left() >= 0 {
+			return fmt.Sprintf("%+v", c)
+		}
+		return ""
+	})
+	p := l.protector()
+	if got := quota.Decide(p, []quota.Removal{{Cell: l.cell, PodUID: "another", At: time.Now()}})[0].Outcome; got != quota.RefusedDraining {
+		t.Errorf("another removal is %s", got)
+	}
+	// The deadline passes: the removal can no longer succeed.
+	l.wantCounts(map[string]int32{})
+	l.eventually(func() string { // and the entry does not come back, whatever happens
+		l.createPod(fmt.Sprint("late-", time.Now().UnixNano()), true)
+		p := l.protector()
+		if len(p.Status.Cells) != 0 {
+			t.Fatalf("the entry is back: %+v", p.Status.Cells)
+		}
+		if p.Status.Summary.Available != 0 {
+			return "something is available"
+		}
+		return ""
+	})
+}
+
+// What is reserved is lost with the entry, so that nothing is counted while it may still happen.
+func TestAClearedCellIsCountedAnewWhenNothingIsUnderWay(t *testing.T) {
+	l := newLab(t)
+	l.create(&v1alpha1.Cell{
+		ObjectMeta: metav1.ObjectMeta{Name: l.cell}, Spec: v1alpha1.CellSpec{AdmissionDeadline: &metav1.Duration{Duration: 5 * time.Second}},
+	})
+	l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
+	pod := l.createPod("web-0", true)
+	l.createPod("web-1", true)
+	l.run("a")
+	l.wantCounts(map[string]int32{l.cell: 2})
+	l.reserve(removalOf(l.cell, pod))
+	l.eventually(func() string {
+		p := l.protector()
+		c := quota.CellOf(p, l.cell)
+		c.Discount, c.AdmissionHistory, c.Aggregation.CountedSpec, c.Aggregation.CountedReplicas = v1alpha1.DiscountCleared, v1alpha1.AdmissionHistory{}, "", 0
+		return word(l.client.Status().Update(t.Context(), p))
+	})
+	cleared := time.Now()
+	l.wantCounts(map[string]int32{l.cell: 2})
+	if passed := time.Since(cleared); passed < 4900*time.Millisecond {
+		t.Errorf("counted %s after it was cleared, want the admission deadline of 5 s to pass", passed)
+	}
+}

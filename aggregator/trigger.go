@@ -1,0 +1,108 @@
+package aggregator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/desired"
+)
+
+// Trigger is a pod that is changed so that there is an event when a protector of a cell in mode Clock or Status waits for one
+// and nothing happens in the cell.
+type Trigger struct {
+	// Namespace of the pod, in the cell's cluster; empty is no trigger.
+	Namespace string
+	// Every is the time between two changes.
+	Every time.Duration
+}
+
+// triggerCondition is what is changed. The mode Status goes by the times of conditions.
+const triggerCondition = "breakwater.dev/update-trigger"
+
+func (t *term) trigger(ctx context.Context) {
+	if t.options.Trigger.Namespace == "" {
+		return
+	}
+	tick := time.NewTicker(t.options.Trigger.Every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if t.snapshot.hearing.isExact() || !t.snapshot.hearing.isAwaited() {
+			continue
+		}
+		if err := t.pull(ctx); err != nil && ctx.Err() == nil {
+			t.log.Error(err, "The update trigger was not pulled", "namespace", t.options.Trigger.Namespace)
+		}
+	}
+}
+
+// pull changes the trigger, or makes it: somebody may have deleted it.
+func (t *term) pull(ctx context.Context) error {
+	pods := t.pods.CoreV1().Pods(t.options.Trigger.Namespace)
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []map[string]any{{
+		"type": triggerCondition, "status": "True", "lastTransitionTime": metav1.NewTime(t.now()),
+	}}}})
+	if err != nil {
+		return err
+	}
+	_, err = pods.Patch(ctx, t.triggerName(), types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	if _, err := pods.Create(ctx, t.triggerPod(), metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("make the pod: %w", err)
+	}
+	return nil
+}
+
+func (t *term) triggerName() string { return "breakwater-update-trigger-" + t.options.Cell }
+
+// sampleOf gives labels that a selector chooses, if those can be made up: the trigger of a cell that labels choose must be one of its pods.
+func sampleOf(s *v1alpha1.PodSelector) *map[string]string {
+	labels := map[string]string{}
+	if s == nil {
+		return &labels
+	}
+	maps.Copy(labels, s.MatchLabels)
+	for _, e := range s.MatchExpressions {
+		switch {
+		case e.Operator == metav1.LabelSelectorOpIn && len(e.Values) > 0:
+			labels[e.Key] = e.Values[0]
+		case e.Operator == metav1.LabelSelectorOpExists && labels[e.Key] == "":
+			labels[e.Key] = "update-trigger"
+		}
+	}
+	return &labels
+}
+
+// triggerPod is never scheduled, and costs nothing but its object.
+func (t *term) triggerPod() *corev1.Pod {
+	noToken := false
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: t.triggerName(), Namespace: t.options.Trigger.Namespace, Labels: *t.triggerLabels.Load(),
+			Annotations: map[string]string{
+				desired.LabelManagedBy: "breakwater-aggregator",
+				"breakwater.dev/about": "Changed so that there is an event; see docs/settlement.md of Breakwater.",
+			},
+		},
+		Spec: corev1.PodSpec{
+			SchedulingGates:              []corev1.PodSchedulingGate{{Name: triggerCondition}},
+			AutomountServiceAccountToken: &noToken,
+			Containers:                   []corev1.Container{{Name: "none", Image: "registry.k8s.io/pause:3.10"}},
+		},
+	}
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+func liveClient(t *testing.T) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.New(testplane.Config(t), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// documents reads YAML that a command wrote, or that a test gives.
+func documents(t *testing.T, text string) []*unstructured.Unstructured {
+	t.Helper()
+	var all []*unstructured.Unstructured
+	for document := range strings.SplitSeq("\n"+text, "\n---\n") {
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &u.Object); err != nil {
+			t.Fatalf("%v in:\n%s", err, document)
+		}
+		if len(u.Object) > 0 {
+			all = append(all, u)
+		}
+	}
+	return all
+}
+
+// installPeers gives the test's apiserver the CRDs of the peers, for as long as the test runs.
+func installPeers(t *testing.T, c client.Client) {
+	t.Helper()
+	crds, err := envtest.InstallCRDs(testplane.Config(t), envtest.CRDInstallOptions{
+		Paths: []string{"testdata/convert/openkruise-crd.yaml", "testdata/convert/podseidon-crd.yaml"}, ErrorIfPathMissing: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		for _, crd := range crds {
+			if err := c.Delete(ctx, crd); err != nil {
+				t.Errorf("delete the CRD %s: %v", crd.Name, err)
+			}
+			err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+				err := c.Get(ctx, client.ObjectKeyFromObject(crd), &apiextensionsv1.CustomResourceDefinition{})
+				return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+			})
+			if err != nil {
+				t.Errorf("the CRD %s does not go: %v", crd.Name, err)
+			}
+		}
+	})
+}
+
+// deleteBudgets deletes them when the test is over: other tests read all namespaces.
+func deleteBudgets(t *testing.T, c client.Client, namespace string) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := c.DeleteAllOf(context.WithoutCancel(t.Context()), &policyv1.PodDisruptionBudget{}, client.InNamespace(namespace)); err != nil {
+			t.Errorf("delete the budgets: %v", err)
+		}
+	})
+}
+
+func TestConvertReadsWhatAClusterHas(t *testing.T) {
+	c, namespace, kubeconfig := liveClient(t), testplane.Namespace(t), writeKubeconfig(t, testplane.Config(t))
+
+	out, log, err := converted(t, "", "--kubeconfig", kubeconfig, "-n", namespace)
+	if err != nil || out != "" {
+		t.Fatalf("in a cluster without the peers: %v, output %q", err, out)
+	}
+	for _, want := range []string{"no podunavailablebudgets.policy.kruise.io", "no podprotectors.podseidon.kubewharf.io", "0 PodProtectors made of 0 objects"} {
+		if !strings.Contains(log, want) {
+			t.Errorf("standard error lacks %q:\n%s", want, log)
+		}
+	}
+
+	installPeers(t, c)
+	deleteBudgets(t, c, namespace)
+	text, err := os.ReadFile("testdata/convert/shop.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range documents(t, string(text)) {
+		u.SetNamespace(namespace)
+		if err := c.Create(t.Context(), u, client.FieldValidation(metav1.FieldValidationStrict)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raw, err := os.ReadFile("testdata/convert/shop.want.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.ReplaceAll(string(raw), "NAMESPACE", namespace)
+	for _, arguments := range [][]string{{"-n", namespace}, {"-A"}} {
+		out, log, err = converted(t, "", append([]string{"--kubeconfig", kubeconfig}, arguments...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, out); diff != "" {
+			t.Errorf("%v (-want +got):\n%s\n%s", arguments, diff, log)
+		}
+	}
+	if !strings.Contains(log, "not converted: ProtectsNothing: PodDisruptionBudget "+namespace+"/unused: ") {
+		t.Errorf("standard error does not tell of the budget that protects nothing:\n%s", log)
+	}
+	if strings.Contains(log, "cannot be read") || strings.Contains(log, "skipped") ||
+		!strings.Contains(log, "BothMustAdmit: PodUnavailableBudget "+namespace+"/web: it can cover the same pods as PodDisruptionBudget "+namespace+"/web: ") {
+		t.Errorf("standard error does not tell that the workload's pods have two budgets:\n%s", log)
+	}
+	// Applied for good, and once more: as users do who convert again.
+	for range 2 {
+		for _, u := range documents(t, out) {
+			if err := c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("test")); err != nil {
+				t.Errorf("apply %s: %v", u.GetName(), err)
+			}
+		}
+	}
+	if err := c.DeleteAllOf(t.Context(), &appsv1.Deployment{}, client.InNamespace(namespace)); err != nil {
+		t.Fatal(err)
+	}
+	again, log, err := converted(t, "", "--kubeconfig", kubeconfig, "-A")
+	if diff := cmp.Diff(out, again); diff != "" || err != nil {
+		t.Errorf("once its output is applied it converts otherwise (-before +after): %v\n%s", err, diff)
+	}
+	if want := "note: Deployment " + namespace + "/web, which PodUnavailableBudget web names, cannot be read"; !strings.Contains(log, want) {
+		t.Errorf("standard error lacks %q:\n%s", want, log)
+	}
+}
+
+func TestConvertReadsTheNamespaceOfTheContext(t *testing.T) {
+	out, log, err := converted(t, "", "--kubeconfig", writeKubeconfig(t, testplane.Config(t)), "--kind", "pdb")
+	if err != nil || out != "" || !strings.Contains(log, "read namespace default; -A reads all") {
+		t.Errorf("%v, output %q\n%s", err, out, log)
+	}
+}
+
+func TestConvertReadsAllPagesOfAList(t *testing.T) {
+	c, namespace := liveClient(t), testplane.Namespace(t)
+	const budgets = 503 // an apiserver is asked for 500 at once
+	deleteBudgets(t, c, namespace)
+	for i := range budgets {
+		pdb := &policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("app-%d", i)},
+			Spec: policyv1.PodDisruptionBudgetSpec{
+				MinAvailable: new(intstr.FromInt32(1)),
+				Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{"app": fmt.Sprint(i)}},
+			},
+		}
+		if err := c.Create(t.Context(), pdb); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, log, err := converted(t, "", "--kubeconfig", writeKubeconfig(t, testplane.Config(t)), "-n", namespace, "--kind", "PodDisruptionBudget")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(documents(t, out)); n != budgets {
+		t.Errorf("%d protectors of %d budgets", n, budgets)
+	}
+	if !strings.Contains(log, "and 500 more), each: ") {
+		t.Errorf("warnings of all are not told of together:\n%.2000s", log)
+	}
+}

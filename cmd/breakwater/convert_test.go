@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// converted runs the command and returns what it wrote to standard output and to standard error.
+func converted(t *testing.T, in string, arguments ...string) (out, log string, err error) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	command := rootCommand()
+	command.SetIn(strings.NewReader(in))
+	command.SetOut(&stdout)
+	command.SetErr(&stderr)
+	command.SetArgs(append([]string{"convert"}, arguments...))
+	err = command.ExecuteContext(t.Context())
+	return stdout.String(), stderr.String(), err
+}
+
+// written puts files into a new folder.
+func written(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+const budget = `{"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"},
+  "spec": {"minAvailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow", "selector": {"matchLabels": {"app": "web"}}}}`
+
+const budgetConverted = `apiVersion: breakwater.dev/v1alpha1
+kind: PodProtector
+metadata:
+  name: web
+spec:
+  minAvailable: 1
+  selector:
+    matchLabels:
+      app: web
+`
+
+func TestConvertReadsEveryFormat(t *testing.T) {
+	yamlBudget := "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata:\n  name: web\n  creationTimestamp: null\nspec:\n  minAvailable: 1\n" +
+		"  unhealthyPodEvictionPolicy: AlwaysAllow\n  selector:\n    matchLabels: {app: web}\nstatus: {currentHealthy: 3}\n"
+	bare := `{"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow", "selector": {"matchLabels": {"app": "web"}}}}`
+	for claim, text := range map[string]string{
+		"JSON":                              budget,
+		"YAML":                              yamlBudget,
+		"YAML with empty documents":         "---\n# nothing\n---\n" + yamlBudget + "---\n",
+		"YAML with Windows' line ends":      strings.ReplaceAll("---\n"+yamlBudget+"---\n", "\n", "\r\n"),
+		"a List":                            `{"apiVersion": "v1", "kind": "List", "items": [` + budget + `]}`,
+		"a List in a List":                  `{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "List", "items": [` + budget + `]}]}`,
+		"a list of the kind, as an API has": `{"apiVersion": "policy/v1", "kind": "PodDisruptionBudgetList", "items": [` + bare + `]}`,
+		"values of a chart before it":       "replicas: 3\n---\n" + yamlBudget,
+		"a list of values before it":        "- a\n- b\n---\n" + yamlBudget,
+		"another kind before it":            "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}\n---\n" + yamlBudget,
+	} {
+		t.Run(claim, func(t *testing.T) {
+			out, log, err := converted(t, text, "-f", "-")
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := "---\n# From PodDisruptionBudget web in standard input.\n" + budgetConverted
+			if diff := cmp.Diff(want, out); diff != "" {
+				t.Errorf("output (-want +got):\n%s\n%s", diff, log)
+			}
+		})
+	}
+}
+
+func TestConvertReadsFolders(t *testing.T) {
+	named := func(name string) string { return strings.Replace(budget, `"web"`, `"`+name+`"`, 1) }
+	dir := written(t, map[string]string{"b.yaml": named("b"), "a.yml": named("a"), "c.json": named("c"), "notes.txt": "{", "deep/d.yaml": named("d")})
+	for claim, test := range map[string]struct {
+		arguments []string
+		want      string
+	}{
+		"the files of a folder":      {[]string{"-f", dir}, "a b c"},
+		"and those in folders of it": {[]string{"-f", dir, "-R"}, "a b c d"},
+		"several":                    {[]string{"-f", filepath.Join(dir, "deep"), "-f", filepath.Join(dir, "b.yaml")}, "b d"},
+		"one of any name":            {[]string{"-f", filepath.Join(dir, "a.yml")}, "a"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			out, _, err := converted(t, "", test.arguments...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for line := range strings.Lines(out) {
+				if name, found := strings.CutPrefix(line, "  name: "); found {
+					names = append(names, strings.TrimSpace(name))
+				}
+			}
+			if got := strings.Join(names, " "); got != test.want {
+				t.Errorf("converted %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestConvertSaysWhatDiffersAndWhatIsLeftOut(t *testing.T) {
+	other := strings.Replace(budget, `"web"`, `"other"`, 1)
+	zero := `{"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "zero"}, "spec": {"minAvailable": 1}}`
+	text := budget + "\n---\n" + other + "\n---\n" + zero + "\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}\n---\na: b"
+	_, log, err := converted(t, text, "-f", "-", "--accept", "OneCluster,BothMustAdmit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(log) {
+		words := strings.SplitAfterN(strings.TrimSpace(line), ": ", 4)
+		got = append(got, strings.Join(words[:len(words)-1], ""))
+	}
+	// A note says all that it has to say, and of a warning here is what stands before its sentence.
+	want := []string{
+		"warning: not converted: ProtectsNothing: ",
+		"warning: EvictionsOnly: 2 PodDisruptionBudgets (other, web), each: ",
+		"accepted: OneCluster: 2 PodDisruptionBudgets (other, web), each: ",
+		"accepted: BothMustAdmit: PodDisruptionBudget web in standard input: ",
+		"note: skipped document 5 of standard input: ", "note: skipped what is not converted: ", "note: ",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("standard error (-want +got):\n%s\n%s", diff, log)
+	}
+	for _, want := range []string{"PodDisruptionBudget zero in standard input: it has no selector", "not converted: 1 ConfigMap\n", "note: 2 PodProtectors made of 3 objects\n"} {
+		if !strings.Contains(log, want) {
+			t.Errorf("standard error lacks %q:\n%s", want, log)
+		}
+	}
+}
+
+func TestConvertCanFailOnWarnings(t *testing.T) {
+	for claim, test := range map[string]struct {
+		arguments []string
+		fails     bool
+	}{
+		"warnings are no failure":           {nil, false},
+		"warnings are a failure if so said": {[]string{"--fail-on-warning"}, true},
+		"but for those that are accepted":   {[]string{"--fail-on-warning", "--accept", "EvictionsOnly,OneCluster"}, false},
+		"one that is not is enough":         {[]string{"--fail-on-warning", "--accept", "EvictionsOnly"}, true},
+		"of kinds that are not asked for":   {[]string{"--fail-on-warning", "--kind", "podseidon"}, false},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			out, log, err := converted(t, budget, append([]string{"-f", "-"}, test.arguments...)...)
+			var exit exitError
+			if errors.As(err, &exit) != test.fails || test.fails && exit.code != exitWarned || !test.fails && err != nil {
+				t.Errorf("error %v, want one of exit code %d: %v\n%s", err, exitWarned, test.fails, log)
+			}
+			if test.fails && out != "" {
+				t.Errorf("it failed and wrote what a pipe would apply:\n%s", out)
+			}
+		})
+	}
+}
+
+func TestConvertRefusesWhatItCannotRead(t *testing.T) {
+	dir := written(t, map[string]string{"chart.yaml": "spec: {{ .Values.spec }}\n", "broken.json": `{"kind": `})
+	for claim, test := range map[string]struct {
+		arguments []string
+		want      string
+	}{
+		"a file that is not there":    {[]string{"-f", dir + "/none.yaml"}, "--filename: stat "},
+		"a template":                  {[]string{"-f", dir + "/chart.yaml"}, "chart.yaml, document 1: "},
+		"half a file":                 {[]string{"-f", dir + "/broken.json"}, "broken.json, document 1: "},
+		"a kind that is none":         {[]string{"-f", dir, "--kind", "hpa"}, `--kind "hpa": want pdb, pub or podseidon`},
+		"a reason that is none":       {[]string{"-f", dir, "--accept", "All"}, `--accept "All" is no reason`},
+		"files and a cluster":         {[]string{"-f", dir, "--context", "c"}, "--filename reads files"},
+		"files and a namespace":       {[]string{"-f", dir, "-A"}, "--filename reads files"},
+		"one namespace and all":       {[]string{"-n", "shop", "-A"}, "either --namespace or --all-namespaces"},
+		"a kubeconfig that is none":   {[]string{"--kubeconfig", dir + "/none"}, "--kubeconfig: load kubeconfig"},
+		"an argument that is no -f":   {[]string{"shop.yaml"}, "unknown command"},
+		"a cluster that is not there": {[]string{"--kubeconfig", dir + "/none", "-A"}, "--kubeconfig: load kubeconfig"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			out, _, err := converted(t, "", test.arguments...)
+			if err == nil || !strings.Contains(err.Error(), test.want) || out != "" {
+				t.Errorf("error %v, want one that says %q\n%s", err, test.want, out)
+			}
+		})
+	}
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// release runs the command for a namespace.
+func release(t *testing.T, namespace string, arguments ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	command := rootCommand()
+	command.SetOut(&out)
+	command.SetArgs(append([]string{"release", "--kubeconfig", writeKubeconfig(t, testplane.Config(t)), "--namespace", namespace}, arguments...))
+	err := command.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// heldObjects makes a protector that was deleted and is held, a Deployment that is held, and one that somebody else holds.
+func heldObjects(t *testing.T, c client.Client, namespace string) (*v1alpha1.PodProtector, *appsv1.Deployment, *appsv1.Deployment) {
+	t.Helper()
+	protector := &v1alpha1.PodProtector{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "deployment-web", Finalizers: []string{v1alpha1.FinalizerProtector}},
+		Spec:       v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{}, MinAvailable: v1alpha1.Pods(1)},
+	}
+	deployment := func(name string, finalizers ...string) *appsv1.Deployment {
+		app := map[string]string{"app": name}
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Finalizers: finalizers}}
+		d.Spec.Selector = &metav1.LabelSelector{MatchLabels: app}
+		d.Spec.Template.Labels = app
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "web", Image: "web"}}
+		return d
+	}
+	ours, theirs := deployment("web", "example.com/theirs", v1alpha1.FinalizerSource), deployment("other", "example.com/theirs")
+	for _, object := range []client.Object{protector, ours, theirs} {
+		if err := c.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Delete(t.Context(), protector); err != nil {
+		t.Fatal(err)
+	}
+	return protector, ours, theirs
+}
+
+func TestReleaseShowsAndLetsGo(t *testing.T) {
+	namespace := testplane.Namespace(t)
+	c, err := client.New(testplane.Config(t), client.Options{Scheme: fleet.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	protector, ours, _ := heldObjects(t, c, namespace)
+
+	out, err := release(t, namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"deployment-web", "breakwater.dev/protector", "deleted 2", "breakwater.dev/generator", "in use", "Nothing was changed"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it does not say %q:\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "example.com") || strings.Contains(out, "other") {
+		t.Errorf("it tells of what others hold:\n%s", out)
+	}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(protector), protector); err != nil {
+		t.Fatalf("a dry run has changed something: %v", err)
+	}
+
+	if out, err = release(t, namespace, "--deleted", "--yes"); err != nil || !strings.Contains(out, "released PodProtector "+namespace+"/deployment-web") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(protector), protector); !apierrors.IsNotFound(err) {
+		t.Errorf("the protector: %v, want it gone", err)
+	}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(ours), ours); err != nil || len(ours.Finalizers) != 2 {
+		t.Errorf("%v, finalizers %v: what was not deleted was touched", err, ours.Finalizers)
+	}
+
+	if out, err = release(t, namespace, "--yes", "deployment/web"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(ours), ours); err != nil || !slices.Equal(ours.Finalizers, []string{"example.com/theirs"}) {
+		t.Errorf("%v, finalizers %v: want those of others", err, ours.Finalizers)
+	}
+	if out, err = release(t, namespace); err != nil || out != "Nothing is held.\n" {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestReleaseRefusesWhatItCannotRead(t *testing.T) {
+	for claim, c := range map[string]struct {
+		arguments []string
+		want      string
+	}{
+		"no namespace":          {[]string{"release"}, "either --namespace or --all-namespaces"},
+		"both":                  {[]string{"release", "-n", "a", "-A"}, "either --namespace or --all-namespaces"},
+		"a name without a kind": {[]string{"release", "-A", "web"}, "want KIND/NAME"},
+		"a kind without a version": {[]string{"release", "-A", "--kind", "Rollout", "--kubeconfig", writeKubeconfig(t, testplane.Config(t))},
+			"want group/version/Kind"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			command := rootCommand()
+			command.SetArgs(c.arguments)
+			if err := command.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one that says %q", err, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,108 @@
+package generator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/desired"
+)
+
+// each visits all sources of the kinds, in a namespace or in all, that the caches show. Kinds that are not watched have
+// none. Nothing that is visited may be changed.
+func (k *Kinds) each(ctx context.Context, namespace string, kinds []v1alpha1.WorkloadKind, visit func(desired.Ref, client.Object) error) error {
+	for _, named := range kinds {
+		kind := desired.KindOf(named)
+		objects, err := k.list(ctx, namespace, kind)
+		if err != nil {
+			return err
+		}
+		for _, object := range objects {
+			if err := visit(desired.RefOf(kind.GroupKind(), object), object); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (k *Kinds) list(ctx context.Context, namespace string, kind schema.GroupVersionKind) ([]client.Object, error) {
+	if builtIn, ok := k.builtIn(kind.GroupKind()); ok {
+		if !slices.Contains(k.Watched, builtIn) {
+			return nil, nil
+		}
+		return k.listTyped(ctx, namespace, builtIn)
+	}
+	k.mu.Lock()
+	watched := k.others[kind.GroupKind()]
+	k.mu.Unlock()
+	if watched == nil {
+		return nil, nil
+	}
+	var objects []client.Object
+	for _, stored := range watched.informer.GetStore().List() {
+		object, ok := stored.(*metav1.PartialObjectMetadata)
+		if ok && (namespace == "" || object.Namespace == namespace) {
+			objects = append(objects, object)
+		}
+	}
+	return objects, nil
+}
+
+func (k *Kinds) listTyped(ctx context.Context, namespace string, kind schema.GroupVersionKind) ([]client.Object, error) {
+	empty, err := k.Scheme.New(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err != nil {
+		return nil, err
+	}
+	list, ok := empty.(client.ObjectList)
+	if !ok {
+		return nil, fmt.Errorf("a list of %s is none", kind.Kind)
+	}
+	if err := k.Cache.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list %s: %w", kind.Kind, err)
+	}
+	var objects []client.Object
+	err = meta.EachListItem(list, func(item runtime.Object) error {
+		if object, ok := item.(client.Object); ok {
+			objects = append(objects, object)
+		}
+		return nil
+	})
+	return objects, err
+}
+
+// all are all kinds that are watched.
+func (k *Kinds) all() []v1alpha1.WorkloadKind {
+	var kinds []v1alpha1.WorkloadKind
+	add := func(kind schema.GroupVersionKind) {
+		kinds = append(kinds, v1alpha1.WorkloadKind{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind})
+	}
+	for _, kind := range k.Watched {
+		add(kind)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, watched := range k.others {
+		add(watched.kind)
+	}
+	return kinds
+}
+
+// watchNamespaces watches the labels of namespaces from now on.
+func (k *Kinds) watchNamespaces() error {
+	return k.watchBeside(namespaces(), func(namespace *metav1.PartialObjectMetadata) {
+		ctx := k.ctx
+		_ = k.each(ctx, namespace.Name, k.all(), func(ref desired.Ref, _ client.Object) error {
+			k.starter(ref)
+			return nil
+		})
+		k.tellChange(namespace.Name)
+	})
+}

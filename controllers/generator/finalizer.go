@@ -1,0 +1,90 @@
+package generator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/desired"
+)
+
+// hold makes sure that the source carries our finalizer.
+func (r *Reconciler) hold(ctx context.Context, ref desired.Ref, source client.Object) error {
+	if slices.Contains(source.GetFinalizers(), v1alpha1.FinalizerSource) {
+		return nil
+	}
+	if r.Kinds.isBuiltIn(ref) {
+		if err := r.patchFinalizer(ctx, source, "finalizers"); err != nil {
+			return err
+		}
+	} else {
+		kind, _, err := r.Kinds.served(ref.GroupKind())
+		if err != nil {
+			return err
+		}
+		if err := addFinalizer(ctx, r.Client, kind, source, v1alpha1.FinalizerSource); err != nil {
+			return err
+		}
+	}
+	log.FromContext(ctx).Info("finalizer added to the source", "finalizer", v1alpha1.FinalizerSource)
+	return nil
+}
+
+// letGo makes sure that the source does not carry our finalizer.
+func (r *Reconciler) letGo(ctx context.Context, ref desired.Ref, source client.Object) error {
+	if !slices.Contains(source.GetFinalizers(), v1alpha1.FinalizerSource) {
+		return nil
+	}
+	if r.Kinds.isBuiltIn(ref) {
+		if err := r.patchFinalizer(ctx, source, "$deleteFromPrimitiveList/finalizers"); err != nil {
+			return err
+		}
+	} else {
+		live, err := r.Kinds.live(ctx, ref)
+		if err != nil || live == nil || live.GetUID() != source.GetUID() {
+			return err
+		}
+		if err := dropFinalizer(ctx, r.Client, live, v1alpha1.FinalizerSource); err != nil {
+			return err
+		}
+	}
+	log.FromContext(ctx).Info("finalizer removed from the source", "finalizer", v1alpha1.FinalizerSource)
+	return nil
+}
+
+// patchFinalizer adds or removes our finalizer and nothing else, by a directive of strategic merge patches. It
+// needs no resourceVersion, so that a rollout, which writes the source's status all the time, cannot make
+// it fail; the UID keeps it from a new source of the old name. The object from the cache is not touched.
+func (r *Reconciler) patchFinalizer(ctx context.Context, source client.Object, directive string) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": source.GetUID(), directive: []string{v1alpha1.FinalizerSource}},
+	})
+	if err != nil {
+		return err
+	}
+	patched, ok := source.DeepCopyObject().(client.Object)
+	if !ok {
+		return fmt.Errorf("a copy of %T is none", source)
+	}
+	return r.Client.Patch(ctx, patched, client.RawPatch(types.StrategicMergePatchType, patch), client.FieldOwner(Name))
+}
+
+// addFinalizer adds a finalizer to an object of a kind that knows no strategic merge patches, by applying that alone: the
+// finalizers of others are theirs. The UID keeps it from a new object of the old name.
+func addFinalizer(ctx context.Context, writer client.Client, kind schema.GroupVersionKind, object client.Object, finalizer string) error {
+	fields := &unstructured.Unstructured{}
+	fields.SetGroupVersionKind(kind)
+	fields.SetNamespace(object.GetNamespace())
+	fields.SetName(object.GetName())
+	fields.SetUID(object.GetUID())
+	fields.SetFinalizers([]string{finalizer})
+	return writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(fields), client.FieldOwner(Name), client.ForceOwnership)
+}

@@ -1,0 +1,217 @@
+package generator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/desired"
+)
+
+// Kinds reads sources of every kind: those of Kubernetes' own from the manager's cache, and others, which policies name, by
+// watches of their own. Those are apart from the manager's, which must not wait for a kind that is not there or that we may
+// not list. Of the others only the metadata are kept, and their objects are read when they have changed.
+type Kinds struct {
+	// Cache and Live read typed objects.
+	Cache, Live client.Reader
+	Scheme      *runtime.Scheme
+	Mapper      meta.RESTMapper
+	Metadata    metadata.Interface
+	Dynamic     dynamic.Interface
+	// Watched are the kinds of Kubernetes' own that are watched.
+	Watched []schema.GroupVersionKind
+	// Namespace limits the others to one namespace; empty is all.
+	Namespace string
+
+	mu      sync.Mutex
+	others  map[schema.GroupKind]*other
+	helpers map[schema.GroupVersionResource]*other
+	// starter starts the watch of a kind; nil until the controller runs.
+	starter func(desired.Ref)
+	// ctx is the time that the controller runs, for which watches last.
+	ctx context.Context
+	// changed is told when what policies look at beside workloads has changed.
+	changed func(namespace string)
+}
+
+// isBuiltIn tells whether a source is of a kind of Kubernetes' own.
+func (k *Kinds) isBuiltIn(ref desired.Ref) bool {
+	_, ok := k.builtIn(ref.GroupKind())
+	return ok
+}
+
+func (k *Kinds) builtIn(kind schema.GroupKind) (schema.GroupVersionKind, bool) {
+	for known := range desired.BuiltIn() {
+		if known.GroupKind() == kind {
+			return known, true
+		}
+	}
+	return schema.GroupVersionKind{}, false
+}
+
+// interpreter is what reads the sources of a kind.
+func (k *Kinds) interpreter(ref desired.Ref, origin desired.Origin) desired.Interpreter {
+	if kind, ok := k.builtIn(ref.GroupKind()); ok {
+		return desired.BuiltIn()[kind]
+	}
+	if origin.TemplatePath != "" {
+		return desired.Template{Path: origin.TemplatePath}
+	}
+	return desired.Scaled{}
+}
+
+// cached is what the cache shows of a source; nil when it does not exist. Of kinds that are not Kubernetes' own it is the
+// metadata. A kind that is not watched, or not yet, is asked for at the apiserver.
+func (k *Kinds) cached(ctx context.Context, ref desired.Ref) (client.Object, error) {
+	if kind, ok := k.builtIn(ref.GroupKind()); ok && slices.Contains(k.Watched, kind) {
+		return k.typed(ctx, k.Cache, kind, ref)
+	}
+	if object, known := k.watchedMetadata(ref); known {
+		if object == nil {
+			return nil, nil
+		}
+		return object, nil
+	}
+	return k.live(ctx, ref)
+}
+
+// live is what the apiserver says of a source; nil when it does not exist, or its kind does not.
+func (k *Kinds) live(ctx context.Context, ref desired.Ref) (client.Object, error) {
+	if kind, ok := k.builtIn(ref.GroupKind()); ok {
+		return k.typed(ctx, k.Live, kind, ref)
+	}
+	kind, resource, err := k.served(ref.GroupKind())
+	if err != nil {
+		return nil, ignoreUnserved(err)
+	}
+	object, err := k.Metadata.Resource(resource).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	object.SetGroupVersionKind(kind)
+	return object, nil
+}
+
+func (k *Kinds) typed(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, ref desired.Ref) (client.Object, error) {
+	object, err := k.empty(kind)
+	if err != nil {
+		return nil, err
+	}
+	return get(ctx, reader, ref.Key(), object)
+}
+
+// empty is an empty object of a kind of Kubernetes' own.
+func (k *Kinds) empty(kind schema.GroupVersionKind) (client.Object, error) {
+	empty, err := k.Scheme.New(kind)
+	if err != nil {
+		return nil, err
+	}
+	object, ok := empty.(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("a %s is no object", kind.Kind)
+	}
+	return object, nil
+}
+
+// whole is a source with all that its interpreter needs; nil when it is not any more the one that the cache shows.
+func (k *Kinds) whole(ctx context.Context, ref desired.Ref, source client.Object, origin desired.Origin) (*desired.Source, error) {
+	if kind, ok := k.builtIn(ref.GroupKind()); ok {
+		return &desired.Source{Kind: kind, Object: source}, nil
+	}
+	kind, resource, err := k.served(ref.GroupKind())
+	if err != nil {
+		return nil, err
+	}
+	object, err := k.Dynamic.Resource(resource).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if object.GetUID() != source.GetUID() || object.GetDeletionTimestamp() != nil {
+		return nil, nil
+	}
+	whole := &desired.Source{Kind: kind, Object: object}
+	if origin.TemplatePath == "" {
+		whole.Scale, err = k.scale(ctx, ref, resource)
+	}
+	return whole, err
+}
+
+// scale reads a source's scale; nil when its kind has none.
+func (k *Kinds) scale(ctx context.Context, ref desired.Ref, resource schema.GroupVersionResource) (*autoscalingv1.Scale, error) {
+	fields, err := k.Dynamic.Resource(resource).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{}, "scale")
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get the scale: %w", err)
+	}
+	scale := &autoscalingv1.Scale{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields.Object, scale); err != nil {
+		return nil, fmt.Errorf("read the scale: %w", err)
+	}
+	return scale, nil
+}
+
+// served is the resource of a kind, in the version that a policy or a protector named it in.
+func (k *Kinds) served(kind schema.GroupKind) (schema.GroupVersionKind, schema.GroupVersionResource, error) {
+	version := ""
+	k.mu.Lock()
+	if known := k.others[kind]; known != nil {
+		version = known.kind.Version
+	}
+	k.mu.Unlock()
+	var versions []string
+	if version != "" {
+		versions = []string{version}
+	}
+	mapping, err := k.Mapper.RESTMapping(kind, versions...)
+	if err != nil {
+		return schema.GroupVersionKind{}, schema.GroupVersionResource{}, err
+	}
+	return mapping.GroupVersionKind, mapping.Resource, nil
+}
+
+// ignoreUnserved makes no error of a kind that the apiserver does not know.
+func ignoreUnserved(err error) error {
+	var noResource *meta.NoResourceMatchError
+	var noKind *meta.NoKindMatchError
+	if errors.As(err, &noResource) || errors.As(err, &noKind) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// candidate is what policies look at in a source.
+func (k *Kinds) candidate(ctx context.Context, ref desired.Ref, source client.Object, policies []*desired.Policy) (desired.Candidate, error) {
+	c := desired.Candidate{Ref: ref, Labels: source.GetLabels()}
+	if !slices.ContainsFunc(policies, func(p *desired.Policy) bool { return p.Namespaces != nil }) {
+		return c, nil
+	}
+	var err error
+	c.NamespaceLabels, err = k.namespaceLabels(ctx, ref.Namespace)
+	return c, err
+}
+
+// policyResource is the resource of a policy.
+func policyResource(p *desired.Policy) schema.GroupVersionResource {
+	if p.Namespace == "" {
+		return v1alpha1.GroupVersion.WithResource("clusterprotectionpolicies")
+	}
+	return v1alpha1.GroupVersion.WithResource("protectionpolicies")
+}

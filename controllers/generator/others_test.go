@@ -1,0 +1,392 @@
+package generator
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/breakwater-k8s/breakwater/api/crds"
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// definition reads a CustomResourceDefinition of testdata.
+func (p *plane) definition(plural string) *unstructured.Unstructured {
+	p.t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", plural+".yaml"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return p.parse(string(text))
+}
+
+func (p *plane) parse(text string) *unstructured.Unstructured {
+	p.t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
+		p.t.Fatal(err)
+	}
+	return u
+}
+
+// install makes a kind served until the test ends.
+func (p *plane) install(plural string) *unstructured.Unstructured {
+	p.t.Helper()
+	definition := p.definition(plural)
+	p.create(definition)
+	p.t.Cleanup(func() { p.uninstall(definition) })
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion(objectAPIVersion(definition))
+	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
+	list.SetKind(kind + "List")
+	p.eventually("the kind is served", func() string {
+		if err := p.List(p.t.Context(), list, client.InNamespace(p.namespace)); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	return definition
+}
+
+// uninstall takes a kind away with all that is in it, whatever holds it, so that the next test can have it.
+func (p *plane) uninstall(definition *unstructured.Unstructured) {
+	ctx := context.Background()
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion(objectAPIVersion(definition))
+	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
+	list.SetKind(kind + "List")
+	for {
+		_ = p.Delete(ctx, definition)
+		if err := p.List(ctx, list); err == nil {
+			for i := range list.Items {
+				list.Items[i].SetFinalizers(nil)
+				_ = p.Update(ctx, &list.Items[i])
+			}
+		}
+		if err := p.Get(ctx, client.ObjectKeyFromObject(definition), definition); apierrors.IsNotFound(err) {
+			return
+		}
+	}
+}
+
+func objectAPIVersion(definition *unstructured.Unstructured) string {
+	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	version, _ := versions[0].(map[string]any)
+	return group + "/" + version["name"].(string)
+}
+
+// rulesFor are the generator's, and those for the kinds of a test.
+func rulesFor(resources ...string) []rbacv1.PolicyRule {
+	rules := ClusterRules()
+	for _, resource := range resources {
+		rules = append(rules, KindRules(schema.ParseGroupResource(resource))...)
+	}
+	return rules
+}
+
+// object makes one of the test's namespace.
+func (p *plane) object(text string) *unstructured.Unstructured {
+	p.t.Helper()
+	u := p.parse(text)
+	u.SetNamespace(p.namespace)
+	return u
+}
+
+func (p *plane) rollout(replicas string) *unstructured.Unstructured {
+	return p.object(`{apiVersion: argoproj.io/v1alpha1, kind: Rollout, metadata: {name: web, labels: {team: shop}}, spec: {replicas: ` + replicas +
+		`, minReadySeconds: 7, selector: {matchLabels: {app: web}}}}`)
+}
+
+// naming is a policy for kinds.
+func (p *plane) naming(floor string, kinds ...v1alpha1.WorkloadKind) *v1alpha1.ProtectionPolicy {
+	return p.policy("shop", floor, func(pp *v1alpha1.ProtectionPolicy) {
+		pp.Spec.Workloads.Kinds = kinds
+		if floor == "" {
+			pp.Spec.Floor = nil
+		}
+	})
+}
+
+func rolloutKind() v1alpha1.WorkloadKind {
+	return v1alpha1.WorkloadKind{APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout"}
+}
+
+func setReplicas(to int64) func(*unstructured.Unstructured) {
+	return func(u *unstructured.Unstructured) { _ = unstructured.SetNestedField(u.Object, to, "spec", "replicas") }
+}
+
+const rolloutProtector = "rollout.argoproj.io-web"
+
+func TestARolloutIsASource(t *testing.T) {
+	p := newPlane(t)
+	p.install("rollouts")
+	p.startAs(p.account(rulesFor("rollouts.argoproj.io")))
+	web := p.rollout("10")
+	p.create(web)
+	policy := p.naming("", rolloutKind())
+	p.create(policy)
+	got := p.protector(rolloutProtector, "a quarter may go", isBy("ProtectionPolicy/shop", 8))
+	if got.Spec.MinReadySeconds != 7 || got.Spec.Selector.MatchLabels["app"] != "web" || !isHeld(got) {
+		t.Errorf("it is not the Rollout's:\n%s", dump(got))
+	}
+	p.expectStatus(policy, func(s v1alpha1.ProtectionPolicyStatus) bool { return s.Selected == 1 && s.Applied == 1 })
+	edit(p, web, setReplicas(20))
+	p.protector(rolloutProtector, "it follows", hasFloor(15))
+	edit(p, web, func(u *unstructured.Unstructured) { u.SetFinalizers([]string{"example.com/theirs"}) })
+	p.eventually("a finalizer that a hand removed comes back", func() string {
+		if err := p.Get(t.Context(), client.ObjectKeyFromObject(web), web); err != nil || len(web.GetFinalizers()) != 2 {
+			return dump(web)
+		}
+		return ""
+	})
+	edit(p, web, func(u *unstructured.Unstructured) { u.SetFinalizers([]string{v1alpha1.FinalizerSource}) })
+	edit(p, web, setReplicas(0))
+	p.protector(rolloutProtector, "scaled to 0", hasFloor(0))
+	p.delete(web)
+	p.gone(got)
+	p.gone(web)
+}
+
+func TestACloneSetWhoseSelectorOnlyItsScaleTells(t *testing.T) {
+	p := newPlane(t)
+	p.install("clonesets")
+	p.startAs(p.account(rulesFor("clonesets.apps.kruise.io")))
+	p.create(p.naming("70%", v1alpha1.WorkloadKind{APIVersion: "apps.kruise.io/v1alpha1", Kind: "CloneSet"}))
+	set := p.object(`{apiVersion: apps.kruise.io/v1alpha1, kind: CloneSet, metadata: {name: web}, spec: {replicas: 10}}`)
+	p.create(set)
+	p.announced("CloneSet/web Warning Refused: This workload has no PodProtector that fits it: it has neither a spec.selector")
+	if err := unstructured.SetNestedField(set.Object, "app=web,tier in (a,b)", "status", "labelSelector"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil {
+		t.Fatal(err)
+	}
+	_ = unstructured.SetNestedField(set.Object, "app=web,tier in (a,b)", "status", "labelSelector")
+	if err := p.Status().Update(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	edit(p, set, func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"touched": "true"}) })
+	got := p.protector("cloneset.apps.kruise.io-web", "it is made", isBy("ProtectionPolicy/shop", 7))
+	if got.Spec.Selector.MatchLabels["app"] != "web" || len(got.Spec.Selector.MatchExpressions) != 1 {
+		t.Errorf("not the scale's selector:\n%s", dump(got))
+	}
+}
+
+func TestAKindThatIsNotThereYetIsACondition(t *testing.T) {
+	p := newPlane(t)
+	p.startAs(p.account(rulesFor("rollouts.argoproj.io")))
+	p.create(p.plain("web"))
+	policy := p.naming("90%", rolloutKind(), v1alpha1.WorkloadKind{APIVersion: "apps/v1", Kind: "Deployment"})
+	p.create(policy)
+	p.protector("deployment-web", "the other kind has its protector", isBy("ProtectionPolicy/shop", 9))
+	p.expectStatus(policy, func(s v1alpha1.ProtectionPolicyStatus) bool {
+		c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionKindsServed)
+		return c != nil && c.Reason == v1alpha1.ReasonKindNotServed && strings.Contains(c.Message, "argoproj.io/v1alpha1 Rollout is not served")
+	})
+	p.announced("ProtectionPolicy/shop Warning KindNotServed: argoproj.io/v1alpha1 Rollout")
+	p.install("rollouts")
+	p.create(p.rollout("10"))
+	p.protector(rolloutProtector, "when it comes it has its protector", isBy("ProtectionPolicy/shop", 9))
+	p.expectStatus(policy, func(s v1alpha1.ProtectionPolicyStatus) bool {
+		return meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionKindsServed) && s.Applied == 2
+	})
+}
+
+func TestAKindThatWeMayNotListIsACondition(t *testing.T) {
+	p := newPlane(t)
+	p.install("rollouts")
+	p.start() // without the rights
+	p.create(p.plain("web"))
+	policy := p.naming("90%", rolloutKind(), v1alpha1.WorkloadKind{APIVersion: "apps/v1", Kind: "Deployment"})
+	p.create(policy)
+	p.protector("deployment-web", "the other kind has its protector", isBy("ProtectionPolicy/shop", 9))
+	p.expectStatus(policy, func(s v1alpha1.ProtectionPolicyStatus) bool {
+		c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionKindsServed)
+		return c != nil && c.Reason == v1alpha1.ReasonKindNotListed && strings.Contains(c.Message, "forbidden")
+	})
+}
+
+// The apiserver deletes all objects of a kind whose CRD is deleted: nobody has said that of each of them.
+func TestAKindThatIsTakenAwayReleasesNothing(t *testing.T) {
+	p := newPlane(t)
+	definition := p.install("rollouts")
+	g := p.startAs(p.account(rulesFor("rollouts.argoproj.io")))
+	policy := p.naming("90%", rolloutKind())
+	p.create(policy)
+	web := p.rollout("10")
+	p.create(web)
+	before := p.protector(rolloutProtector, "it is made", isBy("ProtectionPolicy/shop", 9))
+
+	p.delete(definition)
+	p.gone(definition) // our finalizers do not keep it
+	got := p.protector(rolloutProtector, "it says so", isVanished)
+	if got.UID != before.UID || got.DeletionTimestamp != nil || got.Spec.MinAvailable.IntVal != 9 || !isHeld(got) {
+		t.Errorf("it is not in force as it was:\n%s", dump(got))
+	}
+	p.expectVanished(g, 1)
+	p.expectStatus(policy, func(s v1alpha1.ProtectionPolicyStatus) bool {
+		c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionKindsServed)
+		return c != nil && c.Reason == v1alpha1.ReasonKindNotServed
+	})
+
+	p.install("rollouts")
+	p.create(p.rollout("20"))
+	p.protector(rolloutProtector, "when kind and source are back it follows", func(got *v1alpha1.PodProtector) bool {
+		return got.UID == before.UID && isBy("ProtectionPolicy/shop", 18)(got)
+	})
+}
+
+// Whoever takes the CRD of policies away has not said anything about each of them, whatever they say themselves.
+func TestPoliciesWhoseCRDIsTakenAwayReleaseNothing(t *testing.T) {
+	p := newPlane(t)
+	var others v1alpha1.ProtectionPolicyList // of former tests, whose generators are gone
+	if err := p.List(t.Context(), &others); err != nil {
+		t.Fatal(err)
+	}
+	for i := range others.Items {
+		p.erase(&others.Items[i])
+	}
+	p.start()
+	p.create(p.plain("web"))
+	policy := p.policy("shop", "90%", func(pp *v1alpha1.ProtectionPolicy) {
+		pp.Spec.TargetRemovalPolicy = v1alpha1.TargetRemovalRelease
+		pp.Finalizers = []string{"example.com/wait"} // so that it is seen while it is being deleted
+	})
+	p.create(policy)
+	before := p.protector("deployment-web", "it is made", isBy("ProtectionPolicy/shop", 9))
+
+	text, err := crds.FS.ReadFile("breakwater.dev_protectionpolicies.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	definition := p.parse(string(text))
+	t.Cleanup(func() {
+		p.uninstall(definition.DeepCopy())
+		p.reinstall(p.parse(string(text)))
+	})
+	p.delete(definition)
+	got := p.protector("deployment-web", "it says so", isResolved(metav1.ConditionFalse, v1alpha1.ReasonPolicyVanished))
+	if got.UID != before.UID || got.DeletionTimestamp != nil || got.Spec.MinAvailable.IntVal != 9 || !isHeld(got) {
+		t.Errorf("it is not in force as it was:\n%s", dump(got))
+	}
+	edit(p, policy, func(pp *v1alpha1.ProtectionPolicy) {
+		pp.Finalizers = slices.DeleteFunc(pp.Finalizers, func(f string) bool { return f == "example.com/wait" })
+	})
+	p.gone(definition.DeepCopy()) // our finalizers do not keep it
+	p.protector("deployment-web", "it still says so", isResolved(metav1.ConditionFalse, v1alpha1.ReasonPolicyVanished))
+}
+
+// reinstall makes a kind served again, for the tests that come.
+func (p *plane) reinstall(definition *unstructured.Unstructured) {
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion(objectAPIVersion(definition))
+	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
+	list.SetKind(kind + "List")
+	if err := p.Create(context.Background(), definition); err != nil {
+		p.t.Errorf("install the kind again: %v", err)
+		return
+	}
+	for deadline := time.Now().Add(time.Minute); p.List(context.Background(), list) != nil; {
+		if time.Now().After(deadline) {
+			p.t.Error("the kind is not served again within a minute")
+			return
+		}
+	}
+}
+
+// A kind that no policy names any more is still the source of protectors that were retained.
+func TestARetainedProtectorOfAnotherKindFollowsItAlsoAfterARestart(t *testing.T) {
+	p := newPlane(t)
+	p.install("rollouts")
+	account := p.account(rulesFor("rollouts.argoproj.io"))
+	first := p.startAs(account)
+	policy, web := p.naming("90%", rolloutKind()), p.rollout("10")
+	p.create(policy)
+	p.create(web)
+	p.protector(rolloutProtector, "it is made", isBy("ProtectionPolicy/shop", 9))
+	p.delete(policy)
+	p.gone(policy)
+	first.stop()
+	p.startAs(account)
+	edit(p, web, setReplicas(20))
+	got := p.protector(rolloutProtector, "it follows", func(got *v1alpha1.PodProtector) bool {
+		return hasFloor(18)(got) && isResolved(metav1.ConditionFalse, v1alpha1.ReasonPolicyDeleted)(got)
+	})
+	p.delete(web)
+	p.gone(got)
+	p.gone(web)
+}
+
+func TestATemplateOfAFederationIsASourceForAllItsCells(t *testing.T) {
+	p := newPlane(t)
+	p.install("federateddeployments")
+	p.startAs(p.account(rulesFor("federateddeployments.types.kubefed.io")))
+	p.create(p.naming("", v1alpha1.WorkloadKind{APIVersion: "types.kubefed.io/v1beta1", Kind: "FederatedDeployment", TemplatePath: "spec.template"}))
+	web := p.object(`{apiVersion: types.kubefed.io/v1beta1, kind: FederatedDeployment, metadata: {name: web}, spec: {
+		template: {spec: {replicas: 10, selector: {matchLabels: {app: web}}, strategy: {rollingUpdate: {maxUnavailable: 30%}}}},
+		placement: {clusters: [{name: a}, {name: b}, {name: c}]},
+		overrides: [{clusterName: b, clusterOverrides: [{path: /spec/replicas, value: 5}]}]}}`)
+	p.create(web)
+	name := "federateddeployment.types.kubefed.io-web"
+	protector := p.protector(name, "7 of 10, 4 of 5, 7 of 10", isBy("ProtectionPolicy/shop", 18))
+	edit(p, web, func(u *unstructured.Unstructured) {
+		_ = unstructured.SetNestedSlice(u.Object, []any{map[string]any{"name": "b"}}, "spec", "placement", "clusters")
+	})
+	p.protector(name, "4 of 5", hasFloor(4))
+	p.delete(web)
+	p.gone(protector)
+	p.gone(web)
+}
+
+func TestASourceCanHaveSeveralProtectors(t *testing.T) {
+	p := newPlane(t)
+	p.install("bundles")
+	account := p.account(rulesFor("bundles.example.com"))
+	first := p.startAs(account)
+	p.create(p.naming("50%", v1alpha1.WorkloadKind{APIVersion: "example.com/v1", Kind: "Bundle", TemplatePath: "spec.workloads"}))
+	bundle := p.object(`{apiVersion: example.com/v1, kind: Bundle, metadata: {name: web}, spec: {workloads: [
+		{kind: Deployment, metadata: {name: front}, spec: {replicas: 10, selector: {matchLabels: {app: front}}}},
+		{kind: StatefulSet, metadata: {name: back}, spec: {replicas: 4, selector: {matchLabels: {app: back}}}}]}}`)
+	p.create(bundle)
+	front := p.protector("bundle.example.com-web-front-5bb8e40a", "the first", isBy("ProtectionPolicy/shop", 5))
+	back := p.protector("bundle.example.com-web-back-b0362f94", "the second", isBy("ProtectionPolicy/shop", 2))
+
+	edit(p, back, func(got *v1alpha1.PodProtector) { got.Spec.MinAvailable = v1alpha1.Pods(0) })
+	p.protector(back.Name, "drift of each is repaired", isBy("ProtectionPolicy/shop", 2))
+	edit(p, bundle, func(u *unstructured.Unstructured) {
+		workloads, _, _ := unstructured.NestedSlice(u.Object, "spec", "workloads")
+		_ = unstructured.SetNestedSlice(u.Object, workloads[1:], "spec", "workloads")
+	})
+	p.gone(front)
+	p.protector(back.Name, "the other stays", isBy("ProtectionPolicy/shop", 2))
+
+	// Lost as with an etcd: both would stay.
+	first.stop()
+	lost := bundle.DeepCopy()
+	p.delete(bundle)
+	edit(p, bundle, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+	p.gone(bundle)
+	p.startAs(account)
+	p.protector(back.Name, "it outlives a source that vanished", isVanished)
+	lost.SetResourceVersion("")
+	lost.SetUID("")
+	lost.SetFinalizers(nil)
+	p.create(lost)
+	p.protector(back.Name, "and is taken up again", isBy("ProtectionPolicy/shop", 2))
+	p.delete(lost)
+	p.gone(back)
+	p.gone(lost)
+}

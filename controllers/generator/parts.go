@@ -1,0 +1,61 @@
+package generator
+
+import (
+	"context"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/desired"
+)
+
+// removeParts releases the protectors of parts that a source has no more: whoever took a part out of it did so on purpose.
+// The source was read from the apiserver just now; kinds of Kubernetes' own have no parts.
+func (r *Reconciler) removeParts(ctx context.Context, ref desired.Ref, protectors []*v1alpha1.PodProtector, wanted []desired.Protector) error {
+	if r.Kinds.isBuiltIn(ref) {
+		return nil
+	}
+	for _, protector := range protectors {
+		isWanted := slices.ContainsFunc(wanted, func(w desired.Protector) bool { return w.Object.Name == protector.Name })
+		if isWanted || !desired.IsGenerated(protector) {
+			continue
+		}
+		live, err := get(ctx, r.Live, client.ObjectKeyFromObject(protector), &v1alpha1.PodProtector{})
+		if err != nil {
+			return err
+		}
+		if live == nil || live.UID != protector.UID {
+			continue
+		}
+		if err := r.remove(ctx, live); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// liveProtectors asks the apiserver for all protectors of a source: the cache may not show one that we have just made.
+// Sources that have parts do not tell all names, so that those of their kind are listed.
+func (r *Reconciler) liveProtectors(ctx context.Context, ref desired.Ref) ([]*v1alpha1.PodProtector, error) {
+	if r.Kinds.isBuiltIn(ref) {
+		key := client.ObjectKey{Namespace: ref.Namespace, Name: desired.ProtectorName(ref)}
+		protector, err := get(ctx, r.Live, key, &v1alpha1.PodProtector{})
+		if err != nil || protector == nil {
+			return nil, err
+		}
+		return []*v1alpha1.PodProtector{protector}, nil
+	}
+	var list v1alpha1.PodProtectorList
+	err := r.Live.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingLabels{v1alpha1.LabelSourceKind: ref.Kind})
+	if err != nil {
+		return nil, err
+	}
+	var protectors []*v1alpha1.PodProtector
+	for i := range list.Items {
+		if source, _, ok := desired.SourceOf(&list.Items[i]); ok && source == ref {
+			protectors = append(protectors, &list.Items[i])
+		}
+	}
+	return protectors, nil
+}

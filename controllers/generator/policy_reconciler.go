@@ -1,0 +1,181 @@
+package generator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/desired"
+)
+
+const (
+	// servedRetry is the time between two looks for a kind that is not served: its CRD is heard of, but is served a little
+	// later.
+	servedRetry = 5 * time.Second
+	// longestRelease bounds how long the deletion of a policy waits for its protectors. Those that still name it then stay
+	// in force.
+	longestRelease = 5 * time.Minute
+)
+
+// policyRef names a policy of either kind; one of the cluster has no namespace.
+type policyRef struct{ Namespace, Name string }
+
+// PolicyReconciler holds policies until their deletion was dealt with, watches the kinds that they name, and tells in their
+// status what came of them.
+type PolicyReconciler struct {
+	Client client.Client
+	Live   client.Reader
+	Kinds  *Kinds
+	Events events.EventRecorder
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Reconcile implements reconcile.TypedReconciler.
+func (r *PolicyReconciler) Reconcile(ctx context.Context, ref policyRef) (reconcile.Result, error) {
+	object, err := r.get(ctx, ref)
+	if err != nil || object == nil {
+		return reconcile.Result{}, err
+	}
+	policy := desired.NewPolicy(object)
+	switch {
+	case policy.Deleted && policy.Held:
+		return r.end(ctx, object, policy)
+	case policy.Deleted:
+		return reconcile.Result{}, nil
+	case !policy.Held:
+		err := addFinalizer(ctx, r.Client, policyKind(policy), object, v1alpha1.FinalizerPolicy)
+		if err != nil {
+			_, err = stale(err, "add the finalizer to the policy")
+		}
+		return reconcile.Result{}, err
+	}
+	served, err := r.watch(ctx, policy)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	status, err := r.count(ctx, object, policy)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.tell(ctx, object, status, served); err != nil {
+		_, err = stale(err, "write the policy's status")
+		return reconcile.Result{}, err
+	}
+	if served.Status != metav1.ConditionTrue {
+		return reconcile.Result{RequeueAfter: servedRetry}, nil
+	}
+	return reconcile.Result{}, nil
+}
+
+func (r *PolicyReconciler) get(ctx context.Context, ref policyRef) (client.Object, error) {
+	var object client.Object = &v1alpha1.ProtectionPolicy{}
+	if ref.Namespace == "" {
+		object = &v1alpha1.ClusterProtectionPolicy{}
+	}
+	object, err := get(ctx, client.Reader(r.Client), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object)
+	if err != nil {
+		return nil, fmt.Errorf("get the policy: %w", err)
+	}
+	return object, nil
+}
+
+// end lets a policy go when nothing is left that is by it: each of its protectors was released, is by another policy now, or
+// says that it is kept although the policy was deleted. A policy that goes because its CRD does was not deleted on purpose.
+func (r *PolicyReconciler) end(ctx context.Context, object client.Object, policy *desired.Policy) (reconcile.Result, error) {
+	going, err := r.Kinds.isGoing(ctx, policyResource(policy))
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if late := r.Now().Sub(object.GetDeletionTimestamp().Time) > longestRelease; !going && !late {
+		left, err := r.left(ctx, policy)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		if left > 0 {
+			log.FromContext(ctx).V(1).Info("policy waits for its protectors", "left", left)
+			return reconcile.Result{RequeueAfter: servedRetry}, nil
+		}
+	} else if late {
+		r.Events.Eventf(object, nil, corev1.EventTypeWarning, v1alpha1.ReasonPolicyVanished, "Release",
+			"Protectors that are still by this policy after %s stay in force.", longestRelease)
+	}
+	live, err := r.liveObject(ctx, object)
+	if err != nil || live == nil {
+		return reconcile.Result{}, err
+	}
+	if err := dropFinalizer(ctx, r.Client, live, v1alpha1.FinalizerPolicy); client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("remove the finalizer from the policy: %w", err)
+	}
+	log.FromContext(ctx).Info("policy released")
+	return reconcile.Result{}, nil
+}
+
+// liveObject is the policy as the apiserver has it; nil when it is another one by now, or none.
+func (r *PolicyReconciler) liveObject(ctx context.Context, object client.Object) (client.Object, error) {
+	var live client.Object = &v1alpha1.ProtectionPolicy{}
+	if object.GetNamespace() == "" {
+		live = &v1alpha1.ClusterProtectionPolicy{}
+	}
+	live, err := get(ctx, r.Live, client.ObjectKeyFromObject(object), live)
+	if err != nil || live == nil || live.GetUID() != object.GetUID() || live.GetDeletionTimestamp() == nil {
+		return nil, err
+	}
+	return live, nil
+}
+
+// left counts the protectors that are still by a policy. The apiserver is asked, page by page, when the cache shows none.
+func (r *PolicyReconciler) left(ctx context.Context, policy *desired.Policy) (int, error) {
+	var cached v1alpha1.PodProtectorList
+	err := r.Client.List(ctx, &cached, client.InNamespace(policy.Namespace), client.MatchingFields{policyIndex: policy.String()})
+	if err != nil {
+		return 0, fmt.Errorf("list PodProtectors: %w", err)
+	}
+	if count := countLeft(cached.Items, policy); count > 0 {
+		return count, nil
+	}
+	count := 0
+	for page, next := 0, ""; page == 0 || next != ""; page++ {
+		var list v1alpha1.PodProtectorList
+		if err := r.Live.List(ctx, &list, client.InNamespace(policy.Namespace), client.Limit(pageSize), client.Continue(next)); err != nil {
+			return 0, fmt.Errorf("list PodProtectors of the apiserver: %w", err)
+		}
+		count, next = count+countLeft(list.Items, policy), list.Continue
+	}
+	return count, nil
+}
+
+func countLeft(protectors []v1alpha1.PodProtector, policy *desired.Policy) int {
+	count := 0
+	for i := range protectors {
+		if isLeft(&protectors[i], policy) {
+			count++
+		}
+	}
+	return count
+}
+
+// pageSize bounds how many protectors are read from the apiserver at once.
+const pageSize = 500
+
+// isLeft tells whether a protector is by a policy, and its source has yet to hear of the end of that.
+func isLeft(p *v1alpha1.PodProtector, policy *desired.Policy) bool {
+	origin, _ := desired.OriginOf(p)
+	return desired.IsGenerated(p) && !isReleased(p) && origin.Policy == policy.String() && !origin.Removed && !isOrphan(p)
+}
+
+func policyKind(p *desired.Policy) schema.GroupVersionKind {
+	if p.Namespace == "" {
+		return v1alpha1.GroupVersion.WithKind(desired.ClusterPolicy)
+	}
+	return v1alpha1.GroupVersion.WithKind(desired.NamespacedPolicy)
+}

@@ -1,0 +1,185 @@
+package generator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+)
+
+// longestOverruled bounds the list of workloads to which another policy applies; named bounds it in messages.
+const (
+	longestOverruled = 32
+	longestNamed     = 5
+)
+
+// watch watches the kinds that a policy names, and says in a condition which are not there. That is no error: the policy
+// counts for the others, and protectors that there are stay.
+func (r *PolicyReconciler) watch(ctx context.Context, policy *desired.Policy) (metav1.Condition, error) {
+	if policy.Namespaces != nil {
+		if err := r.Kinds.watchNamespaces(); err != nil {
+			return metav1.Condition{}, err
+		}
+	}
+	reason, problems := v1alpha1.ReasonKindsServed, []string{}
+	for _, named := range policy.Spec.Workloads.Kinds {
+		err := r.Kinds.watch(ctx, desired.KindOf(named))
+		switch {
+		case err == nil:
+		case errors.Is(err, errNotRunning):
+			return metav1.Condition{}, err
+		case ignoreUnserved(err) == nil:
+			reason = v1alpha1.ReasonKindNotServed
+			problems = append(problems, fmt.Sprintf("%s %s is not served: is its CustomResourceDefinition installed?", named.APIVersion, named.Kind))
+		default:
+			reason = cmp.Or(map[bool]string{true: reason}[reason == v1alpha1.ReasonKindNotServed], v1alpha1.ReasonKindNotListed)
+			problems = append(problems, fmt.Sprintf("%s %s: %v", named.APIVersion, named.Kind, err))
+		}
+	}
+	if len(problems) == 0 {
+		return metav1.Condition{
+			Type: v1alpha1.ConditionKindsServed, Status: metav1.ConditionTrue, Reason: reason, Message: "All kinds of the policy are watched.",
+		}, nil
+	}
+	return metav1.Condition{
+		Type: v1alpha1.ConditionKindsServed, Status: metav1.ConditionFalse, Reason: reason,
+		Message: fleet.Shorten(strings.Join(problems, "; ")+". Protectors of such workloads stay in force as they are.", 4096),
+	}, nil
+}
+
+// count finds out what came of a policy.
+func (r *PolicyReconciler) count(ctx context.Context, object client.Object, policy *desired.Policy) (v1alpha1.ProtectionPolicyStatus, error) {
+	ranked, err := listPolicies(ctx, r.Client, policy.Namespace)
+	if err != nil {
+		return v1alpha1.ProtectionPolicyStatus{}, err
+	}
+	applied, err := r.appliedTo(ctx, policy)
+	if err != nil {
+		return v1alpha1.ProtectionPolicyStatus{}, err
+	}
+	status := v1alpha1.ProtectionPolicyStatus{ObservedGeneration: object.GetGeneration()}
+	var lacking []string
+	err = r.Kinds.each(ctx, policy.Namespace, policy.Spec.Workloads.Kinds, func(ref desired.Ref, source client.Object) error {
+		if source.GetDeletionTimestamp() != nil || isPartOfAnother(ref, source) {
+			return nil
+		}
+		candidate, err := r.Kinds.candidate(ctx, ref, source, ranked)
+		if err != nil || !policy.Selects(candidate) {
+			return err
+		}
+		status.Selected++
+		by := desired.Applies(ranked, candidate)
+		switch {
+		case desired.OptedOut(candidate.Labels):
+			status.OptedOut++
+		case by != nil && by.String() != policy.String():
+			status.Overruled++
+			status.OverruledWorkloads = append(status.OverruledWorkloads, v1alpha1.OverruledWorkload{
+				Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, By: by.String()})
+		case applied[ref]:
+			status.Applied++
+		default:
+			lacking = append(lacking, ref.Namespace+"/"+ref.Name)
+		}
+		return nil
+	})
+	slices.SortFunc(status.OverruledWorkloads, func(a, b v1alpha1.OverruledWorkload) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
+	})
+	status.OverruledWorkloads = status.OverruledWorkloads[:min(longestOverruled, len(status.OverruledWorkloads))]
+	status.Conditions = []metav1.Condition{readiness(lacking)}
+	return status, err
+}
+
+// readiness tells of workloads that have no protector by their policy. What keeps one from it stands in the workload's events.
+func readiness(lacking []string) metav1.Condition {
+	if len(lacking) == 0 {
+		return metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonApplied,
+			Message: "All workloads that the policy applies to have their PodProtectors."}
+	}
+	slices.Sort(lacking)
+	named := strings.Join(lacking[:min(longestNamed, len(lacking))], ", ")
+	if len(lacking) > longestNamed {
+		named += ", ..."
+	}
+	return metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonApplying,
+		Message: fmt.Sprintf("%d workloads have no PodProtector by this policy yet: %s. If that stays so, look at their events.", len(lacking), named)}
+}
+
+// appliedTo are the sources whose protectors are by a policy, as it is now.
+func (r *PolicyReconciler) appliedTo(ctx context.Context, policy *desired.Policy) (map[desired.Ref]bool, error) {
+	var list v1alpha1.PodProtectorList
+	err := r.Client.List(ctx, &list, client.InNamespace(policy.Namespace), client.MatchingFields{policyIndex: policy.String()}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list PodProtectors: %w", err)
+	}
+	applied := map[desired.Ref]bool{}
+	for i := range list.Items {
+		ref, _, ok := desired.SourceOf(&list.Items[i])
+		if !ok {
+			continue
+		}
+		earlier, seen := applied[ref]
+		applied[ref] = (earlier || !seen) && desired.IsBy(&list.Items[i], policy.OriginFor(ref.GroupKind()))
+	}
+	return applied, nil
+}
+
+// tell writes the status if it says something new, and announces when kinds come and go.
+func (r *PolicyReconciler) tell(ctx context.Context, object client.Object, status v1alpha1.ProtectionPolicyStatus, served metav1.Condition) error {
+	changed, ok := object.DeepCopyObject().(client.Object)
+	if !ok {
+		return fmt.Errorf("a copy of %T is none", object)
+	}
+	into, old := statusOf(changed), statusOf(object)
+	conditions := into.Conditions
+	for _, condition := range append(status.Conditions, served) {
+		condition.ObservedGeneration = object.GetGeneration()
+		meta.SetStatusCondition(&conditions, condition)
+	}
+	status.Conditions = conditions
+	if equality.Semantic.DeepEqual(*old, status) {
+		return nil
+	}
+	*into = status
+	if err := r.Client.Status().Patch(ctx, changed, client.MergeFrom(object), client.FieldOwner(Name)); err != nil {
+		return err
+	}
+	before := meta.FindStatusCondition(old.Conditions, served.Type)
+	switch {
+	case served.Status != metav1.ConditionTrue && (before == nil || before.Message != served.Message):
+		r.Events.Eventf(object, nil, corev1.EventTypeWarning, served.Reason, "Watch", "%s", fleet.Note(served.Message))
+	case served.Status == metav1.ConditionTrue && before != nil && before.Status != served.Status:
+		r.Events.Eventf(object, nil, corev1.EventTypeNormal, served.Reason, "Watch", "%s", served.Message)
+	}
+	return nil
+}
+
+func statusOf(policy client.Object) *v1alpha1.ProtectionPolicyStatus {
+	switch policy := policy.(type) {
+	case *v1alpha1.ProtectionPolicy:
+		return &policy.Status
+	case *v1alpha1.ClusterProtectionPolicy:
+		return &policy.Status
+	default:
+		return &v1alpha1.ProtectionPolicyStatus{}
+	}
+}
+
+// isOrphan tells whether a protector stays without its source.
+func isOrphan(p *v1alpha1.PodProtector) bool {
+	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTargetResolved)
+	return c != nil && c.Reason == v1alpha1.ReasonSourceVanished
+}

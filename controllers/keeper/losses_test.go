@@ -1,0 +1,128 @@
+package keeper
+
+import (
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+func held(uid types.UID, change ...func(*v1alpha1.PodProtector)) *v1alpha1.PodProtector {
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "web", UID: uid, Finalizers: []string{v1alpha1.FinalizerHold},
+	}}
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+func newReconciler(t *testing.T, objects ...client.Object) *Reconciler {
+	t.Helper()
+	losses := NewLosses()
+	m, err := newMetrics(prometheus.NewRegistry(), losses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := fake.NewClientBuilder().WithScheme(fleet.Scheme()).WithStatusSubresource(&v1alpha1.PodProtector{}).WithObjects(objects...).Build()
+	return &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(100), Losses: losses, metrics: m}
+}
+
+func (r *Reconciler) now(t *testing.T) *v1alpha1.PodProtector {
+	t.Helper()
+	key := client.ObjectKeyFromObject(held(""))
+	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+		t.Fatal(err)
+	}
+	p := &v1alpha1.PodProtector{}
+	if err := r.Live.Get(t.Context(), key, p); err != nil {
+		return nil
+	}
+	return p
+}
+
+func TestWhatIsTakenForALoss(t *testing.T) {
+	for claim, c := range map[string]struct {
+		last *v1alpha1.PodProtector
+		want bool
+	}{
+		"a protector that was held":             {held("a"), true},
+		"one that the generator held":           {held("a", func(p *v1alpha1.PodProtector) { p.Finalizers = []string{v1alpha1.FinalizerProtector} }), true},
+		"not one whose deletion was asked for":  {held("a", func(p *v1alpha1.PodProtector) { now := metav1.Now(); p.DeletionTimestamp = &now }), false},
+		"not one whose finalizer was taken off": {held("a", func(p *v1alpha1.PodProtector) { p.Finalizers = nil }), false},
+		"not one that others hold":              {held("a", func(p *v1alpha1.PodProtector) { p.Finalizers = []string{"example.com/hold"} }), false},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			r := newReconciler(t)
+			r.Losses.handler().OnDelete(c.last)
+			if p := r.now(t); (p != nil) != c.want {
+				t.Errorf("made anew: %+v", p)
+			}
+		})
+	}
+}
+
+func TestAProtectorThatWasReleasedWhileNobodyWatchedIsNotMadeAnew(t *testing.T) {
+	r := newReconciler(t)
+	if err := fleet.NoteRelease(t.Context(), r.Client, held("a"), Name); err != nil {
+		t.Fatal(err)
+	}
+	r.Losses.handler().OnDelete(toolscache.DeletedFinalStateUnknown{Obj: held("a")})
+	if p := r.now(t); p != nil || r.Losses.number() != 0 {
+		t.Errorf("made anew: %+v; %d losses are remembered", p, r.Losses.number())
+	}
+	// Another of its name, that nobody has released, is.
+	r.Losses.handler().OnDelete(toolscache.DeletedFinalStateUnknown{Obj: held("b")})
+	if p := r.now(t); p == nil {
+		t.Error("not made anew")
+	}
+}
+
+func TestAProtectorThatSomebodyElseHasMadeIsLeftAlone(t *testing.T) {
+	r := newReconciler(t, held("b"))
+	r.Losses.handler().OnDelete(held("a"))
+	r.Losses.handler().OnAdd(held("b"), false)
+	if p := r.now(t); p.UID != "b" || len(p.Annotations) > 0 || r.Losses.number() != 0 {
+		t.Errorf("%+v; %d losses are remembered", p, r.Losses.number())
+	}
+}
+
+func TestAnUnfinishedProtectorIsFinishedWithWhatIsKnown(t *testing.T) {
+	reserved := held("a", func(p *v1alpha1.PodProtector) {
+		p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: "c", AdmissionHistory: v1alpha1.AdmissionHistory{Buckets: []v1alpha1.Bucket{{Counter: 1, PodUID: "uid-1"}}}}}
+	})
+	unfinished := func(of string) *v1alpha1.PodProtector {
+		return held("b", func(p *v1alpha1.PodProtector) { p.Annotations = map[string]string{v1alpha1.AnnotationRestored: of} })
+	}
+	for claim, c := range map[string]struct {
+		of   string
+		lose []*v1alpha1.PodProtector
+		want int
+	}{
+		"all of it":                           {"a", []*v1alpha1.PodProtector{reserved}, 1},
+		"all of it when it was lost half way": {"a", []*v1alpha1.PodProtector{reserved, unfinished("a")}, 1},
+		"nothing after a restart":             {"a", nil, 0},
+		"nothing when it was of another":      {"", []*v1alpha1.PodProtector{reserved}, 0},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			r := newReconciler(t, unfinished(c.of))
+			for _, last := range c.lose {
+				r.Losses.handler().OnDelete(last)
+			}
+			p := r.now(t)
+			if quota.Unfinished(p) || quota.BudgetOf(p).Reserved != c.want {
+				t.Errorf("%+v, want it finished with %d reservations", p, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,25 @@
+package keeper
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// metrics are listed in docs/metrics.md.
+type metrics struct {
+	restored prometheus.Counter
+}
+
+func newMetrics(registry prometheus.Registerer, losses *Losses) (*metrics, error) {
+	m := &metrics{restored: prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "breakwater_generator_restored_protectors_total",
+		Help: "Protectors that vanished without having been released and were made anew.",
+	})}
+	vanished := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "breakwater_generator_vanished_protectors",
+		Help: "Protectors that vanished without having been released and are not made anew yet.",
+	}, func() float64 { return float64(losses.number()) })
+	for _, collector := range []prometheus.Collector{m.restored, vanished} {
+		if err := registry.Register(collector); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}

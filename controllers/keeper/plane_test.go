@@ -1,0 +1,261 @@
+package keeper_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/controllers/generator"
+	"github.com/breakwater-k8s/breakwater/controllers/keeper"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+func TestMain(m *testing.M) { testplane.Main(m) }
+
+// plane is a namespace of a real apiserver, as an administrator sees it.
+type plane struct {
+	*testing.T
+	client.Client
+	namespace string
+}
+
+func newPlane(t *testing.T) *plane {
+	t.Helper()
+	c, err := client.New(testplane.Config(t), client.Options{Scheme: fleet.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &plane{t, c, testplane.Namespace(t)}
+}
+
+// start runs a keeper as that account, with the cache of the generator, until the test ends or stop is called.
+func (p *plane) start(account *rest.Config) (stop func()) {
+	p.Helper()
+	skip := true
+	mgr, err := manager.New(account, manager.Options{
+		Scheme: fleet.Scheme(), Logger: testr.New(p.T), Metrics: metricsserver.Options{BindAddress: "0"},
+		Cache: generator.CacheOptions(), Controller: config.Controller{SkipNameValidation: &skip},
+	})
+	if err != nil {
+		p.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	if err := keeper.Setup(ctx, mgr, prometheus.NewRegistry(), keeper.NewLosses()); err != nil {
+		cancel()
+		p.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	stop = func() {
+		cancel()
+		if err, running := <-ended; running {
+			if err != nil {
+				p.Error(err)
+			}
+			close(ended)
+		}
+	}
+	p.Cleanup(stop)
+	return stop
+}
+
+// account may do what ClusterRules say, and nothing else.
+func (p *plane) account() *rest.Config {
+	p.Helper()
+	user := "keeper-of-" + p.namespace
+	p.create(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: keeper.ClusterRules()})
+	p.create(&rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: user}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	})
+	account := testplane.Config(p)
+	account.Impersonate = rest.ImpersonationConfig{UserName: user}
+	return account
+}
+
+func (p *plane) create(object client.Object) {
+	p.Helper()
+	if err := p.Create(p.Context(), object); err != nil {
+		p.Fatalf("create %T %s: %v", object, object.GetName(), err)
+	}
+}
+
+func (p *plane) key() client.ObjectKey { return client.ObjectKey{Namespace: p.namespace, Name: "web"} }
+
+// protect makes a protector of a user, with counts and a reservation.
+func (p *plane) protect() *v1alpha1.PodProtector {
+	p.Helper()
+	protector := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{
+		Namespace: p.namespace, Name: "web", Labels: map[string]string{"team": "shop"},
+		Annotations: map[string]string{"example.com/why": "the till"},
+	}}
+	protector.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
+	protector.Spec.MinAvailable = v1alpha1.Pods(3)
+	p.create(protector)
+	now, before := metav1.NowMicro(), protector.DeepCopy()
+	protector.Status.Cells = []v1alpha1.PodProtectorCell{{
+		CellID: "worker-1", Aggregation: v1alpha1.Aggregation{
+			CountedReplicas: 5, AvailableReplicas: 5, CountedSpec: quota.CountedSpec(&protector.Spec), SnapshotVersion: "7", Epoch: 4, Holder: "leader",
+			LastEventTime: now,
+		},
+		AdmissionHistory: v1alpha1.AdmissionHistory{Buckets: []v1alpha1.Bucket{{
+			StartTime: now, Counter: 1, PodUID: "uid-1", PodName: "web-1", Operation: v1alpha1.OperationDelete,
+		}}},
+	}}
+	if err := p.Status().Patch(p.Context(), protector, client.MergeFrom(before)); err != nil {
+		p.Fatal(err)
+	}
+	return protector
+}
+
+// stored is the protector as the apiserver has it; nil when there is none.
+func (p *plane) stored() *v1alpha1.PodProtector {
+	p.Helper()
+	protector := &v1alpha1.PodProtector{}
+	err := p.Get(p.Context(), p.key(), protector)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		p.Fatal(err)
+	}
+	return protector
+}
+
+func (p *plane) eventually(look func() string) {
+	p.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for word := look(); word != ""; word = look() {
+		if time.Now().After(deadline) {
+			p.Fatalf("waited too long: %s", word)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+func (p *plane) awaitHeld() {
+	p.Helper()
+	p.eventually(func() string {
+		if stored := p.stored(); stored == nil || !slices.Contains(stored.Finalizers, v1alpha1.FinalizerHold) {
+			return fmt.Sprintf("the protector is not held: %+v", stored)
+		}
+		return ""
+	})
+}
+
+func (p *plane) awaitGone() {
+	p.Helper()
+	p.eventually(func() string {
+		if stored := p.stored(); stored != nil {
+			return fmt.Sprintf("the protector is there: %+v", stored)
+		}
+		return ""
+	})
+}
+
+func TestAProtectorGoesWhenItIsDeleted(t *testing.T) {
+	p := newPlane(t)
+	account := p.account()
+	stop := p.start(account)
+	protector := p.protect()
+	p.awaitHeld()
+	if err := p.Delete(t.Context(), protector); err != nil {
+		t.Fatal(err)
+	}
+	p.awaitGone()
+	if released, err := fleet.WasReleased(t.Context(), p, protector); err != nil || !released {
+		t.Errorf("released %v (%v), want it noted", released, err)
+	}
+
+	// While nobody keeps it, it stays.
+	protector = p.protect()
+	p.awaitHeld()
+	stop()
+	if err := p.Delete(t.Context(), protector); err != nil {
+		t.Fatal(err)
+	}
+	if p.stored() == nil {
+		t.Fatal("it went although nobody has seen its deletion")
+	}
+	p.start(account)
+	p.awaitGone()
+}
+
+func TestAProtectorThatVanishesIsMadeAnewWithItsReservations(t *testing.T) {
+	p := newPlane(t)
+	p.start(p.account())
+	before := p.protect()
+	p.awaitHeld()
+	testplane.Erase(t, v1alpha1.GroupVersion.Group, "podprotectors", p.namespace, "web")
+	p.eventually(func() string {
+		stored := p.stored()
+		if stored == nil || stored.UID == before.UID || quota.Unfinished(stored) {
+			return fmt.Sprintf("the protector is not made anew: %+v", stored)
+		}
+		return ""
+	})
+	after := p.stored()
+	if diff := cmp.Diff(before.Spec, after.Spec); diff != "" {
+		t.Errorf("another spec (-before +after):\n%s", diff)
+	}
+	if after.Labels["team"] != "shop" || after.Annotations["example.com/why"] != "the till" ||
+		after.Annotations[v1alpha1.AnnotationRestored] != string(before.UID) || !slices.Contains(after.Finalizers, v1alpha1.FinalizerHold) {
+		t.Errorf("metadata %+v", after.ObjectMeta)
+	}
+	if diff := cmp.Diff(before.Status.Cells[0].AdmissionHistory, after.Status.Cells[0].AdmissionHistory); diff != "" {
+		t.Errorf("other reservations (-before +after):\n%s", diff)
+	}
+	if a := after.Status.Cells[0].Aggregation; !a.Void || a.CountedReplicas != 0 || a.Epoch != 4 || a.Holder != "leader" || a.SnapshotVersion != "7" {
+		t.Errorf("counts %+v, want void ones of the same leader", a)
+	}
+	if got := quota.Decide(after.DeepCopy(), []quota.Removal{{Cell: "worker-1", PodUID: "uid-2"}})[0].Outcome; got != quota.RefusedRestored {
+		t.Errorf("a removal is %s, want it refused until all is counted anew", got)
+	}
+	condition := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionRestored)
+	if condition == nil || !strings.Contains(condition.Message, "It has its 1 reservations") {
+		t.Errorf("condition %+v", condition)
+	}
+	p.eventually(func() string {
+		events := &eventsv1.EventList{}
+		if err := p.List(t.Context(), events, client.InNamespace(p.namespace)); err != nil {
+			return err.Error()
+		}
+		if !slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool { return e.Reason == "Restored" && e.Regarding.UID == after.UID }) {
+			return fmt.Sprintf("no event tells of it: %+v", events.Items)
+		}
+		return ""
+	})
+	// It can vanish again, and it can be deleted as any other.
+	testplane.Erase(t, v1alpha1.GroupVersion.Group, "podprotectors", p.namespace, "web")
+	p.eventually(func() string {
+		stored := p.stored()
+		if stored == nil || stored.UID == after.UID || quota.Unfinished(stored) || quota.BudgetOf(stored).Reserved != 1 {
+			return fmt.Sprintf("the protector is not made anew again: %+v", stored)
+		}
+		return ""
+	})
+	if err := p.Delete(t.Context(), p.stored()); err != nil {
+		t.Fatal(err)
+	}
+	p.awaitGone()
+}

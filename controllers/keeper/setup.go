@@ -1,0 +1,75 @@
+package keeper
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+const (
+	workers    = 4
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = 10 * time.Second
+)
+
+// Setup adds the keeper to the manager of a core cluster, whose cache must show the cells of protectors' status. Losses
+// are remembered also while another instance leads.
+func Setup(ctx context.Context, mgr manager.Manager, registry prometheus.Registerer, losses *Losses) error {
+	metrics, err := newMetrics(registry, losses)
+	if err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.PodProtector{})
+	if err != nil {
+		return fmt.Errorf("watch PodProtectors: %w", err)
+	}
+	if _, err := informer.AddEventHandler(losses.handler()); err != nil {
+		return fmt.Errorf("watch PodProtectors: %w", err)
+	}
+	c, err := controller.New(Name, mgr, controller.Options{
+		MaxConcurrentReconciles: workers,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		Reconciler: &Reconciler{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name), Losses: losses, metrics: metrics,
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("make the controller: %w", err)
+	}
+	if err := c.Watch(source.Kind(mgr.GetCache(), &v1alpha1.PodProtector{},
+		&handler.TypedEnqueueRequestForObject[*v1alpha1.PodProtector]{}, changed())); err != nil {
+		return fmt.Errorf("watch PodProtectors: %w", err)
+	}
+	return c.Watch(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		losses.follow(func(key types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: key}) })
+		return nil
+	}))
+}
+
+// changed drops what says nothing of whether a protector is held, going or whole, above all the status writes of a storm.
+func changed() predicate.TypedPredicate[*v1alpha1.PodProtector] {
+	return predicate.TypedFuncs[*v1alpha1.PodProtector]{
+		UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.PodProtector]) bool {
+			before, after := e.ObjectOld, e.ObjectNew
+			return before.UID != after.UID || before.ResourceVersion == after.ResourceVersion ||
+				(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
+				!slices.Equal(before.Finalizers, after.Finalizers) || quota.Unfinished(before) != quota.Unfinished(after)
+		},
+		DeleteFunc: func(event.TypedDeleteEvent[*v1alpha1.PodProtector]) bool { return false }, // Losses tell
+	}
+}

@@ -1,0 +1,144 @@
+package topology
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/pulse"
+	"github.com/breakwater-k8s/breakwater/internal/scope"
+)
+
+// freshness says whether the aggregator reports. Until that is known nothing is said.
+func freshness(cell *v1alpha1.Cell, state pulse.State) (fresh metav1.Condition, known bool) {
+	fresh = metav1.Condition{Type: v1alpha1.ConditionAggregationFresh}
+	switch state {
+	case pulse.Alive:
+		fresh.Status, fresh.Reason, fresh.Message = metav1.ConditionTrue, v1alpha1.ReasonHeartbeatSeen, "The aggregator of the cell reports."
+	case pulse.Silent:
+		fresh.Status, fresh.Reason = metav1.ConditionFalse, v1alpha1.ReasonNoHeartbeat
+		counts := "its pods count as they were counted last"
+		if cell.Spec.WhenStale == v1alpha1.WhenStaleDiscount {
+			counts = "its pods count for nothing in other cells"
+		}
+		fresh.Message = fmt.Sprintf("No aggregator of the cell has reported for %s: %s.", staleAfter(cell), counts)
+	default:
+		before := meta.FindStatusCondition(cell.Status.Conditions, fresh.Type)
+		if before == nil {
+			return fresh, false
+		}
+		fresh = *before // what a former leader said holds until this one knows better
+	}
+	return fresh, true
+}
+
+// overlap says whether other Cells of the cluster can have pods of this one; not worth it when none has or had.
+func (r *Reconciler) overlap(ctx context.Context, cell *v1alpha1.Cell) (overlapping metav1.Condition, worth bool, err error) {
+	overlapping = metav1.Condition{
+		Type: v1alpha1.ConditionOverlapping, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDisjoint,
+		Message: "No other Cell of the cluster can have the same pods.",
+	}
+	worth = meta.FindStatusCondition(cell.Status.Conditions, v1alpha1.ConditionOverlapping) != nil
+	cluster, own := r.clusterOf(cell), scopeOf(cell)
+	cells := &v1alpha1.CellList{}
+	if err := r.Client.List(ctx, cells); err != nil {
+		return overlapping, worth, fmt.Errorf("list Cells: %w", err)
+	}
+	var rivals []string
+	for i := range cells.Items {
+		other := &cells.Items[i]
+		if other.Name != cell.Name && cluster != "" && r.clusterOf(other) == cluster && scopeOf(other).Overlaps(own) {
+			rivals = append(rivals, other.Name)
+		}
+	}
+	if len(rivals) > 0 {
+		worth, overlapping.Status, overlapping.Reason = true, metav1.ConditionTrue, v1alpha1.ReasonCellsOverlap
+		overlapping.Message = fleet.Shorten(fmt.Sprintf("Pods of the cell can be those of other Cells of its cluster as well, and are counted in each: "+
+			"floors can be broken. Delete all but one, or make them anew with other namespaces or podSelectors: %s.", strings.Join(rivals, ", ")), 1000)
+	}
+	return overlapping, worth, nil
+}
+
+// scopeOf is which pods a Cell has. Of a malformed one, which the CRD refuses, it is none.
+func scopeOf(cell *v1alpha1.Cell) scope.Scope {
+	pods, _ := scope.Of(&cell.Spec)
+	return pods
+}
+
+// tell writes the conditions if they say something new, and makes an event of each that does.
+func (r *Reconciler) tell(ctx context.Context, cell *v1alpha1.Cell, conditions []metav1.Condition) error {
+	if stand(cell, conditions) {
+		return nil
+	}
+	live := &v1alpha1.Cell{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(cell), live); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if live.UID != cell.UID || stand(live, conditions) {
+		return nil
+	}
+	before := live.DeepCopy()
+	fields := make([]any, 0, len(conditions))
+	for _, condition := range conditions {
+		condition.ObservedGeneration = live.Generation
+		meta.SetStatusCondition(&live.Status.Conditions, condition)
+		field, err := runtime.DefaultUnstructuredConverter.ToUnstructured(meta.FindStatusCondition(live.Status.Conditions, condition.Type))
+		if err != nil {
+			return fmt.Errorf("condition %s: %w", condition.Type, err)
+		}
+		fields = append(fields, field)
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": fields}}}
+	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Cell"))
+	object.SetName(live.Name)
+	object.SetUID(live.UID)
+	apply := client.ApplyConfigurationFromUnstructured(object)
+	if err := r.Client.Status().Apply(ctx, apply, client.FieldOwner(Name), client.ForceOwnership); err != nil {
+		return fmt.Errorf("apply the conditions: %w", err)
+	}
+	r.announce(ctx, before, conditions)
+	return nil
+}
+
+// stand tells whether a Cell says all that already. A message of an error can differ each time, and is news only with its reason.
+func stand(cell *v1alpha1.Cell, conditions []metav1.Condition) bool {
+	for _, want := range conditions {
+		have := meta.FindStatusCondition(cell.Status.Conditions, want.Type)
+		if have == nil || have.Status != want.Status || have.Reason != want.Reason {
+			return false
+		}
+		if have.Message != want.Message && want.Reason != v1alpha1.ReasonUnreachable && want.Reason != v1alpha1.ReasonConfigurationUnread {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *Reconciler) announce(ctx context.Context, before *v1alpha1.Cell, conditions []metav1.Condition) {
+	for _, now := range conditions {
+		have := meta.FindStatusCondition(before.Status.Conditions, now.Type)
+		if have != nil && have.Status == now.Status && have.Reason == now.Reason {
+			continue
+		}
+		good := metav1.ConditionTrue
+		if now.Type == v1alpha1.ConditionOverlapping {
+			good = metav1.ConditionFalse
+		}
+		kind := corev1.EventTypeWarning
+		if now.Status == good || now.Status == metav1.ConditionUnknown {
+			kind = corev1.EventTypeNormal
+		}
+		log.FromContext(ctx).Info("condition changed", "cell", before.Name, "condition", now.Type, "status", now.Status, "reason", now.Reason)
+		r.Events.Eventf(before, nil, kind, now.Reason, "Inspect", "%s", fleet.Note(now.Message))
+	}
+}

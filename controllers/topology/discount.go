@@ -1,0 +1,103 @@
+package topology
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/pulse"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// discount tells protectors that a cell has gone silent, if its Cell wants that. The cell's aggregator takes it back when it
+// has counted; only if the Cell has come to trust a silent cell after all is it taken back here.
+func (r *Reconciler) discount(ctx context.Context, cell *v1alpha1.Cell, state pulse.State) error {
+	before, after := v1alpha1.DiscountStale, v1alpha1.Discount("")
+	if cell.Spec.WhenStale == v1alpha1.WhenStaleDiscount {
+		if state != pulse.Silent {
+			return nil
+		}
+		before, after = after, before
+	}
+	return r.eachEntry(ctx, cell.Name, before, func(p *v1alpha1.PodProtector) { entryOf(p, cell.Name).Discount = after })
+}
+
+// eachEntry changes what protectors have of a cell with that discount, each by compare-and-swap. Those that somebody else
+// writes at the same time are left to the next time.
+func (r *Reconciler) eachEntry(ctx context.Context, cell string, discount v1alpha1.Discount, change func(*v1alpha1.PodProtector)) error {
+	protectors := &v1alpha1.PodProtectorList{}
+	if err := r.Client.List(ctx, protectors, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list PodProtectors: %w", err)
+	}
+	var failed []error
+	for i := range protectors.Items {
+		if entry := entryOf(&protectors.Items[i], cell); entry == nil || entry.Discount != discount {
+			continue
+		}
+		p := protectors.Items[i].DeepCopy() // it is the cache's
+		change(p)
+		quota.Summarize(p)
+		if err := r.Client.Status().Update(ctx, p); client.IgnoreNotFound(err) != nil {
+			failed = append(failed, fmt.Errorf("PodProtector %s/%s: %w", p.Namespace, p.Name, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// release lets a Cell go that is deleted when no protector has anything of it. Its aggregator sees to that; of one that is
+// dead, an operator.
+func (r *Reconciler) release(ctx context.Context, cell *v1alpha1.Cell) error {
+	if !controllerutil.ContainsFinalizer(cell, v1alpha1.FinalizerCell) {
+		return nil
+	}
+	// What was cleared has nothing left that somebody could wait for.
+	err := r.eachEntry(ctx, cell.Name, v1alpha1.DiscountCleared, func(p *v1alpha1.PodProtector) { drop(p, cell.Name) })
+	if err != nil {
+		return err
+	}
+	left, err := r.countEntries(ctx, r.Client, cell.Name)
+	if err == nil && left == 0 {
+		left, err = r.countEntries(ctx, r.Live, cell.Name) // a cache may lag
+	}
+	if err != nil || left > 0 {
+		log.FromContext(ctx).V(1).Info("the Cell is not let go yet", "protectors", left)
+		return err
+	}
+	before := cell.DeepCopy()
+	controllerutil.RemoveFinalizer(cell, v1alpha1.FinalizerCell)
+	err = r.Client.Patch(ctx, cell, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err == nil {
+		r.Events.Eventf(before, nil, corev1.EventTypeNormal, "CellRemoved", "Release", "No PodProtector has anything of the cell any more.")
+	}
+	return err
+}
+
+func (r *Reconciler) countEntries(ctx context.Context, from client.Reader, cell string) (int, error) {
+	protectors := &v1alpha1.PodProtectorList{}
+	if err := from.List(ctx, protectors, client.UnsafeDisableDeepCopy); err != nil {
+		return 0, fmt.Errorf("list PodProtectors: %w", err)
+	}
+	count := 0
+	for i := range protectors.Items {
+		if entryOf(&protectors.Items[i], cell) != nil {
+			count++
+		}
+	}
+	return count, nil
+}
+
+// drop takes a cell's entry out of a protector.
+func drop(p *v1alpha1.PodProtector, cell string) {
+	p.Status.Cells = slices.DeleteFunc(p.Status.Cells, func(c v1alpha1.PodProtectorCell) bool { return c.CellID == cell })
+}

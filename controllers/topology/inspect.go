@@ -1,0 +1,115 @@
+package topology
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/guard"
+)
+
+// inspect goes to the cell's cluster and says whether it is there, and whether it asks the webhook.
+func (r *Reconciler) inspect(ctx context.Context, cell *v1alpha1.Cell) (connected, guarded metav1.Condition) {
+	connected = metav1.Condition{Type: v1alpha1.ConditionConnected, Status: metav1.ConditionUnknown}
+	guarded = metav1.Condition{Type: v1alpha1.ConditionGuarded, Status: metav1.ConditionUnknown}
+	if cell.Spec.KubeconfigSecretRef == nil {
+		connected.Reason, guarded.Reason = v1alpha1.ReasonNoKubeconfig, v1alpha1.ReasonNoKubeconfig
+		connected.Message = "The Cell names no kubeconfig, so that nobody looks whether its cluster can be reached."
+		guarded.Message = "The Cell names no kubeconfig, so that nobody looks whether its cluster asks the webhook."
+		return connected, guarded
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	config, cluster, err := fleet.Connect(ctx, r.Live, cell, "topology")
+	if err != nil {
+		connected.Status, connected.Reason = metav1.ConditionFalse, v1alpha1.ReasonUnreachable
+		if problem := (*fleet.Problem)(nil); errors.As(err, &problem) {
+			connected.Reason = problem.Reason
+		}
+		connected.Message = sentence(err)
+		guarded.Reason = v1alpha1.ReasonConfigurationUnread
+		guarded.Message = "It is not known whether the cluster asks the webhook: see the condition Connected."
+		return connected, guarded
+	}
+	r.mu.Lock()
+	r.clusters[cell.Name] = cluster
+	r.mu.Unlock()
+	connected.Status, connected.Reason = metav1.ConditionTrue, v1alpha1.ReasonConnected
+	connected.Message = fmt.Sprintf("The kubeconfig leads to the cluster %s.", cluster)
+	return connected, protection(ctx, cell, config, guarded)
+}
+
+// protection reads what the cluster asks the webhook about.
+func protection(ctx context.Context, cell *v1alpha1.Cell, config *rest.Config, guarded metav1.Condition) metav1.Condition {
+	unread := func(err error) metav1.Condition {
+		guarded.Reason = v1alpha1.ReasonConfigurationUnread
+		guarded.Message = "It is not known whether the cluster asks the webhook: " + sentence(err)
+		return guarded
+	}
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return unread(err)
+	}
+	api := clientset.AdmissionregistrationV1()
+	configurations, err := api.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return unread(err)
+	}
+	guarded.Status = metav1.ConditionFalse
+	weak, found := guard.Weaknesses(cell.Name, cell.Spec.Namespaces, configurations.Items)
+	switch {
+	case !found:
+		guarded.Reason = v1alpha1.ReasonWebhookMissing
+		guarded.Message = fmt.Sprintf("The cluster asks nobody about removals of the cell's pods: no ValidatingWebhookConfiguration leads to %s. "+
+			"Print one by breakwater webhook-config --cell %s.", guard.Path(cell.Name), cell.Name)
+		return guarded
+	case len(weak) > 0:
+		guarded.Reason = v1alpha1.ReasonWebhookWeakened
+		guarded.Message = "Pods of the cell can be removed unasked: " + fleet.Shorten(strings.Join(weak, "; "), 1000) + "."
+		return guarded
+	}
+	if cell.Spec.PodSelector != nil {
+		policy, err := present(api.ValidatingAdmissionPolicies().Get(ctx, guard.LabelsName(cell.Name), metav1.GetOptions{}))
+		if err != nil {
+			return unread(err)
+		}
+		binding, err := present(api.ValidatingAdmissionPolicyBindings().Get(ctx, guard.LabelsName(cell.Name), metav1.GetOptions{}))
+		if err != nil {
+			return unread(err)
+		}
+		if !guard.HoldsLabels(cell.Name, cell.Spec.PodSelector, policy, binding) {
+			guarded.Reason = v1alpha1.ReasonLabelsNotFixed
+			guarded.Message = fmt.Sprintf("The labels that say which pods are the cell's can be changed on pods: the ValidatingAdmissionPolicy %s, or its binding, "+
+				"is missing or weaker than what breakwater webhook-config --pod-selector prints.", guard.LabelsName(cell.Name))
+			return guarded
+		}
+	}
+	guarded.Status, guarded.Reason = metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured
+	guarded.Message = "The cluster asks the webhook about every removal of the cell's pods."
+	return guarded
+}
+
+// present is what was got; nil when it is not there.
+func present[Object admissionregistrationv1.ValidatingAdmissionPolicy | admissionregistrationv1.ValidatingAdmissionPolicyBinding](
+	object *Object, err error,
+) (*Object, error) {
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return object, err
+}
+
+// sentence makes one of an error.
+func sentence(err error) string {
+	text := err.Error()
+	return strings.ToUpper(text[:1]) + fleet.Shorten(text[1:], 1000) + "."
+}

@@ -1,0 +1,166 @@
+package topology
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+func TestMain(m *testing.M) { testplane.Main(m) }
+
+// lab is a core cluster and a worker, both real, with a controller that looks when it is told to, on a clock that a test sets.
+type lab struct {
+	*testing.T
+	client.Client
+	*Reconciler
+	namespace string
+	clock     time.Time
+	recorder  *events.FakeRecorder
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	c, err := client.New(testplane.Config(t), client.Options{Scheme: fleet.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lab{T: t, Client: c, namespace: testplane.Namespace(t), clock: time.Now(), recorder: events.NewFakeRecorder(100)}
+	l.Reconciler = &Reconciler{
+		Client: c, Live: c, Events: l.recorder, Monotonic: func() time.Time { return l.clock }, clusters: map[string]string{},
+	}
+	return l
+}
+
+func (l *lab) cell(name string, change func(*v1alpha1.CellSpec)) *v1alpha1.Cell {
+	l.Helper()
+	cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: l.namespace + "-" + name}}
+	change(&cell.Spec)
+	l.must(l.Create(l.Context(), cell))
+	l.Cleanup(func() {
+		now := &v1alpha1.Cell{}
+		if l.Get(context.Background(), client.ObjectKeyFromObject(cell), now) == nil {
+			now.Finalizers = nil
+			_ = l.Update(context.Background(), now)
+			_ = l.Delete(context.Background(), now)
+		}
+	})
+	return cell
+}
+
+// worker makes a Secret with a kubeconfig of the worker.
+func (l *lab) worker(name string) func(*v1alpha1.CellSpec) {
+	l.Helper()
+	account := testplane.AsServiceAccount(l, testplane.Second(l), "default", l.namespace+"-"+name, "cluster-admin")
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}
+	secret.Data = map[string][]byte{"kubeconfig": testplane.KubeconfigOf(l, account)}
+	l.must(l.Create(l.Context(), secret))
+	return func(s *v1alpha1.CellSpec) {
+		s.KubeconfigSecretRef = &v1alpha1.KubeconfigSecretRef{Namespace: l.namespace, Name: name}
+	}
+}
+
+func (l *lab) must(err error) {
+	l.Helper()
+	if err != nil {
+		l.Fatal(err)
+	}
+}
+
+func (l *lab) now(cell *v1alpha1.Cell) *v1alpha1.Cell {
+	l.Helper()
+	now := &v1alpha1.Cell{}
+	l.must(l.Get(l.Context(), client.ObjectKeyFromObject(cell), now))
+	return now
+}
+
+// look lets the controller look at a Cell.
+func (l *lab) look(cell *v1alpha1.Cell) *v1alpha1.Cell {
+	l.Helper()
+	_, err := l.Reconcile(l.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cell)})
+	l.must(err)
+	now := &v1alpha1.Cell{}
+	if err := l.Get(l.Context(), client.ObjectKeyFromObject(cell), now); apierrors.IsNotFound(err) {
+		return nil
+	}
+	return now
+}
+
+// beat reports, as an aggregator does.
+func (l *lab) beat(cell *v1alpha1.Cell) {
+	l.Helper()
+	now := l.now(cell)
+	at := metav1.NewMicroTime(l.clock.Add(-24 * time.Hour)) // its clock is its own
+	now.Status.Aggregator = v1alpha1.CellAggregator{Holder: "a", Epoch: 1, LastHeartbeat: &at}
+	l.must(l.Client.Status().Update(l.Context(), now))
+}
+
+func (l *lab) want(cell *v1alpha1.Cell, condition string, status metav1.ConditionStatus, reason string, words ...string) {
+	l.Helper()
+	have := meta.FindStatusCondition(cell.Status.Conditions, condition)
+	if have == nil || have.Status != status || have.Reason != reason {
+		l.Fatalf("condition %s is %+v, want %s for %s", condition, have, status, reason)
+	}
+	for _, word := range words {
+		if !strings.Contains(have.Message, word) {
+			l.Errorf("condition %s says %q, want it to say %q", condition, have.Message, word)
+		}
+	}
+}
+
+// announced returns the events since it was asked last.
+func (l *lab) announced() string {
+	var all []string
+	for {
+		select {
+		case event := <-l.recorder.Events:
+			all = append(all, event)
+		default:
+			return strings.Join(all, "\n")
+		}
+	}
+}
+
+func (l *lab) wantEvent(word string) {
+	l.Helper()
+	if all := l.announced(); !strings.Contains(all, word) {
+		l.Errorf("events %q, want one that says %q", all, word)
+	}
+}
+
+// protect makes a protector that cells have counted five pods of.
+func (l *lab) protect(floor int32, cells ...*v1alpha1.Cell) *v1alpha1.PodProtector {
+	l.Helper()
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: fmt.Sprint("p-", floor)}}
+	p.Spec.Selector, p.Spec.MinAvailable = &v1alpha1.PodSelector{}, v1alpha1.Pods(floor)
+	l.must(l.Create(l.Context(), p))
+	for _, cell := range cells {
+		p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{CellID: cell.Name, Aggregation: v1alpha1.Aggregation{
+			CountedReplicas: 5, CountedSpec: quota.CountedSpec(&p.Spec), SnapshotVersion: "7", Epoch: 3, Holder: "a", LastEventTime: metav1.NowMicro(),
+		}})
+	}
+	quota.Summarize(p)
+	l.must(l.Client.Status().Update(l.Context(), p))
+	return p
+}
+
+func (l *lab) protector(p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
+	l.Helper()
+	now := &v1alpha1.PodProtector{}
+	l.must(l.Get(l.Context(), client.ObjectKeyFromObject(p), now))
+	return now
+}

@@ -1,0 +1,113 @@
+package topology
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// as is a user with these rules and nothing more.
+func (l *lab) as(admin *rest.Config, namespace, name string, rules []rbacv1.PolicyRule) *rest.Config {
+	l.Helper()
+	c, err := client.New(admin, client.Options{Scheme: fleet.Scheme()})
+	l.must(err)
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: l.namespace + "-" + name}, Rules: rules}
+	l.must(c.Create(l.Context(), role))
+	l.Cleanup(func() { _ = c.Delete(context.Background(), role) })
+	return testplane.AsServiceAccount(l, admin, namespace, l.namespace+"-"+name, role.Name)
+}
+
+func (l *lab) eventually(look func() string) {
+	l.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for word := look(); word != ""; word = look() {
+		if time.Now().After(deadline) {
+			l.Fatalf("waited too long: %s", word)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// The controllers as they run, in the core and in the cell's cluster as users with just the rules that they say they need.
+func TestTheRulesAreEnough(t *testing.T) {
+	l := newLab(t)
+	mgr, err := manager.New(l.as(testplane.Config(t), l.namespace, "core", ClusterRules()), manager.Options{
+		Scheme: fleet.Scheme(), Logger: testr.New(t), Metrics: metricsserver.Options{BindAddress: "0"},
+	})
+	l.must(err)
+	l.must(Setup(mgr))
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+
+	worker := l.as(testplane.Second(t), "default", "worker", CellRules())
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: "a"}}
+	secret.Data = map[string][]byte{"kubeconfig": testplane.KubeconfigOf(t, worker)}
+	l.must(l.Create(t.Context(), secret))
+	cell := l.cell("a", func(s *v1alpha1.CellSpec) {
+		s.KubeconfigSecretRef = &v1alpha1.KubeconfigSecretRef{Namespace: l.namespace, Name: "a"}
+		s.PodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"cell": "a"}}
+	})
+	l.configure(cell.Name)
+	l.eventually(func() string {
+		now := l.now(cell)
+		connected := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionConnected)
+		guarded := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionGuarded)
+		if connected == nil || connected.Status != metav1.ConditionTrue || guarded == nil || guarded.Reason != v1alpha1.ReasonLabelsNotFixed {
+			return fmt.Sprintf("conditions %+v", now.Status.Conditions)
+		}
+		return ""
+	})
+	l.eventually(func() string {
+		all := &eventsv1.EventList{}
+		l.must(l.List(t.Context(), all))
+		for _, event := range all.Items {
+			if event.Regarding.Name == cell.Name && event.Reason == v1alpha1.ReasonLabelsNotFixed {
+				return ""
+			}
+		}
+		return "no event tells of the labels"
+	})
+
+	// A protector of a cell that is no more asks to be rid of it.
+	p := l.protect(1, &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: l.namespace + "-gone"}})
+	now := l.protector(p)
+	metav1.SetMetaDataAnnotation(&now.ObjectMeta, v1alpha1.AnnotationRemoveCell, l.namespace+"-gone")
+	l.must(l.Update(t.Context(), now))
+	l.eventually(func() string {
+		if now := l.protector(p); len(now.Status.Cells) != 0 || len(now.Annotations) != 0 {
+			return fmt.Sprintf("%+v %+v", now.Annotations, now.Status.Cells)
+		}
+		return ""
+	})
+
+	l.must(l.Delete(t.Context(), l.now(cell)))
+	l.eventually(func() string {
+		if err := l.Get(t.Context(), client.ObjectKeyFromObject(cell), &v1alpha1.Cell{}); err == nil {
+			return "the Cell is still there"
+		}
+		return ""
+	})
+}

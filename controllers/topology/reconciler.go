@@ -1,0 +1,155 @@
+// Package topology looks after the Cells of a core cluster: whether their clusters can be reached and ask the webhook, whether
+// their aggregators report, whether two have the same pods. It says so in their conditions, tells protectors of cells that
+// have gone silent, holds Cells that are deleted until nothing of them is left, and clears dead ones when it is asked to.
+package topology
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/pulse"
+)
+
+// Name is the controller's name, and its field manager.
+const Name = "breakwater-topology"
+
+const (
+	// lookEvery is how often each Cell is looked at.
+	lookEvery = 10 * time.Second
+	// connectTime bounds what is asked of a cell's cluster at a time.
+	connectTime = 10 * time.Second
+	// defaultStaleAfter is the default of the CRD, for a Cell that is older than it.
+	defaultStaleAfter = time.Minute
+)
+
+// Reconciler looks after Cells.
+type Reconciler struct {
+	Client client.Client
+	Live   client.Reader
+	Events events.EventRecorder
+	// Monotonic is a clock that nobody sets.
+	Monotonic func() time.Time
+
+	mu     sync.Mutex
+	pulses pulse.Pulses
+	// clusters has the identities of the cells' clusters, as far as they are known.
+	clusters map[string]string
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	cell := &v1alpha1.Cell{}
+	if err := r.Client.Get(ctx, request.NamespacedName, cell); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			r.forget(request.Name)
+		}
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	again := reconcile.Result{RequeueAfter: lookEvery}
+	if cell.DeletionTimestamp != nil {
+		return again, r.release(ctx, cell)
+	}
+	if !controllerutil.ContainsFinalizer(cell, v1alpha1.FinalizerCell) {
+		if err := r.hold(ctx, cell); err != nil {
+			return reconcile.Result{}, fmt.Errorf("hold the Cell: %w", err)
+		}
+	}
+	state, err := r.stateOf(ctx, cell)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	conditions, err := r.judge(ctx, cell, state)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.tell(ctx, cell, conditions); err != nil {
+		return reconcile.Result{}, err
+	}
+	return again, r.discount(ctx, cell, state)
+}
+
+// judge comes to what the Cell's conditions should be.
+func (r *Reconciler) judge(ctx context.Context, cell *v1alpha1.Cell, state pulse.State) ([]metav1.Condition, error) {
+	connected, guarded := r.inspect(ctx, cell)
+	conditions := []metav1.Condition{connected, guarded}
+	if fresh, known := freshness(cell, state); known {
+		conditions = append(conditions, fresh)
+	}
+	overlapping, worth, err := r.overlap(ctx, cell)
+	if worth {
+		conditions = append(conditions, overlapping)
+	}
+	return conditions, err
+}
+
+func (r *Reconciler) hold(ctx context.Context, cell *v1alpha1.Cell) error {
+	before := cell.DeepCopy()
+	controllerutil.AddFinalizer(cell, v1alpha1.FinalizerCell)
+	return r.Client.Patch(ctx, cell, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// stateOf tells whether the cell's aggregator reports. Before it is found to be silent the apiserver is asked: a cache may lag.
+func (r *Reconciler) stateOf(ctx context.Context, cell *v1alpha1.Cell) (pulse.State, error) {
+	state := r.observe(cell)
+	if state != pulse.Silent {
+		return state, nil
+	}
+	live := &v1alpha1.Cell{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(cell), live); err != nil {
+		return pulse.Unknown, fmt.Errorf("get the Cell from the apiserver: %w", err)
+	}
+	return r.observe(live), nil
+}
+
+func (r *Reconciler) observe(cell *v1alpha1.Cell) pulse.State {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	reporter, now := cell.Status.Aggregator, r.Monotonic()
+	heartbeat := ""
+	if reporter.LastHeartbeat != nil {
+		heartbeat = fmt.Sprint(reporter.Holder, " ", reporter.Epoch, " ", reporter.LastHeartbeat.UnixMicro())
+	}
+	whose := string(cell.UID)
+	r.pulses.Observe(whose, heartbeat, now)
+	return r.pulses.State(whose, staleAfter(cell), now)
+}
+
+func (r *Reconciler) forget(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.clusters, name)
+}
+
+// clusterOf is the identity of a cell's cluster; empty when it is not known.
+func (r *Reconciler) clusterOf(cell *v1alpha1.Cell) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return cmp.Or(cell.Status.Cluster, r.clusters[cell.Name])
+}
+
+func staleAfter(cell *v1alpha1.Cell) time.Duration {
+	if after := cell.Spec.StaleAfter; after != nil {
+		return after.Duration
+	}
+	return defaultStaleAfter
+}
+
+// entryOf is what a protector has of a cell; nil for nothing.
+func entryOf(p *v1alpha1.PodProtector, cell string) *v1alpha1.PodProtectorCell {
+	i := slices.IndexFunc(p.Status.Cells, func(c v1alpha1.PodProtectorCell) bool { return c.CellID == cell })
+	if i < 0 {
+		return nil
+	}
+	return &p.Status.Cells[i]
+}

@@ -1,0 +1,74 @@
+package topology
+
+import (
+	"fmt"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// workers is how many Cells are looked at at the same time: one whose cluster is silent must not keep others waiting.
+const workers = 16
+
+// Setup adds the controllers to the manager of a core cluster.
+func Setup(mgr manager.Manager) error {
+	r := &Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name),
+		Monotonic: time.Now, clusters: map[string]string{},
+	}
+	cells, err := controller.New(Name, mgr, controller.Options{Reconciler: r, MaxConcurrentReconciles: workers})
+	if err != nil {
+		return fmt.Errorf("make the controller: %w", err)
+	}
+	err = cells.Watch(source.Kind(mgr.GetCache(), &v1alpha1.Cell{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.Cell]{},
+		predicate.TypedFuncs[*v1alpha1.Cell]{UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.Cell]) bool {
+			// Heartbeats are looked at in their time.
+			return e.ObjectOld.Generation != e.ObjectNew.Generation || e.ObjectOld.Status.Cluster != e.ObjectNew.Status.Cluster ||
+				e.ObjectOld.DeletionTimestamp.IsZero() != e.ObjectNew.DeletionTimestamp.IsZero()
+		}}))
+	if err != nil {
+		return fmt.Errorf("watch Cells: %w", err)
+	}
+	clearing, err := controller.New(Name+"-clear", mgr, controller.Options{Reconciler: Clearer{r}})
+	if err != nil {
+		return fmt.Errorf("make the controller that clears: %w", err)
+	}
+	asks := predicate.NewTypedPredicateFuncs(func(p *v1alpha1.PodProtector) bool { return p.Annotations[v1alpha1.AnnotationRemoveCell] != "" })
+	err = clearing.Watch(source.Kind(mgr.GetCache(), &v1alpha1.PodProtector{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodProtector]{}, asks))
+	if err != nil {
+		return fmt.Errorf("watch PodProtectors: %w", err)
+	}
+	return nil
+}
+
+// ClusterRules are what the controllers need in the core cluster, besides Secrets of the namespaces that Cells name. The tests
+// run with these and nothing more.
+func ClusterRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"cells", "podprotectors"}, Verbs: []string{"get", "list", "watch", "patch"}},
+		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"cells/status"}, Verbs: []string{"patch"}},
+		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"podprotectors/status"}, Verbs: []string{"update"}},
+		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}},
+	}
+}
+
+// CellRules are what the kubeconfig of a cell must allow them in the cell's cluster.
+func CellRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}},
+		{APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"validatingwebhookconfigurations"}, Verbs: []string{"list"}},
+		{
+			APIGroups: []string{"admissionregistration.k8s.io"},
+			Resources: []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"}, Verbs: []string{"get"},
+		},
+	}
+}

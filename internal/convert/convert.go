@@ -1,0 +1,153 @@
+// Package convert turns the budgets of other systems into protectors, and tells where a protector means something else
+// than they did.
+//
+// It is pure: objects in, protectors and warnings out.
+package convert
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// Source is an object that was given to convert.
+type Source struct {
+	Object *unstructured.Unstructured
+	// Origin is where it was read, for people; empty if that is a cluster.
+	Origin string
+}
+
+// Protector is a protector and what it was made from.
+type Protector struct {
+	v1alpha1.PodProtector
+	From Ref
+}
+
+// Result is what came of a conversion.
+type Result struct {
+	// Protectors are sorted by namespace and name, of which no two have the same.
+	Protectors []Protector
+	// Warnings are sorted by what they are about, kind by kind.
+	Warnings []Warning
+	// Skipped are the objects of kinds that are not converted, as they came, but for the workloads that targetRefs name.
+	Skipped []Ref
+}
+
+// Convert converts all sources together. The result does not depend on their order, but for objects that are given
+// several times: there the first one counts.
+func Convert(sources []Source) Result {
+	var (
+		result Result
+		made   []draft
+	)
+	for rank, kind := range Kinds() {
+		for _, source := range of(kind, sources) {
+			r := &reading{from: refOf(kind.Title, source)}
+			if protector, ok := r.read(kind, source.Object); ok {
+				made = append(made, draft{protector: protector, reading: r, kind: kind, rank: rank})
+			} else {
+				result.Warnings = append(result.Warnings, r.warnings...)
+			}
+		}
+	}
+	made = withoutRepeated(made, &result)
+	rename(made)
+	tellOverlaps(made, targets(sources))
+	for i := range made {
+		result.Protectors = append(result.Protectors, Protector{PodProtector: made[i].protector, From: made[i].reading.from})
+		result.Warnings = append(result.Warnings, made[i].reading.warnings...)
+	}
+	slices.SortFunc(result.Protectors, func(a, b Protector) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	slices.SortStableFunc(result.Warnings, func(a, b Warning) int { return a.About.compare(b.About) })
+	result.Skipped = skipped(sources, made)
+	return result
+}
+
+// draft is a protector that other drafts may still change.
+type draft struct {
+	protector v1alpha1.PodProtector
+	reading   *reading
+	kind      Kind
+	rank      int
+}
+
+// of returns the sources of a kind by namespace and name, in the order in which they were given where those are the same.
+func of(kind Kind, sources []Source) []Source {
+	var found []Source
+	for _, source := range sources {
+		if source.Object.GroupVersionKind().GroupKind() == kind.GroupKind {
+			found = append(found, source)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Source) int {
+		return cmp.Or(strings.Compare(a.Object.GetNamespace(), b.Object.GetNamespace()), strings.Compare(a.Object.GetName(), b.Object.GetName()))
+	})
+	return found
+}
+
+func skipped(sources []Source, made []draft) []Ref {
+	of := map[schema.GroupKind]bool{}
+	for _, kind := range Kinds() {
+		of[kind.GroupKind] = true
+	}
+	named := map[workload]bool{}
+	for i := range made {
+		named[targetOf(&made[i])] = true
+	}
+	var refs []Ref
+	for _, source := range sources {
+		gvk := source.Object.GroupVersionKind()
+		if of[gvk.GroupKind()] || named[workload{gvk.GroupKind(), id{source.Object.GetNamespace(), source.Object.GetName()}}] {
+			continue
+		}
+		title := gvk.Kind
+		if gvk.Group == v1alpha1.GroupVersion.Group {
+			title = "Breakwater's own " + gvk.Kind
+		}
+		refs = append(refs, refOf(title, source))
+	}
+	return refs
+}
+
+// withoutRepeated leaves the first of the drafts that were made from objects of one name. Nobody can tell what is meant by
+// several: they may be two versions of one file, or of two clusters, whose numbers add up.
+func withoutRepeated(drafts []draft, result *Result) []draft {
+	var kept []draft
+	for _, d := range drafts {
+		last := len(kept) - 1
+		if last < 0 || kept[last].rank != d.rank || kept[last].protector.Namespace != d.protector.Namespace || kept[last].protector.Name != d.protector.Name {
+			kept = append(kept, d)
+			continue
+		}
+		const sum = "only the first was converted, and where they are of several clusters its numbers must be those of all together"
+		switch first := &kept[last]; {
+		case !equality.Semantic.DeepEqual(first.protector.Spec, d.protector.Spec):
+			d.reading.lost(Repeated, "it was given before%s, with another meaning; %s", first.reading.from.in(), sum)
+		case addsUp(&d):
+			d.reading.lost(Repeated, "it was given before%s, with the same numbers; %s", first.reading.from.in(), sum)
+		default:
+			continue
+		}
+		result.Warnings = append(result.Warnings, d.reading.warnings...)
+	}
+	return kept
+}
+
+// addsUp tells whether the same object in two clusters would mean more pods than in one.
+func addsUp(d *draft) bool {
+	number := func(amount *intstr.IntOrString) bool {
+		return amount != nil && amount.Type == intstr.Int && amount.IntVal > 0
+	}
+	ofOneCluster := slices.ContainsFunc(d.reading.warnings, func(w Warning) bool { return w.Reason == OneCluster })
+	spec := &d.protector.Spec
+	return ofOneCluster && (number(spec.MinAvailable) || number(spec.MaxUnavailable) || spec.ExpectedReplicas != nil)
+}

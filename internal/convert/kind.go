@@ -1,0 +1,102 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// Kind is a kind of object that can be converted.
+type Kind struct {
+	schema.GroupKind
+	// Resource is what its API calls it.
+	Resource string
+	// Versions are those that can be read, the one that tells most first.
+	Versions []string
+	// Title names it to people.
+	Title string
+	// Alias is its short name, and what is put behind a name that another object has.
+	Alias string
+
+	spec func(r *reading, object *unstructured.Unstructured, spec map[string]any) (v1alpha1.PodProtectorSpec, bool)
+}
+
+// Kinds are all that can be converted. When several sources have one name, the first of them in this order keeps it.
+func Kinds() []Kind {
+	return []Kind{
+		{
+			GroupKind: schema.GroupKind{Group: "policy", Kind: "PodDisruptionBudget"}, Resource: "poddisruptionbudgets",
+			Versions: []string{"v1", "v1beta1"}, Title: "PodDisruptionBudget", Alias: "pdb", spec: disruptionBudget,
+		},
+		{
+			GroupKind: unavailableBudgets(), Resource: "podunavailablebudgets",
+			Versions: []string{"v1beta1", "v1alpha1"}, Title: "PodUnavailableBudget", Alias: "pub", spec: unavailableBudget,
+		},
+		{
+			GroupKind: schema.GroupKind{Group: podseidonGroup, Kind: "PodProtector"}, Resource: "podprotectors",
+			Versions: []string{"v1alpha1"}, Title: "Podseidon PodProtector", Alias: "podseidon", spec: podseidonProtector,
+		},
+	}
+}
+
+// read makes a protector of an object, or tells why it cannot.
+func (r *reading) read(kind Kind, object *unstructured.Unstructured) (v1alpha1.PodProtector, bool) {
+	protector := v1alpha1.PodProtector{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodProtector"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   object.GetNamespace(),
+			Name:        object.GetName(),
+			Labels:      carried(object.GetLabels()),
+			Annotations: carried(object.GetAnnotations()),
+		},
+	}
+	version := object.GroupVersionKind().Version
+	spec, given := object.Object["spec"].(map[string]any)
+	wrong := validation.IsDNS1123Subdomain(object.GetName())
+	switch {
+	case !slices.Contains(kind.Versions, version):
+		r.lost(Malformed, "version %q of its API is not known; those that are: %s", version, strings.Join(kind.Versions, ", "))
+		return protector, false
+	case len(wrong) > 0:
+		r.lost(Malformed, "its name %q is none: %s", object.GetName(), wrong[0])
+		return protector, false
+	case !given:
+		r.lost(Malformed, "it has no spec")
+		return protector, false
+	}
+	var ok bool
+	if protector.Spec, ok = kind.spec(r, object, spec); !ok {
+		return protector, false
+	}
+	if owner := metav1.GetControllerOf(object); owner != nil {
+		r.differs(DoesNotFollow, "%s %s writes it, and will not write the protector: change that by hand when this one changes", owner.Kind, owner.Name)
+	}
+	return protector, true
+}
+
+// decode reads a spec. Fields that we do not know are told of, since nobody can say what leaving them out means.
+func decode[T any](r *reading, spec map[string]any) (T, bool) {
+	var into T
+	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(spec, &into, true)
+	if strict, ok := runtime.AsStrictDecodingError(err); ok {
+		r.differs(Ignored, "its spec has what is not known here, and was left out: %s", oneLine(errors.Join(strict.Errors()...)))
+		return into, true
+	}
+	if err != nil {
+		r.lost(Malformed, "its spec cannot be read: %s", oneLine(err))
+		return into, false
+	}
+	return into, true
+}
+
+// oneLine is an error's text without line breaks.
+func oneLine(err error) string { return strings.Join(strings.Fields(fmt.Sprint(err)), " ") }

@@ -1,0 +1,36 @@
+package convert
+
+import "strings"
+
+// carried returns the labels or annotations that a protector takes over: what people wrote, and not what tools go by. A tool
+// that finds its own mark on an object that it has not made deletes it, or believes that it may change it.
+func carried(from map[string]string) map[string]string {
+	var kept map[string]string
+	for key, value := range from {
+		if isMark(key) {
+			continue
+		}
+		if kept == nil {
+			kept = map[string]string{}
+		}
+		kept[key] = value
+	}
+	return kept
+}
+
+func isMark(key string) bool {
+	switch key {
+	case "app.kubernetes.io/managed-by", "app.kubernetes.io/instance": // Helm's, and Argo CD's when it tracks by label
+		return true
+	}
+	domain, _, _ := strings.Cut(key, "/")
+	for _, tool := range []string{
+		"kubectl.kubernetes.io", "applyset.kubernetes.io", "config.kubernetes.io", "config.k8s.io",
+		"helm.sh", "argoproj.io", "fluxcd.io", "cattle.io", "kruise.io", podseidonGroup, "breakwater.dev",
+	} {
+		if domain == tool || strings.HasSuffix(domain, "."+tool) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,55 @@
+package convert
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+)
+
+// The bounds of v1alpha1.PodSelector. Rules in CRDs cost by the size of what they read, so that it must be bounded; other
+// systems' selectors are not.
+const (
+	maxMatchLabels      = 64
+	maxMatchExpressions = 64
+	maxValues           = 1000
+)
+
+// selector takes over a selector. One that would be refused means no protector, rather than one that covers other pods.
+func (r *reading) selector(field string, from *metav1.LabelSelector) (*v1alpha1.PodSelector, bool) {
+	to := &v1alpha1.PodSelector{MatchLabels: from.MatchLabels}
+	for i, expression := range from.MatchExpressions {
+		if n := len(expression.Values); n > maxValues {
+			r.lost(NotPossible, "its %s.matchExpressions[%d] has %d values, and a protector's may have %d", field, i, n, maxValues)
+			return nil, false
+		}
+		to.MatchExpressions = append(to.MatchExpressions, v1alpha1.PodSelectorRequirement(expression))
+	}
+	switch {
+	case len(to.MatchLabels) > maxMatchLabels:
+		r.lost(NotPossible, "its %s has %d matchLabels, and a protector's may have %d", field, len(to.MatchLabels), maxMatchLabels)
+		return nil, false
+	case len(to.MatchExpressions) > maxMatchExpressions:
+		r.lost(NotPossible, "its %s has %d matchExpressions, and a protector's may have %d", field, len(to.MatchExpressions), maxMatchExpressions)
+		return nil, false
+	}
+	if _, err := selectorindex.Compile(*to); err != nil {
+		r.lost(Malformed, "its %s is malformed: %s", field, oneLine(err))
+		return nil, false
+	}
+	return to, true
+}
+
+// selected takes over the selector of the protected pods. One that no pod can match protects nothing, and neither would a
+// protector.
+func (r *reading) selected(from *metav1.LabelSelector) (*v1alpha1.PodSelector, bool) {
+	to, ok := r.selector("selector", from)
+	if !ok {
+		return nil, false
+	}
+	if compiled, err := selectorindex.Compile(*to); err == nil && !compiled.Possible() {
+		r.lost(ProtectsNothing, "no pod can match its selector")
+		return nil, false
+	}
+	return to, true
+}

@@ -1,0 +1,159 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
+)
+
+// A protector that vanishes while a keeper holds it goes on being judged by its last state, until it is made anew, and what
+// was admitted by it before is judged after that. What a webhook admits that began when there was none is excused.
+
+// endProtector is what becomes of a protector: it vanishes, or its user deletes it, or creates all that are not there.
+func (w *world) endProtector(s Step) {
+	core := w.cores[s.Core%len(w.cores)]
+	if s.What == CreateProtector {
+		w.createProtectors(core)
+		return
+	}
+	p, ok := pick(core.protectors(), s.Who)
+	if !ok {
+		return
+	}
+	key := client.ObjectKeyFromObject(p)
+	if s.What == LoseOne {
+		core.store.Lose("podprotectors", key)
+	} else if p.Labels == nil { // a generated one is the generator's
+		_, _ = core.store.Delete("podprotectors", key, "", "user")
+	}
+}
+
+func (w *world) createProtectors(core *clusterState) {
+	for _, plan := range w.scenario.Protectors {
+		if w.cores[plan.Core%len(w.cores)] == core {
+			_, _ = core.store.Create("podprotectors", plan.object(), "user")
+		}
+	}
+}
+
+// makeGood does what an operator does who sees that a protector is gone which nobody remembers: the keeper began later.
+// One that is remembered must have been made anew by now.
+func (w *world) makeGood() {
+	forgetful := slices.ContainsFunc(w.scenario.Steps, func(s Step) bool { return s.What == KillGenerator })
+	err := w.await(convergence, w.areThere)
+	ended := false
+	w.judge.mu.Lock()
+	for _, key := range w.judge.sortedProtectors() {
+		if lost := w.judge.protectors[key]; lost.isLost() && w.isReleased(lost) {
+			delete(w.judge.protectors, key)
+			ended = true
+		}
+	}
+	w.judge.mu.Unlock()
+	if ended {
+		time.Sleep(time.Minute + usableAfter) // in which webhooks hear of that
+	}
+	if err == nil {
+		return
+	}
+	if !forgetful {
+		w.judge.fail("a protector that vanished is not made anew %v", err)
+	}
+	for _, key := range w.judge.sortedProtectors() {
+		if lost := w.judge.protectors[key]; lost.isLost() {
+			w.replaceForgotten(key, lost.stored)
+		}
+	}
+}
+
+// replaceForgotten creates a protector that nobody remembers but webhooks. One that was generated, and is not any more, is
+// deleted when they have seen it.
+func (w *world) replaceForgotten(key protectorKey, last *v1alpha1.PodProtector) {
+	anew := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: key.name.Namespace, Name: key.name.Name}, Spec: last.Spec}
+	for _, core := range w.cores {
+		if core.name != key.core {
+			continue
+		}
+		_, _ = core.store.Create("podprotectors", anew, "user")
+		if desired.IsGenerated(last) {
+			time.Sleep(5 * time.Second)
+			_, _ = core.store.Delete("podprotectors", key.name, "", "user")
+		}
+	}
+}
+
+func (w *world) areThere() string {
+	w.judge.mu.Lock()
+	defer w.judge.mu.Unlock()
+	for _, key := range w.judge.sortedProtectors() {
+		if lost := w.judge.protectors[key]; lost.isLost() && !w.isReleased(lost) {
+			return fmt.Sprintf("protector %s is not there", w.judge.protectors[key].name())
+		}
+	}
+	return ""
+}
+
+// isReleased tells whether somebody has noted that a protector may go which vanished then.
+func (w *world) isReleased(lost *watched) bool {
+	for _, core := range w.cores {
+		if core.name == lost.core {
+			_, err := core.store.Get("events", types.NamespacedName{Namespace: lost.stored.Namespace, Name: "released-" + string(lost.stored.UID)})
+			return err == nil
+		}
+	}
+	return false
+}
+
+func isAnew(p *v1alpha1.PodProtector) bool {
+	_, anew := p.Annotations[v1alpha1.AnnotationRestored]
+	return anew
+}
+
+// isHeld tells whether a protector is held by one of us; it is read here, not by the code that is on trial.
+func isHeld(p *v1alpha1.PodProtector) bool {
+	return p.DeletionTimestamp == nil && (slices.Contains(p.Finalizers, v1alpha1.FinalizerHold) || slices.Contains(p.Finalizers, v1alpha1.FinalizerProtector))
+}
+
+// protectorEnds judges the end of a protector, or notes its loss.
+func (j *judge) protectorEnds(key protectorKey, e *apiserver.Event) {
+	w, last := j.protectors[key], e.Old.(*v1alpha1.PodProtector) //nolint:forcetypeassert // the store keeps its kinds apart
+	if e.By == "" && w != nil && isHeld(last) {
+		j.trace.add("%s vanished", w.name())
+		w.lost, w.back = time.Now(), 0
+		return
+	}
+	j.judgeEnd(key.core, e)
+	delete(j.protectors, key)
+}
+
+// isAnew judges a protector that is made anew, which is at first without its status, and then must count nothing.
+func (j *judge) isAnew(w *watched, p *v1alpha1.PodProtector, e *apiserver.Event) {
+	if w.isLost() {
+		w.back = e.Version
+		// A keeper whose watch was behind, or whose core had gone back, has seen another spec last.
+		if quota.CountedSpec(&w.stored.Spec) != quota.CountedSpec(&p.Spec) || floorOf(w.stored) != floorOf(p) {
+			w.since = e.Version
+		}
+	} else if w.stored == nil {
+		w.since = e.Version
+	}
+	for i := range p.Status.Cells {
+		if a := &p.Status.Cells[i].Aggregation; !a.Void || a.CountedReplicas != 0 {
+			j.fail("protector %s is made anew with counts of cell %s", w.name(), p.Status.Cells[i].CellID)
+		}
+	}
+	last := w.stored
+	if last == nil {
+		last = p
+	}
+	w.take(p, last, e.Version)
+}

@@ -1,0 +1,42 @@
+package testplane
+
+import (
+	"crypto/tls"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// Erase takes an object out of the etcd of the control plane that all tests share, below its apiserver, as damage does:
+// by its resource and group, as podprotectors of breakwater.dev, its namespace and its name.
+func Erase(t testing.TB, group, resource, namespace, name string) {
+	t.Helper()
+	access, ok := first.cluster(t).(interface {
+		EtcdAccess() (endpoint string, config *tls.Config, err error)
+	})
+	if !ok {
+		t.Fatal("this backend lets nobody at its etcd")
+	}
+	endpoint, config, err := access.EtcdAccess()
+	if err != nil {
+		t.Fatal(err)
+	}
+	etcd, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{endpoint}, TLS: config, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = etcd.Close() }()
+	key := strings.Join([]string{"/registry", group, resource, namespace, name}, "/")
+	response, err := etcd.Delete(t.Context(), key)
+	if err != nil {
+		t.Fatalf("erase %s: %v", key, err)
+	}
+	if response.Deleted != 1 {
+		t.Fatalf("etcd has %d of %s", response.Deleted, key)
+	}
+}

@@ -1,0 +1,226 @@
+package webhook
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+func held(p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
+	p.UID, p.Finalizers = "uid-of-protector", []string{v1alpha1.FinalizerHold}
+	return p
+}
+
+// lose takes a protector out of the core, whatever its finalizers, and says nothing to the webhook.
+func (d *desk) lose(t *testing.T, name string) *v1alpha1.PodProtector {
+	t.Helper()
+	last := d.stored(t, name)
+	bare := last.DeepCopy()
+	bare.Finalizers = nil
+	if err := d.client.Update(t.Context(), bare); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.client.Delete(t.Context(), bare); err != nil {
+		t.Fatal(err)
+	}
+	return last
+}
+
+func (d *desk) wantVanished(t *testing.T) {
+	t.Helper()
+	answer := d.remove(t.Context(), deskPod("web-0"))
+	if answer.Allowed || answer.Verdict != "Vanished" || answer.Status.Code != 429 {
+		t.Fatalf("answer %+v, want it refused with 429 since the protector vanished", answer)
+	}
+	for _, part := range []string{`PodProtector default/web in core cluster "core" is gone although nobody has released it`, "restored", "breakwater.dev/exempt=true"} {
+		if !strings.Contains(answer.Status.Message, part) {
+			t.Errorf("message %q, want it to say %q", answer.Status.Message, part)
+		}
+	}
+}
+
+func (d *desk) wantUnprotected(t *testing.T) {
+	t.Helper()
+	if answer := d.remove(t.Context(), deskPod("web-0")); answer.Verdict != VerdictUnprotected {
+		t.Errorf("answer %+v, want nobody to protect the pod any more", answer)
+	}
+}
+
+func TestAProtectorThatVanishesStaysInForceFromMemory(t *testing.T) {
+	d := newDesk(t, held(deskProtector("web", 1, 5)))
+	last := d.lose(t, "web")
+	d.wantVanished(t) // before the watch has told
+	if n := d.core.vanished(); n != 0 {
+		t.Errorf("%d have vanished before the watch has told", n)
+	}
+	d.core.uncover(last)
+	d.wantVanished(t)
+	if n := d.core.vanished(); n != 1 {
+		t.Errorf("%d have vanished, want 1", n)
+	}
+	unready := deskPod("web-1")
+	unready.Status.Conditions[0].Status = "False"
+	if answer := d.remove(t.Context(), unready); answer.Verdict != VerdictNotAvailable {
+		t.Errorf("answer %+v to the removal of a pod that is not available", answer)
+	}
+	// When it is there again it decides.
+	anew := held(deskProtector("web", 1, 5))
+	anew.UID, anew.ResourceVersion = "another", ""
+	if err := d.client.Create(t.Context(), anew); err != nil {
+		t.Fatal(err)
+	}
+	d.core.cover(anew)
+	if answer := d.remove(t.Context(), deskPod("web-0")); answer.Verdict != VerdictReserved || d.core.vanished() != 0 {
+		t.Errorf("answer %+v, %d have vanished", answer, d.core.vanished())
+	}
+}
+
+func TestOneThatIsBeingRestoredAdmitsNothing(t *testing.T) {
+	for claim, change := range map[string]func(*v1alpha1.PodProtector){
+		"before it has its status": func(p *v1alpha1.PodProtector) { p.Annotations = map[string]string{v1alpha1.AnnotationRestored: "a"} },
+		"before it is counted":     func(p *v1alpha1.PodProtector) { quota.Void(&p.Status.Cells[0].Aggregation) },
+		"before every cell is counted": func(p *v1alpha1.PodProtector) {
+			p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{CellID: "another", Aggregation: v1alpha1.Aggregation{Void: true}})
+		},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			p := deskProtector("web", 1, 5)
+			change(p)
+			if answer := newDesk(t, p).remove(t.Context(), deskPod("web-0")); answer.Allowed || answer.Verdict != "Restored" {
+				t.Errorf("answer %+v, want it refused", answer)
+			}
+			p.Spec.MinAvailable = v1alpha1.Pods(0)
+			if answer := newDesk(t, p).remove(t.Context(), deskPod("web-0")); !answer.Allowed {
+				t.Errorf("answer %+v with a floor of 0, want it allowed", answer)
+			}
+		})
+	}
+}
+
+func TestAProtectorThatWasReleasedProtectsNobody(t *testing.T) {
+	for claim, change := range map[string]func(*v1alpha1.PodProtector){
+		"its deletion was asked for":       func(p *v1alpha1.PodProtector) { now := metav1.Now(); p.DeletionTimestamp = &now },
+		"nobody held it":                   func(p *v1alpha1.PodProtector) { p.Finalizers = nil },
+		"it had a floor of 0, and is lost": func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = v1alpha1.Pods(0) },
+	} {
+		t.Run(claim, func(t *testing.T) {
+			d := newDesk(t, held(deskProtector("web", 1, 5)))
+			last := d.lose(t, "web")
+			change(last)
+			d.core.see(last)
+			d.core.uncover(last)
+			d.wantUnprotected(t)
+		})
+	}
+}
+
+// A watch that was away shows only that a protector is not there any more.
+func TestWhoDidNotWatchAsksWhetherAProtectorWasReleased(t *testing.T) {
+	for _, released := range []bool{false, true} {
+		d := newDesk(t, held(deskProtector("web", 1, 5)))
+		last := d.lose(t, "web")
+		if released {
+			if err := fleet.NoteRelease(t.Context(), d.client, last, "keeper"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.core.uncover(toolscache.DeletedFinalStateUnknown{Key: "default/web", Obj: last})
+		d.wantVanished(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		asked := make(chan struct{})
+		go func() {
+			defer close(asked)
+			d.core.inquire(ctx)
+		}()
+		d.core.doubts.ShutDownWithDrain() // it has been asked
+		cancel()
+		<-asked
+		if released {
+			d.wantUnprotected(t)
+		} else {
+			d.wantVanished(t)
+		}
+	}
+}
+
+func TestABrokenGlassLetsAPodGoWhoseProtectorVanished(t *testing.T) {
+	d := newDesk(t, deskProtector("api", 1, 5), held(deskProtector("web", 1, 5)), deskProtector("zoo", 1, 5))
+	d.core.uncover(d.lose(t, "web"))
+	answer := d.remove(t.Context(), forced(deskPod("web-0")))
+	if answer.Verdict != VerdictForced || answer.Audit()[v1alpha1.AuditForcedOver] != "Vanished" {
+		t.Errorf("audit %v, want it forced over Vanished", answer.Audit())
+	}
+	for _, name := range []string{"api", "zoo"} {
+		if reserved := quota.BudgetOf(d.stored(t, name)).Reserved; reserved != 1 {
+			t.Errorf("%d reservations with %s, want 1", reserved, name)
+		}
+	}
+	// The same when the webhook finds out only when it writes.
+	d = newDesk(t, deskProtector("api", 1, 5), held(deskProtector("web", 1, 5)))
+	d.suffer(func(write func() error) error {
+		d.suffer(nil)
+		d.lose(t, "web")
+		return write()
+	})
+	answer = d.protect(t.Context(), deskCell, Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-0", Pod: forced(deskPod("web-0"))})
+	if answer.Verdict != VerdictForced || quota.BudgetOf(d.stored(t, "api")).Reserved != 1 {
+		t.Errorf("audit %v, %d reservations with api", answer.Audit(), quota.BudgetOf(d.stored(t, "api")).Reserved)
+	}
+}
+
+// relapse lets the core seem to be restored from a backup, after a version.
+func (d *desk) relapse() {
+	d.core.past.Observe(d.core.past.Mark(), "1000")
+	d.core.past.Observe(d.core.past.Mark(), "1000001000")
+}
+
+func began(version string) func(*v1alpha1.PodProtector) {
+	return func(p *v1alpha1.PodProtector) { p.Status.Cells[0].Aggregation.TermVersion = version }
+}
+
+func TestCountsOfALostPastAdmitNothing(t *testing.T) {
+	for claim, c := range map[string]struct {
+		change  func(*v1alpha1.PodProtector)
+		allowed bool
+	}{
+		"of a leadership that began before": {began("1000"), false},
+		"of one that does not say":          {began(""), false},
+		"of one that began since":           {began("1000001001"), true},
+		"unless nothing is refused":         {func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = v1alpha1.Pods(0) }, true},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			p := deskProtector("web", 1, 5)
+			c.change(p)
+			d := newDesk(t, p)
+			d.relapse()
+			answer := d.remove(t.Context(), deskPod("web-0"))
+			if answer.Allowed != c.allowed || !c.allowed && (answer.Verdict != "Restored" || answer.Status.Code != 429) {
+				t.Errorf("answer %+v, want allowed %v", answer, c.allowed)
+			}
+			dry := d.protect(t.Context(), deskCell, Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-1", Pod: deskPod("web-1"), DryRun: true})
+			if dry.Allowed != c.allowed {
+				t.Errorf("answer %+v to a dry run, want allowed %v", dry, c.allowed)
+			}
+		})
+	}
+}
+
+func TestWhatWasDecidedInALostPastIsNotAdmitted(t *testing.T) {
+	d := newDesk(t, deskProtector("web", 1, 5))
+	d.suffer(func(write func() error) error {
+		err := write() // to a core that has been restored since
+		d.relapse()
+		return err
+	})
+	if answer := d.remove(t.Context(), deskPod("web-0")); answer.Allowed || answer.Verdict != VerdictUnreachable ||
+		!strings.Contains(answer.Status.Message, "restored from a backup") {
+		t.Errorf("answer %+v, want it refused", answer)
+	}
+}
