@@ -61,7 +61,8 @@ func (n *nudger) evict(ctx context.Context, protector string, budget int) {
 		case apierrors.IsTooManyRequests(err):
 			n.paused[e] = pause{protector, time.Now().Add(nudgeSweep)}
 		case err != nil:
-			n.log.V(1).Info("A pod was not evicted, which a controller had been refused to remove", "cell", e.cell, "namespace", e.namespace, "pod", e.name, "reason", err.Error())
+			n.log.V(1).Info("A pod was not evicted, which a controller had been refused to remove", "cell", e.cell,
+				"namespace", e.namespace, "pod", e.name, "reason", err.Error())
 		}
 	}
 }

@@ -152,7 +152,7 @@ func TestWhoseEvictionIsRefusedIsLeftAloneForAWhile(t *testing.T) {
 				request, answer, pod := refusedTo(garbageCollector)
 				n, typed, _ := nudging(pod)
 				asked := 0
-				typed.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				typed.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 					asked++
 					return true, nil, c.refusal
 				})
@@ -164,12 +164,12 @@ func TestWhoseEvictionIsRefusedIsLeftAloneForAWhile(t *testing.T) {
 				look()
 				n.note("cell", request, answer) // the collector asks again
 				look()
-				time.Sleep(c.pause - 1)
+				<-time.After(c.pause - 1)
 				look()
 				if asked != 1 {
 					t.Errorf("asked %d times before the pause is over, want once", asked)
 				}
-				time.Sleep(1)
+				<-time.After(1)
 				look()
 				if asked != 2 {
 					t.Errorf("asked %d times when the pause is over, want twice", asked)

@@ -33,7 +33,7 @@ func TestTheSchedulerIsRefusedAPodOnceASecond(t *testing.T) {
 		if got := time.Since(began); got != 0 {
 			t.Errorf("another pod, and another user, waited for %s", got)
 		}
-		time.Sleep(insistPause)
+		<-time.After(insistPause)
 		began = time.Now()
 		held.hold(t.Context(), schedulerAsks("a"), time.Now())
 		if got := time.Since(began); got != 0 {
