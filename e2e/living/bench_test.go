@@ -1,6 +1,7 @@
 package living_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -80,22 +81,28 @@ func notAvailable(l *lab, want int) string {
 	return ""
 }
 
-// clean takes everything away, so that the next run finds the same machine.
+// clean takes all pods away, so that the next run finds the same machine.
 func clean(l *lab) {
 	l.Helper()
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "web"}}
 	l.Must(client.IgnoreNotFound(l.Core.Delete(l.Context(), p)))
+	background := metav1.DeletePropagationBackground
+	options := metav1.DeleteOptions{PropagationPolicy: &background}
 	for _, cell := range l.Cells {
-		l.Must(client.IgnoreNotFound(cell.Client.CoreV1().Namespaces().Delete(l.Context(), l.Namespace, metav1.DeleteOptions{})))
+		apps := cell.Client.AppsV1()
+		l.Must(errors.Join(
+			apps.Deployments(l.Namespace).DeleteCollection(l.Context(), options, metav1.ListOptions{}),
+			apps.StatefulSets(l.Namespace).DeleteCollection(l.Context(), options, metav1.ListOptions{}),
+		))
 	}
-	for _, cell := range l.Cells {
-		awaitGone(l, func() error {
-			_, err := cell.Client.CoreV1().Namespaces().Get(l.Context(), l.Namespace, metav1.GetOptions{})
-			return err
-		})
-		l.Must(cell.Client.CoreV1().Nodes().DeleteCollection(l.Context(), metav1.DeleteOptions{},
-			metav1.ListOptions{LabelSelector: roomKey + "=" + l.Namespace}))
-	}
+	l.Eventually(func() string {
+		if n := l.Living(); n > 0 {
+			return fmt.Sprintf("%d pods are left", n)
+		}
+		return ""
+	})
+	l.Must(here(l).Client.CoreV1().Nodes().DeleteCollection(l.Context(), metav1.DeleteOptions{},
+		metav1.ListOptions{LabelSelector: roomKey + "=" + l.Namespace}))
 }
 
 // scenes have a tenth of the pods to spare where a caller moves pods, and are allowed all that the caller wants where it removes them.
