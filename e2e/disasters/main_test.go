@@ -63,17 +63,23 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// removeAny asks for the removal of a living pod of a cell, by a deletion or an eviction.
+// removeAny asks for the removal of a living pod of a cell, by a deletion or an eviction; of another cell when none is left there,
+// for a floor counts the pods of all.
 func (l lab) removeAny(cell int, evict bool) error {
 	l.Helper()
-	pods := l.Pods(l.Cells[cell])
-	if len(pods) == 0 {
-		l.Fatalf("no pod lives in cell %s", l.Cells[cell].Name)
+	for i := range l.Cells {
+		from := l.Cells[(cell+i)%len(l.Cells)]
+		pods := l.Pods(from)
+		if len(pods) == 0 {
+			continue
+		}
+		if evict {
+			return l.Evict(from, pods[0].Name)
+		}
+		return l.Remove(from, pods[0].Name)
 	}
-	if evict {
-		return l.Evict(l.Cells[cell], pods[0].Name)
-	}
-	return l.Remove(l.Cells[cell], pods[0].Name)
+	l.Fatal("no pod lives")
+	return nil
 }
 
 // wantRefusalsEverywhere asks for deletions and evictions in all cells.
