@@ -108,9 +108,9 @@ func clean(l *lab) {
 // scenes have a tenth of the pods to spare where a caller moves pods, and are allowed all that the caller wants where it removes them.
 func scenes() []scene {
 	return []scene{
-		{"rollout-100", 100, 90, func(l *lab) func() {
-			deploy(l, here(l), "here", 100)
-			strategy(l, "here", 10, 10)
+		{"rollout-200", 200, 180, func(l *lab) func() {
+			deploy(l, here(l), "here", 200)
+			strategy(l, "here", 20, 20)
 			return func() {
 				reroll(l, here(l), "here", nil)
 				awaitRolled(l, "here")
