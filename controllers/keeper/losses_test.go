@@ -166,3 +166,22 @@ func kind(deleted *metav1.Time) *metav1.PartialObjectMetadata {
 	}
 	return crd
 }
+
+func TestALossIsOverWhenTheProtectorIsThereAndWhole(t *testing.T) {
+	anew := held("b", func(p *v1alpha1.PodProtector) {
+		p.Annotations = map[string]string{v1alpha1.AnnotationRestored: "a"}
+		p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionRestored, Status: metav1.ConditionTrue}}
+	})
+	for claim, there := range map[string]*v1alpha1.PodProtector{
+		"as it was, since its core was restored": held("a"), "made anew, by a write whose answer was lost": anew,
+	} {
+		t.Run(claim, func(t *testing.T) {
+			r := newReconciler(t, there)
+			r.Losses.handler().OnDelete(held("a"))
+			r.Losses.handler().OnAdd(there, false)
+			if p := r.now(t); p.UID != there.UID || r.Losses.number() != 0 {
+				t.Errorf("%+v; %d losses are remembered", p, r.Losses.number())
+			}
+		})
+	}
+}

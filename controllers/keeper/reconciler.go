@@ -58,6 +58,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		err = r.finish(ctx, p)
 	case err == nil && p.DeletionTimestamp == nil && !desired.IsGenerated(p) && !isHeld:
 		err = r.hold(ctx, p)
+	case err == nil && r.Losses.Has(request.NamespacedName):
+		err = r.recall(ctx, p)
 	default:
 		return reconcile.Result{}, nil
 	}

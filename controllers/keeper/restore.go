@@ -93,3 +93,16 @@ func (r *Reconciler) finish(ctx context.Context, cached *v1alpha1.PodProtector) 
 	r.Events.Eventf(p, nil, corev1.EventTypeWarning, v1alpha1.ConditionRestored, "Restore", "%s", fleet.Note(restored.Message))
 	return nil
 }
+
+// recall forgets the loss of a protector that is there and whole: as it was, since its core was restored to before its loss, or
+// made anew by a write whose answer was lost.
+func (r *Reconciler) recall(ctx context.Context, cached *v1alpha1.PodProtector) error {
+	key, p := client.ObjectKeyFromObject(cached), &v1alpha1.PodProtector{}
+	if err := r.Live.Get(ctx, key, p); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if lost, ok := r.Losses.of(key); ok && p.UID == cached.UID && !quota.Unfinished(p) {
+		r.Losses.forget(key, lost.last.UID)
+	}
+	return nil
+}

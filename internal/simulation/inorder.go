@@ -89,3 +89,18 @@ func (h *orderedHandler) pass() {
 		one.tell()
 	}
 }
+
+// apart is a manager for a controller that shares its process with another, which the same event wakes up: both would ask for
+// one object at one instant and race for the luck of it.
+type apart struct{ manager.Manager }
+
+// GetAPIReader implements manager.Manager.
+func (m apart) GetAPIReader() client.Reader { return lateReader{m.Manager.GetAPIReader()} }
+
+type lateReader struct{ client.Reader }
+
+// Get implements client.Reader.
+func (r lateReader) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	time.Sleep(137 * time.Nanosecond)
+	return r.Reader.Get(ctx, key, object, options...)
+}
