@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr/testr"
+	"github.com/go-logr/logr"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,7 +35,7 @@ func newPlane(t *testing.T) *plane {
 	t.Helper()
 	skip := true
 	mgr, err := manager.New(testplane.Config(t), manager.Options{
-		Scheme: fleet.Scheme(), Logger: testr.New(t), Metrics: metricsserver.Options{BindAddress: "0"},
+		Scheme: fleet.Scheme(), Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: &skip},
 	})
 	if err != nil {
