@@ -1,6 +1,7 @@
 package disasters_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -96,6 +97,7 @@ func TestTheWebhookConfigurationIsErased(t *testing.T) {
 		l.protect(6, 8)
 		cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: l.Cells[0].Name}}
 		l.awaitCondition(cell, v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured)
+		l.Cleanup(func() { _ = l.Breakwater.ConfigureWorker(context.WithoutCancel(l.Context()), l.worker(0)) }) // for the tests after it
 		l.erase(l.worker(0), 1, "validatingwebhookconfigurations/breakwater")
 		erased := time.Now()
 		// Nobody is asked in this cell any more: this is what the table calls not covered.
@@ -106,6 +108,7 @@ func TestTheWebhookConfigurationIsErased(t *testing.T) {
 		l.awaitCondition(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonWebhookMissing)
 		l.Logf("told after %s", time.Since(erased).Round(time.Millisecond))
 		l.awaitEvent(cell.Name, v1alpha1.ReasonWebhookMissing)
+		l.AwaitSummary(e2e.AllAvailable(5)) // until they are counted nobody knows that they went
 		// The cells that are guarded answer for those that are not.
 		v := l.watch(5)
 		l.awaitRefusal(1, false, "/web", "floor 6, available 5")
