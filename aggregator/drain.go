@@ -1,7 +1,6 @@
 package aggregator
 
 import (
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,7 +31,7 @@ func (t *term) depart(p *v1alpha1.PodProtector) {
 		cell.Discount = v1alpha1.DiscountDraining
 		return
 	}
-	p.Status.Cells = slices.DeleteFunc(p.Status.Cells, func(c v1alpha1.PodProtectorCell) bool { return c.CellID == t.options.Cell })
+	quota.DropCell(p, t.options.Cell)
 }
 
 // clearing is an entry that was cleared, as it was seen first.

@@ -14,7 +14,7 @@ import (
 // membership is the pods that a protector covers.
 type membership struct {
 	coverage selectorindex.Coverage
-	// rate is how long pod events are gathered before the protector is told of them.
+	// rate is how long pod events are gathered for the protector, unless there is a hurry.
 	rate time.Duration
 	pods map[*pod]struct{}
 }
@@ -51,10 +51,18 @@ func (s *Snapshot) Uncover(key types.NamespacedName) {
 	delete(s.members, key)
 }
 
-// announce tells which protectors a change of the pod is about.
-func (s *Snapshot) announce(p *pod) {
+// hurry is by how much sooner a pod is counted that has become ready when somebody may be waiting for it.
+const hurry = 10
+
+// announce tells which protectors a change of the pod is about. One that has become ready is budget: it is counted soon where
+// there is none.
+func (s *Snapshot) announce(p *pod, becameReady bool) {
 	for _, key := range s.protectorsOf(p) {
-		s.changed(key, s.members[key].rate)
+		wait := s.members[key].rate
+		if becameReady && s.isSpent(key) {
+			wait /= hurry
+		}
+		s.changed(key, wait)
 	}
 }
 
@@ -71,7 +79,7 @@ func (s *Snapshot) protectorsOf(p *pod) []types.NamespacedName {
 // relabel moves a pod between the protectors of its old and of its new labels.
 func (s *Snapshot) relabel(p *pod, labels map[string]string) {
 	if p.labels != nil {
-		s.announce(p)
+		s.announce(p, false)
 		for _, key := range s.protectorsOf(p) {
 			delete(s.members[key].pods, p)
 		}

@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"fmt"
+	"time"
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +26,9 @@ type pod struct {
 	// list is how many lists there had been when the pod was last seen: a list drops those that it does not show.
 	list uint32
 }
+
+// isReady tells whether the pod is as good as available: but for the time that a protector may want it to have been so.
+func isReady(p *pod) bool { return p.facts.At(0, time.Time{}).Available }
 
 // strip takes from a pod what is counted, but for its labels, which need a place where they are shared.
 func strip(p *corev1.Pod) *pod {

@@ -19,8 +19,11 @@ import (
 // Snapshot is the state of a cell's pods at one resourceVersion of their watch, and which protectors cover
 // them. It is the store behind the stream's reflector and is safe for concurrent use.
 type Snapshot struct {
-	// changed is told the protectors of each pod that an event was about; it must not block.
-	changed func(key types.NamespacedName, rate time.Duration)
+	// changed is told the protectors of each pod that an event was about, and how long events of them are to be gathered; it
+	// must not block.
+	changed func(key types.NamespacedName, wait time.Duration)
+	// isSpent tells whether a protector can admit no removal now; set before the stream begins. It must not block.
+	isSpent func(key types.NamespacedName) bool
 	// rewound is told when the cell's version went backwards; it ends the term.
 	rewound func(error)
 	now     func() time.Time
@@ -57,6 +60,7 @@ func newSnapshot(
 ) *Snapshot {
 	return &Snapshot{
 		changed:     changed,
+		isSpent:     func(types.NamespacedName) bool { return false },
 		rewound:     rewound,
 		now:         now,
 		hearing:     newHearing(changed, now),
@@ -210,11 +214,12 @@ func (s *Snapshot) put(seen *pod, labels map[string]string) {
 		}
 		s.byNamespace[p.namespace][p] = struct{}{}
 	}
+	wasReady := isReady(p)
 	p.facts, p.owner, p.list = seen.facts, seen.owner, s.lists
 	if p.labels == nil || !p.labels.equal(labels) {
 		s.relabel(p, labels)
 	}
-	s.announce(p)
+	s.announce(p, isReady(p) && !wasReady)
 }
 
 // drop takes a pod out for good.
@@ -228,7 +233,7 @@ func (s *Snapshot) remove(hash quota.UIDHash) {
 	if p == nil {
 		return
 	}
-	s.announce(p)
+	s.announce(p, false)
 	for _, key := range s.protectorsOf(p) {
 		delete(s.members[key].pods, p)
 	}

@@ -125,6 +125,48 @@ func TestForgottenDeparturesAreOnesThatTheStreamHasPassed(t *testing.T) {
 	}
 }
 
+// Whoever was refused waits for pods that become ready, and for nothing else that happens to pods.
+func TestReadyPodsAreCountedSoonWhereNothingIsLeft(t *testing.T) {
+	const rate = time.Second
+	key := types.NamespacedName{Namespace: "default", Name: "web"}
+	var waits []time.Duration
+	spent := false
+	s := newSnapshot(func(_ types.NamespacedName, wait time.Duration) { waits = append(waits, wait) }, func(err error) { t.Fatal(err) }, time.Now)
+	s.isSpent = func(asked types.NamespacedName) bool { return asked == key && spent }
+	s.Cover(key, selectorindex.Coverage{Selector: selectorindex.Everything()}, rate)
+	if err := s.Replace(nil, "1"); err != nil {
+		t.Fatal(err)
+	}
+	version := 1
+	for _, step := range []struct {
+		what                string
+		spent, there, ready bool
+		want                time.Duration
+	}{
+		{"a pod comes", true, true, false, rate},
+		{"it becomes ready", true, true, true, rate / hurry},
+		{"it is ready still", true, true, true, rate},
+		{"it is not ready any more", true, true, false, rate},
+		{"it becomes ready while there is budget", false, true, true, rate},
+		{"it goes", true, false, true, rate},
+	} {
+		spent, waits = step.spent, nil
+		version++
+		p := samplePod("a", "a", strconv.Itoa(version), nil)
+		setReady(p, step.ready)
+		change := s.Update
+		if !step.there {
+			change = s.Delete
+		}
+		if err := change(p); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(waits, []time.Duration{step.want}) {
+			t.Errorf("%s: waits %v, want %v", step.what, waits, step.want)
+		}
+	}
+}
+
 // The counts of a snapshot are those of a linear scan of the pods, through any events and any change of labels
 // and protectors; each change is announced to the protectors that it is about; and nothing stays behind.
 func TestASnapshotCountsAsALinearScan(t *testing.T) {

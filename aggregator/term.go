@@ -94,7 +94,7 @@ func (a *Aggregator) lead(ctx context.Context) {
 	}
 	t.followWorkloads(ctx)
 	t.snapshot = newSnapshot(t.podsChanged, func(err error) { end(err) }, a.now)
-	t.snapshot.scope = pods
+	t.snapshot.scope, t.snapshot.isSpent = pods, t.isSpent
 	t.heed(cell)
 	a.metrics.leading.Set(1)
 	a.metrics.epoch.Set(float64(t.epoch))
@@ -146,8 +146,15 @@ func (t *term) enqueueAll() {
 	}
 }
 
-// podsChanged waits for the rate, so that a burst of events becomes one write.
-func (t *term) podsChanged(key types.NamespacedName, rate time.Duration) { t.queue.AddAfter(key, rate) }
+// podsChanged waits, so that a burst of events becomes one write.
+func (t *term) podsChanged(key types.NamespacedName, wait time.Duration) { t.queue.AddAfter(key, wait) }
+
+// isSpent goes by what the watch has shown.
+func (t *term) isSpent(key types.NamespacedName) bool {
+	found, _, _ := t.informer.GetStore().GetByKey(key.String())
+	p, ok := found.(*v1alpha1.PodProtector)
+	return ok && p.Status.DisruptionsAllowed == 0
+}
 
 // protectorChanged waits likewise, unless the pods have to be counted in another way now.
 func (t *term) protectorChanged(p *v1alpha1.PodProtector) {

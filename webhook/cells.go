@@ -18,19 +18,20 @@ type cells struct {
 	configs map[string]*rest.Config
 	rosters []*fleet.Roster
 
-	mu      sync.Mutex
-	clients map[string]connected
+	mu    sync.Mutex
+	found map[string]connected
 }
 
-// connected is a client of a connection.
+// connected is a connection, and what was made of it.
 type connected struct {
 	connection *fleet.Rotating
+	config     *rest.Config
 	client     kubernetes.Interface
 }
 
 func newCells() *cells {
 	return &cells{
-		named: map[string]kubernetes.Interface{}, configs: map[string]*rest.Config{}, clients: map[string]connected{},
+		named: map[string]kubernetes.Interface{}, configs: map[string]*rest.Config{}, found: map[string]connected{},
 	}
 }
 
@@ -53,23 +54,17 @@ func (c *cells) client(name string) (kubernetes.Interface, error) {
 	if client, ok := c.named[name]; ok {
 		return client, nil
 	}
-	connection, err := c.connection(name)
-	if err != nil {
-		return nil, err
-	}
-	return c.clientOf(name, connection)
+	found, err := c.connected(name)
+	return found.client, err
 }
 
-// config is how to reach it.
+// config is how to reach it: the same one as long as the connection is.
 func (c *cells) config(name string) (*rest.Config, error) {
 	if config, ok := c.configs[name]; ok {
 		return config, nil
 	}
-	connection, err := c.connection(name)
-	if err != nil {
-		return nil, err
-	}
-	return connection.Config(), nil
+	found, err := c.connected(name)
+	return found.config, err
 }
 
 // connection is that of a Cell with a kubeconfig.
@@ -87,18 +82,24 @@ func (c *cells) connection(name string) (*fleet.Rotating, error) {
 	return nil, why
 }
 
-func (c *cells) clientOf(name string, connection *fleet.Rotating) (kubernetes.Interface, error) {
+// connected is what is made of that.
+func (c *cells) connected(name string) (connected, error) {
+	connection, err := c.connection(name)
+	if err != nil {
+		return connected{}, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known := c.clients[name]; known.connection == connection {
-		return known.client, nil
+	if known := c.found[name]; known.connection == connection {
+		return known, nil
 	}
-	client, err := kubernetes.NewForConfig(connection.Config())
+	config := connection.Config()
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("client of cell %s: %w", name, err)
+		return connected{}, fmt.Errorf("client of cell %s: %w", name, err)
 	}
-	c.clients[name] = connected{connection: connection, client: client}
-	return client, nil
+	c.found[name] = connected{connection: connection, config: config, client: client}
+	return c.found[name], nil
 }
 
 // has tells whether a pod belongs to a cell, as this core has it. Of a Cell that the core does not have, or has not told of

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -183,4 +184,33 @@ func violated() *apierrors.StatusError {
 	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause}}
 	return err
+}
+
+// Nobody tells when a pause is over.
+func TestWhoIsRefusedAgainIsWokenAfterThePause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		request, answer, pod := refusedTo(serviceAccounts + "kube-system:replicaset-controller")
+		n, _, objects := nudging(pod, owned(func(*metav1.PartialObjectMetadata) {}))
+		woken := func() (times int) {
+			for _, action := range objects.Actions() {
+				if action.GetVerb() == "patch" {
+					times++
+				}
+			}
+			return times
+		}
+		go n.run(t.Context(), func(context.Context, string) int { return 1 })
+		n.note("cell", request, answer)
+		synctest.Wait()
+		n.note("cell", request, answer)
+		synctest.Wait()
+		if got := woken(); got != 1 {
+			t.Errorf("woken %d times at once, want once", got)
+		}
+		time.Sleep(nudgePause)
+		synctest.Wait()
+		if got := woken(); got != 2 {
+			t.Errorf("woken %d times when the pause is over, want twice", got)
+		}
+	})
 }

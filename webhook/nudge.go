@@ -27,7 +27,7 @@ import (
 const (
 	// nudgePause is the least time between two nudges of one controller: it asks for all its pods at once.
 	nudgePause = 200 * time.Millisecond
-	// nudgeSweep is the time between two looks at who waits, besides those that a change of a protector asks for.
+	// nudgeSweep is the most time between two looks at who waits; a change of a protector asks for one at once.
 	nudgeSweep = 2 * time.Second
 	// nudgeTime bounds one nudge.
 	nudgeTime = 5 * time.Second
@@ -72,8 +72,9 @@ type nudger struct {
 	// changed asks for a look at who waits.
 	changed chan struct{}
 
-	// last is when a controller was nudged, paused whose eviction was refused, nodes the taints that were read last, and reached the
-	// cells. run alone uses them.
+	// pause is until the next look, last when a controller was nudged, paused whose eviction was refused, nodes the taints that were
+	// read last, and reached the cells. run alone uses them.
+	pause   time.Duration
 	last    map[controller]time.Time
 	paused  map[evictee]pause
 	nodes   map[node]taints
@@ -117,8 +118,7 @@ func (n *nudger) reach(cell string) (*nudged, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cell %s: %w", cell, err)
 	}
-	// The configuration of a Cell is made each time, around the one way to its cluster.
-	if known := n.reached[cell]; known != nil && (known.config == config || config.Transport != nil && known.config.Transport == config.Transport) {
+	if known := n.reached[cell]; known != nil && known.config == config {
 		return known, nil
 	}
 	found, err := newNudged(config)
@@ -177,15 +177,16 @@ func (n *nudger) look() {
 
 // run wakes who waits, until ctx ends. budget is how many removals a protector would admit now.
 func (n *nudger) run(ctx context.Context, budget func(ctx context.Context, protector string) int) {
-	sweep := time.NewTicker(nudgeSweep)
-	defer sweep.Stop()
+	again := time.NewTimer(nudgeSweep)
+	defer again.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-sweep.C:
+		case <-again.C:
 		case <-n.changed:
 		}
+		n.pause = nudgeSweep
 		n.resume(time.Now())
 		for _, protector := range n.controllers.protectors() {
 			n.wake(ctx, protector, budget(ctx, protector))
@@ -194,14 +195,16 @@ func (n *nudger) run(ctx context.Context, budget func(ctx context.Context, prote
 			n.evict(ctx, protector, budget(ctx, protector))
 		}
 		n.forget()
+		again.Reset(n.pause)
 	}
 }
 
 // wake touches the objects of the controllers that wait for a protector, as many as there is budget for.
 func (n *nudger) wake(ctx context.Context, protector string, budget int) {
 	for _, c := range n.controllers.take(protector, budget) {
-		if time.Since(n.last[c]) < nudgePause {
+		if left := nudgePause - time.Since(n.last[c]); left > 0 {
 			n.controllers.add(protector, c)
+			n.pause = min(n.pause, left)
 			continue
 		}
 		n.last[c] = time.Now()

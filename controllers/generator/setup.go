@@ -2,9 +2,7 @@ package generator
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,7 +11,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -22,6 +19,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
 // workers is how many sources are reconciled at once. It bounds the time until all are protected after a
@@ -189,8 +187,7 @@ func policyKinds() []client.Object {
 	return []client.Object{&v1alpha1.ProtectionPolicy{}, &v1alpha1.ClusterProtectionPolicy{}}
 }
 
-// addReadiness makes the manager ready when its caches hold all that decisions go by: from then on it
-// leads or stands by, since the manager stands for election only after that.
+// addReadiness makes the manager ready when its caches hold all that decisions go by.
 func addReadiness(ctx context.Context, mgr manager.Manager, kinds *Kinds) error {
 	objects := append(policyKinds(), &v1alpha1.PodProtector{})
 	for _, kind := range kinds.Watched {
@@ -200,20 +197,5 @@ func addReadiness(ctx context.Context, mgr manager.Manager, kinds *Kinds) error 
 		}
 		objects = append(objects, empty)
 	}
-	var informers []cache.Informer
-	for _, object := range objects {
-		informer, err := mgr.GetCache().GetInformer(ctx, object)
-		if err != nil {
-			return fmt.Errorf("watch %T: %w", object, err)
-		}
-		informers = append(informers, informer)
-	}
-	return mgr.AddReadyzCheck("caches", func(*http.Request) error {
-		for _, informer := range informers {
-			if !informer.HasSynced() {
-				return errors.New("the caches of workloads, policies and PodProtectors are not filled yet")
-			}
-		}
-		return nil
-	})
+	return fleet.AddReadiness(ctx, mgr, "workloads, policies and PodProtectors", objects...)
 }

@@ -31,7 +31,7 @@ func (c Clearer) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	if name == "" {
 		return reconcile.Result{}, nil
 	}
-	entry := entryOf(p, name)
+	entry := quota.CellOf(p, name)
 	if entry == nil || entry.Discount == v1alpha1.DiscountCleared {
 		return c.done(ctx, p, corev1.EventTypeNormal, "NothingToRemove", fmt.Sprintf("The protector has nothing of a cell %q.", name))
 	}
@@ -54,7 +54,7 @@ func (c Clearer) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	if there {
 		blank(entry)
 	} else {
-		drop(p, name)
+		quota.DropCell(p, name)
 	}
 	quota.Summarize(p)
 	if err := c.Client.Status().Update(ctx, p); err != nil {

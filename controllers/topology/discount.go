@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,7 +26,7 @@ func (r *Reconciler) discount(ctx context.Context, cell *v1alpha1.Cell, state pu
 		}
 		before, after = after, before
 	}
-	return r.eachEntry(ctx, cell.Name, before, func(p *v1alpha1.PodProtector) { entryOf(p, cell.Name).Discount = after })
+	return r.eachEntry(ctx, cell.Name, before, func(p *v1alpha1.PodProtector) { quota.CellOf(p, cell.Name).Discount = after })
 }
 
 // eachEntry changes what protectors have of a cell with that discount, each by compare-and-swap. Those that somebody else
@@ -39,7 +38,7 @@ func (r *Reconciler) eachEntry(ctx context.Context, cell string, discount v1alph
 	}
 	var failed []error
 	for i := range protectors.Items {
-		if entry := entryOf(&protectors.Items[i], cell); entry == nil || entry.Discount != discount {
+		if entry := quota.CellOf(&protectors.Items[i], cell); entry == nil || entry.Discount != discount {
 			continue
 		}
 		p := protectors.Items[i].DeepCopy() // it is the cache's
@@ -59,7 +58,7 @@ func (r *Reconciler) release(ctx context.Context, cell *v1alpha1.Cell) error {
 		return nil
 	}
 	// What was cleared has nothing left that somebody could wait for.
-	err := r.eachEntry(ctx, cell.Name, v1alpha1.DiscountCleared, func(p *v1alpha1.PodProtector) { drop(p, cell.Name) })
+	err := r.eachEntry(ctx, cell.Name, v1alpha1.DiscountCleared, func(p *v1alpha1.PodProtector) { quota.DropCell(p, cell.Name) })
 	if err != nil {
 		return err
 	}
@@ -90,14 +89,9 @@ func (r *Reconciler) countEntries(ctx context.Context, from client.Reader, cell 
 	}
 	count := 0
 	for i := range protectors.Items {
-		if entryOf(&protectors.Items[i], cell) != nil {
+		if quota.CellOf(&protectors.Items[i], cell) != nil {
 			count++
 		}
 	}
 	return count, nil
-}
-
-// drop takes a cell's entry out of a protector.
-func drop(p *v1alpha1.PodProtector, cell string) {
-	p.Status.Cells = slices.DeleteFunc(p.Status.Cells, func(c v1alpha1.PodProtectorCell) bool { return c.CellID == cell })
 }

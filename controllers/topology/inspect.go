@@ -40,9 +40,7 @@ func (r *Reconciler) inspect(ctx context.Context, cell *v1alpha1.Cell) (connecte
 		guarded.Message = "It is not known whether the cluster asks the webhook: see the condition Connected."
 		return connected, guarded
 	}
-	r.mu.Lock()
-	r.clusters[cell.Name] = cluster
-	r.mu.Unlock()
+	r.located(cell, cluster)
 	connected.Status, connected.Reason = metav1.ConditionTrue, v1alpha1.ReasonConnected
 	connected.Message = fmt.Sprintf("The kubeconfig leads to the cluster %s.", cluster)
 	return connected, protection(ctx, cell, config, guarded)

@@ -41,7 +41,7 @@ func newLab(t *testing.T) *lab {
 	}
 	l := &lab{T: t, Client: c, namespace: testplane.Namespace(t), clock: time.Now(), recorder: events.NewFakeRecorder(100)}
 	l.Reconciler = &Reconciler{
-		Client: c, Live: c, Events: l.recorder, Monotonic: func() time.Time { return l.clock }, clusters: map[string]string{},
+		Client: c, Live: c, Events: l.recorder, Monotonic: func() time.Time { return l.clock }, seen: map[string]seen{},
 	}
 	return l
 }

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -43,8 +42,16 @@ type Reconciler struct {
 
 	mu     sync.Mutex
 	pulses pulse.Pulses
-	// clusters has the identities of the cells' clusters, as far as they are known.
-	clusters map[string]string
+	// seen has what Cells were looked at, by their names.
+	seen map[string]seen
+}
+
+// seen is what is known of a Cell that it does not say itself.
+type seen struct {
+	// whose are its pulses: another Cell of the name, later, begins with none.
+	whose string
+	// cluster is the identity of its cluster, as far as it is known.
+	cluster string
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -121,6 +128,10 @@ func (r *Reconciler) observe(cell *v1alpha1.Cell) pulse.State {
 		heartbeat = fmt.Sprint(reporter.Holder, " ", reporter.Epoch, " ", reporter.LastHeartbeat.UnixMicro())
 	}
 	whose := string(cell.UID)
+	if known := r.seen[cell.Name]; known.whose != whose {
+		r.pulses.Forget(known.whose)
+		r.seen[cell.Name] = seen{whose: whose}
+	}
 	r.pulses.Observe(whose, heartbeat, now)
 	return r.pulses.State(whose, staleAfter(cell), now)
 }
@@ -128,14 +139,24 @@ func (r *Reconciler) observe(cell *v1alpha1.Cell) pulse.State {
 func (r *Reconciler) forget(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.clusters, name)
+	r.pulses.Forget(r.seen[name].whose)
+	delete(r.seen, name)
+}
+
+// located notes the identity of a cell's cluster.
+func (r *Reconciler) located(cell *v1alpha1.Cell, cluster string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.seen[cell.Name]
+	known.cluster = cluster
+	r.seen[cell.Name] = known
 }
 
 // clusterOf is the identity of a cell's cluster; empty when it is not known.
 func (r *Reconciler) clusterOf(cell *v1alpha1.Cell) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return cmp.Or(cell.Status.Cluster, r.clusters[cell.Name])
+	return cmp.Or(cell.Status.Cluster, r.seen[cell.Name].cluster)
 }
 
 func staleAfter(cell *v1alpha1.Cell) time.Duration {
@@ -143,13 +164,4 @@ func staleAfter(cell *v1alpha1.Cell) time.Duration {
 		return after.Duration
 	}
 	return defaultStaleAfter
-}
-
-// entryOf is what a protector has of a cell; nil for nothing.
-func entryOf(p *v1alpha1.PodProtector, cell string) *v1alpha1.PodProtectorCell {
-	i := slices.IndexFunc(p.Status.Cells, func(c v1alpha1.PodProtectorCell) bool { return c.CellID == cell })
-	if i < 0 {
-		return nil
-	}
-	return &p.Status.Cells[i]
 }

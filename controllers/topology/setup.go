@@ -2,14 +2,10 @@ package topology
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -18,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
 // workers is how many Cells are looked at at the same time: one whose cluster is silent must not keep others waiting.
@@ -27,7 +24,7 @@ const workers = 16
 func Setup(ctx context.Context, mgr manager.Manager) error {
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name),
-		Monotonic: time.Now, clusters: map[string]string{},
+		Monotonic: time.Now, seen: map[string]seen{},
 	}
 	cells, err := controller.New(Name, mgr, controller.Options{Reconciler: r, MaxConcurrentReconciles: workers})
 	if err != nil {
@@ -51,27 +48,7 @@ func Setup(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("watch PodProtectors: %w", err)
 	}
-	return addReadiness(ctx, mgr)
-}
-
-// addReadiness makes /readyz true when the caches are filled. A replica that stands by is ready: it could take over.
-func addReadiness(ctx context.Context, mgr manager.Manager) error {
-	var informers []cache.Informer
-	for _, object := range []client.Object{&v1alpha1.Cell{}, &v1alpha1.PodProtector{}} {
-		informer, err := mgr.GetCache().GetInformer(ctx, object)
-		if err != nil {
-			return fmt.Errorf("watch %T: %w", object, err)
-		}
-		informers = append(informers, informer)
-	}
-	return mgr.AddReadyzCheck("caches", func(*http.Request) error {
-		for _, informer := range informers {
-			if !informer.HasSynced() {
-				return errors.New("the caches of Cells and PodProtectors are not filled yet")
-			}
-		}
-		return nil
-	})
+	return fleet.AddReadiness(ctx, mgr, "Cells and PodProtectors", &v1alpha1.Cell{}, &v1alpha1.PodProtector{})
 }
 
 // ClusterRules are what the controllers need in the core cluster, besides Secrets of the namespaces that Cells name. The tests

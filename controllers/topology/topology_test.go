@@ -159,7 +159,7 @@ func TestASilentCellIsDiscountedIfItsCellWantsThat(t *testing.T) {
 	l.want(l.now(other), v1alpha1.ConditionAggregationFresh, metav1.ConditionTrue, v1alpha1.ReasonHeartbeatSeen)
 	now := l.protector(p)
 	for cell, want := range map[*v1alpha1.Cell]v1alpha1.Discount{quiet: v1alpha1.DiscountStale, trusted: "", other: ""} {
-		if got := entryOf(now, cell.Name).Discount; got != want {
+		if got := quota.CellOf(now, cell.Name).Discount; got != want {
 			t.Errorf("cell %s has the discount %q, want %q", cell.Name, got, want)
 		}
 	}
@@ -171,7 +171,7 @@ func TestASilentCellIsDiscountedIfItsCellWantsThat(t *testing.T) {
 	cell.Spec.WhenStale = v1alpha1.WhenStaleTrust
 	l.must(l.Update(t.Context(), cell))
 	l.look(quiet)
-	if got := entryOf(l.protector(p), quiet.Name).Discount; got != "" {
+	if got := quota.CellOf(l.protector(p), quiet.Name).Discount; got != "" {
 		t.Errorf("a cell that is trusted again has the discount %q", got)
 	}
 }
@@ -200,19 +200,19 @@ func TestOnlyADeadCellIsCleared(t *testing.T) {
 
 	l.beat(cell)
 	result, now := l.clear(p, cell.Name)
-	if result.RequeueAfter == 0 || entryOf(now, cell.Name).Discount != "" {
+	if result.RequeueAfter == 0 || quota.CellOf(now, cell.Name).Discount != "" {
 		t.Fatalf("of a cell whose pulse is not known yet: %+v, %+v", result, now.Status.Cells)
 	}
 	l.clock = l.clock.Add(10 * time.Second)
 	l.beat(cell)
-	if _, now = l.clear(p, cell.Name); entryOf(now, cell.Name).Discount != "" || now.Annotations[v1alpha1.AnnotationRemoveCell] != "" {
+	if _, now = l.clear(p, cell.Name); quota.CellOf(now, cell.Name).Discount != "" || now.Annotations[v1alpha1.AnnotationRemoveCell] != "" {
 		t.Fatalf("of a cell that is alive: %+v %+v", now.Annotations, now.Status.Cells)
 	}
 	l.wantEvent("Warning CellAlive")
 
 	l.clock = l.clock.Add(time.Minute)
 	_, now = l.clear(p, cell.Name)
-	entry := entryOf(now, cell.Name)
+	entry := quota.CellOf(now, cell.Name)
 	if entry == nil || entry.Discount != v1alpha1.DiscountCleared || quota.Open(&entry.AdmissionHistory) != 0 || entry.Aggregation.CountedReplicas != 0 ||
 		entry.Aggregation.Epoch != 3 || now.Annotations[v1alpha1.AnnotationRemoveCell] != "" {
 		t.Fatalf("of a cell that is dead: %+v %+v", now.Annotations, now.Status.Cells)
@@ -222,7 +222,7 @@ func TestOnlyADeadCellIsCleared(t *testing.T) {
 		t.Errorf("budget %+v, want the five of the other cell and its reservation", b)
 	}
 
-	if _, now = l.clear(p, gone.Name); entryOf(now, gone.Name) != nil {
+	if _, now = l.clear(p, gone.Name); quota.CellOf(now, gone.Name) != nil {
 		t.Errorf("of a cell that does not exist: %+v", now.Status.Cells)
 	}
 	l.clear(p, "nothing")
@@ -238,7 +238,7 @@ func TestADeletedCellIsHeldUntilNothingOfItIsLeft(t *testing.T) {
 		t.Fatal("the Cell is gone, and protectors count it")
 	}
 	drained := l.protector(p)
-	drop(drained, cell.Name)
+	quota.DropCell(drained, cell.Name)
 	l.must(l.Client.Status().Update(t.Context(), drained))
 	if l.look(cell) == nil {
 		t.Fatal("the Cell is gone, and a protector counts it")

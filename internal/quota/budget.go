@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
@@ -69,4 +70,9 @@ func CellOf(p *v1alpha1.PodProtector, cellID string) *v1alpha1.PodProtectorCell 
 		}
 	}
 	return nil
+}
+
+// DropCell takes the part of a cell out of a protector's status.
+func DropCell(p *v1alpha1.PodProtector, cellID string) {
+	p.Status.Cells = slices.DeleteFunc(p.Status.Cells, func(c v1alpha1.PodProtectorCell) bool { return c.CellID == cellID })
 }
