@@ -221,9 +221,10 @@ type AdmissionHistorySpec struct {
 	// +optional
 	UpdateTimeoutSeconds *int32 `json:"updateTimeoutSeconds,omitempty"`
 
-	// AggregationRateMillis is how long an aggregator gathers pod events before it writes them, in
-	// milliseconds: at most one write per cell in that time. Longer means fewer writes, and budget that
-	// returns later; it never weakens the floor.
+	// AggregationRateMillis is how long an aggregator gathers pod events before it writes them, in milliseconds: at most
+	// one write per cell in that time. Pods that become ready while disruptionsAllowed is 0 are gathered for a tenth of it,
+	// since somebody may be waiting for them. Longer means fewer writes, and budget that returns later; it never weakens
+	// the floor.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3600000

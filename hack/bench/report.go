@@ -46,6 +46,7 @@ func figures() map[string]figure {
 		"first_aggregation_s":         {benchmark: crowd + "1000/start$", unit: "first-aggregation-s"},
 		"status_kib_10k_reservations": {benchmark: "^StatusOf10000Reservations$", unit: "KiB"},
 		"federation_up_s":             {benchmark: "^FederationUp$", unit: "s/op"},
+		"rollout_200_ratio":           {benchmark: "^Living/rollout-200$", unit: "ratio"},
 		"webhook_reviews_per_s":       *replicas("1"),
 		"replicas_3_over_1":           {benchmark: "^Replicas/replicas=3$", unit: "removals/s", over: replicas("1"), lower: true},
 

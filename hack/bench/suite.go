@@ -26,6 +26,7 @@ func suites() []suite {
 		{"cells", []string{"-bench=^BenchmarkCells$", "-benchtime=300x", "./webhook"}},
 		{"webhook", []string{"-skip=^BenchmarkCells$", "-benchtime=3000x", "./webhook"}},
 		{"e2e", []string{"-benchtime=3x", "./e2e"}},
+		{"living", []string{"-benchtime=2x", "./e2e/living"}},
 		{"aggregator", []string{"-benchtime=1x", "-timeout=40m", "./aggregator"}},
 	}
 }
