@@ -38,6 +38,8 @@ type core struct {
 	flights *batch.Batch[types.NamespacedName, ask, answer]
 	// roster knows the core's Cells; nil when only flags tell of cells.
 	roster *fleet.Roster
+	// debts are what was forced while the core did not answer.
+	debts *debts
 	// handover knows the other replicas; nil when there are none.
 	handover *handover
 	// conflicts has the time of the last conflict of each protector that had one.
@@ -67,7 +69,11 @@ type ask struct {
 	giveBack bool
 	// elsewhere tells that what is given back was reserved by another replica, so that this one may not know of it.
 	elsewhere bool
+	// repays asks for nothing but what is owed.
+	repays bool
 }
+
+func (a ask) reserves() bool { return !a.giveBack && !a.repays }
 
 // answer is what became of it. released means that the protector does not exist any more and refuses nothing, elsewhere that
 // another replica has answered.
@@ -96,6 +102,7 @@ func newCore(name string, source cluster.Cluster, past *fleet.Past, metrics *met
 		now:     now,
 
 		coverages: newCoverages(),
+		debts:     newDebts(),
 	}
 	c.flights = batch.New(c.fly)
 	c.flights.Linger = c.linger
@@ -104,6 +111,7 @@ func newCore(name string, source cluster.Cluster, past *fleet.Past, metrics *met
 	})
 	metrics.watchWaiting(name, c.flights.Callers)
 	metrics.watchVanished(name, c.vanished)
+	metrics.watchOwed(name, c.debts.number)
 	return c
 }
 
@@ -155,9 +163,20 @@ func (c *core) reserve(ctx context.Context, key types.NamespacedName, a ask) (an
 	return c.flights.Do(ctx, key, a)
 }
 
-// fly answers all that was asked of one protector, in one compare-and-swap. Refusals are decided from the
-// newest object that this process knows; whatever is admitted stands in the object that was written.
+// fly answers all that was asked of one protector, after what it is owed.
 func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([]answer, error) {
+	owed := c.debts.of(key)
+	answers, err := c.settle(ctx, key, slices.Concat(owed, asks))
+	if err != nil {
+		return nil, err
+	}
+	c.debts.paid(key, owed)
+	return answers[len(owed):], nil
+}
+
+// settle answers asks in one compare-and-swap. Refusals are decided from the newest object that this process knows; whatever is
+// admitted stands in the object that was written.
+func (c *core) settle(ctx context.Context, key types.NamespacedName, asks []ask) ([]answer, error) {
 	c.metrics.flightSize.Observe(float64(len(asks)))
 	era := c.past.Mark() // of what is decided on
 	p, err := c.begin(ctx, key, asks)
@@ -232,13 +251,18 @@ func settleAsks(p *v1alpha1.PodProtector, asks []ask) (answers []answer, changed
 
 func settleInOrder(p *v1alpha1.PodProtector, asks []ask) (answers []answer, changed bool) {
 	for len(asks) > 0 {
-		if first := asks[0]; first.giveBack {
+		first := asks[0]
+		if first.repays {
+			answers, asks = append(answers, answer{}), asks[1:]
+			continue
+		}
+		if first.giveBack {
 			gaveBack := quota.GiveBack(p, first.removal.Cell, first.removal.PodUID, *first.claim)
 			answers, asks, changed = append(answers, answer{gaveBack: gaveBack}), asks[1:], changed || gaveBack
 			continue
 		}
 		var removals []quota.Removal
-		for len(removals) < len(asks) && !asks[len(removals)].giveBack {
+		for len(removals) < len(asks) && asks[len(removals)].reserves() {
 			removals = append(removals, asks[len(removals)].removal)
 		}
 		for i, verdict := range quota.Decide(p, removals) {
@@ -253,7 +277,7 @@ func settleInOrder(p *v1alpha1.PodProtector, asks []ask) (answers []answer, chan
 // eachClaim changes what asks have claimed in this flight.
 func eachClaim(asks []ask, change func(*quota.Claim)) {
 	for _, a := range asks {
-		if !a.giveBack {
+		if a.reserves() {
 			change(a.claim)
 		}
 	}

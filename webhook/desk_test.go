@@ -63,7 +63,7 @@ func newDesk(t failer, protectors ...*v1alpha1.PodProtector) *desk {
 	d.core = &core{
 		name: "core", protectors: &fleet.Protectors{Cache: d.client, Live: d.client, Writer: d.client},
 		past: &fleet.Past{}, events: d.events, now: time.Now, metrics: m, coverages: newCoverages(), changed: func() {},
-		doubts: newDoubts(), log: logr.Discard(),
+		doubts: newDoubts(), debts: newDebts(), log: logr.Discard(),
 	}
 	d.core.read.Store(true)
 	d.core.flights = batch.New(d.core.fly)

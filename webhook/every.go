@@ -42,6 +42,7 @@ func (p *Protection) reserveAll(ctx context.Context, charges []charge, removal q
 				p.log.Error(err, "A removal could not be reserved", "protector", c.String(), "pod", removal.PodName)
 			}
 			if removal.Force {
+				c.core.debts.owe(c.key, removal)
 				forced = &override{VerdictUnreachable, &c}
 				continue // it goes all the same, so that whatever is reserved must stay
 			}

@@ -70,6 +70,15 @@ func (m *metrics) watchVanished(core string, vanished func() int) {
 	}, func() float64 { return float64(vanished()) }))
 }
 
+// watchOwed shows the number of removals that protectors of a core cluster are to be charged for yet.
+func (m *metrics) watchOwed(core string, owed func() int) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name:        "breakwater_webhook_owed_removals",
+		Help:        "Removals that were forced while their core cluster did not answer, and that it is to be charged for yet, by core cluster.",
+		ConstLabels: prometheus.Labels{"core": core},
+	}, func() float64 { return float64(owed()) }))
+}
+
 // watchWaiting shows the number of removals that wait for a write to a core cluster.
 func (m *metrics) watchWaiting(core string, waiting func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -30,7 +31,10 @@ func (c *core) Start(ctx context.Context) error {
 	if err == nil && toolscache.WaitForCacheSync(ctx.Done(), watched.HasSynced) {
 		c.read.Store(true)
 		c.log.Info("The protectors of a core cluster are read")
+		var repaying sync.WaitGroup
+		repaying.Go(func() { c.repay(ctx) })
 		c.inquire(ctx)
+		repaying.Wait()
 	}
 	return nil // an error is the end of ctx
 }
