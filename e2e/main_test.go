@@ -7,7 +7,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 )
 
-var loop = e2e.NewSuite("federated")
+var loop = e2e.NewSuite("federated", nil)
 
 func TestMain(m *testing.M) { os.Exit(loop.Main(m)) }
 

@@ -41,6 +41,7 @@ type Suite struct {
 	Cells      []storm.Cell
 
 	topology string
+	change   func(*install.Options)
 	dir      string
 	testenv  env.Environment
 	shared   *Shared
@@ -52,9 +53,9 @@ type Core struct {
 	client.Client
 }
 
-// NewSuite is the suite of one of the topologies that are built in.
-func NewSuite(topology string) *Suite {
-	s := &Suite{topology: topology, testenv: env.New()}
+// NewSuite is the suite of one of the topologies that are built in. change may be nil.
+func NewSuite(topology string, change func(*install.Options)) *Suite {
+	s := &Suite{topology: topology, change: change, testenv: env.New()}
 	s.shared = &Shared{Start: s.startFederation}
 	return s
 }
@@ -120,12 +121,15 @@ func (s *Suite) install(ctx context.Context, _ *envconf.Config) (context.Context
 		}
 		s.Cells = append(s.Cells, cell)
 	}
-	var err error
-	s.Breakwater, err = install.Start(ctx, install.Options{
+	options := install.Options{
 		Program: built, Dir: s.dir, Cores: f.Cores(), Workers: f.Workers(), AdmissionDeadline: AdmissionDeadline,
 		AggregatorArguments: []string{"--lease-duration=" + leaseDuration.String()},
-	})
-	if err != nil {
+	}
+	if s.change != nil {
+		s.change(&options)
+	}
+	var err error
+	if s.Breakwater, err = install.Start(ctx, options); err != nil {
 		return ctx, err
 	}
 	return ctx, s.Breakwater.Guard(ctx)

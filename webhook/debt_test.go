@@ -49,12 +49,12 @@ func TestWhatIsOwedIsPaidWhenNobodyAsks(t *testing.T) {
 		go func() { d.core.repay(ctx); close(done) }()
 		d.suffer(away)
 		d.remove(t.Context(), forced(deskPod("web-0")))
-		time.Sleep(10 * repayPause)
+		<-time.After(10 * repayPause)
 		if got := d.core.debts.number(); got != 2 {
 			t.Errorf("%d removals are owed while the core is away, want one by each protector", got)
 		}
 		d.suffer(nil)
-		time.Sleep(2 * repayPause)
+		<-time.After(2 * repayPause)
 		for _, name := range []string{"web", "api"} {
 			if got := quota.BudgetOf(d.stored(t, name)).Reserved; got != 1 {
 				t.Errorf("%d are reserved with %s, want 1", got, name)

@@ -207,7 +207,7 @@ func TestWhoIsRefusedAgainIsWokenAfterThePause(t *testing.T) {
 		if got := woken(); got != 1 {
 			t.Errorf("woken %d times at once, want once", got)
 		}
-		time.Sleep(nudgePause)
+		<-time.After(nudgePause)
 		synctest.Wait()
 		if got := woken(); got != 2 {
 			t.Errorf("woken %d times when the pause is over, want twice", got)

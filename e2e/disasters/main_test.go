@@ -21,7 +21,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/install"
 )
 
-var suite = e2e.NewSuite("federated")
+var suite = e2e.NewSuite("federated", nil)
 
 func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 )
 
-var living = e2e.NewSuite("federated")
+var living = e2e.NewSuite("federated", nil)
 
 func TestMain(m *testing.M) {
 	// Most of the time the tests wait for a caller's own pause, which is seconds: all wait at the same time.

@@ -8,7 +8,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 )
 
-var mesh = e2e.NewSuite("mesh")
+var mesh = e2e.NewSuite("mesh", nil)
 
 func TestMain(m *testing.M) { os.Exit(mesh.Main(m)) }
 

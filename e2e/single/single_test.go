@@ -8,7 +8,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 )
 
-var single = e2e.NewSuite("single")
+var single = e2e.NewSuite("single", nil)
 
 func TestMain(m *testing.M) { os.Exit(single.Main(m)) }
 

@@ -42,7 +42,7 @@ func (i *Installation) furnishCores(ctx context.Context) error {
 	return i.createInCores(ctx, objects...)
 }
 
-// kubeconfigOf is the Secret by which the topology controller reaches a worker.
+// kubeconfigOf is the Secret by which those reach a worker whom no flag tells how.
 func kubeconfigOf(worker federation.Cluster) (*corev1.Secret, error) {
 	raw, err := os.ReadFile(worker.Kubeconfig())
 	if err != nil {

@@ -16,6 +16,9 @@ func TopologyName(core string) string { return "topology-" + core }
 // AggregatorName is the name of the aggregator of a core's cell as a component.
 func AggregatorName(core, cell string) string { return "aggregator-" + core + "-" + cell }
 
+// FleetAggregatorName is the name of the aggregator of all cells of a core as a component.
+func FleetAggregatorName(core string) string { return "aggregator-" + core }
+
 // WebhookName is the name of the nth webhook as a component, from 0.
 func WebhookName(n int) string { return "webhook-" + strconv.Itoa(n) }
 

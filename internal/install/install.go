@@ -30,6 +30,9 @@ type Options struct {
 	Cores, Workers []federation.Cluster
 	// WebhookReplicas is the number of webhooks; 0 means two.
 	WebhookReplicas int
+	// CellsByObjects leaves it to the Cells of the cores which cells there are, and how they are reached: no flag names any, and
+	// one aggregator of each core counts for all.
+	CellsByObjects bool
 	// AggregatorArguments are added to those of the aggregators.
 	AggregatorArguments []string
 	// AdmissionDeadline is that of the Cells; 0 means the API's default.
@@ -88,15 +91,26 @@ func (i *Installation) start(ctx context.Context) error {
 		}}, component{name: TopologyName(core.Name()), arguments: []string{
 			"topology", "--kubeconfig=" + i.options.Kubeconfig(TopologyName(core.Name()), core), "--leader-elect=false",
 		}})
-		for _, worker := range i.options.Workers {
-			name := AggregatorName(core.Name(), worker.Name())
-			wanted = append(wanted, component{name: name, arguments: append([]string{
-				"aggregator", "--cell=" + worker.Name(),
-				"--core-kubeconfig=" + i.options.Kubeconfig(name, core), "--kubeconfig=" + i.options.Kubeconfig(name, worker),
-			}, i.options.AggregatorArguments...)})
-		}
+		wanted = append(wanted, i.aggregators(core)...)
 	}
 	return i.startAll(ctx, wanted)
+}
+
+// aggregators are those of a core.
+func (i *Installation) aggregators(core federation.Cluster) (wanted []component) {
+	add := func(name string, arguments ...string) {
+		arguments = append([]string{"aggregator", "--core-kubeconfig=" + i.options.Kubeconfig(name, core)}, arguments...)
+		wanted = append(wanted, component{name: name, arguments: append(arguments, i.options.AggregatorArguments...)})
+	}
+	if i.options.CellsByObjects {
+		add(FleetAggregatorName(core.Name()), "--all-cells")
+		return wanted
+	}
+	for _, worker := range i.options.Workers {
+		name := AggregatorName(core.Name(), worker.Name())
+		add(name, "--cell="+worker.Name(), "--kubeconfig="+i.options.Kubeconfig(name, worker))
+	}
+	return wanted
 }
 
 // startAll starts all components at once and waits until the last is ready.

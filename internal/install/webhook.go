@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -59,7 +60,9 @@ func (i *Installation) newWebhooks() (*webhooks, error) {
 			arguments = append(arguments, "--core="+core.Name()+"="+i.options.Kubeconfig(WebhookName(n), core))
 		}
 		for _, worker := range i.options.Workers {
-			arguments = append(arguments, "--cell="+worker.Name()+"="+i.options.Kubeconfig(WebhookName(n), worker))
+			if !i.options.CellsByObjects {
+				arguments = append(arguments, "--cell="+worker.Name()+"="+i.options.Kubeconfig(WebhookName(n), worker))
+			}
 		}
 		arguments = append(append(arguments, "--advertise="+address), peers...)
 		hooks.replicas = append(hooks.replicas, component{name: WebhookName(n), arguments: arguments})
@@ -68,15 +71,21 @@ func (i *Installation) newWebhooks() (*webhooks, error) {
 	return hooks, err
 }
 
-// freeAddress finds a free port of the loopback interface. Another program can take it before it is used, which
-// then shows as a component that does not start.
+// Ports below those that Linux gives to whoever connects to somebody, which would be taken again before they are used.
+const firstPort, ports = 10_000, 20_000
+
+// freeAddress finds a free port of the loopback interface. Another program that asks for the very same one can take it before it is
+// used, or while what uses it is restarted, which then shows as a component that does not start.
 func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", net.JoinHostPort(port.Host, strconv.Itoa(0)))
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
+	var err error
+	for range 100 {
+		address := net.JoinHostPort(port.Host, strconv.Itoa(firstPort+rand.IntN(ports))) //nolint:gosec // it must differ, not be secret
+		var listener net.Listener
+		if listener, err = net.Listen("tcp", address); err == nil {
+			return address, listener.Close()
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
+	return "", fmt.Errorf("find a free port: %w", err)
 }
 
 // ConfigureWorker makes a worker's apiserver ask its webhook about removals. It does some time after this has returned.
