@@ -33,7 +33,7 @@ type evictee struct {
 
 // pause is until when an evictee is left alone, which waits for a protector.
 type pause struct {
-	protector string
+	protector protectorRef
 	until     time.Time
 }
 
@@ -46,7 +46,7 @@ type taints struct {
 
 // evict takes up the removal of pods from tainted nodes, and of those whose owners are gone, as many as there is budget for. Each
 // asks for its budget like any other.
-func (n *nudger) evict(ctx context.Context, protector string, budget int) {
+func (n *nudger) evict(ctx context.Context, protector protectorRef, budget int) {
 	for _, e := range n.evictees.take(protector, budget) {
 		if _, paused := n.paused[e]; paused {
 			continue

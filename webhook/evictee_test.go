@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/rest"
@@ -24,8 +24,6 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
-
-const waitsFor = "core/shop/web"
 
 // refusedTo is the refusal of the deletion of a pod of the ReplicaSet "web" to a user.
 func refusedTo(user string) (Request, Answer, *corev1.Pod) {
@@ -98,7 +96,7 @@ func TestWhatTheGarbageCollectorWasRefusedIsEvicted(t *testing.T) {
 			}
 			n, typed, _ := nudging(stored, owners...)
 			n.note("cell", request, answer)
-			n.evict(t.Context(), waitsFor, 1)
+			n.evict(t.Context(), answer.blames.ref(), 1)
 			got := false
 			for _, action := range typed.Actions() {
 				got = got || action.GetVerb() == "create" && action.GetSubresource() == "eviction"
@@ -106,7 +104,7 @@ func TestWhatTheGarbageCollectorWasRefusedIsEvicted(t *testing.T) {
 			if got != c.want {
 				t.Errorf("evicted %v, want %v: %v", got, c.want, typed.Actions())
 			}
-			if left := n.evictees.take(waitsFor, 9); len(left) > 0 {
+			if left := n.evictees.take(answer.blames.ref(), 9); len(left) > 0 {
 				t.Errorf("it still waits: %+v", left)
 			}
 		})
@@ -118,7 +116,7 @@ func TestADeletedNamespaceIsWoken(t *testing.T) {
 	space := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
 	n, _, objects := nudging(pod, space, owned(func(*metav1.PartialObjectMetadata) {}))
 	n.note("cell", request, answer)
-	n.wake(t.Context(), waitsFor, 9)
+	n.wake(t.Context(), answer.blames.ref(), 9)
 	var patched []string
 	for _, action := range objects.Actions() {
 		if p, ok := action.(interface {
@@ -159,7 +157,7 @@ func TestWhoseEvictionIsRefusedIsLeftAloneForAWhile(t *testing.T) {
 				})
 				look := func() {
 					n.resume(time.Now())
-					n.evict(t.Context(), waitsFor, 9)
+					n.evict(t.Context(), answer.blames.ref(), 9)
 				}
 				n.note("cell", request, answer)
 				look()
@@ -199,7 +197,10 @@ func TestWhoIsRefusedAgainIsWokenAfterThePause(t *testing.T) {
 			}
 			return times
 		}
-		go n.run(t.Context(), func(context.Context, string) int { return 1 })
+		d := newDesk(t, deskProtector("web", 4, 5))
+		defer d.core.doubts.ShutDown()
+		answer.blames = &charge{core: d.core, key: types.NamespacedName{Namespace: "default", Name: "web"}}
+		go n.run(t.Context())
 		n.note("cell", request, answer)
 		synctest.Wait()
 		n.note("cell", request, answer)

@@ -40,19 +40,13 @@ type controller struct {
 	uid                                     types.UID
 }
 
-// budgetOf is how many removals a protector would admit now; one that is gone admits all.
-func (p *Protection) budgetOf(ctx context.Context, protector string) int {
-	core, key, _ := strings.Cut(protector, "/")
-	namespace, name, _ := strings.Cut(key, "/")
-	c := p.core(core)
-	if c == nil {
-		return 0
-	}
-	known, err := c.protectors.Newest(ctx, types.NamespacedName{Namespace: namespace, Name: name})
+// budget is how many removals a protector would admit now; one that was released admits all.
+func (r protectorRef) budget(ctx context.Context) int {
+	known, vanished, err := r.core.newest(ctx, r.key)
 	switch {
 	case apierrors.IsNotFound(err):
 		return math.MaxInt
-	case err != nil:
+	case err != nil, vanished:
 		return 0
 	}
 	budget := quota.BudgetOf(known)
@@ -134,7 +128,7 @@ func (n *nudger) note(cell string, r Request, answer Answer) {
 	if n == nil || answer.blames == nil || !strings.HasPrefix(r.User, serviceAccounts) && r.User != controllerManager || r.DryRun {
 		return
 	}
-	protector, waits := answer.blames.String(), controller{cell: cell, namespace: r.Namespace}
+	protector, waits := answer.blames.ref(), controller{cell: cell, namespace: r.Namespace}
 	ref := r.controller()
 	if ref != nil {
 		waits.apiVersion, waits.kind, waits.name, waits.uid = ref.APIVersion, ref.Kind, ref.Name, ref.UID
@@ -175,8 +169,8 @@ func (n *nudger) look() {
 	}
 }
 
-// run wakes who waits, until ctx ends. budget is how many removals a protector would admit now.
-func (n *nudger) run(ctx context.Context, budget func(ctx context.Context, protector string) int) {
+// run wakes who waits, until ctx ends.
+func (n *nudger) run(ctx context.Context) {
 	again := time.NewTimer(nudgeSweep)
 	defer again.Stop()
 	for {
@@ -189,10 +183,10 @@ func (n *nudger) run(ctx context.Context, budget func(ctx context.Context, prote
 		n.pause = nudgeSweep
 		n.resume(time.Now())
 		for _, protector := range n.controllers.protectors() {
-			n.wake(ctx, protector, budget(ctx, protector))
+			n.wake(ctx, protector, protector.budget(ctx))
 		}
 		for _, protector := range n.evictees.protectors() {
-			n.evict(ctx, protector, budget(ctx, protector))
+			n.evict(ctx, protector, protector.budget(ctx))
 		}
 		n.forget()
 		again.Reset(n.pause)
@@ -200,7 +194,7 @@ func (n *nudger) run(ctx context.Context, budget func(ctx context.Context, prote
 }
 
 // wake touches the objects of the controllers that wait for a protector, as many as there is budget for.
-func (n *nudger) wake(ctx context.Context, protector string, budget int) {
+func (n *nudger) wake(ctx context.Context, protector protectorRef, budget int) {
 	for _, c := range n.controllers.take(protector, budget) {
 		if left := nudgePause - time.Since(n.last[c]); left > 0 {
 			n.controllers.add(protector, c)

@@ -8,36 +8,38 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestWhoWaitsIsTakenInOrderAndOnce(t *testing.T) {
-	w := waitlist[string]{}
+	w, c := waitlist[string]{}, &core{name: "core"}
+	first, second := protectorRef{c, types.NamespacedName{Name: "first"}}, protectorRef{c, types.NamespacedName{Name: "second"}}
 	for _, who := range []string{"a", "b", "a", "c"} {
-		w.add("first", who)
+		w.add(first, who)
 	}
-	w.add("second", "a")
-	if got := w.protectors(); !slices.Equal(got, []string{"first", "second"}) {
+	w.add(second, "a")
+	if got := w.protectors(); !slices.Equal(got, []protectorRef{first, second}) {
 		t.Errorf("protectors %v", got)
 	}
 	for i, want := range [][]string{{}, {"a", "b"}, {"c"}, {}} {
-		if got := w.take("first", i*2-i%2*(i-1)); !slices.Equal(got, want) && len(got)+len(want) > 0 {
+		if got := w.take(first, i*2-i%2*(i-1)); !slices.Equal(got, want) && len(got)+len(want) > 0 {
 			t.Errorf("take %d: %v, want %v", i, got, want)
 		}
 	}
-	w.add("first", "a") // it was refused again
-	if got := w.take("first", 9); !slices.Equal(got, []string{"a"}) {
+	w.add(first, "a") // it was refused again
+	if got := w.take(first, 9); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("took %v", got)
 	}
-	if got := w.take("second", -1); len(got) != 0 {
+	if got := w.take(second, -1); len(got) != 0 {
 		t.Errorf("took %v of an overdrawn budget", got)
 	}
-	if w.take("second", 1); len(w.protectors())+len(w.there)+len(w.waiting) != 0 {
+	if w.take(second, 1); len(w.protectors())+len(w.there)+len(w.waiting) != 0 {
 		t.Errorf("something is left: %+v %+v", w.waiting, w.there)
 	}
 	for i := range mostWaiting + 5 {
-		w.add("first", fmt.Sprint(i))
+		w.add(first, fmt.Sprint(i))
 	}
-	if got := len(w.take("first", 1<<30)); got != mostWaiting {
+	if got := len(w.take(first, 1<<30)); got != mostWaiting {
 		t.Errorf("%d wait, want %d at most", got, mostWaiting)
 	}
 }

@@ -87,7 +87,17 @@ type charge struct {
 	vanished bool
 }
 
-func (c charge) String() string { return c.core.name + "/" + c.key.String() }
+func (c charge) ref() protectorRef { return protectorRef{c.core, c.key} }
+
+func (c charge) String() string { return c.ref().String() }
+
+// protectorRef is which protector of which core.
+type protectorRef struct {
+	core *core
+	key  types.NamespacedName
+}
+
+func (r protectorRef) String() string { return r.core.name + "/" + r.key.String() }
 
 // protect asks the protectors of a pod that is scheduled and alive. When somebody has broken the glass for it, it may go
 // whatever they say.

@@ -33,21 +33,20 @@ type recent struct {
 
 // note makes an event of a refusal, unless there was one a moment ago.
 func (r *refusals) note(answer Answer) {
-	c := answer.blames
-	if c == nil {
-		return
-	}
-	if silent, due := r.due(c.String()); due {
-		c.core.events.Eventf(c.protector, nil, corev1.EventTypeWarning, "RemovalRefused", "Refuse",
-			"%s (%d more were refused since the last event.)", answer.Status.Message, silent)
+	if answer.blames != nil {
+		r.tell(answer.blames, "RemovalRefused", "Refuse", "refused", answer.Status.Message)
 	}
 }
 
 // noteForced makes an event of a removal that would have been refused, likewise.
 func (r *refusals) noteForced(c *charge, what string) {
-	if silent, due := r.due("forced " + c.String()); due {
-		c.core.events.Eventf(c.protector, nil, corev1.EventTypeWarning, "RemovalForced", "Admit",
-			"%s (%d more were forced since the last event.)", what, silent)
+	r.tell(c, "RemovalForced", "Admit", "forced", what)
+}
+
+func (r *refusals) tell(c *charge, reason, action, done, what string) {
+	if silent, due := r.due(reason + " " + c.String()); due {
+		c.core.events.Eventf(c.protector, nil, corev1.EventTypeWarning, reason, action,
+			"%s (%d more were %s since the last event.)", what, silent, done)
 	}
 }
 

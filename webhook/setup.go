@@ -70,7 +70,7 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 	if options.Nudge {
 		p.nudger = newNudger(p.cells, p.metrics, p.log)
 		err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-			p.nudger.run(ctx, p.budgetOf)
+			p.nudger.run(ctx)
 			return nil
 		}))
 		if err != nil {

@@ -3,6 +3,7 @@ package webhook
 import (
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -13,19 +14,19 @@ const mostWaiting = 1000
 // concurrent use.
 type waitlist[Who comparable] struct {
 	mu      sync.Mutex
-	waiting map[string][]Who
-	there   map[string]map[Who]bool
+	waiting map[protectorRef][]Who
+	there   map[protectorRef]map[Who]bool
 }
 
 // add lets somebody wait for a protector.
-func (w *waitlist[Who]) add(protector string, who Who) {
+func (w *waitlist[Who]) add(protector protectorRef, who Who) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.there[protector][who] || len(w.waiting[protector]) >= mostWaiting {
 		return
 	}
 	if w.waiting == nil {
-		w.waiting, w.there = map[string][]Who{}, map[string]map[Who]bool{}
+		w.waiting, w.there = map[protectorRef][]Who{}, map[protectorRef]map[Who]bool{}
 	}
 	if w.there[protector] == nil {
 		w.there[protector] = map[Who]bool{}
@@ -35,7 +36,7 @@ func (w *waitlist[Who]) add(protector string, who Who) {
 }
 
 // take returns the first that wait for a protector, at most so many, who do not wait any more.
-func (w *waitlist[Who]) take(protector string, most int) []Who {
+func (w *waitlist[Who]) take(protector protectorRef, most int) []Who {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all := w.waiting[protector]
@@ -51,8 +52,8 @@ func (w *waitlist[Who]) take(protector string, most int) []Who {
 }
 
 // protectors returns those that somebody waits for, in order.
-func (w *waitlist[Who]) protectors() []string {
+func (w *waitlist[Who]) protectors() []protectorRef {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.Sorted(maps.Keys(w.waiting))
+	return slices.SortedFunc(maps.Keys(w.waiting), func(a, b protectorRef) int { return strings.Compare(a.String(), b.String()) })
 }
