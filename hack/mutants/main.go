@@ -51,6 +51,8 @@ func proofs() []proof {
 			"TestADiscountOnlyRefuses", "TestWhatWasClearedIsCountedByALiveList",
 			"TestAProtectorThatIsRestoredIsCountedWhenAllHasComeToItsEnd", "TestAWriteToARestoredCoreIsNoSuccess",
 			"TestNothingForcedIsForgotten", "TestWhatIsForcedWhileTheCoreIsAwayIsCharged",
+			"TestAnUpdateIsReservedUntilItsContainersWereRestarted", "TestAnUpdateStaysReservedWhenTheRemovalOfItsPodFails",
+			"TestAPodThatALiveReadDidNotListIsNeverCounted",
 		}, "|") + ")$"},
 		{"simulation", []string{"./internal/simulation"}, "^TestSeeds$"},
 		{"corpus", []string{"./internal/simulation"}, "^TestCorpus$"},
