@@ -127,16 +127,7 @@ func (l *lab) run(identity string) (stop func()) {
 }
 
 // eventually waits until look says "" and fails with its last word otherwise.
-func (l *lab) eventually(look func() string) {
-	l.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for word := look(); word != ""; word = look() {
-		if time.Now().After(deadline) {
-			l.Fatalf("waited too long: %s", word)
-		}
-		<-time.After(20 * time.Millisecond)
-	}
-}
+func (l *lab) eventually(look func() string) { l.Helper(); testplane.Eventually(l, look) }
 
 func (l *lab) protector() *v1alpha1.PodProtector {
 	l.Helper()

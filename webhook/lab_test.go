@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -191,16 +190,7 @@ func (l *lab) left() int {
 }
 
 // eventually waits until look says "" and fails with its last word otherwise.
-func (l *lab) eventually(look func() string) {
-	l.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for word := look(); word != ""; word = look() {
-		if time.Now().After(deadline) {
-			l.Fatalf("waited too long: %s", word)
-		}
-		<-time.After(20 * time.Millisecond)
-	}
-}
+func (l *lab) eventually(look func() string) { l.Helper(); testplane.Eventually(l, look) }
 
 // word is what eventually has to hear of an error.
 func word(err error) string {

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -186,13 +185,10 @@ func fetch(url, text string) string {
 // eventually waits for a condition, which returns what it saw; an empty text is success.
 func eventually(t *testing.T, claim string, unmet func() string) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for seen := unmet(); seen != ""; seen = unmet() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within a minute; last seen:\n%s", claim, seen)
+	testplane.Eventually(t, func() string {
+		if seen := unmet(); seen != "" {
+			return claim + "; last seen:\n" + seen
 		}
-		<-tick.C
-	}
+		return ""
+	})
 }

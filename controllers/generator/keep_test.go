@@ -49,7 +49,7 @@ func (p *plane) kinds() (*Kinds, error) {
 		return nil, err
 	}
 	ofAll, err := dynamic.NewForConfig(config)
-	return &Kinds{Cache: p.Client, Live: p.Client, Scheme: p.scheme, Mapper: p.RESTMapper(), Metadata: ofMetadata, Dynamic: ofAll,
+	return &Kinds{Cache: p.Client, Live: p.Client, Scheme: p.Scheme(), Mapper: p.RESTMapper(), Metadata: ofMetadata, Dynamic: ofAll,
 		Watched: AllKinds(), changed: func(string) {}}, err
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr/testr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,18 +15,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/yaml"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
@@ -38,32 +33,17 @@ type plane struct {
 	client.Client
 	t         *testing.T
 	namespace string
-	scheme    *runtime.Scheme
 }
 
 func newPlane(t *testing.T) *plane {
 	t.Helper()
-	scheme := fleet.Scheme()
-	c, err := client.New(testplane.Config(t), client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &plane{Client: c, t: t, namespace: testplane.Namespace(t), scheme: scheme}
+	return &plane{Client: testplane.Client(t), t: t, namespace: testplane.Namespace(t)}
 }
 
 // account makes a user who may do what the rules say, and nothing else.
 func (p *plane) account(rules []rbacv1.PolicyRule) *rest.Config {
 	p.t.Helper()
-	user := "generator-of-" + p.namespace
-	p.create(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: rules})
-	p.create(&rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: user},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	})
-	config := testplane.Config(p.t)
-	config.Impersonate = rest.ImpersonationConfig{UserName: user}
-	return config
+	return testplane.User(p.t, "generator-of-"+p.namespace, rules)
 }
 
 // generator is a generator that runs, for one namespace.
@@ -83,35 +63,10 @@ func (p *plane) startAs(account *rest.Config) *generator {
 	g := &generator{registry: prometheus.NewRegistry()}
 	caches := CacheOptions()
 	caches.DefaultNamespaces = map[string]cache.Config{p.namespace: {}}
-	several := true
-	mgr, err := manager.New(account, manager.Options{
-		Scheme:     p.scheme,
-		Cache:      caches,
-		Logger:     testr.New(p.t),
-		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: &several},
-	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
 	selector := labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"})
-	ctx, cancel := context.WithCancel(context.Background())
-	if err := Setup(ctx, mgr, Options{Selector: selector, Registry: g.registry, Kinds: AllKinds(), Namespace: p.namespace}); err != nil {
-		cancel()
-		p.t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	g.stop = func() {
-		cancel()
-		if err, running := <-done; running {
-			if err != nil {
-				p.t.Errorf("the generator failed: %v", err)
-			}
-			close(done)
-		}
-	}
-	p.t.Cleanup(g.stop)
+	g.stop = testplane.Manage(p.t, account, func(ctx context.Context, mgr manager.Manager) error {
+		return Setup(ctx, mgr, Options{Selector: selector, Registry: g.registry, Kinds: AllKinds(), Namespace: p.namespace})
+	}, func(o *manager.Options) { o.Cache, o.Logger = caches, testr.New(p.t) })
 	return g
 }
 
@@ -194,15 +149,12 @@ func (p *plane) delete(object client.Object, options ...client.DeleteOption) {
 // eventually waits for a condition, which returns what it saw; an empty text is success.
 func (p *plane) eventually(claim string, unmet func() string) {
 	p.t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for seen := unmet(); seen != ""; seen = unmet() {
-		if time.Now().After(deadline) {
-			p.t.Fatalf("%s: not within a minute; last seen:\n%s\nevents:\n%s", claim, seen, strings.Join(p.events(), "\n"))
+	testplane.Eventually(p.t, func() string {
+		if seen := unmet(); seen != "" {
+			return fmt.Sprintf("%s; last seen:\n%s\nevents:\n%s", claim, seen, strings.Join(p.events(), "\n"))
 		}
-		<-tick.C
-	}
+		return ""
+	})
 }
 
 // protector waits until the protector by that name satisfies the claim, and returns it.

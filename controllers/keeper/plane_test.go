@@ -6,21 +6,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr/testr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	eventsv1 "k8s.io/api/events/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
@@ -41,56 +37,21 @@ type plane struct {
 
 func newPlane(t *testing.T) *plane {
 	t.Helper()
-	c, err := client.New(testplane.Config(t), client.Options{Scheme: fleet.Scheme()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &plane{t, c, testplane.Namespace(t)}
+	return &plane{t, testplane.Client(t), testplane.Namespace(t)}
 }
 
 // start runs a keeper as that account, with the cache of the generator, until the test ends or stop is called.
 func (p *plane) start(account *rest.Config) (stop func()) {
 	p.Helper()
-	skip := true
-	mgr, err := manager.New(account, manager.Options{
-		Scheme: fleet.Scheme(), Logger: testr.New(p.T), Metrics: metricsserver.Options{BindAddress: "0"},
-		Cache: generator.CacheOptions(), Controller: config.Controller{SkipNameValidation: &skip},
-	})
-	if err != nil {
-		p.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	if err := keeper.Setup(ctx, mgr, prometheus.NewRegistry(), keeper.NewLosses()); err != nil {
-		cancel()
-		p.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	stop = func() {
-		cancel()
-		if err, running := <-ended; running {
-			if err != nil {
-				p.Error(err)
-			}
-			close(ended)
-		}
-	}
-	p.Cleanup(stop)
-	return stop
+	return testplane.Manage(p, account, func(ctx context.Context, mgr manager.Manager) error {
+		return keeper.Setup(ctx, mgr, prometheus.NewRegistry(), keeper.NewLosses())
+	}, func(o *manager.Options) { o.Cache, o.Logger = generator.CacheOptions(), testr.New(p.T) })
 }
 
 // account may do what ClusterRules say, and nothing else.
 func (p *plane) account() *rest.Config {
 	p.Helper()
-	user := "keeper-of-" + p.namespace
-	p.create(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: keeper.ClusterRules()})
-	p.create(&rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: user}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	})
-	account := testplane.Config(p)
-	account.Impersonate = rest.ImpersonationConfig{UserName: user}
-	return account
+	return testplane.User(p, "keeper-of-"+p.namespace, keeper.ClusterRules())
 }
 
 func (p *plane) create(object client.Object) {
@@ -142,16 +103,7 @@ func (p *plane) stored() *v1alpha1.PodProtector {
 	return protector
 }
 
-func (p *plane) eventually(look func() string) {
-	p.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for word := look(); word != ""; word = look() {
-		if time.Now().After(deadline) {
-			p.Fatalf("waited too long: %s", word)
-		}
-		<-time.After(20 * time.Millisecond)
-	}
-}
+func (p *plane) eventually(look func() string) { p.Helper(); testplane.Eventually(p, look) }
 
 func (p *plane) awaitHeld() {
 	p.Helper()

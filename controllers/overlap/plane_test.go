@@ -3,22 +3,18 @@ package overlap_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/go-logr/logr"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/overlap"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
@@ -33,31 +29,8 @@ type plane struct {
 // newPlane is a namespace of a real apiserver with the controller.
 func newPlane(t *testing.T) *plane {
 	t.Helper()
-	skip := true
-	mgr, err := manager.New(testplane.Config(t), manager.Options{
-		Scheme: fleet.Scheme(), Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: &skip},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := overlap.Setup(mgr); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	c, err := client.New(testplane.Config(t), client.Options{Scheme: fleet.Scheme()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &plane{t, c, testplane.Namespace(t)}
+	testplane.Manage(t, testplane.Config(t), func(_ context.Context, mgr manager.Manager) error { return overlap.Setup(mgr) })
+	return &plane{t, testplane.Client(t), testplane.Namespace(t)}
 }
 
 func (p *plane) protect(name string, labels map[string]string) *v1alpha1.PodProtector {
@@ -73,17 +46,7 @@ func (p *plane) protect(name string, labels map[string]string) *v1alpha1.PodProt
 // told waits until a protector has the condition; no status is none.
 func (p *plane) told(name string, status metav1.ConditionStatus, words ...string) {
 	p.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		word := p.look(name, status, words)
-		if word == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			p.Fatalf("waited too long: %s", word)
-		}
-		<-time.After(20 * time.Millisecond)
-	}
+	testplane.Eventually(p, func() string { return p.look(name, status, words) })
 }
 
 func (p *plane) look(name string, status metav1.ConditionStatus, words []string) string {
@@ -136,22 +99,16 @@ func TestProtectorsOfTheSamePodsAreToldOfEachOther(t *testing.T) {
 // announced waits for an event.
 func (p *plane) announced(reason string) {
 	p.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
+	testplane.Eventually(p, func() string {
 		events := &eventsv1.EventList{}
 		if err := p.List(p.Context(), events, client.InNamespace(p.namespace)); err != nil {
-			p.Fatal(err)
+			return err.Error()
 		}
-		for _, event := range events.Items {
-			if event.Reason == reason {
-				return
-			}
+		if !slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool { return e.Reason == reason }) {
+			return fmt.Sprintf("no event %s among %d", reason, len(events.Items))
 		}
-		if time.Now().After(deadline) {
-			p.Fatalf("no event %s among %d", reason, len(events.Items))
-		}
-		<-time.After(20 * time.Millisecond)
-	}
+		return ""
+	})
 }
 
 func TestWhoOverlapsWithNobodyIsToldNothing(t *testing.T) {

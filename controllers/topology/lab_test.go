@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
@@ -35,10 +34,7 @@ type lab struct {
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	c, err := client.New(testplane.Config(t), client.Options{Scheme: fleet.Scheme()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testplane.Client(t)
 	l := &lab{T: t, Client: c, namespace: testplane.Namespace(t), clock: time.Now(), recorder: events.NewFakeRecorder(100)}
 	l.Reconciler = &Reconciler{
 		Client: c, Live: c, Events: l.recorder, Monotonic: func() time.Time { return l.clock }, seen: map[string]seen{},

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
-	"github.com/go-logr/logr/testr"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -14,8 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
@@ -33,34 +29,12 @@ func (l *lab) as(admin *rest.Config, namespace, name string, rules []rbacv1.Poli
 	return testplane.AsServiceAccount(l, admin, namespace, l.namespace+"-"+name, role.Name)
 }
 
-func (l *lab) eventually(look func() string) {
-	l.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for word := look(); word != ""; word = look() {
-		if time.Now().After(deadline) {
-			l.Fatalf("waited too long: %s", word)
-		}
-		<-time.After(20 * time.Millisecond)
-	}
-}
+func (l *lab) eventually(look func() string) { l.Helper(); testplane.Eventually(l, look) }
 
 // The controllers as they run, in the core and in the cell's cluster as users with just the rules that they say they need.
 func TestTheRulesAreEnough(t *testing.T) {
 	l := newLab(t)
-	mgr, err := manager.New(l.as(testplane.Config(t), l.namespace, "core", ClusterRules()), manager.Options{
-		Scheme: fleet.Scheme(), Logger: testr.New(t), Metrics: metricsserver.Options{BindAddress: "0"},
-	})
-	l.must(err)
-	l.must(Setup(l.Context(), mgr))
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	testplane.Manage(t, l.as(testplane.Config(t), l.namespace, "core", ClusterRules()), Setup)
 
 	worker := l.as(testplane.Second(t), "default", "worker", CellRules())
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: "a"}}

@@ -72,16 +72,7 @@ func (r *registry) cell(name string) *v1alpha1.Cell {
 	return cell
 }
 
-func (r *registry) eventually(look func() string) {
-	r.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for word := look(); word != ""; word = look() {
-		if time.Now().After(deadline) {
-			r.Fatalf("waited too long: %s", word)
-		}
-		<-time.After(20 * time.Millisecond)
-	}
-}
+func (r *registry) eventually(look func() string) { r.Helper(); testplane.Eventually(r, look) }
 
 // closed is an address that nobody listens on.
 func closed(t *testing.T) string {
