@@ -50,16 +50,13 @@ get the namespace kube-system of each cell's cluster, by which it tells that fro
 	flags := command.Flags()
 	flags.StringVar(&f.name, "cell", "", "`name` of the Cell object in the core cluster (this or --all-cells)")
 	flags.BoolVar(&f.all, "all-cells", false, "count for every Cell of the core cluster that has a kubeconfigSecretRef")
-	flags.StringVar(&f.core.Kubeconfig, "core-kubeconfig", "",
-		"kubeconfig `file` of the core cluster, or in-cluster; empty: as kubectl would choose")
-	flags.StringVar(&f.core.Context, "core-context", "", "`context` of --core-kubeconfig")
-	flags.StringVar(&f.cell.Kubeconfig, "kubeconfig", "",
-		"kubeconfig `file` of the cluster that runs the cell's pods, or in-cluster; empty: as kubectl would choose")
-	flags.StringVar(&f.cell.Context, "context", "", "`context` of --kubeconfig")
-	flags.StringVar(&f.core.As, "core-as", "", "`user` to impersonate in the core cluster")
-	flags.StringSliceVar(&f.core.AsGroups, "core-as-group", nil, "`group` to impersonate in the core cluster; may be repeated")
-	flags.StringVar(&f.cell.As, "as", "", "`user` to impersonate in the cell's cluster")
-	flags.StringSliceVar(&f.cell.AsGroups, "as-group", nil, "`group` to impersonate in the cell's cluster; may be repeated")
+	for _, cluster := range []struct {
+		connection    *fleet.Connection
+		prefix, words string
+	}{{&f.core, "core-", "the core cluster"}, {&f.cell, "", "the cluster that runs the cell's pods"}} {
+		bindCluster(flags, cluster.connection, cluster.prefix, cluster.words)
+		bindUser(flags, cluster.connection, cluster.prefix, cluster.words)
+	}
 	flags.StringVar(&f.identity, "identity", "", "`name` of this process in the leader election (default: host name and process ID)")
 	flags.StringVar(&f.namespace, "leader-election-namespace", "breakwater-system", "`namespace` in the core cluster of the Lease aggregator-<cell>")
 	flags.DurationVar(&f.leaseDuration, "lease-duration", 15*time.Second, "how long a leader that does not answer stays the leader")

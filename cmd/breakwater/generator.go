@@ -57,10 +57,8 @@ Several replicas elect a leader. Run one set for each core cluster.`,
 		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
 	}
 	flags := command.Flags()
-	flags.StringVar(&f.core.Kubeconfig, "kubeconfig", "", "kubeconfig `file` of the core cluster, or in-cluster; empty: as kubectl would choose")
-	flags.StringVar(&f.core.Context, "context", "", "`context` of --kubeconfig")
-	flags.StringVar(&f.core.As, "as", "", "`user` to impersonate")
-	flags.StringSliceVar(&f.core.AsGroups, "as-group", nil, "`group` to impersonate; may be repeated")
+	bindCluster(flags, &f.core, "", "the core cluster")
+	bindUser(flags, &f.core, "", "the core cluster")
 	flags.StringVar(&f.selector, "workload-selector", v1alpha1.LabelProtect+"=true",
 		"label `selector` of the workloads that have protectors also without a policy; those that it does not choose lose them")
 	flags.StringSliceVar(&f.kinds, "kinds", kindNames(), "`kinds` of Kubernetes' own workloads that are watched; a protector of any other stays as it is")

@@ -47,8 +47,7 @@ not deleted stays. While a generator runs it puts its finalizers back on whateve
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&f.core.Kubeconfig, "kubeconfig", "", "kubeconfig `file` of the core cluster; empty: as kubectl would choose")
-	flags.StringVar(&f.core.Context, "context", "", "`context` of --kubeconfig")
+	bindCluster(flags, &f.core, "", "the core cluster")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "only what is in this `namespace`")
 	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "what is in all namespaces, and what has none")
 	flags.StringSliceVar(&f.kinds, "kind", nil, "one more kind of workloads to look at, as `group/version/Kind`; those that protectors name are looked at anyway")

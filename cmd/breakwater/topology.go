@@ -41,10 +41,8 @@ Several replicas elect a leader. Run one set for each core cluster.`,
 		RunE:    func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
 	}
 	flags := command.Flags()
-	flags.StringVar(&f.core.Kubeconfig, "kubeconfig", "", "kubeconfig `file` of the core cluster, or in-cluster; empty: as kubectl would choose")
-	flags.StringVar(&f.core.Context, "context", "", "`context` of --kubeconfig")
-	flags.StringVar(&f.core.As, "as", "", "`user` to impersonate")
-	flags.StringSliceVar(&f.core.AsGroups, "as-group", nil, "`group` to impersonate; may be repeated")
+	bindCluster(flags, &f.core, "", "the core cluster")
+	bindUser(flags, &f.core, "", "the core cluster")
 	f.electionFlags.bind(flags)
 	f.componentFlags.bind(flags)
 	return command

@@ -90,7 +90,7 @@ func (a *autoscaler) taint(taints string) {
 
 func TestAnEvictionLoop(t *testing.T) {
 	claim(t, "an autoscaler gives a node up after 12 refusals of each pod, and empties it pod by pod in its next loop, when there is budget for one", func(l *lab) {
-		node := fillNode(l)
+		node := fillNode(l, 2, 2)
 		k := keep(l, 4, 4)
 		a := &autoscaler{lab: l, cell: here(l), node: node, pause: 20 * time.Millisecond}
 		if left := a.scaleDown(l.Context()); len(left) != 2 || len(a.refused) != 2*attempts {

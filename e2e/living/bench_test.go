@@ -124,7 +124,7 @@ func scenes() []scene {
 			}
 		}},
 		{"kubectl-drain-8-of-40", 40, 36, func(l *lab) func() {
-			node := occupy(l)
+			node := fillNode(l, 8, 32)
 			return func() {
 				if c := drain(l, node); c.exitCode() != 0 {
 					l.Fatalf("kubectl failed:\n%s", &c.said)
@@ -132,7 +132,7 @@ func scenes() []scene {
 			}
 		}},
 		{"eviction-loop-8-of-40", 40, 36, func(l *lab) func() {
-			a := &autoscaler{lab: l, cell: here(l), node: occupy(l), pause: 10 * time.Second}
+			a := &autoscaler{lab: l, cell: here(l), node: fillNode(l, 8, 32), pause: 10 * time.Second}
 			return func() {
 				if left := a.scaleDown(l.Context()); len(left) > 0 {
 					l.Fatalf("%q are left: %v", left, a.refused)
@@ -140,7 +140,7 @@ func scenes() []scene {
 			}
 		}},
 		{"taint-8-of-40", 40, 36, func(l *lab) func() {
-			node := occupy(l)
+			node := fillNode(l, 8, 32)
 			return func() {
 				expel(l, node)
 				awaitOnNode(l, node, 0)
@@ -179,15 +179,4 @@ func scenes() []scene {
 			}
 		}},
 	}
-}
-
-// occupy puts 8 pods on a node and 32 elsewhere, and makes a second node where replacements find room.
-func occupy(l *lab) string {
-	l.Helper()
-	node := addNode(l, "first", 0)
-	deploy(l, here(l), "here", 8, inRoom(l))
-	deploy(l, elsewhere(l), "elsewhere", 32)
-	awaitOnNode(l, node, 8)
-	addNode(l, "second", 0)
-	return node
 }

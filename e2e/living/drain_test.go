@@ -93,20 +93,20 @@ func (c *command) exitCode() int {
 	return c.process.ProcessState.ExitCode()
 }
 
-// fillNode makes two pods on a node of the test and two elsewhere, and then another node, where replacements find room.
-func fillNode(l *lab) string {
+// fillNode makes pods on a node of the test and others elsewhere, and then another node, where replacements find room.
+func fillNode(l *lab, on, beside int32) string {
 	l.Helper()
 	node := addNode(l, "first", 0)
-	deploy(l, here(l), "here", 2, inRoom(l))
-	deploy(l, elsewhere(l), "elsewhere", 2)
-	awaitOnNode(l, node, 2)
+	deploy(l, here(l), "here", on, inRoom(l))
+	deploy(l, elsewhere(l), "elsewhere", beside)
+	awaitOnNode(l, node, int(on))
 	addNode(l, "second", 0)
 	return node
 }
 
 func TestKubectlDrain(t *testing.T) {
 	claim(t, "kubectl drain tells of each refusal and tries again, and ends with 0 when there is budget for one pod at a time", func(l *lab) {
-		node := fillNode(l)
+		node := fillNode(l, 2, 2)
 		k := keep(l, 4, 4)
 		c := drain(l, node)
 		c.awaitWords(2, refusalWords)
@@ -126,7 +126,7 @@ func TestKubectlDrain(t *testing.T) {
 
 func TestKubectlDrainByDeletion(t *testing.T) {
 	claim(t, "kubectl drain --disable-eviction ends with 1 at its first refusal, and with 0 when it is called again with budget for all", func(l *lab) {
-		node := fillNode(l)
+		node := fillNode(l, 2, 2)
 		k := keep(l, 4, 4)
 		c := drain(l, node, "--disable-eviction")
 		if code := c.exitCode(); code != 1 || strings.Count(c.said.String(), "Error from server (TooManyRequests): admission webhook") != 1 {
@@ -152,7 +152,7 @@ func TestKubectlDrainByDeletion(t *testing.T) {
 // kubectl asks every 5 s, which renews the reservation: the admission deadline, of 12 s here, does not pass meanwhile.
 func TestADisruptionBudgetOnTop(t *testing.T) {
 	claim(t, "what a PodDisruptionBudget refuses costs budget while a drain asks for it, which returns when the drain is given up", func(l *lab) {
-		node := fillNode(l)
+		node := fillNode(l, 2, 2)
 		forbidEvictions(l)
 		keep(l, 4, 2)
 		c := drain(l, node)

@@ -14,7 +14,7 @@ import (
 // The controller asks five times for each pod, within a twentieth of a second, and never again; it tells nobody.
 func TestEvictionsFromTaintedNodesAreTakenUpAgain(t *testing.T) {
 	claim(t, "all pods stay on a node with a taint NoExecute while there is no budget, and leave it one by one when there is, although the controller has given up", func(l *lab) {
-		node := fillNode(l)
+		node := fillNode(l, 2, 2)
 		k := keep(l, 4, 4)
 		expel(l, node)
 		awaitGivenUp(l)
@@ -29,7 +29,7 @@ func TestEvictionsFromTaintedNodesAreTakenUpAgain(t *testing.T) {
 // Whoever asked again and again would keep the budget reserved for nothing.
 func TestADisruptionBudgetOnATaintedNode(t *testing.T) {
 	claim(t, "budget comes back although a PodDisruptionBudget keeps the pods of a tainted node, which their controller has given up", func(l *lab) {
-		node := fillNode(l)
+		node := fillNode(l, 2, 2)
 		k := keep(l, 4, 4)
 		expel(l, node)
 		awaitGivenUp(l)
