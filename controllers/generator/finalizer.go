@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
 // hold makes sure that the source carries our finalizer.
@@ -30,7 +29,7 @@ func (r *Reconciler) hold(ctx context.Context, ref desired.Ref, source client.Ob
 		if err != nil {
 			return err
 		}
-		if err := addFinalizer(ctx, r.Client, kind, source, v1alpha1.FinalizerSource); err != nil {
+		if err := fleet.AddFinalizer(ctx, r.Client, kind, source, v1alpha1.FinalizerSource, Name); err != nil {
 			return err
 		}
 	}
@@ -52,7 +51,7 @@ func (r *Reconciler) letGo(ctx context.Context, ref desired.Ref, source client.O
 		if err != nil || live == nil || live.GetUID() != source.GetUID() {
 			return err
 		}
-		if err := dropFinalizer(ctx, r.Client, live, v1alpha1.FinalizerSource); err != nil {
+		if err := fleet.DropFinalizer(ctx, r.Client, live, v1alpha1.FinalizerSource, Name); err != nil {
 			return err
 		}
 	}
@@ -75,16 +74,4 @@ func (r *Reconciler) patchFinalizer(ctx context.Context, source client.Object, d
 		return fmt.Errorf("a copy of %T is none", source)
 	}
 	return r.Client.Patch(ctx, patched, client.RawPatch(types.StrategicMergePatchType, patch), client.FieldOwner(Name))
-}
-
-// addFinalizer adds a finalizer to an object of a kind that knows no strategic merge patches, by applying that alone: the
-// finalizers of others are theirs. The UID keeps it from a new object of the old name.
-func addFinalizer(ctx context.Context, writer client.Client, kind schema.GroupVersionKind, object client.Object, finalizer string) error {
-	fields := &unstructured.Unstructured{}
-	fields.SetGroupVersionKind(kind)
-	fields.SetNamespace(object.GetNamespace())
-	fields.SetName(object.GetName())
-	fields.SetUID(object.GetUID())
-	fields.SetFinalizers([]string{finalizer})
-	return writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(fields), client.FieldOwner(Name), client.ForceOwnership)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
 const (
@@ -53,7 +54,7 @@ func (r *PolicyReconciler) Reconcile(ctx context.Context, ref policyRef) (reconc
 	case policy.Deleted:
 		return reconcile.Result{}, nil
 	case !policy.Held:
-		err := addFinalizer(ctx, r.Client, policyKind(policy), object, v1alpha1.FinalizerPolicy)
+		err := fleet.AddFinalizer(ctx, r.Client, policyKind(policy), object, v1alpha1.FinalizerPolicy, Name)
 		if err != nil {
 			_, err = stale(err, "add the finalizer to the policy")
 		}
@@ -113,7 +114,7 @@ func (r *PolicyReconciler) end(ctx context.Context, object client.Object, policy
 	if err != nil || live == nil {
 		return reconcile.Result{}, err
 	}
-	if err := dropFinalizer(ctx, r.Client, live, v1alpha1.FinalizerPolicy); client.IgnoreNotFound(err) != nil {
+	if err := fleet.DropFinalizer(ctx, r.Client, live, v1alpha1.FinalizerPolicy, Name); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("remove the finalizer from the policy: %w", err)
 	}
 	log.FromContext(ctx).Info("policy released")

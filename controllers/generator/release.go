@@ -2,12 +2,10 @@ package generator
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -89,7 +87,7 @@ func (r *Reconciler) remove(ctx context.Context, protector *v1alpha1.PodProtecto
 	if err := fleet.NoteRelease(ctx, r.Client, protector, Name); err != nil {
 		return err
 	}
-	if err := dropFinalizer(ctx, r.Client, protector, v1alpha1.FinalizerProtector); err != nil {
+	if err := fleet.DropFinalizer(ctx, r.Client, protector, v1alpha1.FinalizerProtector, Name); err != nil {
 		return fmt.Errorf("remove the finalizer from the PodProtector: %w", err)
 	}
 	if err := r.Client.Delete(ctx, protector, client.Preconditions{UID: &protector.UID}); client.IgnoreNotFound(err) != nil {
@@ -98,29 +96,6 @@ func (r *Reconciler) remove(ctx context.Context, protector *v1alpha1.PodProtecto
 	r.Metrics.writes.WithLabelValues("release").Inc()
 	log.FromContext(ctx).Info("PodProtector released", "protector", klog.KObj(protector))
 	return nil
-}
-
-// dropFinalizer takes a finalizer of ours off an object by a JSON patch that tests what it removes. It needs no
-// resourceVersion: webhooks and aggregators write the status all the time in a storm, and would win every race.
-func dropFinalizer(ctx context.Context, writer client.Writer, object client.Object, finalizer string) error {
-	position := slices.Index(object.GetFinalizers(), finalizer)
-	if position < 0 {
-		return nil
-	}
-	path := fmt.Sprintf("/metadata/finalizers/%d", position)
-	patch, err := json.Marshal([]map[string]any{
-		{"op": "test", "path": "/metadata/uid", "value": object.GetUID()},
-		{"op": "test", "path": path, "value": finalizer},
-		{"op": "remove", "path": path},
-	})
-	if err != nil {
-		return err
-	}
-	patched, ok := object.DeepCopyObject().(client.Object)
-	if !ok {
-		return fmt.Errorf("a copy of %T is none", object)
-	}
-	return writer.Patch(ctx, patched, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(Name))
 }
 
 // isReleased tells whether a protector is being deleted and we do not hold it any more.

@@ -4,13 +4,11 @@ package keeper
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -66,12 +64,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{RequeueAfter: lookAgain}, err
 }
 
-// hold gives a protector the finalizer. Server-side apply leaves all others alone, and needs no version,
-// so that a storm, which writes the status all the time, cannot make it fail.
+// hold gives a protector the finalizer.
 func (r *Reconciler) hold(ctx context.Context, p *v1alpha1.PodProtector) error {
-	object := fleet.NewApply(p, p.UID)
-	object.SetFinalizers([]string{v1alpha1.FinalizerHold})
-	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(Name), client.ForceOwnership)
+	err := fleet.AddFinalizer(ctx, r.Client, v1alpha1.GroupVersion.WithKind("PodProtector"), p, v1alpha1.FinalizerHold, Name)
 	if isOutdated(err) {
 		return nil
 	}
@@ -89,8 +84,7 @@ func (r *Reconciler) letGo(ctx context.Context, cached *v1alpha1.PodProtector) e
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), p); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	position := slices.Index(p.Finalizers, v1alpha1.FinalizerHold)
-	if p.UID != cached.UID || p.DeletionTimestamp == nil || position < 0 {
+	if p.UID != cached.UID || p.DeletionTimestamp == nil || !slices.Contains(p.Finalizers, v1alpha1.FinalizerHold) {
 		return nil // it is not what it was, and there will be an event
 	}
 	if going, err := r.isKindGoing(ctx); err != nil {
@@ -102,16 +96,7 @@ func (r *Reconciler) letGo(ctx context.Context, cached *v1alpha1.PodProtector) e
 	if err := fleet.NoteRelease(ctx, r.Client, p, Name); err != nil {
 		return err
 	}
-	path := fmt.Sprintf("/metadata/finalizers/%d", position)
-	patch, err := json.Marshal([]map[string]any{
-		{"op": "test", "path": "/metadata/uid", "value": p.UID},
-		{"op": "test", "path": path, "value": v1alpha1.FinalizerHold},
-		{"op": "remove", "path": path},
-	})
-	if err != nil {
-		return err
-	}
-	err = r.Client.Patch(ctx, p, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(Name))
+	err := fleet.DropFinalizer(ctx, r.Client, p, v1alpha1.FinalizerHold, Name)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("remove the finalizer: %w", err)
 	}

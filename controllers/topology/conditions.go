@@ -99,7 +99,7 @@ func (r *Reconciler) tell(ctx context.Context, cell *v1alpha1.Cell, conditions [
 		fields = append(fields, field)
 	}
 	object := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": fields}}}
-	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Cell"))
+	object.SetGroupVersionKind(cellKind())
 	object.SetName(live.Name)
 	object.SetUID(live.UID)
 	apply := client.ApplyConfigurationFromUnstructured(object)

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/pulse"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
@@ -70,14 +71,12 @@ func (r *Reconciler) release(ctx context.Context, cell *v1alpha1.Cell) error {
 		log.FromContext(ctx).V(1).Info("the Cell is not let go yet", "protectors", left)
 		return err
 	}
-	before := cell.DeepCopy()
-	controllerutil.RemoveFinalizer(cell, v1alpha1.FinalizerCell)
-	err = r.Client.Patch(ctx, cell, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err = fleet.DropFinalizer(ctx, r.Client, cell, v1alpha1.FinalizerCell, Name)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err == nil {
-		r.Events.Eventf(before, nil, corev1.EventTypeNormal, "CellRemoved", "Release", "No PodProtector has anything of the cell any more.")
+		r.Events.Eventf(cell, nil, corev1.EventTypeNormal, "CellRemoved", "Release", "No PodProtector has anything of the cell any more.")
 	}
 	return err
 }

@@ -11,12 +11,14 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/pulse"
 )
 
@@ -68,7 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return again, r.release(ctx, cell)
 	}
 	if !controllerutil.ContainsFinalizer(cell, v1alpha1.FinalizerCell) {
-		if err := r.hold(ctx, cell); err != nil {
+		if err := fleet.AddFinalizer(ctx, r.Client, cellKind(), cell, v1alpha1.FinalizerCell, Name); err != nil {
 			return reconcile.Result{}, fmt.Errorf("hold the Cell: %w", err)
 		}
 	}
@@ -86,6 +88,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return again, r.discount(ctx, cell, state)
 }
 
+func cellKind() schema.GroupVersionKind { return v1alpha1.GroupVersion.WithKind("Cell") }
+
 // judge comes to what the Cell's conditions should be.
 func (r *Reconciler) judge(ctx context.Context, cell *v1alpha1.Cell, state pulse.State) ([]metav1.Condition, error) {
 	connected, guarded := r.inspect(ctx, cell)
@@ -98,12 +102,6 @@ func (r *Reconciler) judge(ctx context.Context, cell *v1alpha1.Cell, state pulse
 		conditions = append(conditions, overlapping)
 	}
 	return conditions, err
-}
-
-func (r *Reconciler) hold(ctx context.Context, cell *v1alpha1.Cell) error {
-	before := cell.DeepCopy()
-	controllerutil.AddFinalizer(cell, v1alpha1.FinalizerCell)
-	return r.Client.Patch(ctx, cell, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
 // stateOf tells whether the cell's aggregator reports. Before it is found to be silent the apiserver is asked: a cache may lag.
