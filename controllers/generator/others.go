@@ -8,8 +8,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/metadata/metadatainformer"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
 // other is a kind that is not of Kubernetes' own, and its watch.
@@ -127,7 +128,13 @@ func (k *Kinds) watchBeside(resource schema.GroupVersionResource, changed func(*
 func (k *Kinds) start(
 	resource schema.GroupVersionResource, kind schema.GroupVersionKind, namespace string, changed func(before, now *metav1.PartialObjectMetadata),
 ) (*other, error) {
-	informer := metadatainformer.NewFilteredMetadataInformer(k.Metadata, resource, namespace, 0, toolscache.Indexers{}, nil).Informer()
+	objects := k.Metadata.Resource(resource).Namespace(namespace)
+	informer := toolscache.NewSharedIndexInformer(fleet.Patient(&toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return objects.List(ctx, options)
+		},
+		WatchFuncWithContext: objects.Watch,
+	}), &metav1.PartialObjectMetadata{}, 0, toolscache.Indexers{})
 	if err := informer.SetTransform(strip(stripMetadata(kind))); err != nil {
 		return nil, err
 	}

@@ -10,21 +10,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
 // CacheOptions keep out of memory what the generator does not look at. All workloads are cached, not only
 // selected ones: one that opts out must be told from one that is gone. So each of them must be small.
 // Nothing that comes from this cache may be written back whole.
 func CacheOptions() crcache.Options {
-	return crcache.Options{
-		ByObject: map[client.Object]crcache.ByObject{
-			&appsv1.Deployment{}:            {Transform: strip(stripDeployment)},
-			&appsv1.StatefulSet{}:           {Transform: strip(stripStatefulSet)},
-			&appsv1.ReplicaSet{}:            {Transform: strip(stripReplicaSet)},
-			&corev1.ReplicationController{}: {Transform: strip(stripReplicationController)},
-			&v1alpha1.PodProtector{}:        {Transform: strip(stripProtector)},
-		},
+	options := fleet.CacheOptions()
+	options.ByObject = map[client.Object]crcache.ByObject{
+		&appsv1.Deployment{}:            {Transform: strip(stripDeployment)},
+		&appsv1.StatefulSet{}:           {Transform: strip(stripStatefulSet)},
+		&appsv1.ReplicaSet{}:            {Transform: strip(stripReplicaSet)},
+		&corev1.ReplicationController{}: {Transform: strip(stripReplicationController)},
+		&v1alpha1.PodProtector{}:        {Transform: strip(stripProtector)},
 	}
+	return options
 }
 
 // strip adapts a function to informers, which also pass other things: those stay as they are.

@@ -31,7 +31,10 @@ func CacheOptionsOf(past *Past) cache.Options {
 	}
 }
 
-// patient lists and watches a source, again and again while its apiserver does not answer.
+// Patient lists and watches a source, again and again while its apiserver does not answer.
+func Patient(source toolscache.ListerWatcher) *toolscache.ListWatch { return patient(source, nil) }
+
+// patient finds out besides when the source has another past; nil when nobody wants to know.
 func patient(source toolscache.ListerWatcher, past *Past) *toolscache.ListWatch {
 	from := toolscache.ToListerWatcherWithContext(source)
 	return &toolscache.ListWatch{
