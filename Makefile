@@ -89,6 +89,10 @@ build: ## Build bin/breakwater
 	@go build -trimpath -ldflags "-s -w -X github.com/breakwater-k8s/breakwater/internal/version.Version=$(VERSION)" \
 		-o bin/breakwater ./cmd/breakwater
 
+.PHONY: image
+image: ## Build the container image for amd64 and arm64 and write image/breakwater.tar, an OCI archive (ARGS="-platforms linux/amd64")
+	@go run ./hack/image -version "$(VERSION)" $(ARGS)
+
 .PHONY: generate
 generate: ## Write what is generated: deep copies and CRDs
 	@$(call tool,controller-gen)/controller-gen object crd:generateEmbeddedObjectMeta=false \
@@ -108,7 +112,7 @@ tools: ## Build all tools and control planes into the cache
 
 .PHONY: clean
 clean: ## Remove what was built here; the shared cache stays
-	@rm -rf bin demo-report bench-report chaos-report coverage.out
+	@rm -rf bin image demo-report bench-report chaos-report coverage.out
 
 .PHONY: help
 help: ## Show this help

@@ -12,6 +12,7 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+	_ "golang.org/x/crypto/x509roots/fallback" // an image has no authorities of its own, and an apiserver may have a public one
 
 	"github.com/breakwater-k8s/breakwater/internal/version"
 )
