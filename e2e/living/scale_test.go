@@ -21,6 +21,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 )
 
+// farBehind is after how many refusals a ReplicaSet tries again by itself no sooner than after two seconds.
+const farBehind = 9
+
 // A ReplicaSet that is refused tries again after 5 ms, 10 ms, and so on, to a quarter of an hour.
 func TestAControllerIsWokenWhenBudgetReturns(t *testing.T) {
 	claim(t, "a scale-down that was refused goes on when there is budget, since its ReplicaSet was touched, and its Deployment was not", func(l *lab) {
@@ -28,7 +31,7 @@ func TestAControllerIsWokenWhenBudgetReturns(t *testing.T) {
 		deploy(l, elsewhere(l), "elsewhere", 4)
 		k := keep(l, 8, 8)
 		scale(l, here(l), "here", 2)
-		awaitRefusal(l, here(l), "ReplicaSet", "FailedDelete")
+		awaitRefusals(l, here(l), "ReplicaSet", "FailedDelete", 2*farBehind)
 		k.untouched()
 		before := deployment(l, here(l), "here")
 

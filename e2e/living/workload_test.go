@@ -83,17 +83,27 @@ const refusalWords = "denied the request: Breakwater refuses to remove pod"
 // awaitRefusal waits until an event of an object says that a removal was refused.
 func awaitRefusal(l *lab, cell storm.Cell, kind, reason string) {
 	l.Helper()
+	awaitRefusals(l, cell, kind, reason, 1)
+}
+
+// awaitRefusals waits for so many.
+func awaitRefusals(l *lab, cell storm.Cell, kind, reason string, times int32) {
+	l.Helper()
 	l.Eventually(func() string {
 		events, err := cell.Client.CoreV1().Events(l.Namespace).List(l.Context(), metav1.ListOptions{
 			FieldSelector: "involvedObject.kind=" + kind + ",reason=" + reason,
 		})
 		l.Must(err)
+		told := int32(0)
 		for i := range events.Items {
 			if strings.Contains(events.Items[i].Message, refusalWords) {
-				return ""
+				told += events.Items[i].Count
 			}
 		}
-		return fmt.Sprintf("no event %s of a %s tells of a refusal: %+v", reason, kind, events.Items)
+		if told < times {
+			return fmt.Sprintf("events %s of a %s tell of %d refusals, want %d: %+v", reason, kind, told, times, events.Items)
+		}
+		return ""
 	})
 }
 
