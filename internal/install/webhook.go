@@ -59,8 +59,8 @@ func (i *Installation) newWebhooks() (*webhooks, error) {
 		for _, core := range i.options.Cores {
 			arguments = append(arguments, "--core="+core.Name()+"="+i.options.Kubeconfig(WebhookName(n), core))
 		}
-		for _, worker := range i.options.Workers {
-			if !i.options.CellsByObjects {
+		if !i.options.CellsByObjects {
+			for _, worker := range i.options.Workers {
 				arguments = append(arguments, "--cell="+worker.Name()+"="+i.options.Kubeconfig(WebhookName(n), worker))
 			}
 		}
