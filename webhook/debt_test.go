@@ -8,9 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
@@ -94,4 +96,18 @@ func TestNothingForcedIsForgotten(t *testing.T) {
 			t.Fatalf("%d reservations for %d pods that went, and %d are owed", held, len(gone), d.core.debts.number())
 		}
 	})
+}
+
+// What the core takes from nobody would keep everybody else from it, too.
+func TestWhatTheCoreDoesNotTakeIsNotOwed(t *testing.T) {
+	d := newDesk(t, deskProtector("web", 3, 5))
+	d.suffer(func(func() error) error {
+		return apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind("PodProtector").GroupKind(), "web", nil)
+	})
+	if answer := d.remove(t.Context(), forced(deskPod("web-0"))); !answer.Allowed {
+		t.Fatalf("refused: %s", answer.Status.Message)
+	}
+	if got := d.core.debts.number(); got != 0 {
+		t.Errorf("%d removals are owed, want none", got)
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
@@ -42,7 +44,9 @@ func (p *Protection) reserveAll(ctx context.Context, charges []charge, removal q
 				p.log.Error(err, "A removal could not be reserved", "protector", c.String(), "pod", removal.PodName)
 			}
 			if removal.Force {
-				c.core.debts.owe(c.key, removal)
+				if !apierrors.IsInvalid(err) { // what the core takes from nobody would keep all others from it, too
+					c.core.debts.owe(c.key, removal)
+				}
 				forced = &override{VerdictUnreachable, &c}
 				continue // it goes all the same, so that whatever is reserved must stay
 			}
