@@ -47,6 +47,7 @@ func figures() map[string]figure {
 		"status_kib_10k_reservations": {benchmark: "^StatusOf10000Reservations$", unit: "KiB"},
 		"federation_up_s":             {benchmark: "^FederationUp$", unit: "s/op"},
 		"rollout_200_ratio":           {benchmark: "^Living/rollout-200$", unit: "ratio"},
+		"rollout_200_at_once_ratio":   {benchmark: "^Living/rollout-200-at-once$", unit: "ratio"},
 		"webhook_reviews_per_s":       *replicas("1"),
 		"replicas_3_over_1":           {benchmark: "^Replicas/replicas=3$", unit: "removals/s", over: replicas("1"), lower: true},
 

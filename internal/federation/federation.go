@@ -14,6 +14,9 @@ import (
 // every other value or none makes it ready.
 const ReadyAnnotation = "federation.breakwater.dev/ready"
 
+// StartAnnotation on a pod of a worker is how long it takes to run, from when it has a node, as a Go duration; none is no time.
+const StartAnnotation = "federation.breakwater.dev/start"
+
 // UpdateAnnotation on a pod, with the value "held", keeps its kubelet from noticing that its spec was changed in place.
 const UpdateAnnotation = "federation.breakwater.dev/update"
 

@@ -119,6 +119,40 @@ func TestPodThatStartsUnreadyStaysUnready(t *testing.T) {
 	})
 }
 
+func TestPodThatTakesItsTimeToStart(t *testing.T) {
+	api := clients(t, sharedCluster(t))
+	namespace := newNamespace(t, api)
+	for name, start := range map[string]string{"slow": "1h", "brisk": "100ms"} {
+		annotations := map[string]string{federation.StartAnnotation: start}
+		if _, err := api.AppsV1().Deployments(namespace).Create(t.Context(), deployment(name, 1, annotations), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "both pods have a node, and one of them runs", func(ctx context.Context) error {
+		pods, err := api.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		seated, ready := 0, 0
+		for _, pod := range pods.Items {
+			slow := pod.Annotations[federation.StartAnnotation] == "1h"
+			if slow && pod.Status.Phase != corev1.PodPending {
+				t.Fatalf("pod %s runs: %+v", pod.Name, pod.Status)
+			}
+			if pod.Spec.NodeName != "" {
+				seated++
+			}
+			if isReady(&pod) {
+				ready++
+			}
+		}
+		if seated != 2 || ready != 1 {
+			return fmt.Errorf("%d pods have a node, %d are ready", seated, ready)
+		}
+		return nil
+	})
+}
+
 func TestJobCompletes(t *testing.T) {
 	api := clients(t, sharedCluster(t))
 	namespace := newNamespace(t, api)
