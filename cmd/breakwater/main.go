@@ -53,6 +53,7 @@ the generator derives protectors from workloads.`,
 	}
 	root.AddCommand(
 		aggregatorCommand(),
+		certificatesCommand(),
 		convertCommand(),
 		demoCommand(),
 		devCommand(),
