@@ -29,6 +29,7 @@ type webhookFlags struct {
 	peers        []string
 	advertise    string
 	nudge        bool
+	followers    []*fleet.Follower
 }
 
 func webhookCommand() *cobra.Command {
@@ -103,9 +104,11 @@ func (f *webhookFlags) connections(flag string, arguments []string) (map[string]
 			return nil, fmt.Errorf("--%s %s: %q is given twice", flag, argument, name)
 		}
 		connection.As, connection.AsGroups = f.as, f.asGroups
-		if configs[name], err = connection.Config("webhook"); err != nil {
+		var follower *fleet.Follower
+		if configs[name], follower, err = connection.Follow("webhook"); err != nil {
 			return nil, fmt.Errorf("--%s %s: %w", flag, argument, err)
 		}
+		f.followers = append(f.followers, follower)
 	}
 	return configs, nil
 }
@@ -137,6 +140,9 @@ func (f *webhookFlags) run(ctx context.Context) error {
 		o.GracefulShutdownTimeout, o.Cache = &stopTime, fleet.CacheOptionsOf(pasts[names[0]])
 	})
 	if err != nil {
+		return err
+	}
+	if err := follow(mgr, f.followers...); err != nil {
 		return err
 	}
 	clusters := map[string]cluster.Cluster{names[0]: mgr}
