@@ -179,7 +179,7 @@ func TestAReplacedAuthorityIsTrustedFirstAndTheOldOneLongEnough(t *testing.T) {
 
 func TestCertificatesAreReplacedBeforeTheyExpireForYears(t *testing.T) {
 	w := newWorld(t)
-	w.Terms.AuthorityLifetime = 4 * 365 * 24 * time.Hour
+	w.AuthorityLifetime = 4 * 365 * 24 * time.Hour
 	w.step(0)
 	w.settled()
 	authorities := 1
@@ -218,7 +218,7 @@ func TestNoReviewIsLostWhateverHappensToTheAuthority(t *testing.T) {
 			case 1:
 				w.spoil(authoritySecret(w.Secret), authorityKey)
 			case 2:
-				w.Terms.Names = []string{"webhook.ns.svc", []string{"a.example.com", "b.example.com"}[dice.IntN(2)]}
+				w.Names = []string{"webhook.ns.svc", []string{"a.example.com", "b.example.com"}[dice.IntN(2)]}
 			case 3:
 				w.restart()
 			case 4:
