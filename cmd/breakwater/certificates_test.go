@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/controllers/certificates"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
@@ -166,7 +167,7 @@ func TestTheAuthorityIsReplacedUnderLoadAndNoReviewIsLost(t *testing.T) {
 	t.Cleanup(func() { _ = admin.Delete(context.Background(), configuration) })
 
 	kubeconfig := writeKubeconfig(t, testplane.Config(t))
-	testplane.User(t, "certificates-"+namespace, append(append(certificates.ClusterRules(namespace), certificates.Rules(secret.Name)...), certificates.ElectionRules()...))
+	testplane.User(t, "certificates-"+namespace, append(append(certificates.ClusterRules(namespace), certificates.Rules(secret.Name)...), fleet.ElectionRules()...))
 	background(t, "certificates", "--kubeconfig", kubeconfig, "--as", "certificates-"+namespace, "--leader-election-namespace", namespace,
 		"--secret", secret.String(), "--dns-name", "localhost", "--webhook-configuration", namespace,
 		"--spread", "2s", "--overlap", replicasDelay.String(), "--metrics-listen", "0", "--health-listen", "0")
