@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/controllers/certificates"
+	"github.com/breakwater-k8s/breakwater/internal/check"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 	"github.com/breakwater-k8s/breakwater/webhook"
@@ -188,6 +189,17 @@ func TestTheAuthorityIsReplacedUnderLoadAndNoReviewIsLost(t *testing.T) {
 	background(t, "webhook", "--core", "core="+kubeconfig, "--cell", namespace+"="+kubeconfig, "--listen", address,
 		"--tls-cert", certificate, "--tls-key", filepath.Join(files.folder, "tls.key"), "--metrics-listen", "0", "--health-listen", health)
 	eventually(t, "a webhook", func() string { return fetch("http://"+health+"/readyz", "ok") })
+
+	checker := "check-" + namespace
+	testplane.User(t, checker, check.Rules(true, namespace, "absent"))
+	arguments := []string{"check", "--kubeconfig", kubeconfig, "--as", checker, "--namespace", namespace, "--webhook-configuration", namespace}
+	if out, err := ask(t, arguments...); err != nil || !strings.Contains(out, "pods.breakwater.dev  ok") {
+		t.Errorf("check: %v\n%s", err, out)
+	}
+	out, err := ask(t, append(arguments, "--core", "--webhook-configuration", "absent", "--timeout", "1s")...)
+	if err == nil || !strings.Contains(out, "is not there") || !strings.Contains(out, "API breakwater.dev/v1alpha1") || strings.Contains(out, "cannot be listed") {
+		t.Errorf("check of what is not there: %v\n%s", err, out)
+	}
 
 	r := &removals{}
 	for client := range 4 {

@@ -33,6 +33,16 @@ func TestAStormOnWhatTheChartInstalls(t *testing.T) {
 	})
 }
 
+func TestHelmTest(t *testing.T) {
+	single.Claim(t, "an installation is tested by its users", func(l *e2e.Lab) {
+		awaitCell(l)
+		if out, err := release.helm(l.Context(), "test", "breakwater"); err != nil {
+			l.Fatalf("%v\n%s\n%v", err, out, release.complaints())
+		}
+		l.Must(release.complaints())
+	})
+}
+
 // What a policy, a percentage, a rollout and a drain need of rights that a storm does not.
 func TestNoComponentLacksARight(t *testing.T) {
 	single.Claim(t, "a workload gets its protector, whose floor is a share of it, and is rolled out under it", func(l *e2e.Lab) {

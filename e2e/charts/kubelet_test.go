@@ -271,12 +271,19 @@ func (k *kubelet) probe(ctx context.Context, p *corev1.Pod, one *pod, health, re
 	}
 }
 
-// finish completes the pod of a Job when its process has.
+// finish completes a pod when its process has ended. Those of Jobs are kwok's to complete.
 func (k *kubelet) finish(ctx context.Context, p *corev1.Pod, ended <-chan error) error {
-	if err := <-ended; err != nil {
-		return err
+	failure := <-ended
+	if failure == nil && metav1.GetControllerOf(p) != nil {
+		return k.annotate(ctx, p, federation.CompleteAnnotation, "now")
 	}
-	return k.annotate(ctx, p, federation.CompleteAnnotation, "now")
+	phase := corev1.PodSucceeded
+	if failure != nil {
+		phase = corev1.PodFailed
+	}
+	_, err := k.client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType,
+		fmt.Appendf(nil, `{"status":{"phase":%q}}`, phase), metav1.PatchOptions{}, "status")
+	return errors.Join(failure, err)
 }
 
 func (k *kubelet) annotate(ctx context.Context, p *corev1.Pod, key, value string) error {

@@ -104,6 +104,27 @@
 - {apiGroups: [""], resources: [pods/status], verbs: [patch]}
 {{- end }}
 
+{{- define "breakwater.rules.uninstall" -}}
+- {apiGroups: [breakwater.dev], resources: [cells, podprotectors, protectionpolicies, clusterprotectionpolicies], verbs: [get, list, patch]}
+- {apiGroups: [apps], resources: [deployments, statefulsets, replicasets], verbs: [get, list, patch]}
+- {apiGroups: [""], resources: [replicationcontrollers], verbs: [get, list, patch]}
+{{- range .Values.generator.sourceKinds }}
+- {apiGroups: [{{ .apiGroup | quote }}], resources: [{{ .resource }}], verbs: [get, list, patch]}
+{{- end }}
+{{- end }}
+
+{{- define "breakwater.rules.test" -}}
+{{- with include "breakwater.configurations" . | fromJsonArray -}}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [validatingwebhookconfigurations]
+  resourceNames: {{ toJson . }}
+  verbs: [get]
+{{- end }}
+{{- if include "breakwater.isCore" . }}
+- {apiGroups: [breakwater.dev], resources: [cells], verbs: [list]}
+{{- end }}
+{{- end }}
+
 {{- /*
 A ServiceAccount with what it may do: in the cluster, and in the namespace of the release.
   (dict "root" $ "component" "webhook" "name" "..." "account" true "annotations" dict "cluster" "rules" "local" "rules")
