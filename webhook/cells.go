@@ -42,7 +42,7 @@ func (c *cells) known(name string) bool {
 		return true
 	}
 	for _, roster := range c.rosters {
-		if member, ok := roster.Member(name); ok && member.Cell.Spec.KubeconfigSecretRef != nil {
+		if member, ok := roster.Member(name); ok && !roster.NamesOnly && member.Cell.Spec.KubeconfigSecretRef != nil {
 			return true
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -17,6 +18,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
+
+// allCores stands for the names of all.
+const allCores = "*"
 
 type webhookFlags struct {
 	componentFlags
@@ -27,6 +31,7 @@ type webhookFlags struct {
 	peers        []string
 	advertise    string
 	nudge        bool
+	cellsOf      []string
 }
 
 func webhookCommand() *cobra.Command {
@@ -50,6 +55,7 @@ breakwater webhook-config.`,
 	flags := command.Flags()
 	flags.StringArrayVar(&f.cores, "core", nil, "`NAME=KUBECONFIG` of a core cluster (or NAME=in-cluster); may be repeated")
 	flags.StringArrayVar(&f.cells, "cell", nil, "`NAME=KUBECONFIG` of a cell's cluster (or NAME=in-cluster), to read pods that are evicted, in place of the kubeconfig of its Cell; may be repeated")
+	flags.StringSliceVar(&f.cellsOf, "cells-of", []string{allCores}, "`cores` whose Cells with a kubeconfigSecretRef are reviewed, besides those of --cell; Secrets of other cores are not read; none: --cells-of=")
 	flags.StringVar(&f.as, "as", "", "`user` to impersonate in all clusters")
 	flags.StringSliceVar(&f.asGroups, "as-group", nil, "`group` to impersonate in all clusters; may be repeated")
 	flags.StringVar(&f.server.Listen, "listen", ":9443", "`address` to serve reviews on")
@@ -106,6 +112,11 @@ func (f *webhookFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for _, name := range f.cellsOf {
+		if name != allCores && cores[name] == nil {
+			return fmt.Errorf("--cells-of %s: no --core has that name", name)
+		}
+	}
 	cells, more, err := namedConfigs("cell", f.cells, as, "webhook")
 	if err != nil {
 		return err
@@ -140,11 +151,8 @@ func (f *webhookFlags) run(ctx context.Context) error {
 		}
 	}
 	options := webhook.Options{
-		Cores: clusters, Pasts: pasts, Cells: cells, Rosters: map[string]*fleet.Roster{}, Server: &f.server, Nudge: f.nudge,
+		Cores: clusters, Pasts: pasts, Cells: cells, Rosters: f.rosters(clusters, mgr.GetLogger()), Server: &f.server, Nudge: f.nudge,
 		Metrics: metrics.Registry,
-	}
-	for name, source := range clusters {
-		options.Rosters[name] = fleet.NewRoster(source, "webhook", mgr.GetLogger().WithValues("core", name))
 	}
 	if len(f.peers) > 0 {
 		addresses := &webhook.PeerAddresses{Names: f.peers, Log: mgr.GetLogger()}
@@ -157,4 +165,14 @@ func (f *webhookFlags) run(ctx context.Context) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// rosters know the Cells of each core.
+func (f *webhookFlags) rosters(cores map[string]cluster.Cluster, log logr.Logger) map[string]*fleet.Roster {
+	rosters := map[string]*fleet.Roster{}
+	for name, core := range cores {
+		rosters[name] = fleet.NewRoster(core, "webhook", log.WithValues("core", name))
+		rosters[name].NamesOnly = !slices.Contains(f.cellsOf, allCores) && !slices.Contains(f.cellsOf, name)
+	}
+	return rosters
 }

@@ -1,17 +1,29 @@
 package main
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 func TestWebhookRefusesBadFlagsByName(t *testing.T) {
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{"c": {Server: "https://127.0.0.1:1"}}, CurrentContext: "x",
+		Contexts: map[string]*clientcmdapi.Context{"x": {Cluster: "c"}},
+	}, kubeconfig); err != nil {
+		t.Fatal(err)
+	}
 	required := []string{"--core", "a=/nonexistent", "--cell", "b=/nonexistent", "--tls-cert", "x", "--tls-key", "x"}
 	for claim, c := range map[string]struct {
 		arguments []string
 		want      string
 	}{
-		"nothing": {nil, "--core is required at least once"},
+		"nothing":                      {nil, "--core is required at least once"},
+		"Cells of a core that is none": {append([]string{"--core", "a=" + kubeconfig, "--tls-cert", "x", "--tls-key", "x"}, "--cells-of", "b"), "--cells-of b: no --core has that name"},
 		"a peer without a port": {
 			append(required, "--peer", "peers", "--advertise", "10.0.0.1:9443"), `--peer "peers": `,
 		},

@@ -20,6 +20,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/internal/release"
 	"github.com/breakwater-k8s/breakwater/internal/storm"
 )
 
@@ -29,17 +30,17 @@ func TestAStormOnWhatTheChartInstalls(t *testing.T) {
 	single.Claim(t, "the floor holds, and all of the budget is used", func(l *e2e.Lab) {
 		awaitCell(l)
 		e2e.Tempest{Pods: 60, Floors: []int{40}, Exhausts: true}.Rage(l)
-		l.Must(release.complaints())
+		l.Must(installed.Complaints())
 	})
 }
 
 func TestHelmTest(t *testing.T) {
 	single.Claim(t, "an installation is tested by its users", func(l *e2e.Lab) {
 		awaitCell(l)
-		if out, err := release.helm(l.Context(), "test", "breakwater"); err != nil {
-			l.Fatalf("%v\n%s\n%v", err, out, release.complaints())
+		if out, err := installed.Helm(l.Context(), "test", "breakwater"); err != nil {
+			l.Fatalf("%v\n%s\n%v", err, out, installed.Complaints())
 		}
-		l.Must(release.complaints())
+		l.Must(installed.Complaints())
 	})
 }
 
@@ -56,7 +57,7 @@ func TestNoComponentLacksARight(t *testing.T) {
 			t.Errorf("expected replicas %v, want 8", p.Status.ExpectedReplicas)
 		}
 		roll(l)
-		l.Must(release.complaints())
+		l.Must(installed.Complaints())
 	})
 }
 
@@ -65,7 +66,7 @@ func TestAnUpgradeInAStorm(t *testing.T) {
 		next := nextVersion(t)
 		upgrade := func(l *e2e.Lab, gale *storm.Storm) {
 			l.AwaitRequests(gale, 20)
-			out, err := release.helm(l.Context(), "upgrade", "breakwater", next, "--values", release.values, "--set", "podAnnotations.next=yes", "--wait")
+			out, err := installed.Helm(l.Context(), "upgrade", "breakwater", next, "--values", installed.Values, "--set", "podAnnotations.next=yes", "--wait")
 			if err != nil {
 				l.Fatalf("%v\n%s", err, out)
 			}
@@ -77,7 +78,7 @@ func TestAnUpgradeInAStorm(t *testing.T) {
 			}
 		}
 		awaitCell(l)
-		l.Must(release.complaints())
+		l.Must(installed.Complaints())
 	})
 }
 
@@ -87,15 +88,15 @@ func TestUninstallingLeavesNothingThatHoldsAnybody(t *testing.T) {
 		l.Must(l.Core.Create(l.Context(), policy))
 		deploy(l, 4)
 		protector := awaitProtector(l, "deployment-web", 3)
-		if out, err := release.helm(l.Context(), "uninstall", "breakwater", "--wait"); err != nil {
-			l.Fatalf("%v\n%s\n%v", err, out, release.complaints())
+		if out, err := installed.Helm(l.Context(), "uninstall", "breakwater", "--wait"); err != nil {
+			l.Fatalf("%v\n%s\n%v", err, out, installed.Complaints())
 		}
 		if left := leftBehind(l); len(left) > 0 {
 			t.Errorf("left behind: %q", left)
 		}
 		// What says what is protected, and where, is kept for another release, and nothing holds it.
 		web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "web"}}
-		cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: release.cell}}
+		cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: installed.Cluster.Name()}}
 		kept := []client.Object{policy, protector, web, cell}
 		for _, object := range kept {
 			l.Must(l.Core.Get(l.Context(), client.ObjectKeyFromObject(object), object))
@@ -123,7 +124,7 @@ func awaitCell(l *e2e.Lab) {
 	l.Helper()
 	l.Eventually(func() string {
 		cell := &v1alpha1.Cell{}
-		if err := l.Core.Get(l.Context(), client.ObjectKey{Name: release.cell}, cell); err != nil {
+		if err := l.Core.Get(l.Context(), client.ObjectKey{Name: installed.Cluster.Name()}, cell); err != nil {
 			return err.Error()
 		}
 		for _, kind := range []string{
@@ -166,10 +167,10 @@ func awaitProtector(l *e2e.Lab, name string, floor int32) *v1alpha1.PodProtector
 	p := &v1alpha1.PodProtector{}
 	l.Eventually(func() string {
 		if err := l.Core.Get(l.Context(), client.ObjectKey{Namespace: l.Namespace, Name: name}, p); err != nil {
-			return fmt.Sprintf("%v; %v", err, release.complaints())
+			return fmt.Sprintf("%v; %v", err, installed.Complaints())
 		}
 		if p.Status.DesiredAvailable != floor || p.Status.Summary.Available != p.Status.Summary.Total || p.Status.Summary.Total < floor {
-			return fmt.Sprintf("%+v, want the floor %d; %v", p.Status, floor, release.complaints())
+			return fmt.Sprintf("%+v, want the floor %d; %v", p.Status, floor, installed.Complaints())
 		}
 		return ""
 	})
@@ -219,7 +220,7 @@ func nextVersion(t *testing.T) string {
 func deployments(l *e2e.Lab) []appsv1.Deployment {
 	l.Helper()
 	list := &appsv1.DeploymentList{}
-	l.Must(l.Core.List(l.Context(), list, client.InNamespace(namespace)))
+	l.Must(l.Core.List(l.Context(), list, client.InNamespace(release.Namespace)))
 	if len(list.Items) < 4 {
 		l.Fatalf("%d Deployments, want those of 4 components", len(list.Items))
 	}

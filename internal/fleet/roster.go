@@ -46,6 +46,8 @@ type Member struct {
 // Roster knows the Cells of one core cluster, with those of their clusters that a Secret tells the way to, and follows both:
 // Cells come and go, and kubeconfigs are rotated, while the process runs.
 type Roster struct {
+	// NamesOnly leaves Secrets alone: it is known which Cells there are and which pods they have, and the way to none. Set before Start.
+	NamesOnly bool
 	// Changed is told of each Cell that came, went, or is different; nil is nobody.
 	Changed func(name string)
 
@@ -228,7 +230,7 @@ func (r *Roster) resolve(ctx context.Context, cell *v1alpha1.Cell, known Member)
 		m.Scope = scope.Scope{} // whose removal is asked for may be any pod's
 		return m
 	}
-	if cell.Spec.KubeconfigSecretRef == nil {
+	if cell.Spec.KubeconfigSecretRef == nil || r.NamesOnly {
 		m.Connection, m.Cluster, m.kubeconfig = nil, "", fingerprint{}
 		return m
 	}

@@ -163,13 +163,16 @@ func TestWhyAClusterCannotBeUsed(t *testing.T) {
 }
 
 // start follows the Cells of the core.
-func (r *registry) start() *fleet.Roster {
+func (r *registry) start(change ...func(*fleet.Roster)) *fleet.Roster {
 	r.Helper()
 	core, err := cluster.New(testplane.Config(r), func(o *cluster.Options) { o.Scheme = fleet.Scheme() })
 	if err != nil {
 		r.Fatal(err)
 	}
 	roster := fleet.NewRoster(core, "test", testr.New(r.T))
+	for _, c := range change {
+		c(roster)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
 	go func() { ended <- core.Start(ctx) }()
@@ -269,6 +272,24 @@ func TestCellsComeAndGo(t *testing.T) {
 	r.eventually(func() string {
 		if m, ok := roster.Member(cell.Name); ok {
 			return fmt.Sprintf("it is still there: %+v", m)
+		}
+		return ""
+	})
+}
+
+// Who may not read the Secrets does not ask for them.
+func TestARosterOfNamesLeavesSecretsAlone(t *testing.T) {
+	r := newRegistry(t)
+	cell := r.cell("named")
+	r.store("named", testplane.KubeconfigOf(t, r.worker("named", "cluster-admin")))
+	roster, connecting := r.start(func(roster *fleet.Roster) { roster.NamesOnly = true }), r.start()
+	r.eventually(func() string {
+		if m, _ := connecting.Member(cell.Name); m.Connection == nil {
+			return fmt.Sprintf("%+v", m)
+		}
+		m, ok := roster.Member(cell.Name)
+		if !ok || m.Connection != nil || m.Err != nil {
+			return fmt.Sprintf("there %v, %+v", ok, m)
 		}
 		return ""
 	})

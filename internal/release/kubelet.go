@@ -1,4 +1,4 @@
-package charts_test
+package release
 
 import (
 	"context"
@@ -16,21 +16,28 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/internal/children"
 	"github.com/breakwater-k8s/breakwater/internal/federation"
 	"github.com/breakwater-k8s/breakwater/internal/install"
 )
 
-// kubelet runs the pods of the release's namespace, which kwok only says that it runs: as processes of this machine, with the
-// arguments, the Secrets and the rights that the chart gives them. A pod becomes ready when its process is.
-type kubelet struct {
+// look is the time between two looks at what is waited for.
+const look = 100 * time.Millisecond
+
+// Kubelet runs the pods of the release's namespace, which kwok only says that it runs: as processes of this machine, with the
+// arguments, the Secrets and the rights that the chart gives them. A pod becomes ready when its process is. In a cluster that has
+// no nodes it does without.
+type Kubelet struct {
+	bare    bool
 	config  *rest.Config
 	client  kubernetes.Interface
 	program string
@@ -52,17 +59,19 @@ type pod struct {
 	stop    context.CancelFunc
 }
 
-func startKubelet(cluster federation.Cluster, program, dir string) (*kubelet, error) {
+// StartKubelet begins. Program is breakwater's, dir takes logs and what pods mount.
+func StartKubelet(cluster federation.Cluster, program, dir string) (*Kubelet, error) {
 	config := cluster.RESTConfig()
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
 	ctx, end := context.WithCancel(context.Background())
-	k := &kubelet{
+	k := &Kubelet{
+		bare:   !cluster.Is(federation.Worker),
 		config: config, client: client, program: program, dir: dir, spawner: children.NewSpawner(), end: end, pods: map[types.UID]*pod{},
 	}
-	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace))
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(Namespace))
 	informer := factory.Core().V1().Pods().Informer()
 	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { k.saw(ctx, obj) },
@@ -78,20 +87,23 @@ func startKubelet(cluster federation.Cluster, program, dir string) (*kubelet, er
 	return k, err
 }
 
-// close ends all processes.
-func (k *kubelet) close() {
+// Close ends all processes.
+func (k *Kubelet) Close() {
 	k.end()
 	k.running.Wait()
 	k.spawner.Close()
 }
 
-func (k *kubelet) saw(ctx context.Context, obj any) {
+func (k *Kubelet) saw(ctx context.Context, obj any) {
 	p, ok := obj.(*corev1.Pod)
-	if !ok || p.Spec.NodeName == "" {
+	if !ok || p.Spec.NodeName == "" && !k.bare {
 		return
 	}
 	if p.DeletionTimestamp != nil {
 		k.lost(obj)
+		return
+	}
+	if finished := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed; finished {
 		return
 	}
 	k.mu.Lock()
@@ -110,7 +122,7 @@ func (k *kubelet) saw(ctx context.Context, obj any) {
 	})
 }
 
-func (k *kubelet) lost(obj any) {
+func (k *Kubelet) lost(obj any) {
 	p, ok := obj.(*corev1.Pod)
 	if !ok {
 		return
@@ -123,8 +135,8 @@ func (k *kubelet) lost(obj any) {
 	}
 }
 
-// webhooks are where pods that are ready answer reviews.
-func (k *kubelet) webhooks() []string {
+// Webhooks are where pods that are ready answer reviews.
+func (k *Kubelet) Webhooks() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var all []string
@@ -137,7 +149,7 @@ func (k *kubelet) webhooks() []string {
 }
 
 // run runs a pod until it is deleted, or the process of a Job has ended.
-func (k *kubelet) run(ctx context.Context, p *corev1.Pod, one *pod) error {
+func (k *Kubelet) run(ctx context.Context, p *corev1.Pod, one *pod) error {
 	folder := filepath.Join(k.dir, p.Name)
 	kubeconfig, err := k.account(ctx, p, folder)
 	if err != nil {
@@ -194,7 +206,7 @@ func (k *kubelet) run(ctx context.Context, p *corev1.Pod, one *pod) error {
 }
 
 // account writes a kubeconfig of the pod's ServiceAccount.
-func (k *kubelet) account(ctx context.Context, p *corev1.Pod, folder string) (string, error) {
+func (k *Kubelet) account(ctx context.Context, p *corev1.Pod, folder string) (string, error) {
 	token, err := k.client.CoreV1().ServiceAccounts(p.Namespace).CreateToken(ctx, p.Spec.ServiceAccountName,
 		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
@@ -208,13 +220,18 @@ func (k *kubelet) account(ctx context.Context, p *corev1.Pod, folder string) (st
 	}, path)
 }
 
-// mount writes the Secrets of a pod to files.
-func (k *kubelet) mount(ctx context.Context, p *corev1.Pod, folder string) error {
+// mount writes the Secrets of a pod to files, when all are there.
+func (k *Kubelet) mount(ctx context.Context, p *corev1.Pod, folder string) error {
 	for _, volume := range p.Spec.Volumes {
 		if volume.Secret == nil {
 			continue
 		}
-		secret, err := k.client.CoreV1().Secrets(p.Namespace).Get(ctx, volume.Secret.SecretName, metav1.GetOptions{})
+		var secret *corev1.Secret
+		err := wait.PollUntilContextCancel(ctx, look, true, func(ctx context.Context) (bool, error) {
+			found, err := k.client.CoreV1().Secrets(p.Namespace).Get(ctx, volume.Secret.SecretName, metav1.GetOptions{})
+			secret = found
+			return err == nil, client.IgnoreNotFound(err)
+		})
 		if err != nil {
 			return err
 		}
@@ -254,46 +271,59 @@ func adapt(p *corev1.Pod, kubeconfig, folder string) []string {
 }
 
 // probe makes the pod ready when its process is.
-func (k *kubelet) probe(ctx context.Context, p *corev1.Pod, one *pod, health, reviews string) {
+func (k *Kubelet) probe(ctx context.Context, p *corev1.Pod, one *pod, health, reviews string) {
 	for ctx.Err() == nil {
 		if isReady(ctx, health) {
 			k.mu.Lock()
 			one.ready, one.reviews = true, reviews
 			k.mu.Unlock()
-			if err := k.annotate(ctx, p, federation.ReadyAnnotation, "true"); err == nil {
+			if err := k.sayReady(ctx, p); err == nil {
 				return
 			}
 		}
 		select {
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(look):
 		case <-ctx.Done():
 		}
 	}
 }
 
+// sayReady tells kwok, which says so in turn; without nodes there is none.
+func (k *Kubelet) sayReady(ctx context.Context, p *corev1.Pod) error {
+	if !k.bare {
+		return k.annotate(ctx, p, federation.ReadyAnnotation, "true")
+	}
+	now := metav1.Now().UTC().Format(time.RFC3339)
+	patch := fmt.Appendf(nil, `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True","lastTransitionTime":%q}]}}`, now)
+	return k.patchStatus(ctx, p, patch)
+}
+
+func (k *Kubelet) patchStatus(ctx context.Context, p *corev1.Pod, patch []byte) error {
+	_, err := k.client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
+}
+
 // finish completes a pod when its process has ended. Those of Jobs are kwok's to complete.
-func (k *kubelet) finish(ctx context.Context, p *corev1.Pod, ended <-chan error) error {
+func (k *Kubelet) finish(ctx context.Context, p *corev1.Pod, ended <-chan error) error {
 	failure := <-ended
-	if failure == nil && metav1.GetControllerOf(p) != nil {
+	if failure == nil && metav1.GetControllerOf(p) != nil && !k.bare {
 		return k.annotate(ctx, p, federation.CompleteAnnotation, "now")
 	}
 	phase := corev1.PodSucceeded
 	if failure != nil {
 		phase = corev1.PodFailed
 	}
-	_, err := k.client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType,
-		fmt.Appendf(nil, `{"status":{"phase":%q}}`, phase), metav1.PatchOptions{}, "status")
-	return errors.Join(failure, err)
+	return errors.Join(failure, k.patchStatus(ctx, p, fmt.Appendf(nil, `{"status":{"phase":%q}}`, phase)))
 }
 
-func (k *kubelet) annotate(ctx context.Context, p *corev1.Pod, key, value string) error {
+func (k *Kubelet) annotate(ctx context.Context, p *corev1.Pod, key, value string) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value)
 	_, err := k.client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	return err
 }
 
-// complaints are lines in which a component was told that it may not do something, and what kept pods from running.
-func (k *kubelet) complaints() error {
+// Complaints are lines in which a component was told that it may not do something, and what kept pods from running.
+func (k *Kubelet) Complaints() error {
 	logs, err := filepath.Glob(filepath.Join(k.dir, "*.log*"))
 	if err != nil {
 		return err
