@@ -186,7 +186,9 @@ func TestTheAuthorityIsReplacedUnderLoadAndNoReviewIsLost(t *testing.T) {
 		return ""
 	})
 	health := freeAddress(t)
-	background(t, "webhook", "--core", "core="+kubeconfig, "--cell", namespace+"="+kubeconfig, "--listen", address,
+	credentials := filepath.Join(t.TempDir(), "kubeconfig")
+	former := giveCredentials(t, credentials, namespace, "former")
+	background(t, "webhook", "--core", "core="+credentials, "--cell", namespace+"="+kubeconfig, "--listen", address,
 		"--tls-cert", certificate, "--tls-key", filepath.Join(files.folder, "tls.key"), "--metrics-listen", "0", "--health-listen", health)
 	eventually(t, "a webhook", func() string { return fetch("http://"+health+"/readyz", "ok") })
 
@@ -213,6 +215,10 @@ func TestTheAuthorityIsReplacedUnderLoadAndNoReviewIsLost(t *testing.T) {
 		t.Errorf("%d removals of %d failed, the last by: %s", failed, r.done.Load()+failed, *r.last.Load())
 	}
 	t.Logf("%d removals were answered", r.done.Load())
+
+	giveCredentials(t, credentials, namespace, "present")
+	takeCredentials(t, former, namespace, "former")
+	reserveOne(t, admin, namespace)
 }
 
 func atLeast(counter *atomic.Int64, want int64) string {

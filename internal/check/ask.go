@@ -100,7 +100,8 @@ func (c *Checker) httpClient(config *admissionregistrationv1.WebhookClientConfig
 			return nil, errors.New("its caBundle holds no certificate: see to who fills it (tls.mode of the chart)")
 		}
 	case config.URL == nil:
-		return nil, errors.New("has no caBundle yet, so that the apiserver trusts nobody: see that cert-manager's cainjector, or breakwater certificates, runs (tls.mode of the chart)")
+		return nil, errors.New("has no caBundle yet, so that the apiserver trusts nobody: " +
+			"see that cert-manager's cainjector, or breakwater certificates, runs (tls.mode of the chart)")
 	}
 	return &http.Client{Timeout: answerTime, Transport: &http.Transport{TLSClientConfig: trust, DialContext: c.Dial, DisableKeepAlives: true}}, nil
 }

@@ -45,8 +45,8 @@ func problemOf(cell *v1alpha1.Cell) string {
 			problems = append(problems, fmt.Sprintf("%s=%s (%s): %s", name, condition.Status, condition.Reason, condition.Message))
 		}
 	}
-	if overlapping := meta.FindStatusCondition(cell.Status.Conditions, v1alpha1.ConditionOverlapping); overlapping != nil && overlapping.Status == metav1.ConditionTrue {
-		problems = append(problems, overlapping.Message)
+	if meta.IsStatusConditionTrue(cell.Status.Conditions, v1alpha1.ConditionOverlapping) {
+		problems = append(problems, meta.FindStatusCondition(cell.Status.Conditions, v1alpha1.ConditionOverlapping).Message)
 	}
 	return strings.Join(problems, "; ")
 }

@@ -45,7 +45,8 @@ func TestAKubeconfigFileIsFollowed(t *testing.T) {
 
 	clientset := kubernetes.NewForConfigOrDie(config)
 	works := func() error {
-		_, err := clientset.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+		// The second cluster has no such namespace.
+		_, err := clientset.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
 		return err
 	}
 	// None of these is taken up, and each is told of once.

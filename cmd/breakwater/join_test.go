@@ -1,0 +1,80 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+func TestJoinRefusesBadFlagsByName(t *testing.T) {
+	kubeconfig := writeKubeconfig(t, testplane.Config(t))
+	for claim, c := range map[string]struct {
+		arguments []string
+		want      string
+	}{
+		"no cell":                {nil, `--cell "" is not a name`},
+		"a direction we lack":    {[]string{"--cell", "a", "--only", "up"}, `--only "up"`},
+		"an output we lack":      {[]string{"--cell", "a", "--output", "json"}, `--output "json": want yaml`},
+		"nothing to be printed":  {[]string{"--cell", "a", "--output", "yaml", "--revoke"}, "not with --revoke"},
+		"no core":                {[]string{"--cell", "a", "--core-kubeconfig", "/nonexistent"}, "--core-kubeconfig: load kubeconfig"},
+		"no worker":              {[]string{"--cell", "a", "--core-kubeconfig", kubeconfig, "--kubeconfig", "/nonexistent"}, "--kubeconfig: load kubeconfig"},
+		"one cluster":            {[]string{"--cell", "a", "--core-kubeconfig", kubeconfig, "--kubeconfig", kubeconfig}, "install the chart breakwater with role: single"},
+		"a CA that is not there": {[]string{"--cell", "a", "--core-kubeconfig", kubeconfig, "--kubeconfig", kubeconfig, "--worker-ca", "/nonexistent"}, "/nonexistent"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			if _, err := ask(t, append([]string{"join"}, c.arguments...)...); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one that says %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestJoinPrintsWhatItsFlagsSayAndRevokesIt(t *testing.T) {
+	namespace, ca := testplane.Namespace(t), filepath.Join(t.TempDir(), "ca.crt")
+	second := kubernetes.NewForConfigOrDie(testplane.Second(t)).CoreV1()
+	if _, err := second.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, config := range []*rest.Config{testplane.Config(t), testplane.Second(t)} {
+		testplane.AsServiceAccount(t, config, namespace, "access", "")
+	}
+	if err := os.WriteFile(ca, testplane.Config(t).CAData, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	arguments := []string{"join", "--cell", "west", "--core", "east", "--namespace", namespace, "--service-account", "access",
+		"--core-kubeconfig", writeKubeconfig(t, testplane.Config(t)), "--kubeconfig", writeKubeconfig(t, testplane.Second(t)),
+		"--core-server", "https://east.example:6443", "--core-ca", ca, "--token-lifetime", "1h", "--skip-check"}
+	out, err := ask(t, append(arguments, "--output", "yaml")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"name: cell-west", "name: core-east", "kind: Cell", "breakwater.dev/joined-core: east"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it does not print %q:\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "is valid until") {
+		t.Errorf("notes are among what is to be applied:\n%s", out)
+	}
+	tokens := func() int {
+		list, err := second.Secrets(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list.Items)
+	}
+	if tokens() != 1 {
+		t.Errorf("%d Secrets in the worker, want the one of the token", tokens())
+	}
+	if out, err := ask(t, append(arguments, "--revoke")...); err != nil || !strings.Contains(out, "ended 1 tokens in the worker") || tokens() != 0 {
+		t.Errorf("%d Secrets are left: %v\n%s", tokens(), err, out)
+	}
+}
