@@ -85,7 +85,6 @@
 {{- $secret := include "breakwater.tlsSecret" . -}}
 - {apiGroups: [""], resources: [secrets], resourceNames: [{{ $secret }}], verbs: [list, watch]}
 - {apiGroups: [""], resources: [secrets], resourceNames: [{{ $secret }}, {{ $secret }}-ca], verbs: [get, update]}
-- {apiGroups: [""], resources: [secrets], verbs: [create]}
 {{ include "breakwater.rules.election" . }}
 {{- end }}
 

@@ -94,7 +94,8 @@ spec:
         {{- $volumes := .volumes | default list }}
         {{- if .tls }}
         {{- $mounts = append $mounts (dict "name" "tls" "mountPath" "/etc/breakwater/tls" "readOnly" true) }}
-        {{- $volumes = append $volumes (dict "name" "tls" "secret" (dict "secretName" (include "breakwater.tlsSecret" $root))) }}
+        {{- $volumes = append $volumes (dict "name" "tls" "secret" (dict "secretName" (include "breakwater.tlsSecret" $root)
+  "items" (list (dict "key" "tls.crt" "path" "tls.crt") (dict "key" "tls.key" "path" "tls.key")))) }}
         {{- end }}
         {{- range .cores }}
         {{- $mounts = append $mounts (dict "name" (printf "core-%s" .name) "mountPath" (printf "/etc/breakwater/cores/%s" .name) "readOnly" true) }}
