@@ -22,7 +22,7 @@ import (
 )
 
 // definitions of cert-manager are in the cluster once one test has asked for them.
-var definitions sync.Once //nolint:gochecknoglobals // the apiserver that they are installed in is shared likewise
+var definitions sync.Once
 
 // apiserver is a client of one that knows the kinds of Breakwater and of cert-manager.
 func apiserver(t *testing.T) client.Client {

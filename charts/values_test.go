@@ -1,6 +1,7 @@
 package charts_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -37,8 +38,8 @@ func TestRenderingTwiceGivesTheSameBytes(t *testing.T) {
 
 func TestMistakesInValuesAreRefusedWithAReason(t *testing.T) {
 	single := []string{"cells[0].name=local"}
-	worker := append(single, "role=worker", "cores[0].name=core")
-	remote := append(worker, "webhook.enabled=false", "webhook.url=https://a:443")
+	worker := slices.Concat(single, []string{"role=worker", "cores[0].name=core"})
+	remote := slices.Concat(worker, []string{"webhook.enabled=false", "webhook.url=https://a:443"})
 	for claim, c := range map[string]struct {
 		set  []string
 		want string

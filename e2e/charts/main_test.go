@@ -12,7 +12,7 @@ import (
 
 const folder = "../../charts/"
 
-//nolint:gochecknoglobals // what a package's tests share
+// What the tests of the package share.
 var (
 	single    = e2e.NewSuiteBy("single", begin)
 	installed *release.Release

@@ -20,7 +20,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/storm"
 )
 
-//nolint:gochecknoglobals // what a package's tests share
+// What the tests of the package share.
 var (
 	federated = e2e.NewSuiteBy("federated", begin)
 	installed []*release.Release

@@ -197,10 +197,10 @@ func (k *Kubelet) run(ctx context.Context, p *corev1.Pod, one *pod) error {
 	}
 	_ = command.Process.Signal(syscall.SIGTERM)
 	select {
-	case <-ended:
+	case _ = <-ended: // how it ended, when it was told to, is not the question
 	case <-time.After(time.Duration(*p.Spec.TerminationGracePeriodSeconds) * time.Second):
 		_ = command.Process.Kill()
-		<-ended
+		_ = <-ended
 	}
 	return nil
 }
