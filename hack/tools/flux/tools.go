@@ -1,11 +1,10 @@
 //go:build tools
 
-// Package tools pins the controllers of Flux that sync in the GitOps tests: those whose programs are Go modules that can be
-// built from a module proxy. The helm-controller is not among them; its API is, and with it its CRD.
+// Package tools pins the controller of Flux that applies, and a program of ours that looks at health by Flux's own code. The
+// source-controller and the helm-controller cannot be built: no module proxy serves all that they need.
 package tools
 
 import (
-	_ "github.com/fluxcd/helm-controller/api/v2"
+	_ "github.com/breakwater-k8s/breakwater/hack/tools/flux/flux-look"
 	_ "github.com/fluxcd/kustomize-controller"
-	_ "github.com/fluxcd/source-controller/api/v1"
 )

@@ -5,10 +5,12 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/argoproj/argo-cd/v3/util/lua"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,19 +19,28 @@ import (
 func main() {
 	settings := flag.String("settings", "", "`file` of the ConfigMap argocd-cm, with health checks and actions")
 	application := flag.String("application", "", "`file` of the Application whose ignoreDifferences count")
+	parameters := map[string]string{}
+	flag.Func("parameter", "`NAME=VALUE` of an action; may be repeated", func(text string) error {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return errors.New("want NAME=VALUE")
+		}
+		parameters[name] = value
+		return nil
+	})
 	kubeconfig := flag.String("kubeconfig", "", "`file` that leads to the cluster with the object that is there")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: argo-look [flags] health | actions | act NAME | diff  <OBJECT.json")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	if err := run(flag.Args(), *settings, *application, *kubeconfig); err != nil {
+	if err := run(flag.Args(), *settings, *application, *kubeconfig, parameters); err != nil {
 		fmt.Fprintln(os.Stderr, "argo-look:", err)
 		os.Exit(1)
 	}
 }
 
-func run(arguments []string, settings, application, kubeconfig string) error {
+func run(arguments []string, settings, application, kubeconfig string, parameters map[string]string) error {
 	raw, err := io.ReadAll(os.Stdin)
 	if err != nil {
 		return fmt.Errorf("read the object: %w", err)
@@ -49,7 +60,7 @@ func run(arguments []string, settings, application, kubeconfig string) error {
 	case len(arguments) == 1 && arguments[0] == "actions":
 		answer, err = offered(lua.VM{ResourceOverrides: overrides}, object)
 	case len(arguments) == 2 && arguments[0] == "act":
-		answer, err = act(lua.VM{ResourceOverrides: overrides}, object, arguments[1])
+		answer, err = act(lua.VM{ResourceOverrides: overrides}, object, arguments[1], parameters)
 	case len(arguments) == 1 && arguments[0] == "diff":
 		answer, err = differ(context.Background(), object, overrides, application, kubeconfig)
 	default:

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 
+	applicationpkg "github.com/argoproj/argo-cd/v3/pkg/apiclient/application"
 	applicationv1alpha1 "github.com/argoproj/argo-cd/v3/pkg/apis/application/v1alpha1"
 	"github.com/argoproj/argo-cd/v3/util/lua"
 	corev1 "k8s.io/api/core/v1"
@@ -66,12 +67,16 @@ func offered(vm lua.VM, object *unstructured.Unstructured) ([]applicationv1alpha
 }
 
 // act gives what an action makes of an object.
-func act(vm lua.VM, object *unstructured.Unstructured, name string) ([]lua.ImpactedResource, error) {
+func act(vm lua.VM, object *unstructured.Unstructured, name string, parameters map[string]string) ([]lua.ImpactedResource, error) {
 	action, err := vm.GetResourceAction(object, name)
 	if err != nil {
 		return nil, fmt.Errorf("find the action %s: %w", name, err)
 	}
-	results, err := vm.ExecuteResourceAction(object, action.ActionLua, nil)
+	var given []*applicationpkg.ResourceActionParameters
+	for name, value := range parameters {
+		given = append(given, &applicationpkg.ResourceActionParameters{Name: &name, Value: &value})
+	}
+	results, err := vm.ExecuteResourceAction(object, action.ActionLua, given)
 	if err != nil {
 		return nil, fmt.Errorf("run the action %s: %w", name, err)
 	}
