@@ -48,11 +48,17 @@ federation-down: build ## Stop it
 .PHONY: test
 test: ## Run all tests: unit, property, real apiservers, end to end
 	@$(with_control_planes) go test -p 2 -timeout 20m $$(go list ./... | grep -v /e2e) && \
-	go test -p 1 -count=1 -timeout 15m ./e2e/...
+	go test -p 1 -count=1 -timeout 15m $$(go list ./e2e/... | grep -v '/e2e/gitops$$')
 
 .PHONY: e2e
 e2e: ## Run the end-to-end tests alone (ARGS="-run Storm -v")
-	@$(with_control_planes) go test -p 1 -count=1 -timeout 15m ./e2e/... $(ARGS)
+	@$(with_control_planes) go test -p 1 -count=1 -timeout 15m $$(go list ./e2e/... | grep -v '/e2e/gitops$$') $(ARGS)
+
+.PHONY: e2e-gitops
+e2e-gitops: ## Test what GitOps syncs, with Flux, cert-manager and what decides in Argo CD (ARGS="-run Prune -v")
+	@$(with_control_planes) \
+	for module in flux cert-manager argo-cd helm controller-gen; do folder=$(call tool,$$module); BREAKWATER_BINARIES+=":$$folder"; done; \
+	go test -count=1 -timeout 15m ./e2e/gitops $(ARGS)
 
 .PHONY: chaos
 chaos: build ## Play storms with real faults, validate them from the workers' etcds, write chaos-report/ (ARGS="-list")

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // fluxManager is the field manager of the kustomize-controller.
@@ -83,13 +81,4 @@ func (s *Stage) inventory(ctx context.Context, layer string) ([]*unstructured.Un
 		return nil, fmt.Errorf("Kustomization %s has applied nothing", layer)
 	}
 	return objects, nil
-}
-
-// gone tells whether an object is not there.
-func (s *Stage) gone(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (bool, error) {
-	_, err := s.read(ctx, kind, namespace, name)
-	if meta.IsNoMatchError(err) {
-		return true, nil
-	}
-	return err != nil, client.IgnoreNotFound(err)
 }

@@ -14,7 +14,7 @@ import (
 
 func TestABadCommitIsRejectedAndTakesNoProtectionAway(t *testing.T) {
 	for claim, test := range map[string]struct{ bad, says string }{
-		"a floor in two ways, by CEL":   {webProtector + "  maxUnavailable: 1\n", "set exactly one of minAvailable and maxUnavailable"},
+		"a floor in two ways, by CEL":   {webProtector + "  maxUnavailable: 1\n", "give either minAvailable or maxUnavailable"},
 		"a floor of no kind, by schema": {strings.Replace(webProtector, "minAvailable: 3", "minAvailable: [3]", 1), "minAvailable"},
 		"a field that there is not":     {webProtector + "  minimumAvailable: 1\n", "minimumAvailable"},
 	} {

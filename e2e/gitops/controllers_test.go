@@ -28,7 +28,9 @@ func (s *Stage) startFlux(ctx context.Context) error {
 		rule("kustomize.toolkit.fluxcd.io", "kustomizations/status", "get", "patch", "update"),
 		rule("kustomize.toolkit.fluxcd.io", "kustomizations/finalizers", "update"),
 		rule("source.toolkit.fluxcd.io", "*", "get", "list", "watch"),
-		rule("", "serviceaccounts", "impersonate"),
+		rule("", "secrets", "get", "list", "watch"),
+		rule("", "configmaps", "get", "list", "watch"),
+		rule("", "serviceaccounts", "get", "list", "watch", "impersonate"),
 		rule("", "events", "create", "patch"),
 	}
 	kubeconfig, err := s.account(ctx, "flux-system", "kustomize-controller", rules)

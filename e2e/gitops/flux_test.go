@@ -14,7 +14,7 @@ import (
 )
 
 // layers are the Kustomizations of clusters/flux/rendered, each after the one before.
-var layers = []string{"breakwater-crds", "breakwater", "protection"}
+var layers = []string{"breakwater-crds", "breakwater", "breakwater-cells", "protection"}
 
 // values are what this place needs besides clusters/single/main/values.yaml: an address without a Service that routes. Addresses
 // of the loopback interface are spoken to by HTTP/1.1, which real webhooks are not.
@@ -38,6 +38,18 @@ func (s *Stage) render(ctx context.Context, chart string) (string, error) {
 	return string(out), err
 }
 
+// split takes the Cells out of what the chart renders, as clusters/flux/rendered wants it.
+func split(rendered string) (app, cells string) {
+	for document := range strings.SplitSeq(rendered, "\n---\n") {
+		if strings.Contains(document, "\nkind: Cell\n") {
+			cells += "---\n" + document + "\n"
+		} else {
+			app += "---\n" + document + "\n"
+		}
+	}
+	return app, cells
+}
+
 // fillRepository makes the repository with its first commit.
 func (s *Stage) fillRepository(ctx context.Context) error {
 	var err error
@@ -52,8 +64,9 @@ func (s *Stage) fillRepository(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	app, cells := split(app)
 	return s.repository.commit(ctx, "Breakwater protects the shop", map[string]string{
-		"crds/breakwater-crds.yaml": crds, "breakwater/breakwater.yaml": app,
+		"crds/breakwater-crds.yaml": crds, "breakwater/breakwater.yaml": app, "cells/cells.yaml": cells,
 		"protection/web.yaml": web, "protection/web-protector.yaml": webProtector, "protection/cart-protector.yaml": cartProtector,
 	})
 }

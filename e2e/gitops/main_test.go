@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/breakwater-k8s/breakwater/internal/children"
 	"github.com/breakwater-k8s/breakwater/internal/federation"
@@ -19,7 +20,7 @@ import (
 )
 
 // patience bounds every wait.
-const patience = 2 * time.Minute
+const patience = time.Minute
 
 // system is the namespace of everything that Flux syncs here.
 const system = "breakwater-system"
@@ -42,8 +43,9 @@ var stage *Stage
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 	defer cancel()
+	log.SetLogger(logr.Discard())
 	dir, err := os.MkdirTemp("", "breakwater-gitops-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -10,38 +10,56 @@ import (
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 func TestARotationFailsNoReviewAndIsNoDiff(t *testing.T) {
-	wantNoDiff(t, func() {
-		asked, stop := ask(t)
-		served := servedSerial(t)
-		// First the CA, of which the bundle changes; then what it signs.
-		for _, name := range []string{"breakwater-ca", "breakwater-webhook"} {
-			renew(t, name)
+	asked, stop := ask(t)
+	served := servedSerial(t)
+	// First the CA, of which the bundle changes; then what it signs.
+	for _, name := range []string{"breakwater-ca", "breakwater-webhook"} {
+		renew(t, name)
+	}
+	must(t, await(t.Context(), "the new certificate to be served", func() string {
+		if servedSerial(t) == served {
+			return "the webhook serves the old one"
 		}
-		must(t, await(t.Context(), "the new certificate to be served", func() string {
-			if servedSerial(t) == served {
-				return "the webhook serves the old one"
-			}
-			return ""
-		}))
-		last := asked()
-		must(t, await(t.Context(), "reviews with the new certificate", func() string {
-			if asked() < last+20 {
-				return fmt.Sprintf("%d reviews since", asked()-last)
-			}
-			return ""
-		}))
-		reviews, failures := stop()
-		if len(failures) > 0 {
-			t.Errorf("%d of %d reviews failed during the rotation, such as: %s", len(failures), reviews, failures[0])
+		return ""
+	}))
+	last := asked()
+	must(t, await(t.Context(), "reviews with the new certificate", func() string {
+		if asked() < last+20 {
+			return fmt.Sprintf("%d reviews since", asked()-last)
 		}
-		t.Logf("%d reviews during the rotation", reviews)
-	})
+		return ""
+	}))
+	reviews, failures := stop()
+	if len(failures) > 0 {
+		t.Errorf("%d of %d reviews failed during the rotation, such as: %s", len(failures), reviews, failures[0])
+	}
+	t.Logf("%d reviews during the rotation", reviews)
+	must(t, await(t.Context(), "the new CA to be trusted", func() string { return bundled(t) }))
+	wantNoDiff(t)
+	wantRefused(t)
+}
+
+// bundled says why the webhook configurations do not trust the CA of the newest certificate.
+func bundled(t *testing.T) string {
+	t.Helper()
+	var s corev1.Secret
+	must(t, stage.Get(t.Context(), client.ObjectKey{Namespace: system, Name: "breakwater-webhook-tls"}, &s))
+	var configurations admissionregistrationv1.ValidatingWebhookConfigurationList
+	must(t, stage.List(t.Context(), &configurations))
+	for _, c := range configurations.Items {
+		// The cainjector leaves those before in the bundle until they have expired, so that replicas may be slow.
+		if !bytes.Contains(c.Webhooks[0].ClientConfig.CABundle, bytes.TrimSpace(s.Data["ca.crt"])) {
+			return c.Name + " has not got it"
+		}
+	}
+	return ""
 }
 
 // ask tries removals all the time, each on a connection of the apiserver's choice, until stop, which gives what was no refusal.

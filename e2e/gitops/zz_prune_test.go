@@ -22,16 +22,17 @@ func TestPruningRemovesWebhookConfigurationsBeforeWorkloads(t *testing.T) {
 	order := recordDeletions(t,
 		schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfigurationList"},
 		schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DeploymentList"})
-	app, err := stage.read(t.Context(), kustomizations, system, "breakwater")
-	must(t, err)
-	must(t, stage.Delete(t.Context(), app))
-	must(t, await(t.Context(), "the Kustomization to be gone", func() string {
-		gone, err := stage.gone(t.Context(), kustomizations, system, "breakwater")
-		if err != nil || !gone {
-			return fmt.Sprintf("it is there: %v", err)
-		}
-		return ""
-	}))
+	for _, layer := range []string{"breakwater-cells", "breakwater"} {
+		k, err := stage.read(t.Context(), kustomizations, system, layer)
+		must(t, err)
+		must(t, stage.Delete(t.Context(), k), await(t.Context(), layer+" to be gone", func() string {
+			k, err := stage.read(t.Context(), kustomizations, system, layer)
+			if client.IgnoreNotFound(err) != nil || err == nil {
+				return fmt.Sprintf("it is there: %v %+v", err, k.Object["status"])
+			}
+			return ""
+		}))
+	}
 	deleted := order()
 	t.Logf("in this order: %v", deleted)
 	last, first := -1, len(deleted)

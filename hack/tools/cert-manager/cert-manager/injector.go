@@ -7,6 +7,7 @@ import (
 
 	certmanagerv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	"github.com/cert-manager/cert-manager/pkg/controller/cainjector"
+	"github.com/cert-manager/cert-manager/pkg/util"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,7 +26,8 @@ func newInjector(ctx context.Context, config *rest.Config) (ctrl.Manager, error)
 		apiextensionsv1.AddToScheme(known), apiregistrationv1.AddToScheme(known)); err != nil {
 		return nil, err
 	}
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
+	// It applies as the owner that its user agent names.
+	mgr, err := ctrl.NewManager(util.RestConfigWithUserAgent(config, "cainjector"), ctrl.Options{
 		Scheme: known, Metrics: metricsserver.Options{BindAddress: "0"},
 		// It watches the metadata of Secrets and reads each when it needs it.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},

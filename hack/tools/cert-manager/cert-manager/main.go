@@ -19,9 +19,11 @@ import (
 )
 
 func main() {
-	kubeconfig := flag.String("kubeconfig", "", "`file` that leads to the cluster (required)")
-	namespace := flag.String("cluster-resource-namespace", "cert-manager", "`namespace` of the Secrets of ClusterIssuers")
-	flag.Parse()
+	// A set of our own: packages that we use have put flags of theirs into the usual one.
+	flags := flag.NewFlagSet("cert-manager", flag.ExitOnError)
+	kubeconfig := flags.String("kubeconfig", "", "`file` that leads to the cluster (required)")
+	namespace := flags.String("cluster-resource-namespace", "cert-manager", "`namespace` of the Secrets of ClusterIssuers")
+	_ = flags.Parse(os.Args[1:]) // it exits
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	log := klog.NewKlogr()
