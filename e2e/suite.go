@@ -42,6 +42,8 @@ type Suite struct {
 
 	topology string
 	change   func(*install.Options)
+	start    func(ctx context.Context, s *Suite) (stop func(), err error)
+	stop     func()
 	dir      string
 	testenv  env.Environment
 	shared   *Shared
@@ -57,6 +59,13 @@ type Core struct {
 func NewSuite(topology string, change func(*install.Options)) *Suite {
 	s := &Suite{topology: topology, change: change, testenv: env.New()}
 	s.shared = &Shared{Start: s.startFederation}
+	return s
+}
+
+// NewSuiteBy is one in which start installs Breakwater, when its program is built and the federation is up, instead of package install.
+func NewSuiteBy(topology string, start func(ctx context.Context, s *Suite) (stop func(), err error)) *Suite {
+	s := NewSuite(topology, nil)
+	s.start = start
 	return s
 }
 
@@ -97,6 +106,9 @@ func (s *Suite) startFederation(ctx context.Context) (federation.Federation, err
 	})
 }
 
+// Dir is a folder that goes when the suite ends.
+func (s *Suite) Dir() string { return s.dir }
+
 // Program is the path of breakwater as it was built for the suite.
 func (s *Suite) Program() string { return filepath.Join(s.dir, "breakwater") }
 
@@ -121,6 +133,11 @@ func (s *Suite) install(ctx context.Context, _ *envconf.Config) (context.Context
 		}
 		s.Cells = append(s.Cells, cell)
 	}
+	if s.start != nil {
+		var err error
+		s.stop, err = s.start(ctx, s)
+		return ctx, err
+	}
 	options := install.Options{
 		Program: built, Dir: s.dir, Cores: f.Cores(), Workers: f.Workers(), AdmissionDeadline: AdmissionDeadline,
 		AggregatorArguments: []string{"--lease-duration=" + leaseDuration.String()},
@@ -138,6 +155,9 @@ func (s *Suite) install(ctx context.Context, _ *envconf.Config) (context.Context
 func (s *Suite) uninstall(ctx context.Context, _ *envconf.Config) (context.Context, error) {
 	if s.Breakwater != nil {
 		s.Breakwater.Stop()
+	}
+	if s.stop != nil {
+		s.stop()
 	}
 	return ctx, nil
 }

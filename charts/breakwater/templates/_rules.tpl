@@ -73,6 +73,22 @@
 {{- end }}
 {{- end }}
 
+{{- define "breakwater.rules.certificates.cluster" -}}
+- {apiGroups: [admissionregistration.k8s.io], resources: [validatingwebhookconfigurations], verbs: [get, list, watch]}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [validatingwebhookconfigurations]
+  resourceNames: {{ include "breakwater.configurations" . }}
+  verbs: [patch]
+{{- end }}
+
+{{- define "breakwater.rules.certificates.local" -}}
+{{- $secret := include "breakwater.tlsSecret" . -}}
+- {apiGroups: [""], resources: [secrets], resourceNames: [{{ $secret }}], verbs: [list, watch]}
+- {apiGroups: [""], resources: [secrets], resourceNames: [{{ $secret }}, {{ $secret }}-ca], verbs: [get, update]}
+- {apiGroups: [""], resources: [secrets], verbs: [create]}
+{{ include "breakwater.rules.election" . }}
+{{- end }}
+
 {{- define "breakwater.rules.leases" -}}
 - {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [create, get, update]}
 {{- end }}
