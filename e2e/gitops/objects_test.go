@@ -41,10 +41,11 @@ func parse(raw []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// apply makes objects be there as kubectl apply --server-side does.
+// apply makes objects be there as kubectl apply --server-side does; a field that the apiserver does not know is an error.
 func (s *Stage) apply(ctx context.Context, objects []*unstructured.Unstructured, options ...client.ApplyOption) error {
+	strict := client.WithFieldValidation(s.Client, metav1.FieldValidationStrict)
 	for _, object := range objects {
-		if err := s.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), append(options, client.ForceOwnership, client.FieldOwner("test"))...); err != nil {
+		if err := strict.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), append(options, client.ForceOwnership, client.FieldOwner("test"))...); err != nil {
 			return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
