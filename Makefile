@@ -48,11 +48,15 @@ federation-down: build ## Stop it
 .PHONY: test
 test: ## Run all tests: unit, property, real apiservers, end to end
 	@$(call with_control_planes,helm kubeconform) go test -p 2 -timeout 20m $$(go list ./... | grep -v /e2e) && \
-	go test -p 1 -count=1 -timeout 15m ./e2e/...
+	go test -p 1 -count=1 -timeout 15m $$(go list ./e2e/... | grep -v '/e2e/gitops$$')
 
 .PHONY: e2e
 e2e: ## Run the end-to-end tests alone (ARGS="-run Storm -v")
-	@$(call with_control_planes) go test -p 1 -count=1 -timeout 15m ./e2e/... $(ARGS)
+	@$(call with_control_planes) go test -p 1 -count=1 -timeout 15m $$(go list ./e2e/... | grep -v '/e2e/gitops$$') $(ARGS)
+
+.PHONY: e2e-gitops
+e2e-gitops: ## Test what GitOps syncs, with Flux, cert-manager and what decides in Argo CD (ARGS="-run Prune -v")
+	@$(call with_control_planes,flux cert-manager argo-cd helm controller-gen) go test -count=1 -timeout 15m ./e2e/gitops $(ARGS)
 
 .PHONY: chart-check
 chart-check: ## Check the charts: lint, render, schemas, rights, and what a real apiserver says (ARGS="-run Values -v")

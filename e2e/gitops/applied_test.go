@@ -1,0 +1,84 @@
+package gitops_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// fluxManager is the field manager of the kustomize-controller.
+const fluxManager = "kustomize-controller"
+
+// footprint is what a write of Flux to an object would change.
+type footprint struct {
+	Generation int64
+	// Version is that of an object that nobody but Flux writes; others have reports of their state written to them.
+	Version string
+	// Owned are the fields that Flux owns, as the apiserver notes them, with the time of its last change.
+	Owned string
+}
+
+// footprints gives the footprint of every object that the layers have applied, from their inventories.
+func (s *Stage) footprints(ctx context.Context) (map[string]footprint, error) {
+	prints := map[string]footprint{}
+	for _, layer := range layers {
+		objects, err := s.inventory(ctx, layer)
+		if err != nil {
+			return nil, err
+		}
+		for _, object := range objects {
+			of := footprint{Generation: object.GetGeneration()}
+			managers := map[string]bool{}
+			for _, entry := range object.GetManagedFields() {
+				managers[entry.Manager] = true
+				if entry.Manager == fluxManager {
+					raw, err := json.Marshal(entry)
+					if err != nil {
+						return nil, err
+					}
+					of.Owned += string(raw)
+				}
+			}
+			if len(managers) == 1 {
+				of.Version = object.GetResourceVersion()
+			}
+			prints[fmt.Sprintf("%s %s/%s", object.GetKind(), object.GetNamespace(), object.GetName())] = of
+		}
+	}
+	return prints, nil
+}
+
+// inventory gets the objects that a Kustomization has applied.
+func (s *Stage) inventory(ctx context.Context, layer string) ([]*unstructured.Unstructured, error) {
+	k, err := s.read(ctx, kustomizations, system, layer)
+	if err != nil {
+		return nil, err
+	}
+	entries, _, err := unstructured.NestedSlice(k.Object, "status", "inventory", "entries")
+	if err != nil {
+		return nil, err
+	}
+	var objects []*unstructured.Unstructured
+	for _, entry := range entries {
+		id, _, _ := unstructured.NestedString(entry.(map[string]any), "id") // NAMESPACE_NAME_GROUP_KIND
+		version, _, _ := unstructured.NestedString(entry.(map[string]any), "v")
+		parts := strings.Split(id, "_")
+		if len(parts) != 4 {
+			return nil, fmt.Errorf("inventory of %s: unknown entry %q", layer, id)
+		}
+		// Colons in names are written as two underscores; we have none.
+		object, err := s.read(ctx, schema.GroupVersionKind{Group: parts[2], Version: version, Kind: parts[3]}, parts[0], parts[1])
+		if err != nil {
+			return nil, fmt.Errorf("get what %s has applied: %w", layer, err)
+		}
+		objects = append(objects, object)
+	}
+	if len(objects) == 0 {
+		return nil, fmt.Errorf("Kustomization %s has applied nothing", layer)
+	}
+	return objects, nil
+}

@@ -1,0 +1,127 @@
+package gitops_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation"
+)
+
+func TestEveryFileOfClustersIsTakenByAnApiserver(t *testing.T) {
+	tree := os.DirFS(filepath.Join(root, "clusters"))
+	looked := 0
+	must(t, fs.WalkDir(tree, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) == ".go" {
+			return err
+		}
+		looked++
+		t.Run(strings.ReplaceAll(path, "/", ":"), func(t *testing.T) {
+			switch filepath.Base(path) {
+			case "topology.yaml": // tested where it is read
+			case "kustomization.yaml":
+				_, objects, err := kustomized(t.Context(), filepath.Dir(path))
+				must(t, err)
+				wantTaken(t, objects)
+			case "values.yaml":
+				chart := filepath.Join(root, "charts", "breakwater")
+				// By another name than what is synced: both would be merged.
+				rendered, err := output(t.Context(), nil, "helm", "template", "other", chart, "--namespace="+system, "--kube-version=1.36.0",
+					"--values="+filepath.Join(root, "clusters", path))
+				must(t, err)
+				objects, err := parse(rendered)
+				must(t, err)
+				wantTaken(t, objects)
+			default:
+				raw, err := fs.ReadFile(tree, path)
+				must(t, err)
+				objects, err := parse(raw)
+				must(t, err)
+				wantTaken(t, objects)
+			}
+		})
+		return nil
+	}))
+	if looked < 20 {
+		t.Errorf("looked at %d files only", looked)
+	}
+}
+
+// wantTaken checks that the apiserver would take objects: it knows their kinds and all their fields.
+func wantTaken(t *testing.T, objects []*unstructured.Unstructured) {
+	t.Helper()
+	if len(objects) == 0 {
+		t.Error("there are no objects in it")
+	}
+	for _, object := range objects {
+		must(t, stage.apply(t.Context(), []*unstructured.Unstructured{object}, client.DryRunAll))
+	}
+}
+
+func TestEveryClusterOfATopologyHasAFolderOfItsRole(t *testing.T) {
+	for _, name := range federation.EmbeddedNames() {
+		topology, err := federation.Embedded(name)
+		must(t, err)
+		for _, cluster := range topology.Clusters {
+			raw, err := os.ReadFile(filepath.Join(root, "clusters", name, cluster.Name, "values.yaml"))
+			must(t, err)
+			var got struct {
+				Role  string
+				Core  struct{ Name string }
+				Cells []struct{ Name string }
+			}
+			must(t, yaml.Unmarshal(raw, &got))
+			want := map[bool]string{true: "core", false: "worker"}[cluster.Is(federation.Core)]
+			if cluster.Is(federation.Core) && cluster.Is(federation.Worker) {
+				want = "single"
+			}
+			isCell := len(got.Cells) == 1 && got.Cells[0].Name == cluster.Name
+			if got.Role != want || cluster.Is(federation.Worker) != isCell || cluster.Is(federation.Core) && got.Core.Name != cluster.Name {
+				t.Errorf("cluster %s of %s: values %+v do not fit its roles %v", cluster.Name, name, got, cluster.Roles)
+			}
+			protection := kinds(t, filepath.Join(name, cluster.Name), "protection")
+			if slices.Contains(protection, "Kustomization") != cluster.Is(federation.Core) {
+				t.Errorf("cluster %s of %s with the roles %v syncs protection by %v", cluster.Name, name, cluster.Roles, protection)
+			}
+			if got := kinds(t, filepath.Join(name, cluster.Name), "breakwater-values"); !slices.Equal(got, []string{"ConfigMap"}) {
+				t.Errorf("the values of cluster %s of %s are in %v, want the ConfigMap that the HelmRelease names", cluster.Name, name, got)
+			}
+		}
+	}
+}
+
+// kinds are those of the objects of a name that a folder comes to.
+func kinds(t *testing.T, folder, name string) (found []string) {
+	t.Helper()
+	_, objects, err := kustomized(t.Context(), folder)
+	must(t, err)
+	for _, object := range objects {
+		if object.GetName() == name {
+			found = append(found, object.GetKind())
+		}
+	}
+	return found
+}
+
+func TestAMistakeInAFileOfFluxOrArgoIsNotTaken(t *testing.T) {
+	for file, mistake := range map[string]struct{ right, wrong string }{
+		"flux/releases.yaml":              {"RetryOnFailure", "RetryForever"},
+		"flux/protection/protection.yaml": {"prune: true", "prune: maybe"},
+		"single/applicationset.yaml":      {"syncPolicy:", "syncPolice:"},
+	} {
+		raw, err := os.ReadFile(filepath.Join(root, "clusters", file))
+		must(t, err)
+		objects, err := parse([]byte(strings.ReplaceAll(string(raw), mistake.right, mistake.wrong)))
+		must(t, err)
+		if err := stage.apply(t.Context(), objects, client.DryRunAll); err == nil {
+			t.Errorf("%s: %q is taken for %q", file, mistake.wrong, mistake.right)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package gitops_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// settings is what to add to Argo CD's ConfigMap.
+var settings = filepath.Join(root, "clusters", "argocd", "argocd-cm.yaml")
+
+// verdicts are what Argo CD, kstatus and the healthCheckExprs in clusters/flux take an object's health for. Flux waits through
+// Unknown as through InProgress.
+type verdicts struct{ argo, kstatus, expressions string }
+
+func TestArgoCDAndFluxAgreeOnHealth(t *testing.T) {
+	ready := func(status, reason string) any {
+		return map[string]any{"type": v1alpha1.ConditionReady, "status": status, "reason": reason, "message": "so it is"}
+	}
+	other := map[string]any{"type": v1alpha1.ConditionGuarded, "status": "False", "reason": v1alpha1.ReasonWebhookMissing, "message": "no"}
+	exprs := expressions(t)
+	for claim, test := range map[string]struct {
+		deleted    bool
+		observed   int64 // 0 is absent
+		conditions []any
+		want       verdicts
+	}{
+		"ready":                       {observed: 2, conditions: []any{ready("True", "Aggregated")}, want: verdicts{"Healthy", "Current", "Current"}},
+		"ready, with business not so": {observed: 2, conditions: []any{other, ready("True", "Aggregated")}, want: verdicts{"Healthy", "Current", "Current"}},
+		"not aggregated":              {observed: 2, conditions: []any{ready("False", "NotAggregated")}, want: verdicts{"Progressing", "InProgress", "InProgress"}},
+		"unknown":                     {observed: 2, conditions: []any{ready("Unknown", "Aggregating")}, want: verdicts{"Progressing", "InProgress", "InProgress"}},
+		"a newer spec":                {observed: 1, conditions: []any{ready("True", "Aggregated")}, want: verdicts{"Progressing", "InProgress", "InProgress"}},
+		"deleted":                     {deleted: true, observed: 2, conditions: []any{ready("True", "Aggregated")}, want: verdicts{"Progressing", "Terminating", "InProgress"}},
+		// kstatus knows no failure but the condition Stalled, and takes what has no conditions for done. We are stricter.
+		"invalid":        {observed: 2, conditions: []any{ready("False", v1alpha1.ReasonInvalidSelector)}, want: verdicts{"Degraded", "InProgress", "Failed"}},
+		"no condition":   {observed: 2, conditions: []any{other}, want: verdicts{"Progressing", "Current", "InProgress"}},
+		"no status":      {want: verdicts{"Progressing", "Current", "Unknown"}},
+		"not yet looked": {conditions: []any{ready("True", "Aggregating")}, want: verdicts{"Healthy", "Current", "Current"}},
+	} {
+		for _, kind := range []string{"PodProtector", "Cell", "ProtectionPolicy", "ClusterProtectionPolicy"} {
+			object := map[string]any{
+				"apiVersion": v1alpha1.GroupVersion.String(), "kind": kind, "metadata": map[string]any{"name": "web", "namespace": "shop", "generation": 2},
+			}
+			if test.deleted {
+				object["metadata"].(map[string]any)["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+			}
+			status := map[string]any{}
+			if test.observed > 0 {
+				status["observedGeneration"] = test.observed
+			}
+			if len(test.conditions) > 0 {
+				status["conditions"] = test.conditions
+			}
+			if len(status) > 0 {
+				object["status"] = status
+			}
+			if got := judge(t, object, exprs); got != test.want {
+				t.Errorf("%s, %s: got %+v, want %+v", claim, kind, got, test.want)
+			}
+		}
+	}
+}
+
+// judge asks the real code of both.
+func judge(t *testing.T, object map[string]any, exprs string) verdicts {
+	t.Helper()
+	raw, err := json.Marshal(object)
+	must(t, err)
+	var argo struct{ Status string }
+	look(t, raw, &argo, "argo-look", "-settings="+settings, "health")
+	var flux struct{ Kstatus, Expressions string }
+	look(t, raw, &flux, "flux-look", "-expressions="+exprs)
+	return verdicts{argo.Status, flux.Kstatus, flux.Expressions}
+}
+
+// look runs a program that reads an object and answers in JSON.
+func look(t *testing.T, object []byte, answer any, name string, arguments ...string) {
+	t.Helper()
+	out, err := output(t.Context(), object, name, arguments...)
+	must(t, err)
+	must(t, json.Unmarshal(out, answer))
+}
+
+// expressions are the healthCheckExprs of clusters/flux, which are the same wherever there are some.
+func expressions(t *testing.T) string {
+	t.Helper()
+	found := map[string]bool{}
+	for _, folder := range []string{"flux", "flux/protection", "flux/rendered"} {
+		_, objects, err := kustomized(t.Context(), folder)
+		must(t, err)
+		for _, object := range objects {
+			list, ok, err := unstructured.NestedSlice(object.Object, "spec", "healthCheckExprs")
+			must(t, err)
+			if !ok {
+				continue
+			}
+			raw, err := json.Marshal(list[0])
+			must(t, err)
+			found[string(raw)] = true
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("want the same expressions everywhere, got %v", found)
+	}
+	for one := range found {
+		return one
+	}
+	return ""
+}

@@ -1,0 +1,158 @@
+package gitops_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// kubelet runs what Breakwater's Deployments declare: one real process for each, with the arguments of its container, as its
+// ServiceAccount, with its certificate, from when the Deployment is there until it is not. kwok plays the pods.
+type kubelet struct {
+	*Stage
+	tls     string
+	end     context.CancelFunc
+	running sync.WaitGroup
+
+	mu       sync.Mutex
+	problem  error
+	runs     map[string]*process // by Deployment
+	awaiting map[string]error    // what keeps others from starting
+}
+
+func (s *Stage) startKubelet(ctx context.Context) error {
+	ctx, end := context.WithCancel(context.WithoutCancel(ctx))
+	k := &kubelet{Stage: s, tls: s.path("tls"), end: end, runs: map[string]*process{}}
+	s.kubelet = k
+	var err error
+	if s.webhook, err = freeAddress(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(k.tls, 0o700); err != nil {
+		return err
+	}
+	k.running.Go(func() {
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			k.look(ctx)
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	})
+	return nil
+}
+
+func (k *kubelet) stop() {
+	k.end()
+	k.running.Wait()
+}
+
+// look brings the mounted certificate and the processes in line with the cluster.
+func (k *kubelet) look(ctx context.Context) {
+	var deployments appsv1.DeploymentList
+	if err := k.List(ctx, &deployments, client.InNamespace(system)); err != nil {
+		return // the cluster is going, or will be asked again
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.awaiting = map[string]error{}
+	mounted := k.mount(ctx)
+	declared := map[string]bool{}
+	for i := range deployments.Items {
+		d := &deployments.Items[i]
+		declared[d.Name] = true
+		if p, ok := k.runs[d.Name]; ok {
+			select {
+			case <-p.ended:
+				k.problem = fmt.Errorf("%s ended by itself: see its log", d.Name)
+			default:
+			}
+			continue
+		}
+		err := mounted
+		if err == nil {
+			err = k.launch(ctx, d)
+		}
+		if err != nil {
+			k.awaiting[d.Name] = err
+		}
+	}
+	for _, name := range slices.Collect(maps.Keys(k.runs)) {
+		if !declared[name] {
+			k.runs[name].terminate()
+			delete(k.runs, name)
+		}
+	}
+}
+
+// mount writes the webhook's certificate where its process looks for it.
+func (k *kubelet) mount(ctx context.Context) error {
+	var secret corev1.Secret
+	if err := k.Get(ctx, client.ObjectKey{Namespace: system, Name: "breakwater-webhook-tls"}, &secret); err != nil {
+		return err
+	}
+	for _, key := range []string{"tls.crt", "tls.key"} {
+		file := filepath.Join(k.tls, key)
+		if old, err := os.ReadFile(file); err == nil && string(old) == string(secret.Data[key]) {
+			continue
+		}
+		if err := os.WriteFile(file+".next", secret.Data[key], 0o600); err != nil {
+			return err
+		}
+		if err := os.Rename(file+".next", file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// launch runs the container of a Deployment. What a pod finds at fixed places is elsewhere here, and there are no other replicas.
+func (k *kubelet) launch(ctx context.Context, d *appsv1.Deployment) error {
+	kubeconfig, err := k.kubeconfig(ctx, system, d.Spec.Template.Spec.ServiceAccountName)
+	if err != nil {
+		return err
+	}
+	health, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	places := strings.NewReplacer("in-cluster", kubeconfig, "/etc/breakwater/tls", k.tls, "$(POD_NAME)", d.Name)
+	var arguments []string
+	for _, argument := range d.Spec.Template.Spec.Containers[0].Args {
+		flag, _, _ := strings.Cut(argument, "=")
+		switch flag {
+		case "--peer", "--advertise", "--health-listen", "--metrics-listen":
+		case "--listen":
+			arguments = append(arguments, "--listen="+k.webhook)
+		default:
+			arguments = append(arguments, places.Replace(argument))
+		}
+	}
+	p, err := k.run(d.Name, k.path("breakwater"), nil, append(arguments, "--health-listen="+health, "--metrics-listen=0", "--log-format=text")...)
+	if err != nil {
+		return err
+	}
+	k.runs[d.Name] = p
+	return nil
+}
+
+// state says what runs and what keeps the rest from running.
+func (k *kubelet) state() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return fmt.Sprintf("running %v, waiting %v, problem %v", slices.Sorted(maps.Keys(k.runs)), k.awaiting, k.problem)
+}

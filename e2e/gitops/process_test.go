@@ -1,0 +1,67 @@
+package gitops_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// process is a running program that writes a log.
+type process struct {
+	cmd   *exec.Cmd
+	log   string
+	ended chan struct{}
+}
+
+// run starts a program with an environment of its own. It ends with the stage at the latest.
+func (s *Stage) run(name, path string, environment []string, arguments ...string) (*process, error) {
+	if err := os.MkdirAll(s.path("logs"), 0o700); err != nil {
+		return nil, err
+	}
+	log := s.path("logs", name+".log")
+	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() // the child has its own descriptor
+	cmd := exec.Command(path, arguments...)
+	cmd.Stdout, cmd.Stderr = file, file
+	cmd.Env = append([]string{"HOME=" + s.dir, "TMPDIR=" + s.dir, "PATH=" + os.Getenv("PATH")}, environment...)
+	if err := s.spawner.Start(cmd); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	p := &process{cmd: cmd, log: log, ended: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait() // the log tells
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+// terminate ends a process as a kubelet does.
+func (p *process) terminate() {
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM) // it may have ended
+	select {
+	case <-p.ended:
+	case <-time.After(10 * time.Second):
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+		<-p.ended
+	}
+}
+
+// printLogs shows the last lines of all logs.
+func (s *Stage) printLogs() {
+	logs, _ := filepath.Glob(s.path("logs", "*.log")) // the pattern is right
+	for _, log := range logs {
+		raw, err := os.ReadFile(log)
+		if err != nil {
+			continue
+		}
+		lines := strings.Split(strings.TrimSpace(string(raw)), "\n")
+		fmt.Fprintf(os.Stderr, "--- %s\n%s\n", filepath.Base(log), strings.Join(lines[max(0, len(lines)-15):], "\n"))
+	}
+}

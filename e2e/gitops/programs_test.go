@@ -1,0 +1,71 @@
+package gitops_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+)
+
+// root is the folder of the repository, as seen from this package.
+const root = "../.."
+
+func programFolders() []string { return filepath.SplitList(os.Getenv(local.BinariesVariable)) }
+
+// program gives the path of a program that `make e2e-gitops` has built.
+func program(name string) (string, error) {
+	if path, ok := local.FindProgram(programFolders(), name); ok {
+		return path, nil
+	}
+	return "", fmt.Errorf("%s is in none of the folders of %s: run this by make e2e-gitops", name, local.BinariesVariable)
+}
+
+// output runs a built program with what it reads, and gives what it prints.
+func output(ctx context.Context, stdin []byte, name string, arguments ...string) ([]byte, error) {
+	path, err := program(name)
+	if err != nil {
+		return nil, err
+	}
+	command := exec.CommandContext(ctx, path, arguments...)
+	command.Stdin = bytes.NewReader(stdin)
+	return finish(command)
+}
+
+// finish runs a command to its end. Its error tells what the command complained about.
+func finish(command *exec.Cmd) ([]byte, error) {
+	out, err := command.Output()
+	exit := &exec.ExitError{}
+	if errors.As(err, &exit) {
+		err = fmt.Errorf("%w: %s", err, exit.Stderr)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", filepath.Base(command.Path), strings.Join(command.Args[1:], " "), err)
+	}
+	return out, nil
+}
+
+// inTool runs the go command in a tool module, which pins versions of its own.
+func inTool(ctx context.Context, module, name string, arguments ...string) ([]byte, error) {
+	command := exec.CommandContext(ctx, name, arguments...)
+	command.Dir = filepath.Join(root, "hack", "tools", module)
+	command.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly")
+	return finish(command)
+}
+
+// moduleFolder is where the go command keeps a module that a tool module requires.
+func moduleFolder(ctx context.Context, tool, module string) (string, error) {
+	out, err := inTool(ctx, tool, "go", "list", "-m", "-f", "{{.Dir}}", module)
+	return strings.TrimSpace(string(out)), err
+}
+
+// build builds breakwater itself.
+func (s *Stage) build(ctx context.Context) error {
+	_, err := finish(exec.CommandContext(ctx, "go", "build", "-o", s.path("breakwater"), "github.com/breakwater-k8s/breakwater/cmd/breakwater"))
+	return err
+}

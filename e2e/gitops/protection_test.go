@@ -1,0 +1,80 @@
+package gitops_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// What the team protects: every pod of web, so that each removal is refused.
+const (
+	web = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: app, image: app}]}
+`
+	webProtector = `
+apiVersion: breakwater.dev/v1alpha1
+kind: PodProtector
+metadata: {name: web, namespace: shop}
+spec:
+  selector: {matchLabels: {app: web}}
+  minAvailable: 3
+`
+	cartProtector = `
+apiVersion: breakwater.dev/v1alpha1
+kind: PodProtector
+metadata: {name: cart, namespace: shop}
+spec:
+  selector: {matchLabels: {app: cart}}
+  minAvailable: 1
+`
+)
+
+// refused says why a removal of a pod of web is not refused by Breakwater. It is a dry run: nothing is removed anyhow.
+func (s *Stage) refused(ctx context.Context) string {
+	var pods corev1.PodList
+	if err := s.List(ctx, &pods, client.InNamespace("shop"), client.MatchingLabels{"app": "web"}); err != nil {
+		return err.Error()
+	}
+	if len(pods.Items) == 0 {
+		return "there are no pods"
+	}
+	err := s.Delete(ctx, &pods.Items[0], client.DryRunAll)
+	if err == nil {
+		return "the removal was admitted"
+	}
+	if status := apierrors.APIStatus(nil); !errors.As(err, &status) || status.Status().Code != 429 || !strings.Contains(err.Error(), "PodProtector shop/web") {
+		return fmt.Sprintf("the answer is no refusal: %v", err)
+	}
+	return ""
+}
+
+// awaitGuard waits until the apiserver asks the webhook, which refuses.
+func (s *Stage) awaitGuard(ctx context.Context) error {
+	return await(ctx, "a removal to be refused", func() string { return s.refused(ctx) })
+}
+
+// wantRefused checks that what is protected is protected.
+func wantRefused(t *testing.T) {
+	t.Helper()
+	if word := stage.refused(t.Context()); word != "" {
+		t.Errorf("want a refusal: %s", word)
+	}
+}

@@ -1,0 +1,116 @@
+package gitops_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// It takes Breakwater away, so it is in the last file.
+func TestPruningRemovesWebhookConfigurationsBeforeWorkloads(t *testing.T) {
+	must(t, stage.awaitSync(t.Context()))
+	wantRefused(t)
+	order := recordDeletions(t,
+		schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfigurationList"},
+		schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DeploymentList"})
+	for _, layer := range []string{"breakwater-cells", "breakwater"} {
+		k, err := stage.read(t.Context(), kustomizations, system, layer)
+		must(t, err)
+		must(t, stage.Delete(t.Context(), k), await(t.Context(), layer+" to be gone", func() string {
+			k, err := stage.read(t.Context(), kustomizations, system, layer)
+			if client.IgnoreNotFound(err) != nil || err == nil {
+				return fmt.Sprintf("it is there: %v %+v", err, k.Object["status"])
+			}
+			return ""
+		}))
+	}
+	deleted := order()
+	t.Logf("in this order: %v", deleted)
+	last, first := -1, len(deleted)
+	for i, one := range deleted {
+		if one.kind == "ValidatingWebhookConfiguration" {
+			last = i
+		} else {
+			first = min(first, i)
+		}
+	}
+	if last < 0 || first == len(deleted) || last > first {
+		t.Errorf("want all webhook configurations to go before the first Deployment, got %v", deleted)
+	}
+	// Nothing asks a webhook that is gone, and what people declared is still there.
+	if word := stage.refused(t.Context()); word != "the removal was admitted" {
+		t.Errorf("a removal after pruning: %s", word)
+	}
+	if left := protectors(t); len(left) != 2 {
+		t.Errorf("the protectors that are left are %v, want both", left)
+	}
+}
+
+// deletion is an object that went, at a version of the store.
+type deletion struct {
+	kind, name string
+	version    uint64
+}
+
+// recordDeletions watches objects of Breakwater of some kinds, and gives those that go in the order in which the store has it, when
+// all have gone.
+func recordDeletions(t *testing.T, kinds ...schema.GroupVersionKind) func() []deletion {
+	t.Helper()
+	watcher, err := client.NewWithWatch(stage.cluster.RESTConfig(), client.Options{})
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	var gathers []func() []deletion
+	for _, kind := range kinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		ours := client.MatchingLabels{"app.kubernetes.io/part-of": "breakwater"}
+		must(t, watcher.List(ctx, list, ours))
+		wanted := len(list.Items)
+		stream, err := watcher.Watch(ctx, list, ours, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}})
+		must(t, err)
+		t.Cleanup(stream.Stop)
+		gathers = append(gathers, func() []deletion { return gather(ctx, t, stream, wanted) })
+	}
+	return func() []deletion {
+		var all []deletion
+		for _, gather := range gathers {
+			all = append(all, gather()...)
+		}
+		slices.SortFunc(all, func(a, b deletion) int { return cmp.Compare(a.version, b.version) })
+		return all
+	}
+}
+
+// gather reads as many deletions as are wanted.
+func gather(ctx context.Context, t *testing.T, stream watch.Interface, wanted int) []deletion {
+	t.Helper()
+	var all []deletion
+	for len(all) < wanted {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%d objects went, want %d: %v", len(all), wanted, all)
+		case event, open := <-stream.ResultChan():
+			if !open {
+				t.Fatalf("the watch ended; %d objects went, want %d: %v", len(all), wanted, all)
+			}
+			if event.Type != watch.Deleted {
+				continue
+			}
+			object := event.Object.(*unstructured.Unstructured)
+			version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+			must(t, err)
+			all = append(all, deletion{object.GetKind(), object.GetName(), version})
+		}
+	}
+	return all
+}
