@@ -1,0 +1,50 @@
+{{- /* What the schema cannot say. */ -}}
+{{- define "breakwater.checks" -}}
+{{- $worker := include "breakwater.isWorker" . }}
+{{- $core := include "breakwater.isCore" . }}
+{{- if and $worker (not .Values.cells) }}
+{{- fail (printf "cells: name the cell that this cluster is (role %s), as in: cells: [{name: worker-1}]" .Values.role) }}
+{{- end }}
+{{- if and (not $worker) .Values.cells }}
+{{- fail "cells: a cluster in the role core runs no pods of a cell. Name Cells of other clusters in remoteCells, or set the role single" }}
+{{- end }}
+{{- if and (not $core) .Values.remoteCells }}
+{{- fail "remoteCells: a cluster in the role worker has no Cells. Name them in the core" }}
+{{- end }}
+{{- if and (not $core) (not .Values.cores) (or .Values.webhook.enabled (include "breakwater.aggregates" .)) }}
+{{- fail "cores: name the core clusters that the components in this worker work for, as in: cores: [{name: core}]; or run none here (webhook.enabled=false)" }}
+{{- end }}
+{{- if and $worker (not .Values.webhook.enabled) (not .Values.webhook.url) }}
+{{- fail "webhook.url: say where the apiserver reaches the webhook, since none runs in this cluster (webhook.enabled=false)" }}
+{{- end }}
+{{- if and (not .Values.webhook.enabled) .Values.webhook.url (not .Values.webhook.caBundle) }}
+{{- fail "webhook.caBundle: give the CA of the webhook at webhook.url; nobody in this cluster can fill it in" }}
+{{- end }}
+{{- if and .Values.webhook.enabled (eq .Values.tls.mode "secret") (not .Values.webhook.caBundle) }}
+{{- fail "webhook.caBundle: give the CA that signed your certificate (tls.mode=secret); nobody fills it in" }}
+{{- end }}
+{{- if and (eq .Values.tls.mode "secret") .Values.webhook.enabled (not .Values.tls.secretName) }}
+{{- fail "tls.secretName: name the Secret with your certificate (tls.mode=secret)" }}
+{{- end }}
+{{- if and (eq .Values.tls.mode "self-signed") .Values.tls.ipAddresses }}
+{{- fail "tls.ipAddresses: only cert-manager can put IP addresses into certificates; use host names (tls.dnsNames), or tls.mode=cert-manager" }}
+{{- end }}
+{{- $seen := dict }}
+{{- range concat .Values.cells .Values.remoteCells }}
+{{- if hasKey $seen .name }}
+{{- fail (printf "cells, remoteCells: %q is named twice" .name) }}
+{{- end }}
+{{- $_ := set $seen .name true }}
+{{- if and .namespaces .podSelector }}
+{{- fail (printf "cell %s: namespaces and podSelector exclude each other" .name) }}
+{{- end }}
+{{- end }}
+{{- $seen = dict }}
+{{- if $core }}{{ $_ := set $seen .Values.core.name true }}{{ end }}
+{{- range .Values.cores }}
+{{- if hasKey $seen .name }}
+{{- fail (printf "cores: %q is named twice, or is this cluster's own name (core.name)" .name) }}
+{{- end }}
+{{- $_ := set $seen .name true }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,135 @@
+{{- define "breakwater.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" }}
+{{- end }}
+
+{{- /* The prefix of all names. It leaves room for what is put after it. */ -}}
+{{- define "breakwater.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
+{{- else }}
+{{- $name := include "breakwater.name" . }}
+{{- if contains $name .Release.Name }}
+{{- .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "breakwater.isCore" -}}
+{{- if ne .Values.role "worker" }}true{{ end }}
+{{- end }}
+
+{{- define "breakwater.isWorker" -}}
+{{- if ne .Values.role "core" }}true{{ end }}
+{{- end }}
+
+{{- /* Labels of all objects. */ -}}
+{{- define "breakwater.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/name: {{ include "breakwater.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: breakwater
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- /* Labels that choose the pods of a component: (list $ "webhook"). */ -}}
+{{- define "breakwater.selectorLabels" -}}
+{{- $root := index . 0 -}}
+app.kubernetes.io/name: {{ include "breakwater.name" $root }}
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end }}
+
+{{- define "breakwater.image" -}}
+{{- with .Values.image -}}
+{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- /* The ServiceAccount of a component: (list $ "webhook"). Aggregators have one for all. */ -}}
+{{- define "breakwater.serviceAccount" -}}
+{{- $root := index . 0 }}{{ $component := index . 1 }}
+{{- $account := (index $root.Values $component).serviceAccount }}
+{{- $account.name | default (printf "%s-%s" (include "breakwater.fullname" $root) $component) }}
+{{- end }}
+
+{{- define "breakwater.tlsSecret" -}}
+{{- .Values.tls.secretName | default (printf "%s-webhook-tls" (include "breakwater.fullname" .)) }}
+{{- end }}
+
+{{- define "breakwater.aggregates" -}}
+{{- if kindIs "invalid" .Values.aggregator.enabled }}{{ include "breakwater.isCore" . }}
+{{- else if .Values.aggregator.enabled }}true{{ end }}
+{{- end }}
+
+{{- /* Whether the component that makes certificates runs. */ -}}
+{{- define "breakwater.certifies" -}}
+{{- if and .Values.webhook.enabled (eq .Values.tls.mode "self-signed") }}true{{ end }}
+{{- end }}
+
+{{- /* The host names of the webhook's certificate, as a list in JSON. */ -}}
+{{- define "breakwater.dnsNames" -}}
+{{- $service := printf "%s-webhook" (include "breakwater.fullname" .) }}
+{{- $names := list (printf "%s.%s.svc" $service .Release.Namespace) (printf "%s.%s.svc.cluster.local" $service .Release.Namespace) }}
+{{- concat $names .Values.tls.dnsNames | uniq | toJson }}
+{{- end }}
+
+{{- /* Names of the ValidatingWebhookConfigurations, as a list in JSON. */ -}}
+{{- define "breakwater.configurations" -}}
+{{- $names := list }}
+{{- if include "breakwater.isCore" . }}{{ $names = append $names (printf "%s-core" (include "breakwater.fullname" .)) }}{{ end }}
+{{- if include "breakwater.isWorker" . }}
+{{- range .Values.cells }}{{ $names = append $names (printf "%s-cell-%s" (include "breakwater.fullname" $) .name) }}{{ end }}
+{{- end }}
+{{- $names | toJson }}
+{{- end }}
+
+{{- /* Annotations of a ValidatingWebhookConfiguration. Argo CD applies it last, and prunes it first. */ -}}
+{{- define "breakwater.configurationAnnotations" -}}
+argocd.argoproj.io/sync-wave: "10"
+{{- if and .Values.webhook.enabled (eq .Values.tls.mode "cert-manager") (not .Values.webhook.caBundle) }}
+cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ include "breakwater.fullname" . }}-webhook
+{{- end }}
+{{- end }}
+
+{{- /* Where the apiserver reaches the webhook: (list $ path). The caBundle is left out where somebody injects it. */ -}}
+{{- define "breakwater.clientConfig" -}}
+{{- $root := index . 0 }}{{ $path := index . 1 -}}
+{{- with $root.Values.webhook }}
+{{- if .url }}
+url: {{ printf "%s%s" (trimSuffix "/" .url) $path | quote }}
+{{- else }}
+service:
+  namespace: {{ $root.Release.Namespace }}
+  name: {{ include "breakwater.fullname" $root }}-webhook
+  port: {{ .service.port }}
+  path: {{ $path }}
+{{- end }}
+{{- with .caBundle }}
+caBundle: {{ b64enc . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* The Secret of another core's kubeconfig: (list core "name"|"key"|"namespace"). */ -}}
+{{- define "breakwater.coreSecret" -}}
+{{- $secret := (index . 0).kubeconfigSecret | default dict }}
+{{- if eq (index . 1) "name" }}{{ $secret.name | default (printf "core-%s" (index . 0).name) }}
+{{- else }}{{ $secret.key | default "kubeconfig" }}{{ end }}
+{{- end }}
+
+{{- /* Variables of a pod that tell its name. */ -}}
+{{- define "breakwater.podName" -}}
+- name: POD_NAME
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+{{- end }}
+
+{{- /* Whether there are, or may come, Cells whose kubeconfigs are in Secrets of this core. */ -}}
+{{- define "breakwater.readsCellSecrets" -}}
+{{- if and (include "breakwater.isCore" .) (or .Values.remoteCells .Values.anyCellSecret) }}true{{ end }}
+{{- end }}

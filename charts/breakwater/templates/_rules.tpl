@@ -1,0 +1,154 @@
+{{- /* What the components may do. A test holds these against what the code says that it needs: ClusterRules, CoreRules, CellRules. */ -}}
+
+{{- define "breakwater.rules.generator" -}}
+- {apiGroups: [apps], resources: [deployments, statefulsets, replicasets], verbs: [get, list, watch, patch]}
+- {apiGroups: [""], resources: [replicationcontrollers], verbs: [get, list, watch, patch]}
+- {apiGroups: [""], resources: [namespaces], verbs: [get, list, watch]}
+- {apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], verbs: [get, list, watch]}
+- {apiGroups: [breakwater.dev], resources: [protectionpolicies, clusterprotectionpolicies], verbs: [get, list, watch, patch]}
+- {apiGroups: [breakwater.dev], resources: [protectionpolicies/status, clusterprotectionpolicies/status], verbs: [patch]}
+- {apiGroups: [breakwater.dev], resources: [podprotectors], verbs: [get, list, watch, create, patch, delete]}
+- {apiGroups: [breakwater.dev], resources: [podprotectors/status], verbs: [patch, update]}
+- {apiGroups: [events.k8s.io], resources: [events], verbs: [create, get, patch]}
+{{- range .Values.generator.sourceKinds }}
+- {apiGroups: [{{ .apiGroup | quote }}], resources: [{{ .resource }}], verbs: [get, list, watch, patch]}
+- {apiGroups: [{{ .apiGroup | quote }}], resources: [{{ .resource }}/scale], verbs: [get]}
+{{- end }}
+{{- end }}
+
+{{- define "breakwater.rules.topology.core" -}}
+- {apiGroups: [breakwater.dev], resources: [cells, podprotectors], verbs: [get, list, watch, patch]}
+- {apiGroups: [breakwater.dev], resources: [cells/status], verbs: [patch]}
+- {apiGroups: [breakwater.dev], resources: [podprotectors/status], verbs: [update]}
+- {apiGroups: [events.k8s.io], resources: [events], verbs: [create, patch]}
+{{- end }}
+
+{{- define "breakwater.rules.topology.cell" -}}
+- {apiGroups: [""], resources: [namespaces], resourceNames: [kube-system], verbs: [get]}
+- {apiGroups: [admissionregistration.k8s.io], resources: [validatingwebhookconfigurations], verbs: [list]}
+- {apiGroups: [admissionregistration.k8s.io], resources: [validatingadmissionpolicies, validatingadmissionpolicybindings], verbs: [get]}
+{{- end }}
+
+{{- define "breakwater.rules.aggregator.core" -}}
+- {apiGroups: [breakwater.dev], resources: [cells, podprotectors], verbs: [get, list, watch]}
+- {apiGroups: [breakwater.dev], resources: [cells/status, podprotectors/status], verbs: [update]}
+- {apiGroups: [events.k8s.io], resources: [events], verbs: [create, patch]}
+{{- end }}
+
+{{- define "breakwater.rules.aggregator.cell" -}}
+- {apiGroups: [""], resources: [namespaces], resourceNames: [kube-system], verbs: [get]}
+- {apiGroups: [""], resources: [pods], verbs: [get, list, watch]}
+- {apiGroups: [apps], resources: [daemonsets, deployments, replicasets, statefulsets], verbs: [get, list, watch]}
+- {apiGroups: [apps], resources: [daemonsets/scale, deployments/scale, replicasets/scale, statefulsets/scale], verbs: [get]}
+- {apiGroups: [batch], resources: [cronjobs, jobs], verbs: [get, list, watch]}
+- {apiGroups: [batch], resources: [cronjobs/scale, jobs/scale], verbs: [get]}
+- {apiGroups: [""], resources: [replicationcontrollers], verbs: [get, list, watch]}
+- {apiGroups: [""], resources: [replicationcontrollers/scale], verbs: [get]}
+{{- range .Values.aggregator.workloadKinds }}
+- {apiGroups: [{{ .apiGroup | quote }}], resources: [{{ .resource }}], verbs: [get, list, watch]}
+- {apiGroups: [{{ .apiGroup | quote }}], resources: [{{ .resource }}/scale], verbs: [get]}
+{{- end }}
+{{- end }}
+
+{{- define "breakwater.rules.webhook.core" -}}
+- {apiGroups: [breakwater.dev], resources: [cells, podprotectors], verbs: [get, list, watch]}
+- {apiGroups: [breakwater.dev], resources: [podprotectors/status], verbs: [update]}
+- {apiGroups: [events.k8s.io], resources: [events], verbs: [create, get, patch]}
+{{- end }}
+
+{{- define "breakwater.rules.webhook.cell" -}}
+{{- if .Values.webhook.nudge -}}
+- {apiGroups: [""], resources: [namespaces], verbs: [get, patch]}
+- {apiGroups: [""], resources: [nodes, pods], verbs: [get]}
+- {apiGroups: [""], resources: [pods/eviction], verbs: [create]}
+- {apiGroups: [apps], resources: [daemonsets, replicasets, statefulsets], verbs: [get, patch]}
+- {apiGroups: [batch], resources: [jobs], verbs: [get, patch]}
+- {apiGroups: [""], resources: [replicationcontrollers], verbs: [get, patch]}
+{{- range .Values.webhook.ownerKinds }}
+- {apiGroups: [{{ .apiGroup | quote }}], resources: [{{ .resource }}], verbs: [get, patch]}
+{{- end }}
+{{- else -}}
+- {apiGroups: [""], resources: [namespaces], resourceNames: [kube-system], verbs: [get]}
+- {apiGroups: [""], resources: [pods], verbs: [get]}
+{{- end }}
+{{- end }}
+
+{{- define "breakwater.rules.leases" -}}
+- {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [create, get, update]}
+{{- end }}
+
+{{- define "breakwater.rules.election" -}}
+- {apiGroups: [""], resources: [namespaces], verbs: [get]}
+- {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [create, get, update]}
+- {apiGroups: [""], resources: [events], verbs: [create, patch]}
+{{- end }}
+
+{{- define "breakwater.rules.trigger" -}}
+- {apiGroups: [""], resources: [pods], verbs: [create]}
+- {apiGroups: [""], resources: [pods/status], verbs: [patch]}
+{{- end }}
+
+{{- /*
+A ServiceAccount with what it may do: in the cluster, and in the namespace of the release.
+  (dict "root" $ "component" "webhook" "name" "..." "account" true "annotations" dict "cluster" "rules" "local" "rules")
+*/ -}}
+{{- define "breakwater.account" -}}
+{{- $root := .root }}
+{{- $labels := printf "%s\napp.kubernetes.io/component: %s" (include "breakwater.labels" $root) .component }}
+{{- $account := .accountName | default .name -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ $account }}
+  namespace: {{ $root.Release.Namespace }}
+  labels:
+    {{- $labels | nindent 4 }}
+  {{- with .annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- with .cluster }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {{ $.name }}
+  labels:
+    {{- $labels | nindent 4 }}
+rules:
+{{ . }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: {{ $.name }}
+  labels:
+    {{- $labels | nindent 4 }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {{ $.name }}}
+subjects:
+- {kind: ServiceAccount, namespace: {{ $root.Release.Namespace }}, name: {{ $account }}}
+{{- end }}
+{{- with .local }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ $.name }}
+  namespace: {{ $root.Release.Namespace }}
+  labels:
+    {{- $labels | nindent 4 }}
+rules:
+{{ . }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {{ $.name }}
+  namespace: {{ $root.Release.Namespace }}
+  labels:
+    {{- $labels | nindent 4 }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ $.name }}}
+subjects:
+- {kind: ServiceAccount, namespace: {{ $root.Release.Namespace }}, name: {{ $account }}}
+{{- end }}
+{{- end }}
