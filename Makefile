@@ -54,6 +54,11 @@ test: ## Run all tests: unit, property, real apiservers, end to end
 e2e: ## Run the end-to-end tests alone (ARGS="-run Storm -v")
 	@$(with_control_planes) go test -p 1 -count=1 -timeout 15m ./e2e/... $(ARGS)
 
+.PHONY: e2e-kind
+e2e-kind: ## Install the charts into kind clusters and play storms there; needs docker (REQUIRE_KIND=1 to fail without it, ARGS="-run Single")
+	@folders="$(call tool,kubernetes)"; folders+=":$(call tool,helm)"; \
+	E2E_KIND=1 BREAKWATER_BINARIES="$$folders" go test -p 1 -count=1 -v -timeout 60m ./internal/federation/kind ./e2e/kind $(ARGS)
+
 .PHONY: chaos
 chaos: build ## Play storms with real faults, validate them from the workers' etcds, write chaos-report/ (ARGS="-list")
 	@$(with_control_planes) go run ./hack/chaos $(ARGS)

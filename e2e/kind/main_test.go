@@ -18,7 +18,7 @@ func TestFederated(t *testing.T) {
 	s.claim("a paused node holds up its own cluster and no other", pausedNode)
 	s.claim("the floor holds while the webhook of each worker is rolled out", webhookRollout)
 	s.claim("the floor holds while Deployments are rolled out, and the rollouts come to their ends", rollingUpdate)
-	s.claim("a drained node keeps the floor, and gives its pods when another cell has more", func(l *site) { drained(l, l.growElsewhere) })
+	s.claim("a drained node keeps the floor, and gives its pods when another cell has more", func(s *site) { drained(s, growElsewhere) })
 	s.claim("the floor holds while the charts are upgraded to another version", chartUpgrade)
 }
 
@@ -27,6 +27,6 @@ func TestSingle(t *testing.T) {
 	s.claim("the floor holds to the pod in good weather, and the whole budget is used", calm)
 	s.claim("the floor holds while the webhook is rolled out", webhookRollout)
 	s.claim("the floor holds while Deployments are rolled out, and the rollouts come to their ends", rollingUpdate)
-	s.claim("a drained node keeps the floor, and gives its pods when it is uncordoned", func(l *site) { drained(l, l.uncordon) })
+	s.claim("a drained node keeps the floor, and gives its pods when it is uncordoned", func(s *site) { drained(s, uncordon) })
 	s.claim("the floor holds while the charts are upgraded to another version", chartUpgrade)
 }

@@ -25,7 +25,7 @@ import (
 // patience bounds what takes real pods, on a small machine. The admission deadline of 65 s is a part of it.
 const patience = 4 * time.Minute
 
-// NodesVariable names the environment variable that says how many nodes of each worker run pods. One is enough for all claims,
+// nodesVariable names the environment variable that says how many nodes of each worker run pods. One is enough for all claims,
 // and needs neither a network between nodes nor much memory.
 const nodesVariable = "KIND_NODES"
 

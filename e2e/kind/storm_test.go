@@ -5,7 +5,6 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/internal/federation"
-	"github.com/breakwater-k8s/breakwater/internal/federation/kind"
 	"github.com/breakwater-k8s/breakwater/internal/storm"
 )
 
@@ -104,5 +103,3 @@ func minus(all, before storm.Counts) storm.Counts {
 		Missed: all.Missed - before.Missed, Failed: all.Failed - before.Failed,
 	}
 }
-
-var _ federation.Faults = (*kind.Cluster)(nil)

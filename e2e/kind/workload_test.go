@@ -1,0 +1,110 @@
+package kind_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/internal/storm"
+)
+
+// deploy makes an application whose pods are replaced, and returns when every core counts them and a record of them runs.
+func (s *site) deploy(pods, floor int) (storm.Application, *storm.Recorder) {
+	s.Helper()
+	for _, lab := range s.InEachCore() {
+		lab.Protect(floor)
+	}
+	app := s.App(pods)
+	s.Must(app.Deploy(s.Context(), s.Cells))
+	for _, lab := range s.InEachCore() {
+		lab.AwaitSummary(e2e.AllAvailable(pods))
+	}
+	recorder, err := storm.StartRecorder(s.Context(), app.Scope(s.Cells), storm.RecorderOptions{})
+	s.Must(err)
+	return app, recorder
+}
+
+// judge fails the test if the floor was ever broken.
+func (s *site) judge(recorder *storm.Recorder, floor int) {
+	s.Helper()
+	verdict := storm.Judge(recorder.Stop(), floor)
+	s.Logf("FIGURE floor %d: %d removals, %d over-admissions, fewest available %d, at last %d, relaxed %v",
+		floor, verdict.Removals, verdict.OverAdmissions, verdict.MinAvailable, verdict.FinalAvailable, verdict.Relaxed)
+	if verdict.OverAdmissions != 0 || verdict.Removals == 0 {
+		s.Fatalf("%d over-admissions in %d removals: %d were available at least, the floor is %d",
+			verdict.OverAdmissions, verdict.Removals, verdict.MinAvailable, floor)
+	}
+}
+
+// rollingUpdate changes all Deployments in the midst of a storm, which ends before they do.
+func rollingUpdate(s *site) {
+	const pods, floor = 24, 18
+	app, recorder := s.deploy(pods, floor)
+	gale := storm.New(storm.Wave{Attack: storm.RandomDeletes{Recorder: recorder, Clients: 16, Each: 25, Seed: 1}, For: time.Minute})
+	raging := make(chan error, 1)
+	go func() { raging <- gale.Run(s.Context()) }()
+	s.AwaitRequests(gale, 5)
+	began := time.Now()
+	for _, worker := range s.kind.Workers() {
+		call(s.Context(), s, "kubectl", worker, "-n", app.Namespace, "rollout", "restart", "deployment")
+	}
+	s.Must(<-raging)
+	s.Logf("FIGURE the storm on Deployments that were rolled out: %+v", gale.Counts())
+	if gale.Counts().Refused == 0 {
+		s.Error("the storm proved nothing: nobody was refused")
+	}
+	for _, worker := range s.kind.Workers() {
+		call(s.Context(), s, "kubectl", worker, "-n", app.Namespace, "rollout", "status", "deployment", timeout)
+	}
+	s.Logf("FIGURE all Deployments were rolled out within %s", since(began))
+	s.judge(recorder, floor)
+}
+
+// drained drains all nodes of a cluster, with less budget than it has pods. Replacements have nowhere to go, so that the drain
+// stands still at the floor. Then it gives budget, and wants the drain to end well.
+func drained(s *site, relief func(*site, storm.Application)) {
+	const pods, floor = 16, 12
+	app, recorder := s.deploy(pods, floor)
+	worker := s.cluster(s.Cells[0].Name)
+	defer func() { // whatever happens: the next claim needs the nodes
+		<-launch(context.WithoutCancel(s.Context()), s, "kubectl", worker, append([]string{"uncordon"}, worker.Nodes()...)...).ended
+	}()
+	began := time.Now()
+	// Only the pods of this claim: the components of Breakwater would have nowhere to go either, and nobody would answer.
+	drain := launch(s.Context(), s, "kubectl", worker, append([]string{"drain", "--pod-selector=app=web", "--ignore-daemonsets",
+		"--delete-emptydir-data", timeout}, worker.Nodes()...)...)
+	s.Eventually(func() string {
+		if err := drain.runs(); err != nil {
+			s.Fatalf("the drain did not wait for budget: %v", err)
+		}
+		if now := recorder.Now().Total; now != floor || drain.refusals() < pods-floor {
+			return fmt.Sprintf("%d pods are available, the floor is %d; the drain says:\n%s", now, floor, drain.said.String())
+		}
+		return ""
+	})
+	s.Logf("FIGURE the drain stood at the floor of %d after %s, with %d refusals", floor, since(began), drain.refusals())
+	relief(s, app)
+	<-drain.ended
+	if drain.err != nil {
+		s.Fatalf("the drain failed: %v\n%s", drain.err, &drain.said)
+	}
+	s.Logf("FIGURE the drain ended well after %s, with %d refusals", since(began), drain.refusals())
+	s.judge(recorder, floor)
+}
+
+// refusals are how often kubectl says that it has to try again.
+func (c *command) refusals() int { return strings.Count(c.said.String(), "will retry after 5s") }
+
+// growElsewhere gives budget by pods in another cell.
+func growElsewhere(s *site, app storm.Application) {
+	other := s.kind.Workers()[1]
+	call(s.Context(), s, "kubectl", other, "-n", app.Namespace, "scale", "deployment", "--all", "--replicas=8")
+}
+
+// uncordon gives budget by pods that take the places of those that were evicted.
+func uncordon(s *site, _ storm.Application) {
+	worker := s.kind.Workers()[0]
+	call(s.Context(), s, "kubectl", worker, append([]string{"uncordon"}, s.cluster(worker.Name()).Nodes()...)...)
+}
