@@ -40,6 +40,8 @@ type Answer struct {
 	Protectors []string
 	// Status tells the client of a refusal; nil when allowed.
 	Status *metav1.Status
+	// Warnings are for the client of a removal that is admitted all the same.
+	Warnings []string
 	// blames is the protector that refused; nil when none did.
 	blames *charge
 	// forced is what was overridden to admit it; nil when nothing was.
@@ -56,6 +58,16 @@ func (a Answer) Audit() map[string]string {
 		audit[v1alpha1.AuditForcedOver] = string(a.forced.verdict)
 	}
 	return audit
+}
+
+// audited admits what is refused, and says so to the client: for a trial, in which nothing is protected.
+func (a Answer) audited() Answer {
+	if a.Allowed {
+		return a
+	}
+	a.Warnings = []string{"admitted, since Breakwater is on trial (--audit): " + a.Status.Message}
+	a.Allowed, a.Status = true, nil
+	return a
 }
 
 func allow(verdict VerdictReason) Answer { return Answer{Allowed: true, Verdict: verdict} }

@@ -40,6 +40,8 @@ type Server struct {
 	// Drain is how long the server goes on accepting reviews after it is told to stop, while its endpoint is
 	// taken out of service.
 	Drain time.Duration
+	// Audit admits all that would be refused, with a warning.
+	Audit bool
 
 	Protection *Protection
 	Log        logr.Logger
@@ -91,7 +93,7 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
-	s.Log.Info("Serving reviews", "address", listener.Addr().String(), "clientCertificates", s.ClientCAFile != "")
+	s.Log.Info("Serving reviews", "address", listener.Addr().String(), "clientCertificates", s.ClientCAFile != "", "audit", s.Audit)
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve reviews on %s: %w", s.Listen, err)
@@ -226,6 +228,9 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *pace) {
 	if r.ProtoMajor == 1 {
 		pace.wait(ctx)
 	}
+	if s.Audit {
+		answer = answer.audited()
+	}
 	s.answer(w, review, answer)
 }
 
@@ -255,7 +260,7 @@ func (s *Server) answer(w http.ResponseWriter, review *admissionv1.AdmissionRevi
 	err := json.NewEncoder(w).Encode(&admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: review.APIVersion, Kind: "AdmissionReview"},
 		Response: &admissionv1.AdmissionResponse{
-			UID: review.Request.UID, Allowed: answer.Allowed, Result: answer.Status, AuditAnnotations: answer.Audit(),
+			UID: review.Request.UID, Allowed: answer.Allowed, Result: answer.Status, Warnings: answer.Warnings, AuditAnnotations: answer.Audit(),
 		},
 	})
 	if err != nil {

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
@@ -17,4 +21,26 @@ func bindCluster(flags *pflag.FlagSet, c *fleet.Connection, prefix, cluster stri
 func bindUser(flags *pflag.FlagSet, c *fleet.Connection, prefix, cluster string) {
 	flags.StringVar(&c.As, prefix+"as", "", "`user` to impersonate in "+cluster)
 	flags.StringSliceVar(&c.AsGroups, prefix+"as-group", nil, "`group` to impersonate in "+cluster+"; may be repeated")
+}
+
+// namedConfigs reads the NAME=KUBECONFIG values of a flag, for a component by that name, as whom as says.
+func namedConfigs(flag string, arguments []string, as fleet.Connection, component string) (map[string]*rest.Config, error) {
+	configs := map[string]*rest.Config{}
+	for _, argument := range arguments {
+		name, connection, err := fleet.ParseNamed(argument)
+		if err != nil {
+			return nil, fmt.Errorf("--%s: %w", flag, err)
+		}
+		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
+			return nil, fmt.Errorf("--%s %s: %q is not a name: %s", flag, argument, name, problems[0])
+		}
+		if _, ok := configs[name]; ok {
+			return nil, fmt.Errorf("--%s %s: %q is given twice", flag, argument, name)
+		}
+		connection.As, connection.AsGroups = as.As, as.AsGroups
+		if configs[name], err = connection.Config(component); err != nil {
+			return nil, fmt.Errorf("--%s %s: %w", flag, argument, err)
+		}
+	}
+	return configs, nil
 }

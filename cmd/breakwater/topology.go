@@ -14,7 +14,8 @@ import (
 type topologyFlags struct {
 	componentFlags
 	electionFlags
-	core fleet.Connection
+	core  fleet.Connection
+	cells []string
 }
 
 func topologyCommand() *cobra.Command {
@@ -43,6 +44,7 @@ Several replicas elect a leader. Run one set for each core cluster.`,
 	flags := command.Flags()
 	bindCluster(flags, &f.core, "", "the core cluster")
 	bindUser(flags, &f.core, "", "the core cluster")
+	flags.StringArrayVar(&f.cells, "cell", nil, "`NAME=KUBECONFIG` of the cluster of a Cell without a kubeconfigSecretRef (or NAME=in-cluster); may be repeated")
 	f.electionFlags.bind(flags)
 	f.componentFlags.bind(flags)
 	return command
@@ -56,11 +58,15 @@ func (f *topologyFlags) run(ctx context.Context) error {
 	if err := f.resolve(ctx, config); err != nil {
 		return err
 	}
+	cells, err := namedConfigs("cell", f.cells, fleet.Connection{}, "topology")
+	if err != nil {
+		return err
+	}
 	mgr, err := f.manager("topology", config, f.change(topology.Name))
 	if err != nil {
 		return err
 	}
-	if err := topology.Setup(ctx, mgr); err != nil {
+	if err := topology.Setup(ctx, mgr, cells); err != nil {
 		return fmt.Errorf("set up the topology controller: %w", err)
 	}
 	return mgr.Start(ctx)

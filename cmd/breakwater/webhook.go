@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -61,6 +59,7 @@ breakwater webhook-config.`,
 	flags.DurationVar(&f.server.Drain, "drain", 0, "how long to go on accepting reviews after SIGTERM, while the endpoint is taken out of service")
 	flags.StringArrayVar(&f.peers, "peer", nil, "`HOST:PORT` of other replicas, of which HOST may be a name of many addresses (a headless Service); may be repeated")
 	flags.StringVar(&f.advertise, "advertise", "", "`IP:PORT` by which other replicas reach this one; required with --peer")
+	flags.BoolVar(&f.server.Audit, "audit", false, "admit every removal that would be refused, with a warning to who asked: for a trial, in which nothing is protected")
 	flags.BoolVar(&f.nudge, "nudge", true, "when budget returns, wake the controllers whose removals were refused (an annotation on their objects), and take up evictions that were given up: from tainted nodes, and of pods whose owner is gone")
 	f.bind(flags)
 	return command
@@ -82,43 +81,32 @@ func (f *webhookFlags) validate() error {
 			all = append(all, fmt.Errorf("--peer %q: %w: want HOST:PORT", peer, err))
 		}
 	}
+	f.advertise = plainAddress(f.advertise)
 	if _, err := netip.ParseAddrPort(f.advertise); err != nil && (len(f.peers) > 0 || f.advertise != "") {
 		all = append(all, fmt.Errorf("--advertise %q: want the IP:PORT by which other replicas reach this one, such as $(POD_IP):9443", f.advertise))
 	}
 	return errors.Join(all...)
 }
 
-// connections reads the NAME=KUBECONFIG values of a flag.
-func (f *webhookFlags) connections(flag string, arguments []string) (map[string]*rest.Config, error) {
-	configs := map[string]*rest.Config{}
-	for _, argument := range arguments {
-		name, connection, err := fleet.ParseNamed(argument)
-		if err != nil {
-			return nil, fmt.Errorf("--%s: %w", flag, err)
-		}
-		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-			return nil, fmt.Errorf("--%s %s: %q is not a name: %s", flag, argument, name, problems[0])
-		}
-		if _, ok := configs[name]; ok {
-			return nil, fmt.Errorf("--%s %s: %q is given twice", flag, argument, name)
-		}
-		connection.As, connection.AsGroups = f.as, f.asGroups
-		if configs[name], err = connection.Config("webhook"); err != nil {
-			return nil, fmt.Errorf("--%s %s: %w", flag, argument, err)
-		}
+// plainAddress takes the brackets off an IPv4 address: [$(POD_IP)]:9443 is right for an address of either kind.
+func plainAddress(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if ip, bad := netip.ParseAddr(host); err != nil || bad != nil || !ip.Is4() {
+		return address
 	}
-	return configs, nil
+	return net.JoinHostPort(host, port)
 }
 
 func (f *webhookFlags) run(ctx context.Context) error {
 	if err := f.validate(); err != nil {
 		return err
 	}
-	cores, err := f.connections("core", f.cores)
+	as := fleet.Connection{As: f.as, AsGroups: f.asGroups}
+	cores, err := namedConfigs("core", f.cores, as, "webhook")
 	if err != nil {
 		return err
 	}
-	cells, err := f.connections("cell", f.cells)
+	cells, err := namedConfigs("cell", f.cells, as, "webhook")
 	if err != nil {
 		return err
 	}

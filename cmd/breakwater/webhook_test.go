@@ -17,6 +17,8 @@ func TestWebhookRefusesBadFlagsByName(t *testing.T) {
 		},
 		"peers, and no address of its own": {append(required, "--peer", "peers:9443"), `--advertise "": want the IP:PORT`},
 		"a name for its own address":       {append(required, "--advertise", "me:9443"), `--advertise "me:9443": want the IP:PORT`},
+		"its own address in brackets":      {append(required, "--advertise", "[10.0.0.1]:9443"), `--core a=/nonexistent: load kubeconfig`},
+		"an IPv6 address of its own":       {append(required, "--advertise", "[fd00::1]:9443"), `--core a=/nonexistent: load kubeconfig`},
 		"a kubeconfig that does not exist": {required, `--core a=/nonexistent: load kubeconfig`},
 		"a drain that never ends":          {append(required, "--drain", "2m"), "--drain 2m0s: want from 0s to 1m"},
 	} {

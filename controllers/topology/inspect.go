@@ -21,7 +21,7 @@ import (
 func (r *Reconciler) inspect(ctx context.Context, cell *v1alpha1.Cell) (connected, guarded metav1.Condition) {
 	connected = metav1.Condition{Type: v1alpha1.ConditionConnected, Status: metav1.ConditionUnknown}
 	guarded = metav1.Condition{Type: v1alpha1.ConditionGuarded, Status: metav1.ConditionUnknown}
-	if cell.Spec.KubeconfigSecretRef == nil {
+	if cell.Spec.KubeconfigSecretRef == nil && r.Cells[cell.Name] == nil {
 		connected.Reason, guarded.Reason = v1alpha1.ReasonNoKubeconfig, v1alpha1.ReasonNoKubeconfig
 		connected.Message = "The Cell names no kubeconfig, so that nobody looks whether its cluster can be reached."
 		guarded.Message = "The Cell names no kubeconfig, so that nobody looks whether its cluster asks the webhook."
@@ -29,7 +29,7 @@ func (r *Reconciler) inspect(ctx context.Context, cell *v1alpha1.Cell) (connecte
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
-	config, cluster, err := fleet.Connect(ctx, r.Live, cell, "topology")
+	config, cluster, err := r.connect(ctx, cell)
 	if err != nil {
 		connected.Status, connected.Reason = metav1.ConditionFalse, v1alpha1.ReasonUnreachable
 		if problem := (*fleet.Problem)(nil); errors.As(err, &problem) {
@@ -44,6 +44,16 @@ func (r *Reconciler) inspect(ctx context.Context, cell *v1alpha1.Cell) (connecte
 	connected.Status, connected.Reason = metav1.ConditionTrue, v1alpha1.ReasonConnected
 	connected.Message = fmt.Sprintf("The kubeconfig leads to the cluster %s.", cluster)
 	return connected, protection(ctx, cell, config, guarded)
+}
+
+// connect finds the way to a cell's cluster: by its Secret, or else as we were told.
+func (r *Reconciler) connect(ctx context.Context, cell *v1alpha1.Cell) (*rest.Config, string, error) {
+	if cell.Spec.KubeconfigSecretRef != nil {
+		return fleet.Connect(ctx, r.Live, cell, "topology")
+	}
+	config := r.Cells[cell.Name]
+	cluster, err := fleet.Locate(ctx, cell, config)
+	return config, cluster, err
 }
 
 // protection reads what the cluster asks the webhook about.

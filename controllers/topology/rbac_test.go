@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
@@ -34,7 +35,9 @@ func (l *lab) eventually(look func() string) { l.Helper(); testplane.Eventually(
 // The controllers as they run, in the core and in the cell's cluster as users with just the rules that they say they need.
 func TestTheRulesAreEnough(t *testing.T) {
 	l := newLab(t)
-	testplane.Manage(t, l.as(testplane.Config(t), l.namespace, "core", ClusterRules()), Setup)
+	testplane.Manage(t, l.as(testplane.Config(t), l.namespace, "core", ClusterRules()), func(ctx context.Context, mgr manager.Manager) error {
+		return Setup(ctx, mgr, nil)
+	})
 
 	worker := l.as(testplane.Second(t), "default", "worker", CellRules())
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: "a"}}

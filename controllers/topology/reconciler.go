@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -36,6 +37,8 @@ const (
 
 // Reconciler looks after Cells.
 type Reconciler struct {
+	// Cells lead to the clusters of Cells that name no kubeconfig themselves.
+	Cells  map[string]*rest.Config
 	Client client.Client
 	Live   client.Reader
 	Events events.EventRecorder

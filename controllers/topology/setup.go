@@ -6,6 +6,7 @@ import (
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -20,17 +21,18 @@ import (
 // workers is how many Cells are looked at at the same time: one whose cluster is silent must not keep others waiting.
 const workers = 16
 
-// Setup adds the controllers to the manager of a core cluster, and says when it is ready.
-func Setup(ctx context.Context, mgr manager.Manager) error {
+// Setup adds the controllers to the manager of a core cluster, and says when it is ready. Cells lead to the clusters of those
+// that name no kubeconfig.
+func Setup(ctx context.Context, mgr manager.Manager, cells map[string]*rest.Config) error {
 	r := &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name),
+		Cells: cells, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name),
 		Monotonic: time.Now, seen: map[string]seen{},
 	}
-	cells, err := controller.New(Name, mgr, controller.Options{Reconciler: r, MaxConcurrentReconciles: workers})
+	looking, err := controller.New(Name, mgr, controller.Options{Reconciler: r, MaxConcurrentReconciles: workers})
 	if err != nil {
 		return fmt.Errorf("make the controller: %w", err)
 	}
-	err = cells.Watch(source.Kind(mgr.GetCache(), &v1alpha1.Cell{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.Cell]{},
+	err = looking.Watch(source.Kind(mgr.GetCache(), &v1alpha1.Cell{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.Cell]{},
 		predicate.TypedFuncs[*v1alpha1.Cell]{UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.Cell]) bool {
 			// Heartbeats are looked at in their time.
 			return e.ObjectOld.Generation != e.ObjectNew.Generation || e.ObjectOld.Status.Cluster != e.ObjectNew.Status.Cluster ||

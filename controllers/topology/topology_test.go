@@ -8,6 +8,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -75,6 +76,28 @@ func TestACellIsConnectedAndGuardedOrIsToldWhyNot(t *testing.T) {
 	cell = l.look(cell)
 	l.want(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonWebhookMissing)
 	l.wantEvent("Warning WebhookMissing")
+}
+
+func TestACellWithoutAKubeconfigIsLookedAtAsTheControllerWasTold(t *testing.T) {
+	l := newLab(t)
+	cell := l.look(l.cell("a", func(*v1alpha1.CellSpec) {}))
+	l.want(cell, v1alpha1.ConditionConnected, metav1.ConditionUnknown, v1alpha1.ReasonNoKubeconfig)
+
+	l.Cells = map[string]*rest.Config{cell.Name: testplane.Second(t)}
+	cell = l.look(cell)
+	l.want(cell, v1alpha1.ConditionConnected, metav1.ConditionTrue, v1alpha1.ReasonConnected)
+	l.want(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonWebhookMissing, guard.Path(cell.Name))
+
+	// What it was told may be wrong, too.
+	cell.Status.Cluster = "another"
+	l.must(l.Status().Update(t.Context(), cell))
+	l.want(l.look(cell), v1alpha1.ConditionConnected, metav1.ConditionFalse, v1alpha1.ReasonAnotherCluster)
+
+	// A Secret wins.
+	cell = l.now(cell)
+	cell.Spec.KubeconfigSecretRef = &v1alpha1.KubeconfigSecretRef{Namespace: l.namespace, Name: "none"}
+	l.must(l.Update(t.Context(), cell))
+	l.want(l.look(cell), v1alpha1.ConditionConnected, metav1.ConditionFalse, v1alpha1.ReasonSecretMissing)
 }
 
 func TestTheLabelsOfACellOfASelectorAreToBeHeld(t *testing.T) {

@@ -108,13 +108,22 @@ func connect(ctx context.Context, cell *v1alpha1.Cell, raw []byte, component str
 	if err != nil {
 		return nil, "", err
 	}
-	cluster, err := identify(ctx, config)
+	cluster, err := Locate(ctx, cell, config)
 	if err != nil {
 		return nil, "", err
 	}
+	return config, cluster, nil
+}
+
+// Locate returns the cluster that a configuration leads to, which must be that of the Cell. An error is a Problem.
+func Locate(ctx context.Context, cell *v1alpha1.Cell, config *rest.Config) (string, error) {
+	cluster, err := identify(ctx, config)
+	if err != nil {
+		return "", err
+	}
 	if known := cell.Status.Cluster; known != "" && known != cluster {
-		return nil, "", problem(v1alpha1.ReasonAnotherCluster, nil, "the kubeconfig leads to another cluster (%s) than the one that the cell is in (%s): "+
+		return "", problem(v1alpha1.ReasonAnotherCluster, nil, "the kubeconfig leads to another cluster (%s) than the one that the cell is in (%s): "+
 			"put one of that into the Secret, or make another Cell", cluster, known)
 	}
-	return config, cluster, nil
+	return cluster, nil
 }
