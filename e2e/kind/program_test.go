@@ -3,7 +3,6 @@ package kind_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -78,12 +77,12 @@ func call(ctx context.Context, t testing.TB, tool string, cluster federation.Clu
 	return c.said.String()
 }
 
-// runs says what is wrong when the tool has ended.
-func (c *command) runs() error {
+// hasEnded tells whether the tool has ended. Only then err is set.
+func (c *command) hasEnded() bool {
 	select {
 	case <-c.ended:
-		return fmt.Errorf("it has ended (%v):\n%s", c.err, &c.said)
+		return true
 	default:
-		return nil
+		return false
 	}
 }

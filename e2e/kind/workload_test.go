@@ -76,8 +76,8 @@ func drained(s *site, relief func(*site, storm.Application)) {
 	drain := launch(s.Context(), s, "kubectl", worker, append([]string{"drain", "--pod-selector=app=web", "--ignore-daemonsets",
 		"--delete-emptydir-data", timeout}, worker.Nodes()...)...)
 	s.Eventually(func() string {
-		if err := drain.runs(); err != nil {
-			s.Fatalf("the drain did not wait for budget: %v", err)
+		if drain.hasEnded() {
+			s.Fatalf("the drain did not wait for budget: %v\n%s", drain.err, &drain.said)
 		}
 		if now := recorder.Now().Total; now != floor || drain.refusals() < pods-floor {
 			return fmt.Sprintf("%d pods are available, the floor is %d; the drain says:\n%s", now, floor, drain.said.String())

@@ -107,7 +107,7 @@ func (c *Cluster) abandon(created <-chan error) error {
 	for {
 		err := c.provider.Delete(c.name, c.Kubeconfig())
 		select {
-		case <-created:
+		case _ = <-created: // whatever it says: it was meant to fail
 			return errors.Join(err, c.provider.Delete(c.name, c.Kubeconfig()))
 		case <-time.After(abandonPause):
 		}

@@ -46,7 +46,8 @@ for p in $pids; do kill -STOP $p; done; for p in $pids; do until grep -q '^State
 
 // Thaw makes a frozen component go on.
 func (c *Cluster) Thaw(component federation.Component) error {
-	return c.strike(component, `for p in $pids; do kill -CONT $p; done; for p in $pids; do while grep -q '^State:.[Tt]' /proc/$p/status; do sleep 0.02; done; done`)
+	return c.strike(component, `for p in $pids; do kill -CONT $p; done
+for p in $pids; do while grep -q '^State:.[Tt]' /proc/$p/status; do sleep 0.02; done; done`)
 }
 
 // Restart kills a component, and returns when its successor works: when the apiserver says that all is well.
