@@ -32,7 +32,6 @@ func frozenCore(s *site) {
 	e2e.Tempest{
 		Pods: pods, Floors: s.eachFloor(floor), Lasts: true,
 		During: func(l *lab, gale *storm.Storm) {
-			l.AwaitRequests(gale, 5)
 			began, before := time.Now(), gale.Counts()
 			l.Must(core.Freeze(federation.APIServer))
 			l.AwaitRequests(gale, 40)
@@ -49,7 +48,6 @@ func pausedNode(s *site) {
 	e2e.Tempest{
 		Pods: pods, Floors: s.eachFloor(floor), Lasts: true,
 		During: func(l *lab, gale *storm.Storm) {
-			l.AwaitRequests(gale, 5)
 			began := time.Now()
 			l.Must(paused.Pause(l.Context(), node))
 			for range 30 {
@@ -64,35 +62,27 @@ func pausedNode(s *site) {
 	}.Rage(s.lab)
 }
 
+// webhookRollout and chartUpgrade strike where pods are replaced, so that there is budget all the time, and somebody to use it.
+
 func webhookRollout(s *site) {
-	e2e.Tempest{
-		Pods: pods, Floors: s.eachFloor(floor), Lasts: true,
-		During: func(l *lab, gale *storm.Storm) {
-			l.AwaitRequests(gale, 5)
-			began, before := time.Now(), gale.Counts()
-			for _, worker := range s.kind.Workers() {
-				call(l.Context(), l, "kubectl", worker, "-n", namespace, "rollout", "restart", "deployment/"+full+"-webhook")
-			}
-			for _, worker := range s.kind.Workers() {
-				call(l.Context(), l, "kubectl", worker, "-n", namespace, "rollout", "status", "deployment/"+full+"-webhook", timeout)
-			}
-			l.Logf("FIGURE the webhooks were rolled out within %s, answers meanwhile: %+v", since(began), minus(gale.Counts(), before))
-			l.AwaitRequests(gale, 50)
-		},
-	}.Rage(s.lab)
+	s.churn(func(gale *storm.Storm) {
+		began, before := time.Now(), gale.Counts()
+		for _, worker := range s.kind.Workers() {
+			call(s.Context(), s, "kubectl", worker, "-n", namespace, "rollout", "restart", "deployment/"+full+"-webhook")
+		}
+		for _, worker := range s.kind.Workers() {
+			call(s.Context(), s, "kubectl", worker, "-n", namespace, "rollout", "status", "deployment/"+full+"-webhook", timeout)
+		}
+		s.Logf("FIGURE the webhooks were rolled out within %s, answers meanwhile: %+v", since(began), minus(gale.Counts(), before))
+	})
 }
 
 func chartUpgrade(s *site) {
-	e2e.Tempest{
-		Pods: pods, Floors: s.eachFloor(floor), Lasts: true,
-		During: func(l *lab, gale *storm.Storm) {
-			l.AwaitRequests(gale, 5)
-			began, before := time.Now(), gale.Counts()
-			s.releases.upgrade(l)
-			l.Logf("FIGURE the charts were upgraded within %s, answers meanwhile: %+v", since(began), minus(gale.Counts(), before))
-			l.AwaitRequests(gale, 50)
-		},
-	}.Rage(s.lab)
+	s.churn(func(gale *storm.Storm) {
+		began, before := time.Now(), gale.Counts()
+		s.releases.upgrade(s)
+		s.Logf("FIGURE the charts were upgraded within %s, answers meanwhile: %+v", since(began), minus(gale.Counts(), before))
+	})
 }
 
 func since(began time.Time) time.Duration { return time.Since(began).Round(100 * time.Millisecond) }

@@ -2,7 +2,9 @@ package kind_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -38,28 +40,53 @@ func (s *site) judge(recorder *storm.Recorder, floor int) {
 	}
 }
 
-// rollingUpdate changes all Deployments in the midst of a storm, which ends before they do.
-func rollingUpdate(s *site) {
-	const pods, floor = 24, 18
-	app, recorder := s.deploy(pods, floor)
-	gale := storm.New(storm.Wave{Attack: storm.RandomDeletes{Recorder: recorder, Clients: 16, Each: 25, Seed: 1}, For: time.Minute})
+// churn plays a storm on Deployments, which make new pods as fast as they lose old ones, for as long as the fault takes and
+// some removals longer. Then all pods come back.
+func (s *site) churn(fault func(gale *storm.Storm)) {
+	const pods, floor = 24, 16
+	_, recorder := s.deploy(pods, floor)
+	defer recorder.Stop()
+	gale := storm.New(storm.Wave{
+		Attack: storm.RandomDeletes{Recorder: recorder, Clients: 16, Each: math.MaxInt, Seed: 1}, For: time.Hour,
+	})
+	ctx, end := context.WithCancel(s.Context())
+	defer end()
 	raging := make(chan error, 1)
-	go func() { raging <- gale.Run(s.Context()) }()
-	s.AwaitRequests(gale, 5)
-	began := time.Now()
-	for _, worker := range s.kind.Workers() {
-		call(s.Context(), s, "kubectl", worker, "-n", app.Namespace, "rollout", "restart", "deployment")
+	go func() { raging <- gale.Run(ctx) }()
+	s.AwaitRequests(gale, 50)
+	fault(gale)
+	s.AwaitRequests(gale, 100)
+	end()
+	if err := <-raging; !errors.Is(err, context.Canceled) {
+		s.Must(err)
 	}
-	s.Must(<-raging)
-	s.Logf("FIGURE the storm on Deployments that were rolled out: %+v", gale.Counts())
+	s.Logf("FIGURE the storm: %+v", gale.Counts())
+	if example, ok := gale.Example(storm.Failed); ok {
+		s.Logf("an answer that is no verdict: %s", example)
+	}
 	if gale.Counts().Refused == 0 {
 		s.Error("the storm proved nothing: nobody was refused")
 	}
+	back, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	s.Must(recorder.Wait(back, "all pods to be back", func(now storm.Point) bool { return now.Total == pods }))
+	s.judge(recorder, floor)
+}
+
+// rollingUpdate changes all Deployments in the midst of a storm, and wants them rolled out when it is over.
+func rollingUpdate(s *site) {
+	var began time.Time
+	s.churn(func(gale *storm.Storm) {
+		began = time.Now()
+		for _, worker := range s.kind.Workers() {
+			call(s.Context(), s, "kubectl", worker, "-n", s.Namespace, "rollout", "restart", "deployment")
+		}
+		s.AwaitRequests(gale, 300)
+	})
 	for _, worker := range s.kind.Workers() {
-		call(s.Context(), s, "kubectl", worker, "-n", app.Namespace, "rollout", "status", "deployment", timeout)
+		call(s.Context(), s, "kubectl", worker, "-n", s.Namespace, "rollout", "status", "deployment", timeout)
 	}
 	s.Logf("FIGURE all Deployments were rolled out within %s", since(began))
-	s.judge(recorder, floor)
 }
 
 // drained drains all nodes of a cluster, with less budget than it has pods. Replacements have nowhere to go, so that the drain
