@@ -17,9 +17,9 @@ export GOFLAGS := -mod=readonly -buildvcs=false
 
 # The folder of a tool module's programs; the first call builds them, which takes minutes and says so.
 tool = $$(hack/tools/install $(1))
-# The programs of the control planes, as the federation looks for them.
+# The programs of the control planes, and of others that tests run, as they look for them.
 define with_control_planes
-folders=""; for module in kubernetes etcd kwok; do folder=$(call tool,$$module); folders+="$${folders:+:}$$folder"; done; \
+folders=""; for module in kubernetes etcd kwok $(1); do folder=$(call tool,$$module); folders+="$${folders:+:}$$folder"; done; \
 export BREAKWATER_BINARIES="$$folders";
 endef
 
@@ -27,15 +27,15 @@ endef
 
 .PHONY: demo
 demo: build ## Run a deletion storm twice, without and with Breakwater, and write demo-report/ (ARGS="--help" for options)
-	@$(with_control_planes) bin/breakwater demo $(ARGS)
+	@$(call with_control_planes) bin/breakwater demo $(ARGS)
 
 .PHONY: federation-up
 federation-up: build ## Start a federation to play with (TOPOLOGY=federated|single|mesh)
-	@$(with_control_planes) bin/breakwater dev up --topology $(TOPOLOGY)
+	@$(call with_control_planes) bin/breakwater dev up --topology $(TOPOLOGY)
 
 .PHONY: federation-env
 federation-env: build ## Print its kubeconfigs, and where kubectl is, for the eval of a shell
-	@$(with_control_planes) bin/breakwater dev env --topology $(TOPOLOGY)
+	@$(call with_control_planes) bin/breakwater dev env --topology $(TOPOLOGY)
 
 .PHONY: federation-down
 federation-down: build ## Stop it
@@ -47,12 +47,16 @@ federation-down: build ## Stop it
 
 .PHONY: test
 test: ## Run all tests: unit, property, real apiservers, end to end
-	@$(with_control_planes) go test -p 2 -timeout 20m $$(go list ./... | grep -v /e2e) && \
+	@$(call with_control_planes,helm kubeconform) go test -p 2 -timeout 20m $$(go list ./... | grep -v /e2e) && \
 	go test -p 1 -count=1 -timeout 15m ./e2e/...
 
 .PHONY: e2e
 e2e: ## Run the end-to-end tests alone (ARGS="-run Storm -v")
-	@$(with_control_planes) go test -p 1 -count=1 -timeout 15m ./e2e/... $(ARGS)
+	@$(call with_control_planes) go test -p 1 -count=1 -timeout 15m ./e2e/... $(ARGS)
+
+.PHONY: chart-check
+chart-check: ## Check the charts: lint, render, schemas, rights, and what a real apiserver says (ARGS="-run Values -v")
+	@$(call with_control_planes,helm kubeconform) go test -count=1 ./charts/... $(ARGS)
 
 .PHONY: e2e-kind
 e2e-kind: ## Install the charts into kind clusters and play storms there; needs docker (REQUIRE_KIND=1 to fail without it, ARGS="-run Single")
@@ -61,11 +65,11 @@ e2e-kind: ## Install the charts into kind clusters and play storms there; needs 
 
 .PHONY: chaos
 chaos: build ## Play storms with real faults, validate them from the workers' etcds, write chaos-report/ (ARGS="-list")
-	@$(with_control_planes) go run ./hack/chaos $(ARGS)
+	@$(call with_control_planes) go run ./hack/chaos $(ARGS)
 
 .PHONY: bench
 bench: ## Run the benchmarks, which takes 45 minutes, and write bench-report/ with profiles (ARGS="-only e2e")
-	@$(with_control_planes) go run ./hack/bench $(ARGS)
+	@$(call with_control_planes) go run ./hack/bench $(ARGS)
 
 .PHONY: bench-docs
 bench-docs: ## Put the figures and profiles of the last make bench into docs/
@@ -99,9 +103,11 @@ image: ## Build the container image for amd64 and arm64 and write image/breakwat
 	@go run ./hack/image -version "$(VERSION)" $(ARGS)
 
 .PHONY: generate
-generate: ## Write what is generated: deep copies and CRDs
+generate: ## Write what is generated: deep copies, CRDs and their chart, and the READMEs of charts
 	@$(call tool,controller-gen)/controller-gen object crd:generateEmbeddedObjectMeta=false \
 		paths=./api/v1alpha1 output:crd:dir=api/crds
+	@rm -f charts/breakwater-crds/files/*.yaml && cp api/crds/*.yaml charts/breakwater-crds/files/
+	@$(call tool,helm-docs)/helm-docs --chart-search-root charts --sort-values-order file --log-level warning
 
 .PHONY: lint
 lint: ## Check style and import rules

@@ -35,7 +35,7 @@ func (l *lab) eventually(look func() string) { l.Helper(); testplane.Eventually(
 // The controllers as they run, in the core and in the cell's cluster as users with just the rules that they say they need.
 func TestTheRulesAreEnough(t *testing.T) {
 	l := newLab(t)
-	testplane.Manage(t, l.as(testplane.Config(t), l.namespace, "core", ClusterRules()), func(ctx context.Context, mgr manager.Manager) error {
+	testplane.Manage(t, l.as(testplane.Config(t), l.namespace, "core", append(ClusterRules(), SecretRules()...)), func(ctx context.Context, mgr manager.Manager) error {
 		return Setup(ctx, mgr, nil)
 	})
 

@@ -53,16 +53,20 @@ func Setup(ctx context.Context, mgr manager.Manager, cells map[string]*rest.Conf
 	return fleet.AddReadiness(ctx, mgr, "Cells and PodProtectors", &v1alpha1.Cell{}, &v1alpha1.PodProtector{})
 }
 
-// ClusterRules are what the controllers need in the core cluster, besides Secrets of the namespaces that Cells name. The tests
-// run with these and nothing more.
+// ClusterRules are what the controllers need in all of the core cluster. The tests run with these and SecretRules and nothing more,
+// and the chart must grant the same.
 func ClusterRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"cells", "podprotectors"}, Verbs: []string{"get", "list", "watch", "patch"}},
 		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"cells/status"}, Verbs: []string{"patch"}},
 		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"podprotectors/status"}, Verbs: []string{"update"}},
 		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
-		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}},
 	}
+}
+
+// SecretRules are what they need in a namespace where kubeconfigs of Cells are, of those Secrets alone if those are known.
+func SecretRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}}
 }
 
 // CellRules are what the kubeconfig of a cell must allow them in the cell's cluster.

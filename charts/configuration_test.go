@@ -1,0 +1,125 @@
+package charts_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/webhook"
+)
+
+func hooksOf(t *testing.T, set string, arguments ...string) map[string]admissionregistrationv1.ValidatingWebhook {
+	t.Helper()
+	hooks := map[string]admissionregistrationv1.ValidatingWebhook{}
+	objects := render(t, append([]string{"--values", "breakwater/ci/" + set + ".yaml"}, arguments...)...)
+	for _, c := range typed[admissionregistrationv1.ValidatingWebhookConfiguration](t, objects, "ValidatingWebhookConfiguration") {
+		if len(c.Webhooks) != 1 {
+			t.Fatalf("%s has %d webhooks", c.Name, len(c.Webhooks))
+		}
+		hooks[c.Name] = c.Webhooks[0]
+	}
+	return hooks
+}
+
+// The chart writes down what breakwater webhook-config prints.
+func TestConfigurationsAreThoseOfTheProduct(t *testing.T) {
+	exempt := []string{"kube-system", "kube-public", "kube-node-lease", namespace}
+	service := webhook.Endpoint{ServiceNamespace: namespace, ServiceName: "breakwater-webhook", ServicePort: 443}
+	for _, c := range []struct {
+		set, name string
+		describe  func(webhook.ConfigurationOptions) (*admissionregistrationv1.ValidatingWebhookConfiguration, error)
+		options   webhook.ConfigurationOptions
+	}{
+		{"single", "breakwater-cell-local", webhook.Configuration, webhook.ConfigurationOptions{Cell: "local", Endpoint: service}},
+		{"single", "breakwater-core", webhook.CoreConfiguration, webhook.ConfigurationOptions{Core: "core", Endpoint: service}},
+		{"single-parts", "breakwater-cell-shop", webhook.Configuration, webhook.ConfigurationOptions{
+			Cell: "shop", Namespaces: []string{"shop", "bank"}, Endpoint: service, ExemptNamespaces: []string{"kube-system", namespace},
+		}},
+		{"worker", "breakwater-cell-worker-1", webhook.Configuration, webhook.ConfigurationOptions{Cell: "worker-1", Endpoint: service}},
+		{"worker-remote-webhook", "breakwater-cell-worker-1", webhook.Configuration, webhook.ConfigurationOptions{
+			Cell: "worker-1", Endpoint: webhook.Endpoint{URL: "https://breakwater.europe.example:443"},
+		}},
+	} {
+		t.Run(c.set+" "+c.name, func(t *testing.T) {
+			if c.options.ExemptNamespaces == nil {
+				c.options.ExemptNamespaces = exempt
+			}
+			c.options.TimeoutSeconds = 10
+			want, err := c.describe(c.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, ok := hooksOf(t, c.set)[c.name]
+			if !ok {
+				t.Fatal("there is none")
+			}
+			if c.set == "worker-remote-webhook" {
+				if len(got.ClientConfig.CABundle) == 0 {
+					t.Error("it has no CA")
+				}
+				got.ClientConfig.CABundle = nil
+			}
+			if diff := cmp.Diff(want.Webhooks[0], got); diff != "" {
+				t.Errorf("want - got +\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCellsByLabelsHoldTheirLabels(t *testing.T) {
+	objects := render(t, "--values", "breakwater/ci/single-parts.yaml")
+	policies := map[string]*admissionregistrationv1.ValidatingAdmissionPolicy{}
+	for _, p := range typed[admissionregistrationv1.ValidatingAdmissionPolicy](t, objects, "ValidatingAdmissionPolicy") {
+		policies[p.Name] = p
+	}
+	bindings := map[string]*admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
+	for _, b := range typed[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, objects, "ValidatingAdmissionPolicyBinding") {
+		bindings[b.Name] = b
+	}
+	for cell, selector := range map[string]*v1alpha1.PodSelector{
+		"zone-a": {MatchLabels: map[string]string{"zone": "a", "tier": "web"}},
+		"zone-b": {MatchExpressions: []v1alpha1.PodSelectorRequirement{{Key: "zone", Operator: "In", Values: []string{"b"}}}},
+	} {
+		policy, binding := policies[guard.LabelsName(cell)], bindings[guard.LabelsName(cell)]
+		if !guard.HoldsLabels(cell, selector, policy, binding) {
+			t.Errorf("cell %s: %+v, %+v", cell, policy, binding)
+			continue
+		}
+		if diff := cmp.Diff(guard.LabelPolicy(cell, selector).Spec, policy.Spec); diff != "" {
+			t.Errorf("cell %s: want - got +\n%s", cell, diff)
+		}
+	}
+}
+
+// A caBundle that is rendered fights the one who injects it.
+func TestTheCAIsInjectedOrGivenNeverBoth(t *testing.T) {
+	for set, want := range map[string]struct{ injected, given bool }{
+		"single": {injected: true}, "self-signed": {}, "own-secret": {given: true}, "worker-remote-webhook": {given: true}, "everything": {injected: true},
+	} {
+		for _, c := range typed[admissionregistrationv1.ValidatingWebhookConfiguration](t,
+			render(t, "--values", "breakwater/ci/"+set+".yaml"), "ValidatingWebhookConfiguration") {
+			injected, given := c.Annotations["cert-manager.io/inject-ca-from"] != "", len(c.Webhooks[0].ClientConfig.CABundle) > 0
+			if injected != want.injected || given != want.given {
+				t.Errorf("%s %s: injected %v, given %v, want %+v", set, c.Name, injected, given, want)
+			}
+		}
+	}
+	certificates := render(t, "--values", "breakwater/ci/self-signed.yaml")
+	found := false
+	for _, object := range certificates {
+		if object.GetKind() == "Deployment" && object.GetName() == "breakwater-certificates" {
+			raw, err := object.MarshalJSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = strings.Contains(string(raw), "--webhook-configuration=breakwater-cell-local") && strings.Contains(string(raw), "--webhook-configuration=breakwater-core")
+		}
+	}
+	if !found {
+		t.Error("nobody injects the CA without cert-manager")
+	}
+}

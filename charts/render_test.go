@@ -1,0 +1,121 @@
+// Package charts_test checks the charts as users render and install them: by the real Helm, against a real apiserver.
+package charts_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+func TestMain(m *testing.M) { testplane.Main(m) }
+
+// namespace is that of the release in all tests.
+const namespace = "breakwater-system"
+
+// tool is the path of a program that make has built.
+func tool(t testing.TB, name string) string {
+	t.Helper()
+	for _, folder := range filepath.SplitList(os.Getenv(local.BinariesVariable)) {
+		path := filepath.Join(folder, name)
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	t.Fatalf("no folder of %s has %s (make test and make chart-check build it and say where it is)", local.BinariesVariable, name)
+	return ""
+}
+
+// helm runs it, and returns what it printed.
+func helm(t testing.TB, arguments ...string) (string, error) {
+	t.Helper()
+	home := t.TempDir()
+	command := exec.CommandContext(t.Context(), tool(t, "helm"), arguments...)
+	command.Env = []string{"HOME=" + home, "HELM_CONFIG_HOME=" + home, "HELM_CACHE_HOME=" + home, "HELM_DATA_HOME=" + home}
+	out, err := command.Output()
+	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
+		err = errors.New(strings.TrimSpace(string(failed.Stderr)))
+	}
+	return string(out), err
+}
+
+// template renders the chart breakwater.
+func template(t testing.TB, arguments ...string) (string, error) {
+	t.Helper()
+	return helm(t, append([]string{"template", "breakwater", "breakwater", "--namespace", namespace}, arguments...)...)
+}
+
+// render gives the objects of a value set.
+func render(t testing.TB, arguments ...string) []*unstructured.Unstructured {
+	t.Helper()
+	text, err := template(t, arguments...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, text)
+}
+
+func parse(t testing.TB, text string) []*unstructured.Unstructured {
+	t.Helper()
+	var objects []*unstructured.Unstructured
+	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewBufferString(text), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		err := documents.Decode(&object.Object)
+		if errors.Is(err, io.EOF) {
+			return objects
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(object.Object) > 0 {
+			objects = append(objects, object)
+		}
+	}
+}
+
+// valueSets are the files that every test of rendering goes through.
+func valueSets(t testing.TB) []string {
+	t.Helper()
+	sets, err := filepath.Glob("breakwater/ci/*.yaml")
+	if err != nil || len(sets) < 10 {
+		t.Fatalf("value sets %q, error %v", sets, err)
+	}
+	return sets
+}
+
+// forEachSet runs a test for each.
+func forEachSet(t *testing.T, prove func(t *testing.T, set string)) {
+	t.Helper()
+	for _, set := range valueSets(t) {
+		t.Run(strings.TrimSuffix(filepath.Base(set), ".yaml"), func(t *testing.T) { prove(t, set) })
+	}
+}
+
+// typed gives the objects of a kind, as its type.
+func typed[T any](t testing.TB, objects []*unstructured.Unstructured, kind string) []*T {
+	t.Helper()
+	var found []*T
+	for _, object := range objects {
+		if object.GetKind() != kind {
+			continue
+		}
+		one := new(T)
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, one, true); err != nil {
+			t.Fatalf("%s %s: %v", kind, object.GetName(), err)
+		}
+		found = append(found, one)
+	}
+	return found
+}

@@ -1,0 +1,128 @@
+package charts_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/breakwater-k8s/breakwater/aggregator"
+	"github.com/breakwater-k8s/breakwater/controllers/generator"
+	"github.com/breakwater-k8s/breakwater/controllers/keeper"
+	"github.com/breakwater-k8s/breakwater/controllers/topology"
+	"github.com/breakwater-k8s/breakwater/webhook"
+)
+
+// rights is what rules allow, each as one string. What is allowed of all objects of a name need not be of one.
+func rights(all ...[]rbacv1.PolicyRule) []string {
+	found := map[string]bool{}
+	for _, rule := range slices.Concat(all...) {
+		names := rule.ResourceNames
+		if len(names) == 0 {
+			names = []string{"*"}
+		}
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, name := range names {
+					for _, verb := range rule.Verbs {
+						found[strings.Join([]string{verb, group, resource, name}, " ")] = true
+					}
+				}
+			}
+		}
+	}
+	maps.DeleteFunc(found, func(right string, _ bool) bool {
+		prefix := right[:strings.LastIndex(right, " ")+1]
+		return !strings.HasSuffix(right, " *") && found[prefix+"*"]
+	})
+	return slices.Sorted(maps.Keys(found))
+}
+
+// granted is what a ServiceAccount may do by the ClusterRole, or the Role, of that name.
+func granted(t *testing.T, objects []*unstructured.Unstructured, kind, name string) []string {
+	t.Helper()
+	for _, role := range typed[rbacv1.ClusterRole](t, objects, kind) {
+		if role.Name == name {
+			return rights(role.Rules)
+		}
+	}
+	return nil
+}
+
+func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
+	kruise := schema.GroupResource{Group: "apps.kruise.io", Resource: "clonesets"}
+	for _, c := range []struct {
+		set, kind, name string
+		want            [][]rbacv1.PolicyRule
+	}{
+		{"single", "ClusterRole", "breakwater-generator", [][]rbacv1.PolicyRule{generator.ClusterRules(), keeper.ClusterRules()}},
+		{"single", "Role", "breakwater-generator", [][]rbacv1.PolicyRule{generator.ElectionRules()}},
+		{"single", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{topology.ClusterRules(), topology.CellRules()}},
+		{"single", "Role", "breakwater-topology", [][]rbacv1.PolicyRule{generator.ElectionRules()}},
+		{"single", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules(), aggregator.CellRules()}},
+		{"single", "Role", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.LeaseRules()}},
+		{"single", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), webhook.CellRules()}},
+		{"single", "Role", "breakwater-webhook", nil},
+		{"core", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{topology.ClusterRules()}},
+		{"core", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules()}},
+		{"core", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{webhook.CoreRules()}},
+		{"core", "ClusterRole", "breakwater-webhook", nil},
+		{"core-webhook", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules()}},
+		{"worker", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CellRules()}},
+		{"worker", "ClusterRole", "breakwater-aggregator", nil},
+		{"worker", "ClusterRole", "breakwater-generator", nil},
+		{"worker", "ClusterRole", "breakwater-topology", nil},
+		{"worker", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{topology.CellRules(), aggregator.CellRules()}},
+		{"worker-aggregator", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CellRules()}},
+		{"worker-aggregator", "Role", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.TriggerRules()}},
+		{"worker-remote-webhook", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{topology.CellRules(), aggregator.CellRules(), webhook.CellRules()}},
+		{"everything", "ClusterRole", "breakwater-generator", [][]rbacv1.PolicyRule{generator.ClusterRules(), keeper.ClusterRules(), generator.KindRules(kruise)}},
+		{"everything", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules(), aggregator.CellRules(), aggregator.WorkloadRules(kruise)}},
+		{"everything", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), webhook.CellRules(), webhook.OwnerRules(kruise)}},
+		{"everything", "Role", "breakwater-access", [][]rbacv1.PolicyRule{aggregator.LeaseRules()}},
+	} {
+		t.Run(c.set+" "+c.kind+" "+c.name, func(t *testing.T) {
+			objects := render(t, "--values", "breakwater/ci/"+c.set+".yaml", "--set", "fullnameOverride=breakwater")
+			got, want := granted(t, objects, c.kind, c.name), rights(c.want...)
+			for _, right := range got {
+				if !slices.Contains(want, right) {
+					t.Errorf("it may %s, which it does not need", right)
+				}
+			}
+			for _, right := range want {
+				if !slices.Contains(got, right) {
+					t.Errorf("it may not %s, which it needs", right)
+				}
+			}
+		})
+	}
+}
+
+// Whoever has all kubeconfigs has all cells.
+func TestKubeconfigsAreReadByName(t *testing.T) {
+	objects := render(t, "--values", "breakwater/ci/core.yaml")
+	got := map[string][]string{}
+	for _, role := range typed[rbacv1.Role](t, objects, "Role") {
+		if strings.HasSuffix(role.Name, "-cell-kubeconfigs") {
+			got[role.Namespace] = rights(role.Rules)
+		}
+	}
+	want := map[string][]string{namespace: {"get  secrets cell-worker-1"}, "clusters": {"get  secrets worker-2-admin"}}
+	if !maps.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for _, set := range []string{"single", "worker", "worker-aggregator"} {
+		for _, role := range append(typed[rbacv1.ClusterRole](t, render(t, "--values", "breakwater/ci/"+set+".yaml"), "ClusterRole"),
+			typed[rbacv1.ClusterRole](t, render(t, "--values", "breakwater/ci/"+set+".yaml"), "Role")...) {
+			for _, rule := range role.Rules {
+				if slices.Contains(rule.Resources, "secrets") || slices.Contains(rule.Resources, "*") {
+					t.Errorf("%s: %s may read Secrets: %+v", set, role.Name, rule)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package charts_test
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestHelmHasNothingToSayAgainstTheCharts(t *testing.T) {
+	if out, err := helm(t, "lint", "--strict", "breakwater-crds"); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	forEachSet(t, func(t *testing.T, set string) {
+		if out, err := helm(t, "lint", "--strict", "--namespace", namespace, "--values", set, "breakwater"); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+}
+
+// What GitOps compares must not change by itself.
+func TestRenderingTwiceGivesTheSameBytes(t *testing.T) {
+	forEachSet(t, func(t *testing.T, set string) {
+		first, err := template(t, "--values", set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := template(t, "--values", set)
+		if err != nil || first != second || first == "" {
+			t.Errorf("%d and %d bytes, error %v", len(first), len(second), err)
+		}
+		for _, forbidden := range []string{"caBundle: \n", "lookup"} {
+			if strings.Contains(first, forbidden) {
+				t.Errorf("it contains %q", forbidden)
+			}
+		}
+	})
+}
+
+func TestMistakesInValuesAreRefusedWithAReason(t *testing.T) {
+	single := []string{"cells[0].name=local"}
+	worker := append(single, "role=worker", "cores[0].name=core")
+	remote := append(worker, "webhook.enabled=false", "webhook.url=https://a:443")
+	for claim, c := range map[string]struct {
+		set  []string
+		want string
+	}{
+		"a typo":                          {append(single, "webhook.replica=3"), "additional properties 'replica' not allowed"},
+		"a typo at the top":               {append(single, "webhooks.replicas=3"), "additional properties 'webhooks' not allowed"},
+		"a typo of a component":           {append(single, "generator.serviceAccount.make=true"), "additional properties 'make' not allowed"},
+		"an unknown role":                 {append(single, "role=master"), "'/role'"},
+		"a single cluster without a cell": {nil, "cells: name the cell that this cluster is (role single)"},
+		"a worker without a core":         {append(single, "role=worker"), "cores: name the core clusters"},
+		"a core with cells of its own":    {append(single, "role=core"), "cells: a cluster in the role core runs no pods"},
+		"a worker with remote cells":      {append(worker, "remoteCells[0].name=b"), "remoteCells: a cluster in the role worker has no Cells"},
+		"a cell named twice":              {append(single, "remoteCells[0].name=local"), `"local" is named twice`},
+		"a core named like this one":      {append(single, "cores[0].name=core"), `"core" is named twice`},
+		"a cell by both":                  {append(single, "cells[0].namespaces={a}", "cells[0].podSelector.matchLabels.a=b"), "exclude each other"},
+		"a name that is none":             {[]string{"cells[0].name=No Name"}, "'/cells/0/name'"},
+		"no webhook, and nowhere else":    {append(worker, "webhook.enabled=false"), "webhook.url: say where"},
+		"one elsewhere without a CA":      {remote, "webhook.caBundle: give the CA"},
+		"an address that is no https":     {append(single, "webhook.url=http://a"), "'/webhook/url'"},
+		"an address with a path":          {append(single, "webhook.url=https://a/b"), "'/webhook/url'"},
+		"kube-system not exempt":          {append(single, "webhook.exemptNamespaces={other}"), "'/webhook/exemptNamespaces'"},
+		"a failure policy that is none":   {append(single, "webhook.failurePolicy=Deny"), "'/webhook/failurePolicy'"},
+		"a timeout beyond what may be":    {append(single, "webhook.timeoutSeconds=31"), "'/webhook/timeoutSeconds'"},
+		"a Secret that is not named":      {append(single, "tls.mode=secret", "webhook.caBundle=x"), "webhook"},
+		"addresses without cert-manager":  {append(single, "tls.mode=self-signed", "tls.ipAddresses={10.0.0.1}"), "only cert-manager"},
+		"a CA that is none":               {append(single, "webhook.caBundle=garbage"), "'/webhook/caBundle'"},
+		"a kind without a group":          {append(single, "generator.sourceKinds[0].resource=clonesets"), "missing property 'apiGroup'"},
+		"a field that a Cell has not":     {append(single, "cells[0].spec.stale=1s"), "additional properties 'stale' not allowed"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			var arguments []string
+			for _, s := range c.set {
+				arguments = append(arguments, "--set", s)
+			}
+			out, err := template(t, arguments...)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one that says %q\n%.300s", err, c.want, out)
+			}
+		})
+	}
+}
+
+// Releases of any mix of roles live side by side.
+func TestNamesOfTwoReleasesDiffer(t *testing.T) {
+	names := map[string]bool{}
+	for _, release := range []string{"east", "west"} {
+		text, err := helm(t, "template", release, "breakwater", "--namespace", release, "--values", "breakwater/ci/worker.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, object := range parse(t, text) {
+			name := object.GetKind() + " " + object.GetNamespace() + "/" + object.GetName()
+			if names[name] {
+				t.Errorf("%s is of both", name)
+			}
+			names[name] = true
+		}
+	}
+}
