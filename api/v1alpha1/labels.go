@@ -10,6 +10,20 @@ const (
 	LabelExempt = "breakwater.dev/exempt"
 )
 
+// Labels that breakwater join puts on the Secrets that it makes in the core cluster and in that of the cell.
+const (
+	// LabelJoinedCell is the name of the Cell that is joined.
+	LabelJoinedCell = "breakwater.dev/joined-cell"
+	// LabelJoinedCore is the name of the core cluster that it is joined to.
+	LabelJoinedCore = "breakwater.dev/joined-core"
+	// LabelJoinedBy is what the Secret is for: JoinedByToken or JoinedByKubeconfig.
+	LabelJoinedBy = "breakwater.dev/joined-by"
+	// JoinedByToken is a token of the cluster that the Secret is in, which is worth nothing once the Secret is deleted.
+	JoinedByToken = "token"
+	// JoinedByKubeconfig is the way into the other cluster.
+	JoinedByKubeconfig = "kubeconfig"
+)
+
 // AnnotationCriterion on a pod is its own Criterion, in place of its protectors'. On an Eviction it makes the removal cost
 // budget also if the pod meets no more than this one; it can never make it cost less.
 const AnnotationCriterion = "breakwater.dev/criterion"

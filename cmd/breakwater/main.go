@@ -53,10 +53,12 @@ the generator derives protectors from workloads.`,
 	}
 	root.AddCommand(
 		aggregatorCommand(),
+		certificatesCommand(),
 		convertCommand(),
 		demoCommand(),
 		devCommand(),
 		generatorCommand(),
+		joinCommand(),
 		releaseCommand(),
 		topologyCommand(),
 		webhookCommand(),

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/join"
+)
+
+type joinFlags struct {
+	join.Options
+	core, worker     fleet.Connection
+	coreCA, workerCA string
+	only, output     string
+	revoke           bool
+}
+
+func joinCommand() *cobra.Command {
+	f := &joinFlags{}
+	command := &cobra.Command{
+		Use:   "join --cell NAME --core-kubeconfig FILE --kubeconfig FILE",
+		Short: "Give a core and a worker cluster the way into each other",
+		Long: `Join makes what Breakwater's components in a core and in a worker need to reach each other:
+
+  in the core    Secret cell-<cell> with a kubeconfig of the worker, and a Cell that names it
+  in the worker  Secret core-<core> with a kubeconfig of the core
+
+Each has a token of the ServiceAccount that the chart makes for that (access.enabled: true), which may do the least that
+is needed. The token does not expire, unless --token-lifetime says so, and is revoked by deleting the Secret by which it is
+kept in the cluster that it is for, labelled breakwater.dev/joined-by=token. Run by an administrator of both clusters.
+
+Nothing is written before each new kubeconfig has been tried from here. Run again it makes new tokens, and ends the former
+ones --grace later. It never moves a Cell to another cluster, and leaves all but spec.kubeconfigSecretRef of one as it is. A
+Cell of a part of the cluster is made before, since its part cannot be changed.`,
+		Example: `  breakwater join --cell worker-1 --core-kubeconfig core.kubeconfig --kubeconfig worker-1.kubeconfig \
+    --core-server https://core.example:6443 --worker-server https://worker-1.example:6443
+  breakwater join --cell worker-1 ... --only core-to-worker --output yaml | kubeseal ...   # for Git
+  breakwater join --cell worker-1 ... --revoke`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context(), command) },
+	}
+	flags := command.Flags()
+	bindCluster(flags, &f.core, "core-", "the core cluster")
+	bindCluster(flags, &f.worker, "", "the worker cluster")
+	flags.StringVar(&f.Cell, "cell", "", "`name` of the Cell that the worker is, or is to be (required)")
+	flags.StringVar(&f.CoreName, "core", "core", "`name` by which the worker knows the core")
+	flags.StringVarP(&f.Namespace, "namespace", "n", defaultNamespace, "`namespace` of Breakwater, in both clusters")
+	flags.StringVar(&f.ServiceAccount, "service-account", "breakwater-access", "`name` of the ServiceAccount for components of other clusters, in both")
+	flags.StringVar(&f.Core.Server, "core-server", "", "`URL` by which the worker reaches the core's apiserver (default: that of --core-kubeconfig)")
+	flags.StringVar(&f.Worker.Server, "worker-server", "", "`URL` by which the core reaches the worker's apiserver (default: that of --kubeconfig)")
+	flags.StringVar(&f.coreCA, "core-ca", "", "PEM `file` of the CA that vouches for --core-server (default: that of --core-kubeconfig)")
+	flags.StringVar(&f.workerCA, "worker-ca", "", "PEM `file` of the CA that vouches for --worker-server (default: that of --kubeconfig)")
+	flags.DurationVar(&f.Lifetime, "token-lifetime", 0, "ask for tokens that are valid so long; 0: until they are revoked")
+	flags.StringVar(&f.only, "only", "", "one `direction` alone: core-to-worker or worker-to-core")
+	flags.BoolVar(&f.NoCell, "no-cell", false, "do not make or change the Cell")
+	flags.BoolVar(&f.SkipCheck, "skip-check", false, "do not try the new kubeconfigs; for addresses that cannot be reached from here")
+	flags.BoolVar(&f.KeepOld, "keep-old", false, "leave former tokens valid")
+	flags.DurationVar(&f.Grace, "grace", 5*time.Minute, "how long to wait before former tokens are ended, while those who have them take up the new ones; 0 if one was stolen")
+	flags.StringVar(&f.output, "output", "", "yaml: print what would be written into the clusters; the tokens are made all the same")
+	flags.BoolVar(&f.revoke, "revoke", false, "end all tokens and delete the kubeconfigs that join has made; the Cell stays")
+	return command
+}
+
+func (f *joinFlags) run(ctx context.Context, command *cobra.Command) error {
+	joiner, err := f.joiner(command)
+	if err != nil {
+		return err
+	}
+	if f.revoke {
+		return joiner.Revoke(ctx)
+	}
+	return joiner.Run(ctx)
+}
+
+func (f *joinFlags) joiner(command *cobra.Command) (*join.Joiner, error) {
+	f.Only = join.Direction(f.only)
+	joiner := &join.Joiner{Out: command.OutOrStdout(), Warn: command.ErrOrStderr()}
+	switch {
+	case f.output == "yaml" && !f.revoke:
+		joiner.Print, joiner.Out = joiner.Out, joiner.Warn
+	case f.output != "":
+		return nil, fmt.Errorf("--output %q: want yaml, and not with --revoke", f.output)
+	}
+	if err := f.Validate(); err != nil {
+		return nil, err
+	}
+	for _, c := range []struct {
+		connection *fleet.Connection
+		cluster    *join.Cluster
+		prefix, ca string
+	}{{&f.core, &f.Core, "core-", f.coreCA}, {&f.worker, &f.Worker, "", f.workerCA}} {
+		var err error
+		if c.cluster.Config, err = connection(c.connection); err != nil {
+			return nil, fmt.Errorf("--%skubeconfig: %w", c.prefix, err)
+		}
+		if c.ca == "" {
+			continue
+		}
+		if c.cluster.CA, err = os.ReadFile(c.ca); err != nil {
+			return nil, fmt.Errorf("the CA of an apiserver: %w", err)
+		}
+	}
+	joiner.Options = f.Options
+	return joiner, nil
+}
+
+// connection does not wait for ever: a person waits for it.
+func connection(c *fleet.Connection) (*rest.Config, error) {
+	config, err := c.Config("join")
+	if err == nil {
+		config.Timeout = 30 * time.Second
+	}
+	return config, err
+}

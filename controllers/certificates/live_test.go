@@ -1,0 +1,161 @@
+package certificates_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/breakwater-k8s/breakwater/controllers/certificates"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+func TestMain(m *testing.M) { testplane.Main(m) }
+
+// lab is a controller on a real apiserver, as a user who may do what it needs and nothing else.
+type lab struct {
+	*testing.T
+	admin  client.Client
+	secret client.ObjectKey
+	hook   string
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	namespace := testplane.Namespace(t)
+	l := &lab{T: t, admin: testplane.Client(t), secret: client.ObjectKey{Namespace: namespace, Name: "webhook-tls"}, hook: namespace}
+	l.makeHook(l.hook)
+	user := testplane.User(t, namespace, append(certificates.ClusterRules(l.hook, l.hook+"-later"), certificates.Rules(l.secret.Name)...))
+	options := certificates.Options{
+		Secret: l.secret, Configurations: []string{l.hook, l.hook + "-later"}, Spread: 200 * time.Millisecond, Overlap: 300 * time.Millisecond,
+		Terms: certificates.Terms{Names: []string{"webhook.svc"}, Lifetime: 365 * 24 * time.Hour, RenewBefore: 90 * 24 * time.Hour, AuthorityLifetime: 10 * 365 * 24 * time.Hour},
+	}
+	testplane.Manage(t, user, func(ctx context.Context, mgr manager.Manager) error {
+		return certificates.Setup(ctx, mgr, options, prometheus.NewRegistry())
+	}, func(o *manager.Options) { o.Cache = certificates.CacheOptions(l.secret) })
+	return l
+}
+
+func (l *lab) makeHook(name string) {
+	l.Helper()
+	none, url := admissionregistrationv1.SideEffectClassNone, "https://webhook.svc/"
+	hook := admissionregistrationv1.ValidatingWebhook{
+		SideEffects: &none, AdmissionReviewVersions: []string{"v1"}, ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url},
+	}
+	c := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	for _, name := range []string{"a.example.com", "b.example.com"} {
+		hook.Name = name
+		c.Webhooks = append(c.Webhooks, hook)
+	}
+	if err := l.admin.Create(l.Context(), c); err != nil {
+		l.Fatal(err)
+	}
+	l.Cleanup(func() { _ = l.admin.Delete(context.Background(), c) })
+}
+
+func (l *lab) get(name string) map[string][]byte {
+	l.Helper()
+	secret := &corev1.Secret{}
+	if err := l.admin.Get(l.Context(), client.ObjectKey{Namespace: l.secret.Namespace, Name: name}, secret); client.IgnoreNotFound(err) != nil {
+		l.Fatal(err)
+	}
+	return secret.Data
+}
+
+// trusts is what a configuration trusts, if its webhooks agree.
+func (l *lab) trusts(name string) []byte {
+	l.Helper()
+	c := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	if err := l.admin.Get(l.Context(), client.ObjectKey{Name: name}, c); err != nil {
+		l.Fatal(err)
+	}
+	if !bytes.Equal(c.Webhooks[0].ClientConfig.CABundle, c.Webhooks[1].ClientConfig.CABundle) {
+		return nil
+	}
+	return c.Webhooks[0].ClientConfig.CABundle
+}
+
+// wantWhole waits until what is served differs from before, and all configurations trust one authority, which signed it.
+func (l *lab) wantWhole(before []byte, configurations ...string) []byte {
+	l.Helper()
+	var served []byte
+	testplane.Eventually(l, func() string {
+		tls, authority := l.get(l.secret.Name), l.get(l.secret.Name+"-ca")
+		served = tls["tls.crt"]
+		if len(served) == 0 || bytes.Equal(served, before) {
+			return "no other certificate is served"
+		}
+		if !bytes.Equal(tls["ca.crt"], authority["ca.crt"]) || len(authority["ca.key"]) == 0 {
+			return fmt.Sprintf("the bundle is\n%s\nand the authority\n%s", tls["ca.crt"], authority["ca.crt"])
+		}
+		for _, c := range configurations {
+			if trusted := l.trusts(c); !bytes.Equal(trusted, authority["ca.crt"]) {
+				return fmt.Sprintf("configuration %s trusts %q", c, trusted)
+			}
+		}
+		return ""
+	})
+	return served
+}
+
+func TestASecretIsFilledAndAllThatAskTheWebhookTrustIt(t *testing.T) {
+	l := newLab(t)
+	served := l.wantWhole(nil, l.hook)
+	if _, ok := l.get(l.secret.Name)["ca.key"]; ok {
+		t.Error("the Secret that replicas read has the key of the authority")
+	}
+
+	l.makeHook(l.hook + "-later")
+	l.wantWhole(nil, l.hook, l.hook+"-later")
+
+	c := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	if err := l.admin.Get(t.Context(), client.ObjectKey{Name: l.hook}, c); err != nil {
+		t.Fatal(err)
+	}
+	c.Webhooks[1].ClientConfig.CABundle = nil
+	c.Webhooks[0].ClientConfig.CABundle = l.get(l.secret.Name + "-ca")["ca.crt"][:0]
+	if err := l.admin.Update(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	l.wantWhole(nil, l.hook, l.hook+"-later")
+	if now := l.get(l.secret.Name)["tls.crt"]; !bytes.Equal(now, served) {
+		t.Error("the certificate was replaced without need")
+	}
+}
+
+func TestWhatIsDamagedOrLostIsMadeAnew(t *testing.T) {
+	l := newLab(t)
+	served := l.wantWhole(nil, l.hook)
+
+	secret := &corev1.Secret{}
+	if err := l.admin.Get(t.Context(), l.secret, secret); err != nil {
+		t.Fatal(err)
+	}
+	secret.Data["tls.crt"], secret.Data["theirs"] = []byte("garbage"), []byte("theirs")
+	if err := l.admin.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	served = l.wantWhole([]byte("garbage"), l.hook)
+	if string(l.get(l.secret.Name)["theirs"]) != "theirs" {
+		t.Error("what others keep in the Secret is gone")
+	}
+
+	if err := l.admin.Delete(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	served = l.wantWhole(served, l.hook)
+
+	authority := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.secret.Namespace, Name: l.secret.Name + "-ca"}}
+	if err := l.admin.Delete(t.Context(), authority); err != nil {
+		t.Fatal(err)
+	}
+	l.wantWhole(served, l.hook)
+}

@@ -1,0 +1,39 @@
+package certificates
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics are listed in docs/metrics.md. Only the leader's say something.
+type Metrics struct {
+	expiry  *prometheus.GaugeVec
+	trusted prometheus.Gauge
+}
+
+// NewMetrics registers them.
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		expiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "breakwater_certificates_expiry_timestamp_seconds",
+			Help: "When a certificate expires, in Unix time.",
+		}, []string{"certificate"}),
+		trusted: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "breakwater_certificates_trusted_authorities",
+			Help: "Authorities that apiservers are to trust; more than one while certificates are replaced.",
+		}),
+	}
+	for _, c := range []prometheus.Collector{m.expiry, m.trusted} {
+		if err := registry.Register(c); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return m, nil
+}
+
+func (m *Metrics) observe(s State) {
+	m.expiry.WithLabelValues("authority").Set(float64(end(s.Authority).Unix()))
+	m.expiry.WithLabelValues("serving").Set(float64(end(s.Serving).Unix()))
+	m.trusted.Set(float64(len(parseAll(s.Trusted))))
+}

@@ -1,0 +1,102 @@
+package certificates
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/open-policy-agent/cert-controller/pkg/rotator"
+)
+
+const (
+	// authorityName is the subject of authorities, by which they are recognised.
+	authorityName = "breakwater-webhook-ca"
+	organization  = "breakwater"
+	// head is how far a clock may be behind ours.
+	head = time.Hour
+)
+
+// Pair is a certificate and its key, in PEM.
+type Pair struct{ Certificate, Key []byte }
+
+func (p Pair) equal(other Pair) bool {
+	return bytes.Equal(p.Certificate, other.Certificate) && bytes.Equal(p.Key, other.Key)
+}
+
+// vouchesFor tells whether an authority has signed a pair that can be served under a name at a time; no name is any.
+func vouchesFor(authority []byte, p Pair, name string, usages []x509.ExtKeyUsage, at time.Time) bool {
+	valid, err := rotator.ValidCert(authority, p.Certificate, p.Key, name, &usages, at)
+	return err == nil && valid
+}
+
+func isAuthority(p Pair, at time.Time) bool {
+	return vouchesFor(p.Certificate, p, authorityName, []x509.ExtKeyUsage{x509.ExtKeyUsageAny}, at)
+}
+
+func serverOnly() []x509.ExtKeyUsage { return []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }
+
+// newAuthority makes a pair that signs others.
+func newAuthority(now time.Time, lifetime time.Duration) (Pair, error) {
+	made, err := (&rotator.CertRotator{CAName: authorityName, CAOrganization: organization}).CreateCACert(now.Add(-head), now.Add(lifetime))
+	if err != nil {
+		return Pair{}, fmt.Errorf("make an authority: %w", err)
+	}
+	return Pair{Certificate: made.CertPEM, Key: made.KeyPEM}, nil
+}
+
+// issue makes a pair that can be served under the names.
+func issue(authority Pair, names []string, now time.Time, lifetime time.Duration) (Pair, error) {
+	signer, err := parseAuthority(authority)
+	if err != nil {
+		return Pair{}, err
+	}
+	usages := serverOnly()
+	r := &rotator.CertRotator{DNSName: names[0], ExtraDNSNames: names[1:], ExtKeyUsages: &usages}
+	certificate, key, err := r.CreateCertPEM(signer, now.Add(-head), now.Add(lifetime))
+	if err != nil {
+		return Pair{}, fmt.Errorf("make a serving certificate: %w", err)
+	}
+	return Pair{Certificate: certificate, Key: key}, nil
+}
+
+func parseAuthority(p Pair) (*rotator.KeyPairArtifacts, error) {
+	certificates := parseAll(p.Certificate)
+	block, _ := pem.Decode(p.Key)
+	if len(certificates) == 0 || block == nil {
+		return nil, errors.New("the authority is not in PEM")
+	}
+	key, err := x509.ParsePKCS1PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("read the key of the authority: %w", err)
+	}
+	return &rotator.KeyPairArtifacts{Cert: certificates[0], Key: key, CertPEM: p.Certificate, KeyPEM: p.Key}, nil
+}
+
+// parseAll returns the certificates of a bundle, without what is none.
+func parseAll(bundle []byte) []*x509.Certificate {
+	var all []*x509.Certificate
+	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
+		if certificate, err := x509.ParseCertificate(block.Bytes); err == nil {
+			all = append(all, certificate)
+		}
+	}
+	return all
+}
+
+// bundleOf writes certificates one after the other, each once, without those that have expired.
+func bundleOf(certificates []*x509.Certificate, now time.Time) []byte {
+	var written []*x509.Certificate
+	out := &bytes.Buffer{}
+	for _, c := range certificates {
+		if now.After(c.NotAfter) || slices.ContainsFunc(written, c.Equal) {
+			continue
+		}
+		written = append(written, c)
+		out.Write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}))
+	}
+	return out.Bytes()
+}

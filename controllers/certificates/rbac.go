@@ -1,0 +1,36 @@
+package certificates
+
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// ClusterRules are what the controller needs for configurations of these names. Anybody may know which there are; it
+// changes no others. The tests run with these, with Rules, and nothing more.
+func ClusterRules(configurations ...string) []rbacv1.PolicyRule {
+	group, resources := []string{"admissionregistration.k8s.io"}, []string{"validatingwebhookconfigurations"}
+	return []rbacv1.PolicyRule{
+		{APIGroups: group, Resources: resources, Verbs: []string{"get", "list", "watch"}},
+		{APIGroups: group, Resources: resources, ResourceNames: configurations, Verbs: []string{"patch"}},
+	}
+}
+
+// Rules are what it needs in the namespace of the Secret, besides those of elections. It need not create Secrets where both
+// exist, empty, before it starts.
+func Rules(secret string) []rbacv1.PolicyRule {
+	names := []string{secret, authoritySecret(client.ObjectKey{Name: secret}).Name}
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{secret}, Verbs: []string{"list", "watch"}},
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: names, Verbs: []string{"get", "update"}},
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}},
+	}
+}
+
+// ElectionRules are what it needs in the namespace of its Lease.
+func ElectionRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get"}},
+		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create", "get", "update"}},
+		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+	}
+}

@@ -1,0 +1,95 @@
+package certificates
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Keys of the Secrets. Those of the authority are never where replicas of the webhook read.
+const (
+	certificateKey = corev1.TLSCertKey
+	privateKey     = corev1.TLSPrivateKeyKey
+	bundleKey      = corev1.ServiceAccountRootCAKey
+	authorityKey   = "ca.key"
+)
+
+// authoritySecret is the name of the Secret of the authority that signs what is in another Secret.
+func authoritySecret(serving client.ObjectKey) client.ObjectKey {
+	return client.ObjectKey{Namespace: serving.Namespace, Name: serving.Name + "-ca"}
+}
+
+// stored is the state as it was read, with the versions that a write of it goes by.
+type stored struct {
+	State
+	authority, serving *corev1.Secret
+}
+
+func (r *Reconciler) read(ctx context.Context) (*stored, error) {
+	authority, err := r.secret(ctx, authoritySecret(r.Secret))
+	if err != nil {
+		return nil, err
+	}
+	serving, err := r.secret(ctx, r.Secret)
+	if err != nil {
+		return nil, err
+	}
+	return &stored{authority: authority, serving: serving, State: State{
+		Authority: Pair{Certificate: authority.Data[bundleKey], Key: authority.Data[authorityKey]},
+		Serving:   Pair{Certificate: serving.Data[certificateKey], Key: serving.Data[privateKey]},
+		Trusted:   serving.Data[bundleKey],
+	}}, nil
+}
+
+// secret reads a Secret; one that does not exist has no version.
+func (r *Reconciler) secret(ctx context.Context, key client.ObjectKey) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	err := r.Live.Get(ctx, key, secret)
+	if apierrors.IsNotFound(err) {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Secret %s: %w", key, err)
+	}
+	return secret, nil
+}
+
+// write stores what has changed. The authority goes first: what it has signed is worth something as long as it is known.
+func (r *Reconciler) write(ctx context.Context, s *stored, next State) error {
+	authority := map[string][]byte{bundleKey: next.Authority.Certificate, authorityKey: next.Authority.Key}
+	if err := r.put(ctx, s.authority, authority, corev1.SecretTypeOpaque); err != nil {
+		return err
+	}
+	serving := map[string][]byte{certificateKey: next.Serving.Certificate, privateKey: next.Serving.Key, bundleKey: next.Trusted}
+	return r.put(ctx, s.serving, serving, corev1.SecretTypeTLS)
+}
+
+// put leaves alone what others keep in the Secret.
+func (r *Reconciler) put(ctx context.Context, secret *corev1.Secret, content map[string][]byte, kind corev1.SecretType) error {
+	wanted := secret.DeepCopy()
+	if wanted.Data == nil {
+		wanted.Data = map[string][]byte{}
+	}
+	maps.Copy(wanted.Data, content)
+	if maps.EqualFunc(wanted.Data, secret.Data, bytes.Equal) {
+		return nil
+	}
+	key := client.ObjectKeyFromObject(secret)
+	if secret.ResourceVersion == "" {
+		wanted.Type, wanted.Labels = kind, map[string]string{"app.kubernetes.io/managed-by": Name}
+		if err := r.Client.Create(ctx, wanted, client.FieldOwner(Name)); err != nil {
+			return fmt.Errorf("make Secret %s: %w", key, err)
+		}
+		return nil
+	}
+	if err := r.Client.Update(ctx, wanted, client.FieldOwner(Name)); err != nil {
+		return fmt.Errorf("write Secret %s: %w", key, err)
+	}
+	return nil
+}

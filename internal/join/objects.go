@@ -1,0 +1,86 @@
+package join
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// secretOf is the Secret of a kubeconfig, which goes into the holder.
+func (o *Options) secretOf(l *link, kubeconfig []byte) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"type": "Opaque", "data": map[string]any{kubeconfigKey: base64.StdEncoding.EncodeToString(kubeconfig)},
+	}}
+	object.SetAPIVersion("v1")
+	object.SetKind("Secret")
+	object.SetNamespace(o.Namespace)
+	object.SetName(l.secret)
+	object.SetLabels(o.labels(v1alpha1.JoinedByKubeconfig))
+	return object
+}
+
+// cellOf names that Secret, and says nothing else.
+func (o *Options) cellOf(l *link) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"kubeconfigSecretRef": map[string]any{"namespace": o.Namespace, "name": l.secret, "key": kubeconfigKey},
+	}}}
+	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Cell"))
+	object.SetName(o.Cell)
+	return object
+}
+
+// objectsOf are all that a kubeconfig makes in the holder.
+func (o *Options) objectsOf(l *link, kubeconfig []byte) []*unstructured.Unstructured {
+	objects := []*unstructured.Unstructured{o.secretOf(l, kubeconfig)}
+	if l.direction == CoreToWorker && !o.NoCell {
+		objects = append(objects, o.cellOf(l))
+	}
+	return objects
+}
+
+// apply writes objects into the holder, and takes no field from others.
+func (l *link) apply(ctx context.Context, objects []*unstructured.Unstructured, options ...client.ApplyOption) error {
+	for _, object := range objects {
+		object = object.DeepCopy()
+		name := object.GetKind() + " " + object.GetName()
+		if namespace := object.GetNamespace(); namespace != "" {
+			name = object.GetKind() + " " + namespace + "/" + object.GetName()
+		}
+		err := l.holder.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), append(options, client.FieldOwner(Owner))...)
+		if apierrors.IsConflict(err) {
+			return fmt.Errorf("%s in %s belongs to somebody else, who would put it back: change it there (--output yaml prints it), or delete it first: %w",
+				name, l.holder.words, err)
+		}
+		if err != nil {
+			return fmt.Errorf("write %s into %s: %w", name, l.holder.words, err)
+		}
+	}
+	return nil
+}
+
+// requireCell is an error when there is a Cell of that name which is in another cluster, or which goes by another Secret. What
+// is known of a Cell without a cluster is nothing: the aggregator will write it down.
+func (o *Options) requireCell(ctx context.Context, core, worker *side) error {
+	cell := &v1alpha1.Cell{}
+	err := core.client.Get(ctx, client.ObjectKey{Name: o.Cell}, cell)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case meta.IsNoMatchError(err):
+		return fmt.Errorf("%s knows no Cells: install the chart breakwater-crds there, or correct --core-kubeconfig", core.words)
+	case err != nil:
+		return fmt.Errorf("look for Cell %s in %s: %w", o.Cell, core.words, err)
+	}
+	if known := cell.Status.Cluster; known != "" && known != worker.uid {
+		return fmt.Errorf("cell %s is in another cluster (%s) than the worker of --kubeconfig (%s), and is never moved: correct --kubeconfig, or join this one under another --cell",
+			o.Cell, known, worker.uid)
+	}
+	return nil
+}

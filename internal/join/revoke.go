@@ -1,0 +1,71 @@
+package join
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// Revoke ends all tokens of the options' directions, and deletes the kubeconfigs that join has made with them. The Cell stays.
+func (j *Joiner) Revoke(ctx context.Context) error {
+	links, err := j.connect(ctx)
+	if err != nil {
+		return err
+	}
+	for _, l := range links {
+		tokens, err := j.tokens(ctx, l)
+		if err != nil {
+			return err
+		}
+		if err := l.withdraw(ctx, tokens); err != nil {
+			return err
+		}
+		j.say("%s: ended %d tokens in %s.", l.direction, len(tokens), l.issuer.words)
+		if err := j.removeKubeconfig(ctx, l); err != nil {
+			return err
+		}
+	}
+	j.tellRevoked(ctx, links)
+	return nil
+}
+
+// removeKubeconfig leaves a Secret alone that somebody else has made.
+func (j *Joiner) removeKubeconfig(ctx context.Context, l *link) error {
+	secret, name := &corev1.Secret{}, j.Namespace+"/"+l.secret
+	err := l.holder.client.Get(ctx, client.ObjectKey{Namespace: j.Namespace, Name: l.secret}, secret)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for Secret %s in %s: %w", name, l.holder.words, err)
+	}
+	if secret.Labels["app.kubernetes.io/managed-by"] != Owner {
+		j.warn("Secret %s in %s was not made by join, and stays.", name, l.holder.words)
+		return nil
+	}
+	same := client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion}
+	if err := client.IgnoreNotFound(l.holder.client.Delete(ctx, secret, same)); err != nil {
+		return fmt.Errorf("delete Secret %s in %s: %w", name, l.holder.words, err)
+	}
+	j.say("%s: deleted Secret %s in %s.", l.direction, name, l.holder.words)
+	return nil
+}
+
+func (j *Joiner) tellRevoked(ctx context.Context, links []*link) {
+	for _, l := range links {
+		if l.direction == WorkerToCore {
+			j.warn("what runs in the worker has no way into the core any more: removals of protected pods that it is asked about are refused.")
+			continue
+		}
+		cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: j.Cell}}
+		if err := l.holder.client.Get(ctx, client.ObjectKeyFromObject(cell), cell); err == nil {
+			j.warn("Cell %s stays, and its pods go on counting as they were counted last. docs/topology.md says how a cell leaves, and what to do about one that is dead.", j.Cell)
+		}
+	}
+}
