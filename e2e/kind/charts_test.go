@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
 	"github.com/breakwater-k8s/breakwater/internal/federation"
@@ -94,15 +96,24 @@ func (r *releases) upgrade(t testing.TB) {
 		call(t.Context(), t, "helm", cluster, r.arguments(t, "upgrade", cluster, r.images[1], "--wait", timeout)...)
 	}
 	for _, cluster := range r.kind.Clusters() {
-		running := call(t.Context(), t, "kubectl", cluster, "-n", namespace, "get", "pods", "--field-selector=status.phase=Running",
-			"-o", `jsonpath={range .items[?(!@.metadata.deletionTimestamp)]}{.spec.containers[0].image}{"\n"}{end}`)
-		for _, image := range strings.Fields(running) {
-			if image != repository+":"+r.images[1].tag {
-				t.Errorf("cluster %s still runs %s after the upgrade", cluster.Name(), image)
-			}
-		}
-		if running == "" {
-			t.Errorf("cluster %s runs no pod after the upgrade", cluster.Name())
+		wantImage(t, cluster, repository+":"+r.images[1].tag)
+	}
+}
+
+// wantImage checks that all pods of Breakwater that are not ending run an image.
+func wantImage(t testing.TB, cluster federation.Cluster, want string) {
+	t.Helper()
+	clients, err := kubernetes.NewForConfig(cluster.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods, err := clients.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(pods.Items) == 0 {
+		t.Fatalf("cluster %s has %d pods of Breakwater: %v", cluster.Name(), len(pods.Items), err)
+	}
+	for _, pod := range pods.Items {
+		if got := pod.Spec.Containers[0].Image; got != want && pod.DeletionTimestamp == nil {
+			t.Errorf("pod %s of cluster %s runs %s, want %s", pod.Name, cluster.Name(), got, want)
 		}
 	}
 }
