@@ -73,6 +73,21 @@
 {{- end }}
 {{- end }}
 
+{{- define "breakwater.rules.certificates" -}}
+- {apiGroups: [admissionregistration.k8s.io], resources: [validatingwebhookconfigurations], verbs: [get, list, watch]}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [validatingwebhookconfigurations]
+  resourceNames: {{ include "breakwater.configurations" . }}
+  verbs: [patch]
+{{- end }}
+
+{{- define "breakwater.rules.certificates.secrets" -}}
+{{- $secret := include "breakwater.tlsSecret" . -}}
+- {apiGroups: [""], resources: [secrets], resourceNames: [{{ $secret }}], verbs: [list, watch]}
+- {apiGroups: [""], resources: [secrets], resourceNames: [{{ $secret }}, {{ $secret }}-ca], verbs: [get, update]}
+- {apiGroups: [""], resources: [secrets], verbs: [create]}
+{{- end }}
+
 {{- define "breakwater.rules.leases" -}}
 - {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [create, get, update]}
 {{- end }}
