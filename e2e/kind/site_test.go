@@ -1,7 +1,6 @@
 package kind_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -50,13 +49,7 @@ func bringUp(t *testing.T, name string, options kind.Options) *site {
 		must(t, err)
 	}
 	images := buildImages(t)
-	f, err := kind.Start(t.Context(), topology, options)
-	must(t, err)
-	t.Cleanup(func() {
-		if err := f.Stop(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
+	f := kind.Bring(t, topology, options)
 	for _, image := range images {
 		must(t, f.LoadImage(t.Context(), image.archive))
 	}

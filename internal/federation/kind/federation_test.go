@@ -33,11 +33,7 @@ func TestAFederationOfOneCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	options.Nodes, options.Log = 1, testr.New(t)
-	f, err := kind.Start(t.Context(), topology, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { mustStop(t, f) })
+	f := kind.Bring(t, topology, options)
 	found, ok := f.Cluster("main")
 	if !ok || len(f.Cores()) != 1 || len(f.Workers()) != 1 || len(f.Clusters()) != 1 {
 		t.Fatalf("clusters: %v", f.Clusters())
@@ -87,7 +83,7 @@ func TestAFederationOfOneCluster(t *testing.T) {
 	})
 	t.Run("goes away, paused as it is", func(t *testing.T) {
 		must(t, c.Pause(t.Context(), c.Nodes()[0]))
-		mustStop(t, f)
+		must(t, f.Stop(t.Context()))
 		if _, err := os.Stat(f.Dir()); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("its folder is left: %v", err)
 		}
@@ -167,11 +163,6 @@ func wantSilence(t *testing.T, answers func(context.Context) error) {
 	if err := answers(ctx); err == nil || ctx.Err() == nil {
 		t.Errorf("it answers: %v", err)
 	}
-}
-
-func mustStop(t *testing.T, f *kind.Federation) {
-	t.Helper()
-	must(t, f.Stop(context.WithoutCancel(t.Context())))
 }
 
 func must(t *testing.T, err error) {
