@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -46,16 +45,14 @@ func (s *site) churn(fault func(gale *storm.Storm)) {
 	const pods, floor = 24, 16
 	_, recorder := s.deploy(pods, floor)
 	defer recorder.Stop()
-	gale := storm.New(storm.Wave{
-		Attack: storm.RandomDeletes{Recorder: recorder, Clients: 16, Each: math.MaxInt, Seed: 1}, For: time.Hour,
-	})
+	gale := storm.New(storm.Wave{Attack: steady{recorder}, For: time.Hour})
 	ctx, end := context.WithCancel(s.Context())
 	defer end()
 	raging := make(chan error, 1)
 	go func() { raging <- gale.Run(ctx) }()
 	s.AwaitRequests(gale, 50)
 	fault(gale)
-	s.AwaitRequests(gale, 100)
+	s.AwaitRequests(gale, 50)
 	end()
 	if err := <-raging; !errors.Is(err, context.Canceled) {
 		s.Must(err)
@@ -81,7 +78,7 @@ func rollingUpdate(s *site) {
 		for _, worker := range s.kind.Workers() {
 			call(s.Context(), s, "kubectl", worker, "-n", s.Namespace, "rollout", "restart", "deployment")
 		}
-		s.AwaitRequests(gale, 300)
+		s.AwaitRequests(gale, 200)
 	})
 	for _, worker := range s.kind.Workers() {
 		call(s.Context(), s, "kubectl", worker, "-n", s.Namespace, "rollout", "status", "deployment", timeout)

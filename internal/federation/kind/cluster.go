@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
@@ -87,7 +88,8 @@ func (c *Cluster) start(ctx context.Context, wanted *v1alpha4.Cluster) error {
 			return err
 		}
 	case <-ctx.Done():
-		return errors.Join(context.Cause(ctx), c.abandon(created))
+		c.abandon(created)
+		return context.Cause(ctx)
 	}
 	if err := c.connect(); err != nil {
 		return err
@@ -99,17 +101,16 @@ func (c *Cluster) start(ctx context.Context, wanted *v1alpha4.Cluster) error {
 	return nil
 }
 
-// abandonPause is the time between two attempts to take away the nodes of a cluster that is being made.
-const abandonPause = time.Second
-
-// abandon takes nodes away until kind gives up.
-func (c *Cluster) abandon(created <-chan error) error {
+// abandon takes nodes away until kind gives up. Stop takes away what is there then.
+func (c *Cluster) abandon(created <-chan error) {
 	for {
-		err := c.provider.Delete(c.name, c.Kubeconfig())
+		if err := c.provider.Delete(c.name, c.Kubeconfig()); err != nil {
+			c.log.V(1).Info("Cannot take the nodes of a cluster away yet", "error", err.Error())
+		}
 		select {
 		case _ = <-created: // whatever it says: it was meant to fail
-			return errors.Join(err, c.provider.Delete(c.name, c.Kubeconfig()))
-		case <-time.After(abandonPause):
+			return
+		case <-time.After(deletePause):
 		}
 	}
 }
@@ -166,8 +167,28 @@ func (c *Cluster) stop(ctx context.Context) error {
 			c.log.V(1).Info("Cannot unpause a node before it is deleted", "node", node, "error", err.Error())
 		}
 	}
-	if err := c.provider.Delete(c.name, c.Kubeconfig()); err != nil {
-		errs = append(errs, fmt.Errorf("delete cluster %s: %w", c.name, err))
+	c.rest(ctx)
+	return errors.Join(append(errs, c.delete(ctx), os.RemoveAll(c.folder))...)
+}
+
+const (
+	// deletePause is the time between two attempts to delete the nodes of a cluster, deleteTimeout bounds them all.
+	deletePause   = time.Second
+	deleteTimeout = 3 * time.Minute
+)
+
+// delete takes the nodes away. docker gives up a container that has not died within ten seconds, which hundreds of pods on a
+// busy machine do not, so that it is asked again.
+func (c *Cluster) delete(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
+	defer cancel()
+	var last error
+	err := wait.PollUntilContextCancel(ctx, deletePause, true, func(context.Context) (bool, error) {
+		last = c.provider.Delete(c.name, c.Kubeconfig())
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("delete cluster %s: %w", c.name, errors.Join(err, last))
 	}
-	return errors.Join(append(errs, os.RemoveAll(c.folder))...)
+	return nil
 }
