@@ -11,9 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/breakwater-k8s/breakwater/aggregator"
+	"github.com/breakwater-k8s/breakwater/controllers/certificates"
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
 	"github.com/breakwater-k8s/breakwater/controllers/keeper"
 	"github.com/breakwater-k8s/breakwater/controllers/topology"
+	"github.com/breakwater-k8s/breakwater/internal/check"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
@@ -60,13 +63,18 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 		want            [][]rbacv1.PolicyRule
 	}{
 		{"single", "ClusterRole", "breakwater-generator", [][]rbacv1.PolicyRule{generator.ClusterRules(), keeper.ClusterRules()}},
-		{"single", "Role", "breakwater-generator", [][]rbacv1.PolicyRule{generator.ElectionRules()}},
+		{"single", "Role", "breakwater-generator", [][]rbacv1.PolicyRule{fleet.ElectionRules()}},
 		{"single", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{topology.ClusterRules(), topology.CellRules()}},
-		{"single", "Role", "breakwater-topology", [][]rbacv1.PolicyRule{generator.ElectionRules()}},
+		{"single", "Role", "breakwater-topology", [][]rbacv1.PolicyRule{fleet.ElectionRules()}},
 		{"single", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules(), aggregator.CellRules()}},
 		{"single", "Role", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.LeaseRules()}},
 		{"single", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), webhook.CellRules()}},
 		{"single", "Role", "breakwater-webhook", nil},
+		{"self-signed", "ClusterRole", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.ClusterRules("breakwater-core", "breakwater-cell-local")}},
+		{"self-signed", "Role", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.Rules("breakwater-webhook-tls"), fleet.ElectionRules()}},
+		{"single", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{check.Rules(true, "breakwater-core", "breakwater-cell-local")}},
+		{"core", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{check.Rules(true)[1:]}}, // no webhook is in it
+		{"worker", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{check.Rules(false, "breakwater-cell-worker-1")}},
 		{"core", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{topology.ClusterRules()}},
 		{"core", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules()}},
 		{"core", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{webhook.CoreRules()}},

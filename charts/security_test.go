@@ -21,6 +21,9 @@ func templatesOf(t *testing.T, objects []*unstructured.Unstructured) map[string]
 	for _, j := range typed[batchv1.Job](t, objects, "Job") {
 		pods[j.Name] = j.Spec.Template
 	}
+	for _, p := range typed[corev1.Pod](t, objects, "Pod") {
+		pods[p.Name] = corev1.PodTemplateSpec{ObjectMeta: p.ObjectMeta, Spec: p.Spec}
+	}
 	return pods
 }
 

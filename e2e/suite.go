@@ -45,6 +45,8 @@ type Suite struct {
 
 	topology string
 	change   func(*install.Options)
+	start    func(ctx context.Context, s *Suite) (stop func(), err error)
+	stop     func()
 	dir      string
 	testenv  env.Environment
 	shared   *Shared
@@ -89,6 +91,13 @@ func (s *Suite) connect(f federation.Federation) error {
 
 func (s *Suite) patience() time.Duration { return cmp.Or(s.Patience, Patience) }
 
+// NewSuiteBy is one in which start installs Breakwater, when its program is built and the federation is up, instead of package install.
+func NewSuiteBy(topology string, start func(ctx context.Context, s *Suite) (stop func(), err error)) *Suite {
+	s := NewSuite(topology, nil)
+	s.start = start
+	return s
+}
+
 // Federation is the federation that runs.
 func (s *Suite) Federation() federation.Federation { return s.shared.Federation() }
 
@@ -126,6 +135,9 @@ func (s *Suite) startFederation(ctx context.Context) (federation.Federation, err
 	})
 }
 
+// Dir is a folder that goes when the suite ends.
+func (s *Suite) Dir() string { return s.dir }
+
 // Program is the path of breakwater as it was built for the suite.
 func (s *Suite) Program() string { return filepath.Join(s.dir, "breakwater") }
 
@@ -137,6 +149,11 @@ func (s *Suite) install(ctx context.Context, _ *envconf.Config) (context.Context
 	}
 	f := s.Federation()
 	if err := s.connect(f); err != nil {
+		return ctx, err
+	}
+	if s.start != nil {
+		var err error
+		s.stop, err = s.start(ctx, s)
 		return ctx, err
 	}
 	options := install.Options{
@@ -156,6 +173,9 @@ func (s *Suite) install(ctx context.Context, _ *envconf.Config) (context.Context
 func (s *Suite) uninstall(ctx context.Context, _ *envconf.Config) (context.Context, error) {
 	if s.Breakwater != nil {
 		s.Breakwater.Stop()
+	}
+	if s.stop != nil {
+		s.stop()
 	}
 	return ctx, nil
 }

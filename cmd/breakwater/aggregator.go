@@ -100,13 +100,16 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 		f.identity = processIdentity()
 	}
 	collectOften()
-	core, err := f.core.Config("aggregator")
+	core, follower, err := f.core.Follow("aggregator")
 	if err != nil {
 		return fmt.Errorf("--core-kubeconfig: %w", err)
 	}
 	past := &fleet.Past{}
 	mgr, err := f.manager("aggregator", core, func(o *manager.Options) { o.Cache = fleet.CacheOptionsOf(past) })
 	if err != nil {
+		return err
+	}
+	if err := follow(mgr, follower); err != nil {
 		return err
 	}
 	options := aggregator.Options{
@@ -125,9 +128,12 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 }
 
 func (f *aggregatorFlags) setUpOne(ctx context.Context, mgr manager.Manager, options aggregator.Options) error {
-	cell, err := f.cell.Config("aggregator")
+	cell, follower, err := f.cell.Follow("aggregator")
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
+	}
+	if err := follow(mgr, follower); err != nil {
+		return err
 	}
 	options.CellConfig = cell
 	return aggregator.SetupWithManager(ctx, mgr, options)

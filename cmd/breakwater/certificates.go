@@ -37,7 +37,7 @@ in another Secret, of the same name and -ca, which replicas of the webhook do no
 
 Both are replaced before they expire, and no review is lost by that: apiservers trust a new authority for --spread before a
 certificate of its is served, and the one before it for --overlap after that. What cannot be served is replaced at once. To
-replace the authority delete its Secret; to replace the certificate alone, take tls.crt out of the other.
+replace the authority delete its Secret; to replace the certificate alone, empty tls.crt of the other.
 
 Certificates have host names and no IP addresses: where apiservers reach the webhook by an address, use cert-manager, or
 bring a certificate of your own.
@@ -58,7 +58,7 @@ Several replicas elect a leader.`,
 	flags.DurationVar(&f.RenewBefore, "renew-before", 90*24*time.Hour, "how long before its end it is replaced")
 	flags.DurationVar(&f.AuthorityLifetime, "authority-lifetime", 10*365*24*time.Hour, "how long an authority is valid; it is replaced when it would not outlive a new certificate")
 	flags.DurationVar(&f.Spread, "spread", 2*time.Minute, "how long a new authority is trusted before a certificate of its is served: apiservers must have heard of it")
-	flags.DurationVar(&f.Overlap, "overlap", time.Hour, "how long the one before it stays trusted after that: the files of all replicas must have been replaced")
+	flags.DurationVar(&f.Overlap, "overlap", time.Hour, "how long the one before it stays trusted after that: the files of all replicas must have been replaced, and read again")
 	f.electionFlags.bind(flags)
 	f.componentFlags.bind(flags)
 	return command

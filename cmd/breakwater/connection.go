@@ -23,24 +23,27 @@ func bindUser(flags *pflag.FlagSet, c *fleet.Connection, prefix, cluster string)
 	flags.StringSliceVar(&c.AsGroups, prefix+"as-group", nil, "`group` to impersonate in "+cluster+"; may be repeated")
 }
 
-// namedConfigs reads the NAME=KUBECONFIG values of a flag, for a component by that name, as whom as says.
-func namedConfigs(flag string, arguments []string, as fleet.Connection, component string) (map[string]*rest.Config, error) {
-	configs := map[string]*rest.Config{}
+// namedConfigs reads the NAME=KUBECONFIG values of a flag, for a component by that name, as whom as says. The followers must run
+// beside what goes by the configurations.
+func namedConfigs(flag string, arguments []string, as fleet.Connection, component string) (map[string]*rest.Config, []*fleet.Follower, error) {
+	configs, followers := map[string]*rest.Config{}, []*fleet.Follower(nil)
 	for _, argument := range arguments {
 		name, connection, err := fleet.ParseNamed(argument)
 		if err != nil {
-			return nil, fmt.Errorf("--%s: %w", flag, err)
+			return nil, nil, fmt.Errorf("--%s: %w", flag, err)
 		}
 		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-			return nil, fmt.Errorf("--%s %s: %q is not a name: %s", flag, argument, name, problems[0])
+			return nil, nil, fmt.Errorf("--%s %s: %q is not a name: %s", flag, argument, name, problems[0])
 		}
 		if _, ok := configs[name]; ok {
-			return nil, fmt.Errorf("--%s %s: %q is given twice", flag, argument, name)
+			return nil, nil, fmt.Errorf("--%s %s: %q is given twice", flag, argument, name)
 		}
 		connection.As, connection.AsGroups = as.As, as.AsGroups
-		if configs[name], err = connection.Config(component); err != nil {
-			return nil, fmt.Errorf("--%s %s: %w", flag, argument, err)
+		var follower *fleet.Follower
+		if configs[name], follower, err = connection.Follow(component); err != nil {
+			return nil, nil, fmt.Errorf("--%s %s: %w", flag, argument, err)
 		}
+		followers = append(followers, follower)
 	}
-	return configs, nil
+	return configs, followers, nil
 }

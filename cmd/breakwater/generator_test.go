@@ -144,7 +144,7 @@ func grant(t *testing.T, user, elections string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = client.Roles(elections).Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: generator.ElectionRules()}, metav1.CreateOptions{})
+	_, err = client.Roles(elections).Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: fleet.ElectionRules()}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,6 +54,7 @@ the generator derives protectors from workloads.`,
 	root.AddCommand(
 		aggregatorCommand(),
 		certificatesCommand(),
+		checkCommand(),
 		convertCommand(),
 		demoCommand(),
 		devCommand(),

@@ -47,6 +47,20 @@ func (f *componentFlags) manager(
 	return mgr, mgr.AddHealthzCheck("process", healthz.Ping)
 }
 
+// follow runs what follows the kubeconfigs of files; nil is one that is not followed.
+func follow(mgr manager.Manager, followers ...*fleet.Follower) error {
+	for _, follower := range followers {
+		if follower == nil {
+			continue
+		}
+		follower.Log = mgr.GetLogger()
+		if err := mgr.Add(follower); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // checkAddress finds a malformed address before the manager does, which would not name the flag.
 func checkAddress(flag, address string) error {
 	if address == "0" {

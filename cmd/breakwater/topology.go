@@ -58,12 +58,15 @@ func (f *topologyFlags) run(ctx context.Context) error {
 	if err := f.resolve(ctx, config); err != nil {
 		return err
 	}
-	cells, err := namedConfigs("cell", f.cells, fleet.Connection{}, "topology")
+	cells, followers, err := namedConfigs("cell", f.cells, fleet.Connection{}, "topology")
 	if err != nil {
 		return err
 	}
 	mgr, err := f.manager("topology", config, f.change(topology.Name))
 	if err != nil {
+		return err
+	}
+	if err := follow(mgr, followers...); err != nil {
 		return err
 	}
 	if err := topology.Setup(ctx, mgr, cells); err != nil {

@@ -102,11 +102,11 @@ func (f *webhookFlags) run(ctx context.Context) error {
 		return err
 	}
 	as := fleet.Connection{As: f.as, AsGroups: f.asGroups}
-	cores, err := namedConfigs("core", f.cores, as, "webhook")
+	cores, followers, err := namedConfigs("core", f.cores, as, "webhook")
 	if err != nil {
 		return err
 	}
-	cells, err := namedConfigs("cell", f.cells, as, "webhook")
+	cells, more, err := namedConfigs("cell", f.cells, as, "webhook")
 	if err != nil {
 		return err
 	}
@@ -125,6 +125,9 @@ func (f *webhookFlags) run(ctx context.Context) error {
 		o.GracefulShutdownTimeout, o.Cache = &stopTime, fleet.CacheOptionsOf(pasts[names[0]])
 	})
 	if err != nil {
+		return err
+	}
+	if err := follow(mgr, append(followers, more...)...); err != nil {
 		return err
 	}
 	clusters := map[string]cluster.Cluster{names[0]: mgr}

@@ -46,7 +46,9 @@ func injected(all []*admissionregistrationv1.ValidatingWebhookConfiguration) []b
 func (r *Reconciler) inject(ctx context.Context, all []*admissionregistrationv1.ValidatingWebhookConfiguration, bundle []byte) (bool, error) {
 	changed, errs := false, []error(nil)
 	for _, c := range all {
-		if !slices.ContainsFunc(c.Webhooks, func(w admissionregistrationv1.ValidatingWebhook) bool { return !bytes.Equal(w.ClientConfig.CABundle, bundle) }) {
+		if !slices.ContainsFunc(c.Webhooks, func(w admissionregistrationv1.ValidatingWebhook) bool {
+			return !bytes.Equal(w.ClientConfig.CABundle, bundle)
+		}) {
 			continue
 		}
 		changed = true

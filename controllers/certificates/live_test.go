@@ -133,7 +133,7 @@ func TestASecretIsFilledAndAllThatAskTheWebhookTrustIt(t *testing.T) {
 
 func TestWhatIsDamagedOrLostIsMadeAnew(t *testing.T) {
 	l := newLab(t)
-	served := l.wantWhole(nil, l.hook)
+	l.wantWhole(nil, l.hook)
 
 	secret := &corev1.Secret{}
 	if err := l.admin.Get(t.Context(), l.secret, secret); err != nil {
@@ -143,7 +143,7 @@ func TestWhatIsDamagedOrLostIsMadeAnew(t *testing.T) {
 	if err := l.admin.Update(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
-	served = l.wantWhole([]byte("garbage"), l.hook)
+	served := l.wantWhole([]byte("garbage"), l.hook)
 	if string(l.get(l.secret.Name)["theirs"]) != "theirs" {
 		t.Error("what others keep in the Secret is gone")
 	}

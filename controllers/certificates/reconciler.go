@@ -94,7 +94,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 func (r *Reconciler) look(s State, now time.Time) Seen {
 	seen := Seen{Spread: r.spread.what == sha256.Sum256(s.Authority.Certificate) && !r.spread.at.IsZero() && now.Sub(r.spread.at) >= r.Spread}
 	if !fits(s.Authority, s.Serving, r.Terms, now) {
-		r.served = since{}
 		return seen
 	}
 	seen.Served = r.served.note(append(bytes.Clone(s.Authority.Certificate), s.Serving.Certificate...), now) >= r.Overlap

@@ -177,9 +177,39 @@ func TestAReplacedAuthorityIsTrustedFirstAndTheOldOneLongEnough(t *testing.T) {
 	}
 }
 
+func TestTrustIsSpreadAnewWhenSomebodyHasTakenItBack(t *testing.T) {
+	w := newWorld(t)
+	w.step(0)
+	w.settled()
+	first, old := w.state(), w.bundle()
+	if err := w.client.Delete(t.Context(), w.secretNow(authoritySecret(w.Secret))); err != nil {
+		t.Fatal(err)
+	}
+	w.steps(2, time.Minute)
+	c := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	if err := w.client.Get(t.Context(), client.ObjectKey{Name: "hook"}, c); err != nil {
+		t.Fatal(err)
+	}
+	for i := range c.Webhooks {
+		c.Webhooks[i].ClientConfig.CABundle = old
+	}
+	if err := w.client.Update(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	w.steps(2, 30*time.Second)
+	w.steps(1, time.Minute)
+	if !w.state().Serving.equal(first.Serving) {
+		t.Fatal("the new certificate is served when apiservers have had a minute to trust it")
+	}
+	w.settled()
+	if w.state().Serving.equal(first.Serving) {
+		t.Error("it is never served")
+	}
+}
+
 func TestCertificatesAreReplacedBeforeTheyExpireForYears(t *testing.T) {
 	w := newWorld(t)
-	w.Terms.AuthorityLifetime = 4 * 365 * 24 * time.Hour
+	w.AuthorityLifetime = 4 * 365 * 24 * time.Hour
 	w.step(0)
 	w.settled()
 	authorities := 1
@@ -218,7 +248,7 @@ func TestNoReviewIsLostWhateverHappensToTheAuthority(t *testing.T) {
 			case 1:
 				w.spoil(authoritySecret(w.Secret), authorityKey)
 			case 2:
-				w.Terms.Names = []string{"webhook.ns.svc", []string{"a.example.com", "b.example.com"}[dice.IntN(2)]}
+				w.Names = []string{"webhook.ns.svc", []string{"a.example.com", "b.example.com"}[dice.IntN(2)]}
 			case 3:
 				w.restart()
 			case 4:
@@ -270,6 +300,11 @@ func TestWhatCannotBeServedIsReplacedAtOnce(t *testing.T) {
 			spoil(w)
 			w.step(time.Second)
 			after := w.state()
+			for _, c := range parseAll(w.bundle()) {
+				if w.now.After(c.NotAfter) {
+					t.Errorf("an authority is trusted that has expired at %s", c.NotAfter)
+				}
+			}
 			if before.equal(after.Serving) || !isAlive(w.bundle(), after.Serving, w.now) || !fits(after.Authority, after.Serving, w.Terms, w.now) {
 				t.Fatal("what is served is not good")
 			}

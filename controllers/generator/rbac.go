@@ -30,13 +30,3 @@ func KindRules(resource schema.GroupResource) []rbacv1.PolicyRule {
 		{APIGroups: []string{resource.Group}, Resources: []string{resource.Resource + "/scale"}, Verbs: []string{"get"}},
 	}
 }
-
-// ElectionRules are what it needs in the namespace of its Lease. Events of elections are still those of the core
-// group; all others are of events.k8s.io.
-func ElectionRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get"}},
-		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create", "get", "update"}},
-		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
-	}
-}

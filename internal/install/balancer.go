@@ -13,11 +13,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/federation/port"
 )
 
-// balancer stands before the webhooks of a worker as a Service would: each new connection goes to the next
+// Balancer stands before the webhooks of a worker as a Service would: each new connection goes to the next
 // replica that takes it.
-type balancer struct {
+type Balancer struct {
 	listener net.Listener
-	replicas []string
+	replicas func() []string
 	turn     atomic.Uint64
 	running  sync.WaitGroup
 
@@ -28,27 +28,28 @@ type balancer struct {
 
 const dialTimeout = time.Second
 
-func newBalancer(replicas []string) (*balancer, error) {
+// NewBalancer serves on a free port. What replicas there are, as host:port, may change.
+func NewBalancer(replicas func() []string) (*Balancer, error) {
 	listener, err := net.Listen("tcp", net.JoinHostPort(port.Host, strconv.Itoa(0)))
 	if err != nil {
 		return nil, fmt.Errorf("listen for the webhooks: %w", err)
 	}
-	b := &balancer{listener: listener, replicas: replicas, open: map[net.Conn]struct{}{}}
+	b := &Balancer{listener: listener, replicas: replicas, open: map[net.Conn]struct{}{}}
 	b.running.Go(b.serve)
 	return b, nil
 }
 
-// outward is the address by which apiservers know the webhooks.
-func (b *balancer) outward() string {
+// Outward is the address by which apiservers know the webhooks.
+func (b *Balancer) Outward() string {
 	_, number, _ := net.SplitHostPort(b.listener.Addr().String()) // a listener's address has a port
-	return net.JoinHostPort(outwardHost, number)
+	return net.JoinHostPort(OutwardHost, number)
 }
 
-// outwardHost leads to the loopback interface and is no loopback address: to those apiservers speak HTTP/2, which they do to
+// OutwardHost leads to the loopback interface and is no loopback address: to those apiservers speak HTTP/2, which they do to
 // no real webhook.
-const outwardHost = "0.0.0.0"
+const OutwardHost = "0.0.0.0"
 
-func (b *balancer) serve() {
+func (b *Balancer) serve() {
 	for {
 		client, err := b.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -61,7 +62,7 @@ func (b *balancer) serve() {
 }
 
 // forward joins a client to a replica until one of them closes.
-func (b *balancer) forward(client net.Conn) {
+func (b *Balancer) forward(client net.Conn) {
 	defer client.Close()
 	server := b.dial()
 	if server == nil || !b.enter(client, server) {
@@ -80,9 +81,10 @@ func (b *balancer) forward(client net.Conn) {
 }
 
 // dial gives a connection to the next replica that takes one; nil if none does.
-func (b *balancer) dial() net.Conn {
-	for range b.replicas {
-		replica := b.replicas[b.turn.Add(1)%uint64(len(b.replicas))]
+func (b *Balancer) dial() net.Conn {
+	replicas := b.replicas()
+	for range replicas {
+		replica := replicas[b.turn.Add(1)%uint64(len(replicas))]
 		if conn, err := net.DialTimeout("tcp", replica, dialTimeout); err == nil {
 			return conn
 		}
@@ -90,7 +92,7 @@ func (b *balancer) dial() net.Conn {
 	return nil
 }
 
-func (b *balancer) enter(conns ...net.Conn) bool {
+func (b *Balancer) enter(conns ...net.Conn) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, conn := range conns {
@@ -103,7 +105,7 @@ func (b *balancer) enter(conns ...net.Conn) bool {
 	return !b.ended
 }
 
-func (b *balancer) leave(conns ...net.Conn) {
+func (b *Balancer) leave(conns ...net.Conn) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, conn := range conns {
@@ -112,8 +114,8 @@ func (b *balancer) leave(conns ...net.Conn) {
 	}
 }
 
-// close ends all connections and returns when nothing runs any more.
-func (b *balancer) close() {
+// Close ends all connections and returns when nothing runs any more.
+func (b *Balancer) Close() {
 	_ = b.listener.Close()
 	b.mu.Lock()
 	b.ended = true

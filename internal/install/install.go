@@ -134,7 +134,7 @@ func (i *Installation) startAll(ctx context.Context, wanted []component) error {
 }
 
 func (i *Installation) startOne(ctx context.Context, c component) error {
-	health, err := freeAddress()
+	health, err := FreeAddress()
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (i *Installation) Stop() {
 		ending.Wait()
 		i.spawner.Close()
 		if i.webhooks != nil && i.webhooks.balancer != nil {
-			i.webhooks.balancer.close()
+			i.webhooks.balancer.Close()
 		}
 	})
 }

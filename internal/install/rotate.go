@@ -29,12 +29,12 @@ func newCertificate() (certificate, error) {
 	if err != nil {
 		return certificate{}, err
 	}
-	served, err := authority.Server(name, []net.IP{net.ParseIP(port.Host), net.ParseIP(outwardHost)})
+	served, err := authority.Server(name, []net.IP{net.ParseIP(port.Host), net.ParseIP(OutwardHost)})
 	return certificate{Pair: served, authority: authority.PEM}, err
 }
 
 // WebhookAddresses are the host:port of each webhook, behind what the apiservers ask.
-func (i *Installation) WebhookAddresses() []string { return i.webhooks.balancer.replicas }
+func (i *Installation) WebhookAddresses() []string { return i.webhooks.addresses }
 
 // Rotation replaces the certificate of the webhooks and its authority. Its steps are taken one after the other, each
 // when the apiservers have taken up the one before.
@@ -61,7 +61,7 @@ func (r *Rotation) Serve(ctx context.Context) error {
 		return err
 	}
 	hooks.serving = r.new
-	for _, replica := range hooks.balancer.replicas {
+	for _, replica := range hooks.addresses {
 		var last error
 		err := wait.PollUntilContextCancel(ctx, readyPause, true, func(ctx context.Context) (bool, error) {
 			last = serves(ctx, replica, r.new)

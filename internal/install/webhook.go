@@ -23,7 +23,8 @@ import (
 // webhooks are the replicas that the apiservers of all workers ask, behind one address.
 type webhooks struct {
 	replicas  []component
-	balancer  *balancer
+	addresses []string
+	balancer  *Balancer
 	authority string // PEM file that the apiservers trust them by
 	serving   certificate
 
@@ -48,7 +49,7 @@ func (i *Installation) newWebhooks() (*webhooks, error) {
 	}
 	var addresses, peers []string
 	for range i.options.WebhookReplicas {
-		address, err := freeAddress()
+		address, err := FreeAddress()
 		if err != nil {
 			return nil, err
 		}
@@ -67,16 +68,17 @@ func (i *Installation) newWebhooks() (*webhooks, error) {
 		arguments = append(append(arguments, "--advertise="+address), peers...)
 		hooks.replicas = append(hooks.replicas, component{name: WebhookName(n), arguments: arguments})
 	}
-	hooks.balancer, err = newBalancer(addresses)
+	hooks.addresses = addresses
+	hooks.balancer, err = NewBalancer(func() []string { return addresses })
 	return hooks, err
 }
 
 // Ports below those that Linux gives to whoever connects to somebody, which would be taken again before they are used.
 const firstPort, ports = 10_000, 20_000
 
-// freeAddress finds a free port of the loopback interface. Another program that asks for the very same one can take it before it is
+// FreeAddress finds a free port of the loopback interface. Another program that asks for the very same one can take it before it is
 // used, or while what uses it is restarted, which then shows as a component that does not start.
-func freeAddress() (string, error) {
+func FreeAddress() (string, error) {
 	var err error
 	for range 100 {
 		address := net.JoinHostPort(port.Host, strconv.Itoa(firstPort+rand.IntN(ports))) //nolint:gosec // it must differ, not be secret
@@ -106,7 +108,7 @@ func (i *Installation) configureCores(ctx context.Context) error {
 // configure makes a cluster's apiserver ask its webhook, with the configuration that users get.
 func (i *Installation) configure(ctx context.Context, cluster federation.Cluster, role string) error {
 	raw, err := exec.CommandContext(ctx, i.options.Program, "webhook-config", role,
-		"--url=https://"+i.webhooks.balancer.outward(), "--ca-bundle="+i.webhooks.authority).Output()
+		"--url=https://"+i.webhooks.balancer.Outward(), "--ca-bundle="+i.webhooks.authority).Output()
 	if err != nil {
 		exit := &exec.ExitError{}
 		if errors.As(err, &exit) {

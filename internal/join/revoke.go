@@ -65,7 +65,7 @@ func (j *Joiner) tellRevoked(ctx context.Context, links []*link) {
 		}
 		cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: j.Cell}}
 		if err := l.holder.client.Get(ctx, client.ObjectKeyFromObject(cell), cell); err == nil {
-			j.warn("Cell %s stays, and its pods go on counting as they were counted last. docs/topology.md says how a cell leaves, and what to do about one that is dead.", j.Cell)
+			j.warn("Cell %s stays, and its pods go on counting as they were counted last: docs/topology.md says how a cell leaves.", j.Cell)
 		}
 	}
 }

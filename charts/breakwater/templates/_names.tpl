@@ -82,7 +82,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- /* Names of the ValidatingWebhookConfigurations, as a list in JSON. */ -}}
 {{- define "breakwater.configurations" -}}
 {{- $names := list }}
-{{- if include "breakwater.isCore" . }}{{ $names = append $names (printf "%s-core" (include "breakwater.fullname" .)) }}{{ end }}
+{{- if and (include "breakwater.isCore" .) (or .Values.webhook.enabled .Values.webhook.url) }}{{ $names = append $names (printf "%s-core" (include "breakwater.fullname" .)) }}{{ end }}
 {{- if include "breakwater.isWorker" . }}
 {{- range .Values.cells }}{{ $names = append $names (printf "%s-cell-%s" (include "breakwater.fullname" $) .name) }}{{ end }}
 {{- end }}

@@ -73,7 +73,7 @@
 {{- end }}
 {{- end }}
 
-{{- define "breakwater.rules.certificates" -}}
+{{- define "breakwater.rules.certificates.cluster" -}}
 - {apiGroups: [admissionregistration.k8s.io], resources: [validatingwebhookconfigurations], verbs: [get, list, watch]}
 - apiGroups: [admissionregistration.k8s.io]
   resources: [validatingwebhookconfigurations]
@@ -81,11 +81,12 @@
   verbs: [patch]
 {{- end }}
 
-{{- define "breakwater.rules.certificates.secrets" -}}
+{{- define "breakwater.rules.certificates.local" -}}
 {{- $secret := include "breakwater.tlsSecret" . -}}
 - {apiGroups: [""], resources: [secrets], resourceNames: [{{ $secret }}], verbs: [list, watch]}
 - {apiGroups: [""], resources: [secrets], resourceNames: [{{ $secret }}, {{ $secret }}-ca], verbs: [get, update]}
 - {apiGroups: [""], resources: [secrets], verbs: [create]}
+{{ include "breakwater.rules.election" . }}
 {{- end }}
 
 {{- define "breakwater.rules.leases" -}}
@@ -101,6 +102,27 @@
 {{- define "breakwater.rules.trigger" -}}
 - {apiGroups: [""], resources: [pods], verbs: [create]}
 - {apiGroups: [""], resources: [pods/status], verbs: [patch]}
+{{- end }}
+
+{{- define "breakwater.rules.uninstall" -}}
+- {apiGroups: [breakwater.dev], resources: [cells, podprotectors, protectionpolicies, clusterprotectionpolicies], verbs: [get, list, patch]}
+- {apiGroups: [apps], resources: [deployments, statefulsets, replicasets], verbs: [get, list, patch]}
+- {apiGroups: [""], resources: [replicationcontrollers], verbs: [get, list, patch]}
+{{- range .Values.generator.sourceKinds }}
+- {apiGroups: [{{ .apiGroup | quote }}], resources: [{{ .resource }}], verbs: [get, list, patch]}
+{{- end }}
+{{- end }}
+
+{{- define "breakwater.rules.test" -}}
+{{- with include "breakwater.configurations" . | fromJsonArray -}}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [validatingwebhookconfigurations]
+  resourceNames: {{ toJson . }}
+  verbs: [get]
+{{- end }}
+{{- if include "breakwater.isCore" . }}
+- {apiGroups: [breakwater.dev], resources: [cells], verbs: [list]}
+{{- end }}
 {{- end }}
 
 {{- /*

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/controllers/certificates"
+	"github.com/breakwater-k8s/breakwater/internal/check"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/webhook"
+)
+
+func TestCertificatesRefusesBadFlagsByName(t *testing.T) {
+	good := []string{"certificates", "--secret", "a/b", "--dns-name", "a.b.svc"}
+	for claim, c := range map[string]struct {
+		arguments []string
+		want      string
+	}{
+		"nothing":                      {[]string{"certificates"}, "--dns-name is required"},
+		"a Secret without a namespace": {[]string{"certificates", "--secret", "b", "--dns-name", "a"}, `--secret "b": want NAMESPACE/NAME`},
+		"an address":                   {append(good, "--dns-name", "10.0.0.1"), "--dns-name 10.0.0.1 is an address"},
+		"a name that is none":          {append(good, "--dns-name", "a_b"), `--dns-name "a_b"`},
+		"renewal before the beginning": {append(good, "--lifetime", "24h", "--renew-before", "24h"), "--renew-before 24h0m0s: want more than 0s and less than --lifetime"},
+		"no time to spread trust":      {append(good, "--spread", "0s"), "--spread 0s"},
+		"waits longer than a renewal":  {append(good, "--lifetime", "4h", "--renew-before", "1h"), "less than --renew-before"},
+		"a short authority":            {append(good, "--authority-lifetime", "8760h"), "--authority-lifetime 8760h0m0s"},
+		"a file that is not there":     {append(good, "--kubeconfig", "/nonexistent"), "--kubeconfig: load kubeconfig"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			if _, err := ask(t, c.arguments...); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one that says %q", err, c.want)
+			}
+		})
+	}
+}
+
+// background runs a command until the test ends.
+func background(t *testing.T, arguments ...string) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	command := rootCommand()
+	command.SetArgs(arguments)
+	ended := make(chan error, 1)
+	go func() { ended <- command.ExecuteContext(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("%s ended with %v", arguments[0], err)
+		}
+	})
+}
+
+// mount keeps files as a kubelet does that mounts a Secret: all are replaced at once, and some time after the Secret was.
+type mount struct {
+	folder string
+	number int
+	last   map[string][]byte
+}
+
+const kubeletDelay = time.Second
+
+// replicasDelay is longer than that and the ten seconds in which a webhook reads files again, at the latest.
+const replicasDelay = 15 * time.Second
+
+func (m *mount) update(t *testing.T, content map[string][]byte) {
+	m.number++
+	part := filepath.Join(m.folder, fmt.Sprint("..", m.number))
+	if err := os.Mkdir(part, 0o700); err != nil {
+		t.Error(err)
+		return
+	}
+	for name, raw := range content {
+		if err := os.WriteFile(filepath.Join(part, name), raw, 0o600); err != nil {
+			t.Error(err)
+		}
+		_ = os.Symlink(filepath.Join("..data", name), filepath.Join(m.folder, name)) // there since the first time
+	}
+	link := filepath.Join(m.folder, "..new")
+	if err := os.Symlink(filepath.Base(part), link); err != nil {
+		t.Error(err)
+	}
+	if err := os.Rename(link, filepath.Join(m.folder, "..data")); err != nil {
+		t.Error(err)
+	}
+	_ = os.RemoveAll(filepath.Join(m.folder, fmt.Sprint("..", m.number-1)))
+}
+
+// follow is for as long as the context.
+func (m *mount) follow(ctx context.Context, t *testing.T, c client.Client, key client.ObjectKey) {
+	every := time.NewTicker(50 * time.Millisecond)
+	defer every.Stop()
+	var changed time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+		secret := &corev1.Secret{}
+		if err := c.Get(ctx, key, secret); err != nil {
+			continue // it will come, or the test is over
+		}
+		switch {
+		case bytes.Equal(m.last["tls.crt"], secret.Data["tls.crt"]):
+			changed = time.Time{}
+		case changed.IsZero():
+			changed = time.Now()
+		case time.Since(changed) >= kubeletDelay:
+			m.update(t, secret.Data)
+			m.last, changed = secret.Data, time.Time{}
+		}
+	}
+}
+
+// removals removes pods, one after the other, until the context ends, and counts them and what was not answered.
+type removals struct {
+	done, failed atomic.Int64
+	last         atomic.Pointer[string]
+}
+
+func (r *removals) run(ctx context.Context, c client.Client, namespace, name string) {
+	for number := 0; ctx.Err() == nil; number++ {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(name, "-", number)}}
+		pod.Spec = corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "web", Image: "web"}}}
+		err := c.Create(ctx, pod)
+		if err == nil {
+			err = c.Delete(ctx, pod, client.GracePeriodSeconds(0))
+		}
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			text := err.Error()
+			r.last.Store(&text)
+			r.failed.Add(1)
+		default:
+			r.done.Add(1)
+		}
+	}
+}
+
+func TestTheAuthorityIsReplacedUnderLoadAndNoReviewIsLost(t *testing.T) {
+	namespace, address, admin := testplane.Namespace(t), freeAddress(t), testplane.Client(t)
+	secret := client.ObjectKey{Namespace: namespace, Name: "webhook-tls"}
+	_, port, _ := strings.Cut(address, ":")
+	configuration, err := webhook.Configuration(webhook.ConfigurationOptions{
+		Name: namespace, Cell: namespace, Namespaces: []string{namespace}, ExemptNamespaces: webhook.DefaultExemptNamespaces(),
+		TimeoutSeconds: 10, Endpoint: webhook.Endpoint{URL: "https://localhost:" + port},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.Create(t.Context(), configuration); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = admin.Delete(context.Background(), configuration) })
+
+	kubeconfig := writeKubeconfig(t, testplane.Config(t))
+	testplane.User(t, "certificates-"+namespace, append(append(certificates.ClusterRules(namespace), certificates.Rules(secret.Name)...), fleet.ElectionRules()...))
+	background(t, "certificates", "--kubeconfig", kubeconfig, "--as", "certificates-"+namespace, "--leader-election-namespace", namespace,
+		"--secret", secret.String(), "--dns-name", "localhost", "--webhook-configuration", namespace,
+		"--spread", "2s", "--overlap", replicasDelay.String(), "--metrics-listen", "0", "--health-listen", "0")
+
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	t.Cleanup(func() { stop(); running.Wait() })
+	files := &mount{folder: t.TempDir()}
+	running.Go(func() { files.follow(ctx, t, admin, secret) })
+	certificate := filepath.Join(files.folder, "tls.crt")
+	eventually(t, "files", func() string {
+		if _, err := os.Stat(certificate); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	health := freeAddress(t)
+	background(t, "webhook", "--core", "core="+kubeconfig, "--cell", namespace+"="+kubeconfig, "--listen", address,
+		"--tls-cert", certificate, "--tls-key", filepath.Join(files.folder, "tls.key"), "--metrics-listen", "0", "--health-listen", health)
+	eventually(t, "a webhook", func() string { return fetch("http://"+health+"/readyz", "ok") })
+
+	checker := "check-" + namespace
+	testplane.User(t, checker, check.Rules(true, namespace, "absent"))
+	arguments := []string{"check", "--kubeconfig", kubeconfig, "--as", checker, "--namespace", namespace, "--webhook-configuration", namespace}
+	if out, err := ask(t, arguments...); err != nil || !strings.Contains(out, "pods.breakwater.dev  ok") {
+		t.Errorf("check: %v\n%s", err, out)
+	}
+	out, err := ask(t, append(arguments, "--core", "--webhook-configuration", "absent", "--timeout", "1s")...)
+	if err == nil || !strings.Contains(out, "is not there") || !strings.Contains(out, "API breakwater.dev/v1alpha1") || strings.Contains(out, "cannot be listed") {
+		t.Errorf("check of what is not there: %v\n%s", err, out)
+	}
+
+	r := &removals{}
+	for client := range 4 {
+		running.Go(func() { r.run(ctx, admin, namespace, fmt.Sprint("web-", client)) })
+	}
+	eventually(t, "removals", func() string { return atLeast(&r.done, 20) })
+	replaceAuthority(t, admin, secret)
+	enough := r.done.Load() + 20
+	eventually(t, "removals after it", func() string { return atLeast(&r.done, enough) })
+	if failed := r.failed.Load(); failed > 0 {
+		t.Errorf("%d removals of %d failed, the last by: %s", failed, r.done.Load()+failed, *r.last.Load())
+	}
+	t.Logf("%d removals were answered", r.done.Load())
+}
+
+func atLeast(counter *atomic.Int64, want int64) string {
+	if got := counter.Load(); got < want {
+		return fmt.Sprintf("%d of %d", got, want)
+	}
+	return ""
+}
+
+// replaceAuthority waits until nothing is left of the one before.
+func replaceAuthority(t *testing.T, c client.Client, secret client.ObjectKey) {
+	t.Helper()
+	read := func(name string) map[string][]byte {
+		s := &corev1.Secret{}
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: secret.Namespace, Name: name}, s); client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+		return s.Data
+	}
+	before, served := read(secret.Name + "-ca")["ca.crt"], read(secret.Name)["tls.crt"]
+	if err := c.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name + "-ca"}}); err != nil {
+		t.Fatal(err)
+	}
+	both := false
+	eventually(t, "another authority alone", func() string {
+		authority, tls := read(secret.Name + "-ca")["ca.crt"], read(secret.Name)
+		both = both || bytes.Count(tls["ca.crt"], []byte("BEGIN CERTIFICATE")) == 2
+		if len(authority) == 0 || bytes.Equal(authority, before) || bytes.Equal(tls["tls.crt"], served) || !bytes.Equal(tls["ca.crt"], authority) {
+			return "the Secret trusts\n" + string(tls["ca.crt"])
+		}
+		return ""
+	})
+	if !both {
+		t.Error("both authorities were never trusted")
+	}
+}

@@ -1,0 +1,256 @@
+package charts_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/internal/storm"
+)
+
+// The tests share a release, and the last of them uninstalls it.
+
+func TestAStormOnWhatTheChartInstalls(t *testing.T) {
+	single.Claim(t, "the floor holds, and all of the budget is used", func(l *e2e.Lab) {
+		awaitCell(l)
+		e2e.Tempest{Pods: 60, Floors: []int{40}, Exhausts: true}.Rage(l)
+		l.Must(release.complaints())
+	})
+}
+
+func TestHelmTest(t *testing.T) {
+	single.Claim(t, "an installation is tested by its users", func(l *e2e.Lab) {
+		awaitCell(l)
+		if out, err := release.helm(l.Context(), "test", "breakwater"); err != nil {
+			l.Fatalf("%v\n%s\n%v", err, out, release.complaints())
+		}
+		l.Must(release.complaints())
+	})
+}
+
+// What a policy, a percentage, a rollout and a drain need of rights that a storm does not.
+func TestNoComponentLacksARight(t *testing.T) {
+	single.Claim(t, "a workload gets its protector, whose floor is a share of it, and is rolled out under it", func(l *e2e.Lab) {
+		l.Must(l.Core.Create(l.Context(), policyOf(l)))
+		deploy(l, 8)
+		awaitProtector(l, "deployment-web", 6)
+		// The generator knows how many pods its Deployment wants. Of others the aggregator finds out.
+		share := intstr.FromString("75%")
+		l.Protect(0, func(s *v1alpha1.PodProtectorSpec) { s.MinAvailable = &share })
+		if p := awaitProtector(l, "web", 6); p.Status.ExpectedReplicas == nil || *p.Status.ExpectedReplicas != 8 {
+			t.Errorf("expected replicas %v, want 8", p.Status.ExpectedReplicas)
+		}
+		roll(l)
+		l.Must(release.complaints())
+	})
+}
+
+func TestAnUpgradeInAStorm(t *testing.T) {
+	single.Claim(t, "the floor holds while every component is replaced by that of another version of the chart", func(l *e2e.Lab) {
+		next := nextVersion(t)
+		upgrade := func(l *e2e.Lab, gale *storm.Storm) {
+			l.AwaitRequests(gale, 20)
+			out, err := release.helm(l.Context(), "upgrade", "breakwater", next, "--values", release.values, "--set", "podAnnotations.next=yes", "--wait")
+			if err != nil {
+				l.Fatalf("%v\n%s", err, out)
+			}
+		}
+		e2e.Tempest{Pods: 60, Floors: []int{40}, During: upgrade}.Rage(l)
+		for _, d := range deployments(l) {
+			if d.Spec.Template.Annotations["next"] != "yes" || d.Status.UpdatedReplicas != *d.Spec.Replicas {
+				t.Errorf("%s was not replaced: %+v", d.Name, d.Status)
+			}
+		}
+		awaitCell(l)
+		l.Must(release.complaints())
+	})
+}
+
+func TestUninstallingLeavesNothingThatHoldsAnybody(t *testing.T) {
+	single.Claim(t, "no webhook is left, and all that is deleted goes", func(l *e2e.Lab) {
+		policy := policyOf(l)
+		l.Must(l.Core.Create(l.Context(), policy))
+		deploy(l, 4)
+		protector := awaitProtector(l, "deployment-web", 3)
+		if out, err := release.helm(l.Context(), "uninstall", "breakwater", "--wait"); err != nil {
+			l.Fatalf("%v\n%s\n%v", err, out, release.complaints())
+		}
+		if left := leftBehind(l); len(left) > 0 {
+			t.Errorf("left behind: %q", left)
+		}
+		// What says what is protected, and where, is kept for another release, and nothing holds it.
+		web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "web"}}
+		cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: release.cell}}
+		kept := []client.Object{policy, protector, web, cell}
+		for _, object := range kept {
+			l.Must(l.Core.Get(l.Context(), client.ObjectKeyFromObject(object), object))
+			if len(object.GetFinalizers()) > 0 || object.GetDeletionTimestamp() != nil {
+				t.Errorf("%T %s: deleted %v, finalizers %q", object, object.GetName(), object.GetDeletionTimestamp(), object.GetFinalizers())
+			}
+			l.Must(l.Core.Delete(l.Context(), object))
+		}
+		l.Eventually(func() string {
+			for _, object := range kept {
+				if err := l.Core.Get(l.Context(), client.ObjectKeyFromObject(object), object); client.IgnoreNotFound(err) != nil || err == nil {
+					return fmt.Sprintf("%T %s is still there (error %v), with finalizers %q", object, object.GetName(), err, object.GetFinalizers())
+				}
+			}
+			if n := l.Living(); n > 0 {
+				return fmt.Sprintf("%d pods are left", n)
+			}
+			return ""
+		})
+	})
+}
+
+// awaitCell waits until the chart's own Cell is well.
+func awaitCell(l *e2e.Lab) {
+	l.Helper()
+	l.Eventually(func() string {
+		cell := &v1alpha1.Cell{}
+		if err := l.Core.Get(l.Context(), client.ObjectKey{Name: release.cell}, cell); err != nil {
+			return err.Error()
+		}
+		for _, kind := range []string{
+			v1alpha1.ConditionReady, v1alpha1.ConditionConnected, v1alpha1.ConditionAggregationFresh, v1alpha1.ConditionGuarded,
+		} {
+			if !meta.IsStatusConditionTrue(cell.Status.Conditions, kind) {
+				return fmt.Sprintf("the Cell is not %s: %+v", kind, cell.Status.Conditions)
+			}
+		}
+		return ""
+	})
+}
+
+// policyOf asks for three quarters of each Deployment.
+func policyOf(l *e2e.Lab) *v1alpha1.ProtectionPolicy {
+	share := intstr.FromString("75%")
+	policy := &v1alpha1.ProtectionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "web"}}
+	policy.Spec.Workloads.Kinds = []v1alpha1.WorkloadKind{{APIVersion: "apps/v1", Kind: "Deployment"}}
+	policy.Spec.Floor = &v1alpha1.FloorRule{PodShare: v1alpha1.PodShare{MinAvailable: &share}}
+	return policy
+}
+
+// deploy makes a Deployment of pods with app=web.
+func deploy(l *e2e.Lab, replicas int32) {
+	l.Helper()
+	labels := map[string]string{"app": "web"}
+	grace, noToken := int64(0), false
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "web"}}
+	d.Spec.Replicas, d.Spec.Selector = &replicas, &metav1.LabelSelector{MatchLabels: labels}
+	d.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+		TerminationGracePeriodSeconds: &grace, AutomountServiceAccountToken: &noToken,
+		Containers: []corev1.Container{{Name: "app", Image: storm.Image}},
+	}}
+	l.Must(l.Core.Create(l.Context(), d))
+}
+
+// awaitProtector waits until a protector has that floor, and all pods are counted and available.
+func awaitProtector(l *e2e.Lab, name string, floor int32) *v1alpha1.PodProtector {
+	l.Helper()
+	p := &v1alpha1.PodProtector{}
+	l.Eventually(func() string {
+		if err := l.Core.Get(l.Context(), client.ObjectKey{Namespace: l.Namespace, Name: name}, p); err != nil {
+			return fmt.Sprintf("%v; %v", err, release.complaints())
+		}
+		if p.Status.DesiredAvailable != floor || p.Status.Summary.Available != p.Status.Summary.Total || p.Status.Summary.Total < floor {
+			return fmt.Sprintf("%+v, want the floor %d; %v", p.Status, floor, release.complaints())
+		}
+		return ""
+	})
+	return p
+}
+
+// roll gives the pods of the Deployment another image, and waits until all have it. Its strategy takes down more at once than the
+// floor allows, so that its controller is refused, and woken.
+func roll(l *e2e.Lab) {
+	l.Helper()
+	l.Must(l.Core.Patch(l.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "web"}},
+		client.RawPatch(types.StrategicMergePatchType, []byte(`{"spec":{"strategy":{"rollingUpdate":{"maxSurge":0,"maxUnavailable":"100%"}},
+			"template":{"spec":{"containers":[{"name":"app","image":"`+storm.Image+`.1"}]}}}}`))))
+	l.Eventually(func() string {
+		d := &appsv1.Deployment{}
+		l.Must(l.Core.Get(l.Context(), client.ObjectKey{Namespace: l.Namespace, Name: "web"}, d))
+		if d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas != *d.Spec.Replicas || d.Status.Replicas != *d.Spec.Replicas ||
+			d.Status.AvailableReplicas != *d.Spec.Replicas {
+			return fmt.Sprintf("%+v", d.Status)
+		}
+		return ""
+	})
+}
+
+// nextVersion is a copy of the chart with another version.
+func nextVersion(t *testing.T) string {
+	t.Helper()
+	next := filepath.Join(t.TempDir(), "breakwater")
+	if err := os.CopyFS(next, os.DirFS(folder+"breakwater")); err != nil {
+		t.Fatal(err)
+	}
+	about := filepath.Join(next, "Chart.yaml")
+	raw, err := os.ReadFile(about)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(raw), "\nversion: 0.", "\nversion: 99.", 1)
+	if changed == string(raw) {
+		t.Fatal("the chart has no version 0")
+	}
+	if err := os.WriteFile(about, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+func deployments(l *e2e.Lab) []appsv1.Deployment {
+	l.Helper()
+	list := &appsv1.DeploymentList{}
+	l.Must(l.Core.List(l.Context(), list, client.InNamespace(namespace)))
+	if len(list.Items) < 4 {
+		l.Fatalf("%d Deployments, want those of 4 components", len(list.Items))
+	}
+	return list.Items
+}
+
+// leftBehind are objects of the release that are still there.
+func leftBehind(l *e2e.Lab) []string {
+	l.Helper()
+	var left []string
+	for _, kind := range []schema.GroupVersionKind{
+		{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"},
+		{Group: "apps", Version: "v1", Kind: "Deployment"}, {Group: "batch", Version: "v1", Kind: "Job"},
+		{Version: "v1", Kind: "ServiceAccount"}, {Version: "v1", Kind: "Service"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"},
+		{Group: "flowcontrol.apiserver.k8s.io", Version: "v1", Kind: "FlowSchema"},
+	} {
+		l.Eventually(func() string { // Helm does not wait for what finalizers hold
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(kind)
+			l.Must(l.Core.List(context.Background(), list, client.MatchingLabels{"app.kubernetes.io/instance": "breakwater"}))
+			for _, object := range list.Items {
+				if object.GetDeletionTimestamp() != nil {
+					return fmt.Sprintf("%s %s is still there, with finalizers %q", kind.Kind, object.GetName(), object.GetFinalizers())
+				}
+				left = append(left, kind.Kind+" "+object.GetName())
+			}
+			return ""
+		})
+	}
+	return left
+}
