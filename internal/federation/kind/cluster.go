@@ -108,7 +108,8 @@ func (c *Cluster) abandon(created <-chan error) {
 			c.log.V(1).Info("Cannot take the nodes of a cluster away yet", "error", err.Error())
 		}
 		select {
-		case _ = <-created: // whatever it says: it was meant to fail
+		case err := <-created: // whatever it says: it was meant to fail
+			c.log.V(1).Info("kind has given up", "error", fmt.Sprint(err))
 			return
 		case <-time.After(deletePause):
 		}
