@@ -62,6 +62,11 @@ e2e-gitops: ## Test what GitOps syncs, with Flux, cert-manager and what decides 
 chart-check: ## Check the charts: lint, render, schemas, rights, and what a real apiserver says (ARGS="-run Values -v")
 	@$(call with_control_planes,helm kubeconform) go test -count=1 ./charts/... $(ARGS)
 
+.PHONY: e2e-kind
+e2e-kind: ## Install the charts into kind clusters and play storms there; needs docker (REQUIRE_KIND=1 to fail without it, ARGS="-run Single")
+	@folders="$(call tool,kubernetes)"; folders+=":$(call tool,helm)"; \
+	E2E_KIND=1 BREAKWATER_BINARIES="$$folders" go test -p 1 -count=1 -v -timeout 60m ./internal/federation/kind ./e2e/kind $(ARGS)
+
 .PHONY: chaos
 chaos: build ## Play storms with real faults, validate them from the workers' etcds, write chaos-report/ (ARGS="-list")
 	@$(call with_control_planes) go run ./hack/chaos $(ARGS)

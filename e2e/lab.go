@@ -17,7 +17,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/install"
 )
 
-// Patience bounds every wait for something that takes seconds.
+// Patience bounds every wait for something that takes seconds, unless the suite has a patience of its own.
 const Patience = time.Minute
 
 // Lab is the namespace of one test or of one run of a benchmark, of the same name in all clusters, and the core cluster whose
@@ -79,10 +79,10 @@ func (l *Lab) Must(err error) {
 // Eventually waits until look says "" and fails with its last word otherwise.
 func (l *Lab) Eventually(look func() string) {
 	l.Helper()
-	deadline := time.Now().Add(Patience)
+	deadline := time.Now().Add(l.patience())
 	for word := look(); word != ""; word = look() {
 		if time.Now().After(deadline) {
-			l.Fatalf("waited %s: %s", Patience, word)
+			l.Fatalf("waited %s: %s", l.patience(), word)
 		}
 		<-time.After(50 * time.Millisecond)
 	}

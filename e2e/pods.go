@@ -20,7 +20,7 @@ func (l *Lab) App(pods int) storm.Application {
 // DeployBare makes pods without controllers and waits until every core counts them.
 func (l *Lab) DeployBare(app storm.Application) {
 	l.Helper()
-	ctx, cancel := context.WithTimeout(l.Context(), Patience)
+	ctx, cancel := context.WithTimeout(l.Context(), l.patience())
 	defer cancel()
 	l.Must(app.DeployBare(ctx, l.Cells))
 	l.awaitInEachCore(app.Pods)

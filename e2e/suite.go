@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -39,6 +40,8 @@ type Suite struct {
 	Breakwater *install.Installation
 	Cores      []Core
 	Cells      []storm.Cell
+	// Patience bounds waits of labs; 0 means the constant of that name.
+	Patience time.Duration
 
 	topology string
 	change   func(*install.Options)
@@ -61,6 +64,32 @@ func NewSuite(topology string, change func(*install.Options)) *Suite {
 	s.shared = &Shared{Start: s.startFederation}
 	return s
 }
+
+// Over is a suite whose federation runs, and whose Breakwater is installed and taken away by somebody else.
+func Over(f federation.Federation) (*Suite, error) {
+	s := &Suite{shared: &Shared{federation: f}}
+	return s, s.connect(f)
+}
+
+func (s *Suite) connect(f federation.Federation) error {
+	for _, core := range f.Cores() {
+		c, err := install.Client(core)
+		if err != nil {
+			return err
+		}
+		s.Cores = append(s.Cores, Core{Name: core.Name(), Client: c})
+	}
+	for _, worker := range f.Workers() {
+		cell, err := storm.NewCell(worker.Name(), worker.RESTConfig())
+		if err != nil {
+			return err
+		}
+		s.Cells = append(s.Cells, cell)
+	}
+	return nil
+}
+
+func (s *Suite) patience() time.Duration { return cmp.Or(s.Patience, Patience) }
 
 // NewSuiteBy is one in which start installs Breakwater, when its program is built and the federation is up, instead of package install.
 func NewSuiteBy(topology string, start func(ctx context.Context, s *Suite) (stop func(), err error)) *Suite {
@@ -119,19 +148,8 @@ func (s *Suite) install(ctx context.Context, _ *envconf.Config) (context.Context
 		return ctx, fmt.Errorf("build breakwater: %w\n%s", err, out)
 	}
 	f := s.Federation()
-	for _, core := range f.Cores() {
-		c, err := install.Client(core)
-		if err != nil {
-			return ctx, err
-		}
-		s.Cores = append(s.Cores, Core{Name: core.Name(), Client: c})
-	}
-	for _, worker := range f.Workers() {
-		cell, err := storm.NewCell(worker.Name(), worker.RESTConfig())
-		if err != nil {
-			return ctx, err
-		}
-		s.Cells = append(s.Cells, cell)
+	if err := s.connect(f); err != nil {
+		return ctx, err
 	}
 	if s.start != nil {
 		var err error

@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -18,6 +20,8 @@ type Tempest struct {
 	Before, During, After func(l *Lab, gale *storm.Storm)
 	// Exhausts tells that the storm uses the whole budget in spite of the fault.
 	Exhausts bool
+	// Lasts tells that the storm rages for as long as During takes, and ends with it.
+	Lasts bool
 }
 
 const (
@@ -42,9 +46,9 @@ func (w Tempest) Rage(l *Lab) {
 	defer recorder.Stop()
 	gale := w.blow(l, recorder)
 
-	ctx, cancel := context.WithTimeout(l.Context(), Patience)
+	ctx, cancel := context.WithTimeout(l.Context(), l.patience())
 	defer cancel()
-	l.Must(recorder.Settle(ctx, 2*time.Second, Patience))
+	l.Must(recorder.Settle(ctx, 2*time.Second, l.patience()))
 	w.judge(l, recorder.Record(), gale.Counts())
 	floor := slices.Max(w.Floors)
 	labs[slices.Index(w.Floors, floor)].wantUsableBudget(floor)
@@ -52,16 +56,27 @@ func (w Tempest) Rage(l *Lab) {
 
 func (w Tempest) blow(l *Lab, recorder *storm.Recorder) *storm.Storm {
 	l.Helper()
+	each, limit := 25, stormTime
+	if w.Lasts {
+		each, limit = math.MaxInt, time.Hour
+	}
 	gale := storm.New(
-		storm.Wave{Attack: storm.RandomDeletes{Recorder: recorder, Clients: 32, Each: 25, Seed: stormSeed}, For: stormTime},
-		storm.Wave{Attack: storm.EvictionWave{Recorder: recorder, Clients: 8, Seed: stormSeed}, For: stormTime},
-		storm.Wave{Attack: storm.DeleteCollection{Scope: l.App(w.Pods).Scope(l.Cells), Times: 10}, For: stormTime},
+		storm.Wave{Attack: storm.RandomDeletes{Recorder: recorder, Clients: 32, Each: each, Seed: stormSeed}, For: limit},
+		storm.Wave{Attack: storm.EvictionWave{Recorder: recorder, Clients: 8, Seed: stormSeed}, For: limit},
+		storm.Wave{Attack: storm.DeleteCollection{Scope: l.App(w.Pods).Scope(l.Cells), Times: 10}, For: limit},
 	)
 	strike(l, w.Before, gale)
+	ctx, end := context.WithCancel(l.Context())
+	defer end()
 	raging := make(chan error, 1)
-	go func() { raging <- gale.Run(l.Context()) }()
+	go func() { raging <- gale.Run(ctx) }()
 	strike(l, w.During, gale)
-	l.Must(<-raging)
+	if w.Lasts {
+		end()
+	}
+	if err := <-raging; !w.Lasts || !errors.Is(err, context.Canceled) {
+		l.Must(err)
+	}
 	strike(l, w.After, gale)
 	return gale
 }
@@ -97,7 +112,7 @@ func (l *Lab) wantUsableBudget(floor int) {
 	l.Helper()
 	again := l.App(3)
 	again.Instance = "again"
-	ctx, cancel := context.WithTimeout(l.Context(), Patience)
+	ctx, cancel := context.WithTimeout(l.Context(), l.patience())
 	defer cancel()
 	l.Must(again.DeployBare(ctx, l.Cells))
 	l.awaitInEachCore(l.Living())

@@ -1,5 +1,6 @@
 // Package federation describes federations of clusters to play with, to test on and to break: core clusters that
-// hold protectors, worker clusters that run pods. Package local brings one up as processes of this machine.
+// hold protectors, worker clusters that run pods. Package local brings one up as processes of this machine, package kind as
+// containers of docker.
 package federation
 
 import (
@@ -59,6 +60,8 @@ const (
 	Scheduler         Component = "kube-scheduler"
 	// Kwok plays the nodes and the kubelets.
 	Kwok Component = "kwok"
+	// Kubelet runs the pods of a node, where no Kwok plays.
+	Kubelet Component = "kubelet"
 )
 
 // Faults breaks one cluster.

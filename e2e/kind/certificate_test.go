@@ -1,0 +1,35 @@
+package kind_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation"
+	"github.com/breakwater-k8s/breakwater/internal/federation/pki"
+)
+
+// ownSecret holds the certificate of a user who makes it without our help.
+const ownSecret = "own-certificate"
+
+// ownCertificate puts a certificate of the webhook into a cluster, and gives who signed it, in PEM.
+func ownCertificate(t *testing.T, cluster federation.Cluster) string {
+	t.Helper()
+	authority, err := pki.NewAuthority("a user's own CA")
+	must(t, err)
+	host := full + "-webhook." + namespace + ".svc"
+	pair, err := authority.Server(host, nil, host)
+	must(t, err)
+	clients, err := kubernetes.NewForConfig(cluster.RESTConfig())
+	must(t, err)
+	_, err = clients.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	must(t, err)
+	_, err = clients.CoreV1().Secrets(namespace).Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: ownSecret}, Type: corev1.SecretTypeTLS,
+		Data: map[string][]byte{corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key, "ca.crt": authority.PEM},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	return string(authority.PEM)
+}

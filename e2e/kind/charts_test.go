@@ -1,0 +1,145 @@
+package kind_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation"
+	"github.com/breakwater-k8s/breakwater/internal/federation/kind"
+)
+
+const (
+	namespace = "breakwater-system"
+	// full is the prefix of the names of all objects, and the name of the release.
+	full = "breakwater"
+	// timeout of tools that wait for pods.
+	timeout = "--timeout=240s"
+)
+
+// releases are the charts as they are installed in each cluster.
+type releases struct {
+	kind   *kind.Federation
+	charts string
+	images []image
+	values map[string]string // files by cluster
+}
+
+// installCharts does what docs/install.md tells users to do: the CRDs into the cores, Breakwater into all clusters, and then the
+// kubeconfigs by which they reach each other.
+func installCharts(t *testing.T, f *kind.Federation, images []image) *releases {
+	t.Helper()
+	began := time.Now()
+	r := &releases{kind: f, charts: filepath.Join(root(t), "charts"), images: images, values: map[string]string{}}
+	for _, cluster := range f.Clusters() {
+		own := values(f, cluster)
+		if cluster.Is(federation.Core) == cluster.Is(federation.Worker) {
+			// No cert-manager is needed, and no component of ours: here a user brings a certificate.
+			own["tls"] = map[string]any{"mode": "secret", "secretName": ownSecret}
+			own["webhook"] = map[string]any{"caBundle": ownCertificate(t, cluster)}
+		}
+		raw, err := yaml.Marshal(own)
+		must(t, err)
+		file := filepath.Join(t.TempDir(), "values.yaml")
+		must(t, os.WriteFile(file, raw, 0o600))
+		r.values[cluster.Name()] = file
+		if cluster.Is(federation.Core) {
+			call(t.Context(), t, "helm", cluster, "install", "breakwater-crds", filepath.Join(r.charts, "breakwater-crds"), "--wait", timeout)
+		}
+		call(t.Context(), t, "helm", cluster, r.arguments(t, "install", cluster, images[0], "--create-namespace")...)
+	}
+	r.join(t)
+	r.awaitAvailable(t)
+	t.Logf("FIGURE Breakwater was installed in %d clusters within %s", len(f.Clusters()), since(began))
+	return r
+}
+
+// values are those of a cluster, as a user would write them.
+func values(f *kind.Federation, cluster federation.Cluster) map[string]any {
+	named := func(clusters []federation.Cluster) (names []map[string]any) {
+		for _, c := range clusters {
+			names = append(names, map[string]any{"name": c.Name()})
+		}
+		return names
+	}
+	v := map[string]any{"tls": map[string]any{"mode": "self-signed"}}
+	switch core, worker := cluster.Is(federation.Core), cluster.Is(federation.Worker); {
+	case core && worker:
+		v["role"], v["core"], v["cells"] = "single", map[string]any{"name": cluster.Name()}, named([]federation.Cluster{cluster})
+	case core:
+		v["role"], v["core"], v["remoteCells"] = "core", map[string]any{"name": cluster.Name()}, named(f.Workers())
+	default:
+		v["role"], v["cores"], v["cells"] = "worker", named(f.Cores()), named([]federation.Cluster{cluster})
+	}
+	return v
+}
+
+func (r *releases) arguments(t testing.TB, command string, cluster federation.Cluster, image image, more ...string) []string {
+	t.Helper()
+	return append([]string{
+		command, full, filepath.Join(r.charts, "breakwater"), "--namespace", namespace, "--values", r.values[cluster.Name()],
+		"--set", "image.repository=" + repository, "--set", "image.tag=" + image.tag, "--set", "image.pullPolicy=Never",
+	}, more...)
+}
+
+// upgrade goes from the first version to the second one, in all clusters, cores first.
+func (r *releases) upgrade(t testing.TB) {
+	t.Helper()
+	for _, cluster := range r.kind.Clusters() {
+		call(t.Context(), t, "helm", cluster, r.arguments(t, "upgrade", cluster, r.images[1], "--wait", timeout)...)
+	}
+	for _, cluster := range r.kind.Clusters() {
+		wantImage(t, cluster, repository+":"+r.images[1].tag)
+	}
+}
+
+// wantImage checks that all pods of Breakwater that are not ending run an image.
+func wantImage(t testing.TB, cluster federation.Cluster, want string) {
+	t.Helper()
+	clients, err := kubernetes.NewForConfig(cluster.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods, err := clients.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(pods.Items) == 0 {
+		t.Fatalf("cluster %s has %d pods of Breakwater: %v", cluster.Name(), len(pods.Items), err)
+	}
+	for _, pod := range pods.Items {
+		if got := pod.Spec.Containers[0].Image; got != want && pod.DeletionTimestamp == nil {
+			t.Errorf("pod %s of cluster %s runs %s, want %s", pod.Name, cluster.Name(), got, want)
+		}
+	}
+}
+
+// awaitAvailable waits for all Deployments in all clusters.
+func (r *releases) awaitAvailable(t testing.TB) {
+	t.Helper()
+	for _, cluster := range r.kind.Clusters() {
+		call(t.Context(), t, "kubectl", cluster, "-n", namespace, "wait", "deployment", "--all", "--for=condition=Available", timeout)
+	}
+}
+
+// tell logs what the components of all clusters say, when a test has failed.
+func (r *releases) tell(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	defer cancel()
+	for _, cluster := range r.kind.Clusters() {
+		for _, look := range [][]string{
+			{"-n", namespace, "get", "pods", "-o", "wide"},
+			{"-n", namespace, "logs", "--selector=app.kubernetes.io/part-of=breakwater", "--prefix", "--tail=15", "--max-log-requests=30"},
+			{"-n", namespace, "get", "events", "--sort-by=.lastTimestamp"},
+		} {
+			c := launch(ctx, t, "kubectl", cluster, look...)
+			<-c.ended
+			said := c.said.String()
+			t.Logf("cluster %s: kubectl %s\n%s", cluster.Name(), strings.Join(look, " "), said[max(0, len(said)-8000):])
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package kind_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// repository has a host in its name: containerd takes the names in archives as they are, and a kubelet asks by full names.
+const repository = "localhost/breakwater"
+
+// image is Breakwater in one version.
+type image struct{ tag, archive string }
+
+// buildImages builds the version that is installed, and the one to which it is upgraded.
+func buildImages(t *testing.T) []image {
+	t.Helper()
+	var built []image
+	for _, tag := range []string{"v0.0.0-e2e.1", "v0.0.0-e2e.2"} {
+		folder := t.TempDir()
+		build := exec.CommandContext(t.Context(), "go", "run", "./hack/image",
+			"-name", repository, "-version", tag, "-platforms", "linux/"+runtime.GOARCH, "-out", folder)
+		build.Dir, build.Env = root(t), os.Environ()
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("build the image: %v\n%s", err, out)
+		}
+		built = append(built, image{tag: tag, archive: filepath.Join(folder, "breakwater.tar")})
+	}
+	return built
+}

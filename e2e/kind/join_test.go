@@ -1,0 +1,41 @@
+package kind_test
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation"
+	"github.com/breakwater-k8s/breakwater/internal/federation/kind"
+)
+
+// join lets the components of each core into the workers, and those of each worker into the cores. Where a cluster is both, they
+// are at home.
+func (r *releases) join(t *testing.T) {
+	t.Helper()
+	breakwater := filepath.Join(t.TempDir(), "breakwater")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", breakwater, "./cmd/breakwater")
+	build.Dir = root(t)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build breakwater: %v\n%s", err, out)
+	}
+	for _, core := range r.kind.Cores() {
+		for _, worker := range r.kind.Workers() {
+			if core.Name() != worker.Name() {
+				r.joinOne(t, breakwater, core, worker)
+			}
+		}
+	}
+}
+
+func (r *releases) joinOne(t *testing.T, breakwater string, core, worker federation.Cluster) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), breakwater, "join", "--core="+core.Name(), "--cell="+worker.Name(),
+		"--core-kubeconfig="+core.Kubeconfig(), "--kubeconfig="+worker.Kubeconfig(),
+		// Only pods know the containers' names, so that nothing can be tried from here.
+		"--core-server="+core.(*kind.Cluster).InternalServer(), "--worker-server="+worker.(*kind.Cluster).InternalServer(), "--skip-check",
+	).CombinedOutput()
+	if err != nil {
+		t.Fatalf("join %s and %s: %v\n%s", core.Name(), worker.Name(), err, out)
+	}
+}

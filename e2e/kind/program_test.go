@@ -1,0 +1,88 @@
+package kind_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation"
+	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+)
+
+// program finds a tool where make has put it.
+func program(t testing.TB, name string) string {
+	t.Helper()
+	path, ok := local.FindProgram(filepath.SplitList(os.Getenv(local.BinariesVariable)), name)
+	if !ok {
+		t.Fatalf("%s is in none of the folders of $%s", name, local.BinariesVariable)
+	}
+	return path
+}
+
+// command is a tool that runs against a cluster.
+type command struct {
+	said  output
+	ended chan struct{}
+	err   error
+}
+
+// output takes what a tool says, on both streams.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// launch starts a tool.
+func launch(ctx context.Context, t testing.TB, tool string, cluster federation.Cluster, arguments ...string) *command {
+	t.Helper()
+	c := &command{ended: make(chan struct{})}
+	process := exec.CommandContext(ctx, program(t, tool), arguments...)
+	process.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig(), "HOME="+t.TempDir())
+	process.Stdout, process.Stderr = &c.said, &c.said
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(c.ended)
+		c.err = process.Wait()
+	}()
+	return c
+}
+
+// call runs a tool to its end and fails the test when it fails.
+func call(ctx context.Context, t testing.TB, tool string, cluster federation.Cluster, arguments ...string) string {
+	t.Helper()
+	c := launch(ctx, t, tool, cluster, arguments...)
+	<-c.ended
+	if c.err != nil {
+		t.Fatalf("%s %s in cluster %s: %v:\n%s", tool, strings.Join(arguments, " "), cluster.Name(), c.err, &c.said)
+	}
+	return c.said.String()
+}
+
+// hasEnded tells whether the tool has ended. Only then err is set.
+func (c *command) hasEnded() bool {
+	select {
+	case <-c.ended:
+		return true
+	default:
+		return false
+	}
+}

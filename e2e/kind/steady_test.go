@@ -1,0 +1,49 @@
+package kind_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/internal/storm"
+)
+
+const (
+	// clients of a steady attack, each of which asks so often: about 80 removals a second.
+	steadyClients = 8
+	steadyPause   = 100 * time.Millisecond
+)
+
+// steady removes pods that are available, one after the other, as long as it may. It leaves alone those that are not available yet,
+// which nobody protects: else their replacements would be all that kubelets and scheduler are busy with.
+type steady struct{ recorder *storm.Recorder }
+
+// Name implements storm.Attack.
+func (steady) Name() string { return "steady deletes" }
+
+// Run implements storm.Attack.
+func (a steady) Run(ctx context.Context, tally *storm.Tally) error {
+	var running sync.WaitGroup
+	for client := range steadyClients {
+		random := rand.New(rand.NewPCG(1, uint64(client)))
+		running.Go(func() {
+			pause := time.NewTicker(steadyPause)
+			defer pause.Stop()
+			for {
+				if pod, ok := a.recorder.Pick(random); ok && pod.Available {
+					if err := pod.Delete(ctx); err == nil || ctx.Err() == nil {
+						tally.Observe(err)
+					}
+				}
+				select {
+				case <-pause.C:
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+	return nil
+}

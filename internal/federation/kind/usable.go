@@ -1,0 +1,71 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+)
+
+// pollInterval is the time between two looks at a cluster.
+const pollInterval = 250 * time.Millisecond
+
+// awaitUsable waits until pods can run, and find each other by name: kind says only that the control plane answers.
+func (c *Cluster) awaitUsable(ctx context.Context) error {
+	clients, err := kubernetes.NewForConfig(c.RESTConfig())
+	if err != nil {
+		return err
+	}
+	var last error
+	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		if found := unusable(ctx, clients, len(c.nodes)); found == nil || ctx.Err() == nil {
+			last = found
+		}
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait until it is usable: %w", errors.Join(context.Cause(ctx), last))
+	}
+	return nil
+}
+
+// unusable says what pods lack.
+func unusable(ctx context.Context, clients kubernetes.Interface, want int) error {
+	if _, err := clients.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{}); err != nil {
+		return err
+	}
+	found, err := clients.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	if len(found.Items) < want {
+		return fmt.Errorf("%d of %d nodes are registered", len(found.Items), want)
+	}
+	for _, node := range found.Items {
+		if !isReady(&node) {
+			return fmt.Errorf("node %s is not ready: %+v", node.Name, node.Status.Conditions)
+		}
+	}
+	names, err := clients.AppsV1().Deployments(metav1.NamespaceSystem).Get(ctx, "coredns", metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if names.Status.AvailableReplicas == 0 {
+		return errors.New("no pod of coredns is available")
+	}
+	return nil
+}
+
+func isReady(node *corev1.Node) bool {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
