@@ -196,13 +196,9 @@ func (k *Kubelet) run(ctx context.Context, p *corev1.Pod, one *pod) error {
 	case <-ctx.Done():
 	}
 	_ = command.Process.Signal(syscall.SIGTERM)
-	select {
-	case _ = <-ended: // how it ended, when it was told to, is not the question
-	case <-time.After(time.Duration(*p.Spec.TerminationGracePeriodSeconds) * time.Second):
-		_ = command.Process.Kill()
-		_ = <-ended
-	}
-	return nil
+	kill := time.AfterFunc(time.Duration(*p.Spec.TerminationGracePeriodSeconds)*time.Second, func() { _ = command.Process.Kill() })
+	defer kill.Stop()
+	return <-ended // nobody minds how, since it was told to
 }
 
 // account writes a kubeconfig of the pod's ServiceAccount.
