@@ -214,7 +214,13 @@ func (s *Server) handler(pace *pace) http.Handler {
 	mux.HandleFunc("POST /cells/{cell}/validate", func(w http.ResponseWriter, r *http.Request) { s.review(w, r, pace) })
 	mux.HandleFunc("POST /cores/{core}/validate", s.reviewProtector)
 	mux.Handle("/peers/", s.identity().only(s.Protection.HandedOver()))
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.draining.Load() {
+			// Who goes on using the connection would meet its end in the middle of a review.
+			w.Header().Set("Connection", "close")
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *pace) {
