@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -59,5 +60,26 @@ func (l *Lab) awaitInEachCore(available int) {
 	l.Helper()
 	for _, lab := range l.InEachCore() {
 		lab.AwaitSummary(AllAvailable(available))
+	}
+}
+
+// AwaitCells waits until the Cells of all workers are well; what says what else could be known when they are not.
+func (l *Lab) AwaitCells(what func() error) {
+	l.Helper()
+	for _, worker := range l.Federation().Workers() {
+		l.Eventually(func() string {
+			cell := &v1alpha1.Cell{}
+			if err := l.Core.Get(l.Context(), client.ObjectKey{Name: worker.Name()}, cell); err != nil {
+				return err.Error()
+			}
+			for _, kind := range []string{
+				v1alpha1.ConditionReady, v1alpha1.ConditionConnected, v1alpha1.ConditionAggregationFresh, v1alpha1.ConditionGuarded,
+			} {
+				if !meta.IsStatusConditionTrue(cell.Status.Conditions, kind) {
+					return fmt.Sprintf("Cell %s is not %s: %+v; %v", cell.Name, kind, cell.Status.Conditions, what())
+				}
+			}
+			return ""
+		})
 	}
 }

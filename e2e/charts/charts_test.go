@@ -10,7 +10,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,7 +27,7 @@ import (
 
 func TestAStormOnWhatTheChartInstalls(t *testing.T) {
 	single.Claim(t, "the floor holds, and all of the budget is used", func(l *e2e.Lab) {
-		awaitCell(l)
+		l.AwaitCells(installed.Complaints)
 		e2e.Tempest{Pods: 60, Floors: []int{40}, Exhausts: true}.Rage(l)
 		l.Must(installed.Complaints())
 	})
@@ -36,7 +35,7 @@ func TestAStormOnWhatTheChartInstalls(t *testing.T) {
 
 func TestHelmTest(t *testing.T) {
 	single.Claim(t, "an installation is tested by its users", func(l *e2e.Lab) {
-		awaitCell(l)
+		l.AwaitCells(installed.Complaints)
 		if out, err := installed.Helm(l.Context(), "test", "breakwater"); err != nil {
 			l.Fatalf("%v\n%s\n%v", err, out, installed.Complaints())
 		}
@@ -77,7 +76,7 @@ func TestAnUpgradeInAStorm(t *testing.T) {
 				t.Errorf("%s was not replaced: %+v", d.Name, d.Status)
 			}
 		}
-		awaitCell(l)
+		l.AwaitCells(installed.Complaints)
 		l.Must(installed.Complaints())
 	})
 }
@@ -116,25 +115,6 @@ func TestUninstallingLeavesNothingThatHoldsAnybody(t *testing.T) {
 			}
 			return ""
 		})
-	})
-}
-
-// awaitCell waits until the chart's own Cell is well.
-func awaitCell(l *e2e.Lab) {
-	l.Helper()
-	l.Eventually(func() string {
-		cell := &v1alpha1.Cell{}
-		if err := l.Core.Get(l.Context(), client.ObjectKey{Name: installed.Cluster.Name()}, cell); err != nil {
-			return err.Error()
-		}
-		for _, kind := range []string{
-			v1alpha1.ConditionReady, v1alpha1.ConditionConnected, v1alpha1.ConditionAggregationFresh, v1alpha1.ConditionGuarded,
-		} {
-			if !meta.IsStatusConditionTrue(cell.Status.Conditions, kind) {
-				return fmt.Sprintf("the Cell is not %s: %+v", kind, cell.Status.Conditions)
-			}
-		}
-		return ""
 	})
 }
 

@@ -1,15 +1,14 @@
 package kind_test
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/internal/federation"
 	"github.com/breakwater-k8s/breakwater/internal/federation/local"
 )
@@ -26,27 +25,9 @@ func program(t testing.TB, name string) string {
 
 // command is a tool that runs against a cluster.
 type command struct {
-	said  output
+	said  e2e.Output
 	ended chan struct{}
 	err   error
-}
-
-// output takes what a tool says, on both streams.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }
 
 // launch starts a tool.

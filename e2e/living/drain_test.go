@@ -1,14 +1,12 @@
 package living_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -24,27 +22,9 @@ import (
 type command struct {
 	*lab
 	process *exec.Cmd
-	said    output
+	said    e2e.Output
 	ended   chan struct{}
 	err     error
-}
-
-// output takes what a program says, on both streams.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }
 
 func drain(l *lab, node string, arguments ...string) *command {

@@ -10,9 +10,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
@@ -103,36 +101,16 @@ func complaints() error {
 	return errors.Join(all...)
 }
 
-func awaitCells(l *e2e.Lab) {
-	l.Helper()
-	for _, worker := range l.Federation().Workers() {
-		l.Eventually(func() string {
-			cell := &v1alpha1.Cell{}
-			if err := l.Core.Get(l.Context(), client.ObjectKey{Name: worker.Name()}, cell); err != nil {
-				return err.Error()
-			}
-			for _, kind := range []string{
-				v1alpha1.ConditionReady, v1alpha1.ConditionConnected, v1alpha1.ConditionAggregationFresh, v1alpha1.ConditionGuarded,
-			} {
-				if !meta.IsStatusConditionTrue(cell.Status.Conditions, kind) {
-					return fmt.Sprintf("Cell %s is not %s: %+v; %v", cell.Name, kind, cell.Status.Conditions, complaints())
-				}
-			}
-			return ""
-		})
-	}
-}
-
 func TestAStormOnACoreAndItsWorkers(t *testing.T) {
 	federated.Claim(t, "the floor over both workers holds, and all of the budget is used", func(l *e2e.Lab) {
-		awaitCells(l)
+		l.AwaitCells(complaints)
 		e2e.Tempest{Pods: 60, Floors: []int{40}, Exhausts: true}.Rage(l)
 	})
 }
 
 func TestNoComponentLacksARightInAnotherCluster(t *testing.T) {
 	federated.Claim(t, "floors are reckoned from the workloads of both workers", func(l *e2e.Lab) {
-		awaitCells(l)
+		l.AwaitCells(complaints)
 		app := storm.Application{Namespace: l.Namespace, Name: "web", Pods: 12}
 		l.Must(app.Deploy(l.Context(), l.Cells))
 		share := intstr.FromString("75%")

@@ -22,10 +22,11 @@ const maxName = 40
 
 // Federation is a running federation. Nothing of Breakwater is in its clusters, not even its CRDs.
 type Federation struct {
+	federation.Members[*Cluster]
+
 	topology  *federation.Topology
 	options   Options
 	provider  *cluster.Provider
-	clusters  []*Cluster
 	temporary bool
 
 	once    sync.Once
@@ -57,7 +58,7 @@ func Start(ctx context.Context, topology *federation.Topology, options Options) 
 		if len(spec.Name) > maxName {
 			return nil, fmt.Errorf("cluster %s: its name is longer than %d characters", spec.Name, maxName)
 		}
-		f.clusters = append(f.clusters, &Cluster{
+		f.Members = append(f.Members, &Cluster{
 			spec: spec, name: prefix + spec.Name, provider: f.provider, image: options.Image,
 			folder: filepath.Join(f.options.Dir, spec.Name), log: options.Log.WithValues("cluster", spec.Name),
 		})
@@ -85,7 +86,7 @@ func (f *Federation) makeFolder() (err error) {
 func (f *Federation) start(ctx context.Context, patch v1alpha4.Cluster) error {
 	began := time.Now()
 	starts, ctx := errgroup.WithContext(ctx)
-	for _, c := range f.clusters {
+	for _, c := range f.Members {
 		starts.Go(func() error {
 			if err := c.start(ctx, configuration(patch, c.spec, f.options.Nodes)); err != nil {
 				return fmt.Errorf("cluster %s: %w", c.spec.Name, err)
@@ -96,7 +97,7 @@ func (f *Federation) start(ctx context.Context, patch v1alpha4.Cluster) error {
 	if err := starts.Wait(); err != nil {
 		return err
 	}
-	f.options.Log.Info("Federation is usable", "topology", f.topology.Name, "clusters", len(f.clusters),
+	f.options.Log.Info("Federation is usable", "topology", f.topology.Name, "clusters", len(f.Members),
 		"after", time.Since(began).Round(time.Millisecond).String())
 	return nil
 }
@@ -104,7 +105,7 @@ func (f *Federation) start(ctx context.Context, patch v1alpha4.Cluster) error {
 // LoadImage gives all nodes the images of an archive, as docker or the OCI know archives.
 func (f *Federation) LoadImage(ctx context.Context, archive string) error {
 	loads, ctx := errgroup.WithContext(ctx)
-	for _, c := range f.clusters {
+	for _, c := range f.Members {
 		loads.Go(func() error { return c.LoadImage(ctx, archive) })
 	}
 	return loads.Wait()
@@ -116,47 +117,12 @@ func (f *Federation) Topology() *federation.Topology { return f.topology }
 // Dir is the folder that holds a folder with kubeconfigs for each cluster.
 func (f *Federation) Dir() string { return f.options.Dir }
 
-// Cluster finds a cluster by its name in the topology.
-func (f *Federation) Cluster(name string) (federation.Cluster, bool) {
-	for _, c := range f.clusters {
-		if c.spec.Name == name {
-			return c, true
-		}
-	}
-	return nil, false
-}
-
-// Clusters gives all clusters in the order of the topology. Each is a *Cluster.
-func (f *Federation) Clusters() []federation.Cluster {
-	return f.having(func(*Cluster) bool { return true })
-}
-
-// Cores gives the clusters that hold protectors.
-func (f *Federation) Cores() []federation.Cluster {
-	return f.having(func(c *Cluster) bool { return c.Is(federation.Core) })
-}
-
-// Workers gives the clusters that run pods.
-func (f *Federation) Workers() []federation.Cluster {
-	return f.having(func(c *Cluster) bool { return c.Is(federation.Worker) })
-}
-
-func (f *Federation) having(role func(*Cluster) bool) []federation.Cluster {
-	var clusters []federation.Cluster
-	for _, c := range f.clusters {
-		if role(c) {
-			clusters = append(clusters, c)
-		}
-	}
-	return clusters
-}
-
 // Stop deletes all clusters, with what runs in them, and returns when none is left.
 func (f *Federation) Stop(ctx context.Context) error {
 	f.once.Do(func() {
-		errs := make([]error, len(f.clusters))
+		errs := make([]error, len(f.Members))
 		var stops sync.WaitGroup
-		for i, c := range f.clusters {
+		for i, c := range f.Members {
 			stops.Go(func() { errs[i] = c.stop(ctx) })
 		}
 		stops.Wait()

@@ -21,9 +21,10 @@ const deathsKept = 256
 
 // Federation is a running federation.
 type Federation struct {
+	federation.Members[*Cluster]
+
 	topology  *federation.Topology
 	options   Options
-	clusters  []*Cluster
 	spawner   *children.Spawner
 	lock      *os.File
 	temporary bool
@@ -52,7 +53,7 @@ func Start(ctx context.Context, topology *federation.Topology, options Options) 
 	}
 	f.spawner = children.NewSpawner()
 	for _, spec := range topology.Clusters {
-		f.clusters = append(f.clusters, f.newCluster(spec, programs))
+		f.Members = append(f.Members, f.newCluster(spec, programs))
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, options.Timeout,
 		fmt.Errorf("it took longer than %s", options.Timeout))
@@ -89,27 +90,27 @@ func (f *Federation) start(ctx context.Context) error {
 		return err
 	}
 	starts, ctx := errgroup.WithContext(ctx)
-	for _, cluster := range f.clusters {
+	for _, cluster := range f.Members {
 		starts.Go(func() error { return cluster.start(ctx) })
 	}
 	if err := starts.Wait(); err != nil {
 		return err
 	}
 	merged := clientcmdapi.NewConfig()
-	for _, cluster := range f.clusters {
+	for _, cluster := range f.Members {
 		one := kubeconfig(cluster.spec.Name, cluster.admin)
 		merged.Clusters[cluster.spec.Name] = one.Clusters[cluster.spec.Name]
 		merged.AuthInfos[cluster.spec.Name] = one.AuthInfos[cluster.spec.Name]
 		merged.Contexts[cluster.spec.Name] = one.Contexts[cluster.spec.Name]
 	}
-	merged.CurrentContext = f.clusters[0].spec.Name
+	merged.CurrentContext = f.Members[0].spec.Name
 	if err := writeKubeconfig(f.Kubeconfig(), merged); err != nil {
 		return err
 	}
 	if err := f.record(func(s *State) { s.Usable = true }); err != nil {
 		return err
 	}
-	f.options.Log.Info("Federation is usable", "topology", f.topology.Name, "clusters", len(f.clusters),
+	f.options.Log.Info("Federation is usable", "topology", f.topology.Name, "clusters", len(f.Members),
 		"after", time.Since(began).Round(time.Millisecond).String())
 	return nil
 }
@@ -135,48 +136,13 @@ func (f *Federation) Dir() string { return f.options.Dir }
 // Kubeconfig is the path of an administrator's kubeconfig with one context for each cluster, named like it.
 func (f *Federation) Kubeconfig() string { return filepath.Join(f.options.Dir, "kubeconfig") }
 
-// Cluster finds a cluster by its name.
-func (f *Federation) Cluster(name string) (federation.Cluster, bool) {
-	for _, cluster := range f.clusters {
-		if cluster.spec.Name == name {
-			return cluster, true
-		}
-	}
-	return nil, false
-}
-
-// Clusters gives all clusters in the order of the topology.
-func (f *Federation) Clusters() []federation.Cluster {
-	return f.having(func(*Cluster) bool { return true })
-}
-
-// Cores gives the clusters that hold protectors.
-func (f *Federation) Cores() []federation.Cluster {
-	return f.having(func(c *Cluster) bool { return c.Is(federation.Core) })
-}
-
-// Workers gives the clusters that run pods.
-func (f *Federation) Workers() []federation.Cluster {
-	return f.having(func(c *Cluster) bool { return c.Is(federation.Worker) })
-}
-
-func (f *Federation) having(role func(*Cluster) bool) []federation.Cluster {
-	var clusters []federation.Cluster
-	for _, cluster := range f.clusters {
-		if role(cluster) {
-			clusters = append(clusters, cluster)
-		}
-	}
-	return clusters
-}
-
 // Stop ends all components, those of a cluster in the reverse order of their start, and returns when none is
 // left. It kills what does not end within the grace period, and everything at once when ctx ends.
 func (f *Federation) Stop(ctx context.Context) error {
 	f.once.Do(func() {
-		errs := make([]error, len(f.clusters))
+		errs := make([]error, len(f.Members))
 		var stops sync.WaitGroup
-		for i, cluster := range f.clusters {
+		for i, cluster := range f.Members {
 			stops.Go(func() { errs[i] = cluster.stop(ctx) })
 		}
 		stops.Wait()

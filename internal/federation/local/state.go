@@ -149,7 +149,7 @@ func (f *Federation) initialState() State {
 		Supervisor: newProcess(os.Getpid(), time.Now()),
 		Kubeconfig: f.Kubeconfig(),
 	}
-	for _, cluster := range f.clusters {
+	for _, cluster := range f.Members {
 		state.Clusters = append(state.Clusters, ClusterState{
 			Name: cluster.spec.Name, Roles: cluster.spec.Roles, Kubeconfig: cluster.Kubeconfig(),
 		})
