@@ -56,7 +56,7 @@ e2e: ## Run the end-to-end tests alone (ARGS="-run Storm -v")
 
 .PHONY: e2e-gitops
 e2e-gitops: ## Test what GitOps syncs, with Flux, cert-manager and what decides in Argo CD (ARGS="-run Prune -v")
-	@$(call with_control_planes,flux cert-manager argo-cd helm controller-gen) go test -count=1 -timeout 15m ./e2e/gitops $(ARGS)
+	@$(call with_control_planes,flux flux-source cert-manager argo-cd helm controller-gen) go test -count=1 -timeout 15m ./e2e/gitops $(ARGS)
 
 .PHONY: chart-check
 chart-check: ## Check the charts: lint, render, schemas, rights, and what a real apiserver says (ARGS="-run Values -v")

@@ -3,6 +3,7 @@ package gitops_test
 import (
 	"context"
 	"net"
+	"os"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,12 +19,30 @@ import (
 // applier is the ServiceAccount as which Flux applies, in the namespace of the Kustomizations. It has to make ClusterRoles.
 const applier = "flux-applier"
 
-// startFlux runs the kustomize-controller with the rights of its own work and no other: what it applies it applies as applier.
+// startFlux runs Flux's controllers with the rights of their own work and no other: what they apply they apply as applier.
 func (s *Stage) startFlux(ctx context.Context) error {
-	rule := func(group, resource string, verbs ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
+	everything := []rbacv1.PolicyRule{
+		{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}, {NonResourceURLs: []string{"*"}, Verbs: []string{"*"}},
 	}
-	rules := []rbacv1.PolicyRule{
+	if _, err := s.account(ctx, system, applier, everything); err != nil {
+		return err
+	}
+	archives, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	storage := s.path("sources")
+	if err := os.Mkdir(storage, 0o700); err != nil {
+		return err
+	}
+	err = s.startController(ctx, "source-controller", []rbacv1.PolicyRule{
+		rule("source.toolkit.fluxcd.io", "*", "get", "list", "watch", "patch", "update", "create", "delete"),
+		rule("", "secrets", "get", "list", "watch"), rule("", "serviceaccounts", "get", "list", "watch"), rule("", "events", "create", "patch"),
+	}, "--storage-path="+storage, "--storage-addr="+archives, "--storage-adv-addr="+archives)
+	if err != nil {
+		return err
+	}
+	return s.startController(ctx, "kustomize-controller", []rbacv1.PolicyRule{
 		rule("kustomize.toolkit.fluxcd.io", "kustomizations", "get", "list", "watch", "patch", "update"),
 		rule("kustomize.toolkit.fluxcd.io", "kustomizations/status", "get", "patch", "update"),
 		rule("kustomize.toolkit.fluxcd.io", "kustomizations/finalizers", "update"),
@@ -32,18 +51,20 @@ func (s *Stage) startFlux(ctx context.Context) error {
 		rule("", "configmaps", "get", "list", "watch"),
 		rule("", "serviceaccounts", "get", "list", "watch", "impersonate"),
 		rule("", "events", "create", "patch"),
-	}
-	kubeconfig, err := s.account(ctx, "flux-system", "kustomize-controller", rules)
+	}, "--requeue-dependency=1s", "--default-service-account="+applier)
+}
+
+func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
+}
+
+// startController runs a controller of Flux, as an account of its own.
+func (s *Stage) startController(ctx context.Context, name string, rules []rbacv1.PolicyRule, arguments ...string) error {
+	kubeconfig, err := s.account(ctx, "flux-system", name, rules)
 	if err != nil {
 		return err
 	}
-	everything := []rbacv1.PolicyRule{
-		{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}, {NonResourceURLs: []string{"*"}, Verbs: []string{"*"}},
-	}
-	if _, err := s.account(ctx, system, applier, everything); err != nil {
-		return err
-	}
-	path, err := program("kustomize-controller")
+	path, err := program(name)
 	if err != nil {
 		return err
 	}
@@ -51,9 +72,8 @@ func (s *Stage) startFlux(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.run("kustomize-controller", path, []string{"KUBECONFIG=" + kubeconfig, "RUNTIME_NAMESPACE=flux-system"},
-		"--watch-all-namespaces=true", "--enable-leader-election=false", "--metrics-addr=0", "--health-addr="+health, "--requeue-dependency=1s",
-		"--default-service-account="+applier)
+	arguments = append(arguments, "--watch-all-namespaces=true", "--enable-leader-election=false", "--metrics-addr=0", "--health-addr="+health)
+	_, err = s.run(name, path, []string{"KUBECONFIG=" + kubeconfig, "RUNTIME_NAMESPACE=flux-system"}, arguments...)
 	return err
 }
 

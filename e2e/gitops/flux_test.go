@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -71,7 +72,7 @@ func (s *Stage) fillRepository(ctx context.Context) error {
 	})
 }
 
-// sync applies clusters/flux/rendered with the address of our repository, and does the part of the source-controller once.
+// sync applies clusters/flux/rendered with the address of our repository, and waits until it was cloned.
 func (s *Stage) sync(ctx context.Context) error {
 	raw, _, err := kustomized(ctx, "flux/rendered")
 	if err != nil {
@@ -87,30 +88,34 @@ func (s *Stage) sync(ctx context.Context) error {
 	return s.fetch(ctx)
 }
 
-// fetch does what the source-controller does when a branch has moved: it clones and tells where the archive is.
+// fetch asks the source-controller to look at the repository now, and waits until it hands out the newest commit.
 func (s *Stage) fetch(ctx context.Context) error {
+	want, err := s.repository.head(ctx)
+	if err != nil {
+		return err
+	}
 	source, err := s.read(ctx, gitRepositories, system, "breakwater")
 	if err != nil {
 		return err
 	}
-	url, _, _ := unstructured.NestedString(source.Object, "spec", "url") // the definition says what they are
-	branch, _, _ := unstructured.NestedString(source.Object, "spec", "ref", "branch")
-	pulled, err := s.repository.pull(ctx, url, branch)
-	if err != nil {
+	if err := s.Patch(ctx, source, requestNow(time.Now().Format(time.RFC3339Nano))); err != nil {
 		return err
 	}
-	now := time.Now().UTC().Format(time.RFC3339)
-	source.Object["status"] = map[string]any{
-		"observedGeneration": source.GetGeneration(),
-		"artifact": map[string]any{
-			"digest": pulled.digest, "lastUpdateTime": now, "path": pulled.path, "revision": pulled.revision, "size": int64(pulled.size), "url": pulled.url,
-		},
-		"conditions": []any{map[string]any{
-			"type": "Ready", "status": "True", "reason": "Succeeded", "message": "stored artifact", "lastTransitionTime": now,
-			"observedGeneration": source.GetGeneration(),
-		}},
-	}
-	return s.Status().Update(ctx, source)
+	return await(ctx, "the source-controller to hand out "+want, func() string {
+		got, err := s.revision(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		if got != want {
+			return fmt.Sprintf("it hands out %q", got)
+		}
+		return ""
+	})
+}
+
+// requestNow is how one asks a controller of Flux to look at an object.
+func requestNow(token string) client.Patch {
+	return client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"reconcile.fluxcd.io/requestedAt":%q}}}`, token))
 }
 
 // push commits files, and lets Flux know.
@@ -164,8 +169,7 @@ func (s *Stage) syncAgain(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"reconcile.fluxcd.io/requestedAt":%q}}}`, token)
-		if err := s.Patch(ctx, k, client.RawPatch("application/merge-patch+json", patch)); err != nil {
+		if err := s.Patch(ctx, k, requestNow(token)); err != nil {
 			return err
 		}
 		err = await(ctx, "Kustomization "+layer+" to sync again", func() string {

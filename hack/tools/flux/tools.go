@@ -1,7 +1,7 @@
 //go:build tools
 
 // Package tools pins the controller of Flux that applies, and a program of ours that looks at health by Flux's own code. The
-// source-controller and the helm-controller cannot be built: no module proxy serves all that they need.
+// helm-controller cannot be built: no module proxy serves all that it needs.
 package tools
 
 import (
