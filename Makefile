@@ -54,9 +54,13 @@ test: ## Run all tests: unit, property, real apiservers, end to end
 e2e: ## Run the end-to-end tests alone (ARGS="-run Storm -v")
 	@$(call with_control_planes,helm) go test -p 1 -count=1 -timeout 15m $$(go list ./e2e/... | grep -v '/e2e/gitops$$') $(ARGS)
 
+# What it builds besides, minutes each when the Go build cache is cold.
+gitops_tools := flux flux-source cert-manager argo-cd
+
 .PHONY: e2e-gitops
 e2e-gitops: ## Test what GitOps syncs, with Flux, cert-manager and what decides in Argo CD (ARGS="-run Prune -v")
-	@$(call with_control_planes,flux flux-source cert-manager argo-cd helm controller-gen) go test -count=1 -timeout 15m ./e2e/gitops $(ARGS)
+	@for module in $(gitops_tools); do (cd hack/tools/$$module && go mod tidy -diff); done; \
+	$(call with_control_planes,$(gitops_tools) helm controller-gen) go test -count=1 -timeout 15m ./e2e/gitops $(ARGS)
 
 .PHONY: chart-check
 chart-check: ## Check the charts: lint, render, schemas, rights, and what a real apiserver says (ARGS="-run Values -v")
