@@ -27,18 +27,17 @@ func (c *Checker) cells(ctx context.Context) []Finding {
 	return all
 }
 
-// problemOf is what the conditions of a Cell say that is wrong. Where the cluster is known by a flag, nobody looks into it.
+// problemOf is what the conditions of a Cell say that is wrong.
 func problemOf(cell *v1alpha1.Cell) string {
 	if !cell.DeletionTimestamp.IsZero() {
 		return "is deleted, and not drained yet"
 	}
-	wanted := []string{v1alpha1.ConditionReady, v1alpha1.ConditionAggregationFresh}
-	if cell.Spec.KubeconfigSecretRef != nil {
-		wanted = append(wanted, v1alpha1.ConditionConnected, v1alpha1.ConditionGuarded)
-	}
 	var problems []string
-	for _, name := range wanted {
+	for _, name := range []string{
+		v1alpha1.ConditionReady, v1alpha1.ConditionAggregationFresh, v1alpha1.ConditionConnected, v1alpha1.ConditionGuarded,
+	} {
 		switch condition := meta.FindStatusCondition(cell.Status.Conditions, name); {
+		case isUnseen(cell, name, condition):
 		case condition == nil:
 			problems = append(problems, fmt.Sprintf("nobody has said yet whether it is %s: see that the aggregator and the topology controller run", name))
 		case condition.Status != metav1.ConditionTrue:
@@ -49,4 +48,11 @@ func problemOf(cell *v1alpha1.Cell) string {
 		problems = append(problems, meta.FindStatusCondition(cell.Status.Conditions, v1alpha1.ConditionOverlapping).Message)
 	}
 	return strings.Join(problems, "; ")
+}
+
+// isUnseen tells of a condition that only a look into the cluster gives that nobody can look: the Cell names no kubeconfig, and
+// the topology controller was not told the way by a flag.
+func isUnseen(cell *v1alpha1.Cell, name string, condition *metav1.Condition) bool {
+	return cell.Spec.KubeconfigSecretRef == nil && (name == v1alpha1.ConditionConnected || name == v1alpha1.ConditionGuarded) &&
+		(condition == nil || condition.Reason == v1alpha1.ReasonNoKubeconfig)
 }

@@ -180,6 +180,16 @@ func TestEachCellIsTold(t *testing.T) {
 		"one by flags, which nobody looks into": {[]client.Object{cell(func(c *v1alpha1.Cell) {
 			c.Spec.KubeconfigSecretRef, c.Status.Conditions = nil, []metav1.Condition{c.Status.Conditions[0], c.Status.Conditions[2]}
 		})}, ""},
+		"one by flags, which the controller says that it cannot look into": {[]client.Object{cell(func(c *v1alpha1.Cell) {
+			c.Spec.KubeconfigSecretRef = nil
+			for _, at := range []int{1, 3} {
+				c.Status.Conditions[at].Status, c.Status.Conditions[at].Reason = metav1.ConditionUnknown, v1alpha1.ReasonNoKubeconfig
+			}
+		})}, ""},
+		"one by flags, which was looked into": {[]client.Object{cell(func(c *v1alpha1.Cell) {
+			c.Spec.KubeconfigSecretRef = nil
+			c.Status.Conditions[3] = metav1.Condition{Type: "Guarded", Status: metav1.ConditionFalse, Reason: "WebhookMissing", Message: "no configuration"}
+		})}, "Guarded=False (WebhookMissing): no configuration"},
 		"one that overlaps": {[]client.Object{cell(func(c *v1alpha1.Cell) {
 			c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{Type: "Overlapping", Status: metav1.ConditionTrue, Message: "with b"})
 		})}, "with b"},
