@@ -37,7 +37,7 @@ in another Secret, of the same name and -ca, which replicas of the webhook do no
 
 Both are replaced before they expire, and no review is lost by that: apiservers trust a new authority for --spread before a
 certificate of its is served, and the one before it for --overlap after that. What cannot be served is replaced at once. To
-replace the authority delete its Secret; to replace the certificate alone, empty tls.crt of the other.
+replace the authority empty ca.crt of its Secret; to replace the certificate alone, tls.crt of the other.
 
 Certificates have host names and no IP addresses: where apiservers reach the webhook by an address, use cert-manager, or
 bring a certificate of your own.
