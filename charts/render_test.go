@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -27,14 +26,11 @@ const namespace = "breakwater-system"
 // tool is the path of a program that make has built.
 func tool(t testing.TB, name string) string {
 	t.Helper()
-	for _, folder := range filepath.SplitList(os.Getenv(local.BinariesVariable)) {
-		path := filepath.Join(folder, name)
-		if _, err := os.Stat(path); err == nil {
-			return path
-		}
+	path, err := local.BuiltProgram(name)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("no folder of %s has %s (make test and make chart-check build it and say where it is)", local.BinariesVariable, name)
-	return ""
+	return path
 }
 
 // helm runs it, and returns what it printed.

@@ -131,8 +131,8 @@ func TestKubeconfigsAreReadByName(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for _, set := range []string{"single", "worker", "worker-aggregator"} {
-		for _, role := range append(typed[rbacv1.ClusterRole](t, render(t, "--values", "breakwater/ci/"+set+".yaml"), "ClusterRole"),
-			typed[rbacv1.ClusterRole](t, render(t, "--values", "breakwater/ci/"+set+".yaml"), "Role")...) {
+		objects := render(t, "--values", "breakwater/ci/"+set+".yaml")
+		for _, role := range append(typed[rbacv1.ClusterRole](t, objects, "ClusterRole"), typed[rbacv1.ClusterRole](t, objects, "Role")...) {
 			for _, rule := range role.Rules {
 				if slices.Contains(rule.Resources, "secrets") || slices.Contains(rule.Resources, "*") {
 					t.Errorf("%s: %s may read Secrets: %+v", set, role.Name, rule)

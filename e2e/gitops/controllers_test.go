@@ -2,7 +2,6 @@ package gitops_test
 
 import (
 	"context"
-	"net"
 	"os"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -14,6 +13,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+	"github.com/breakwater-k8s/breakwater/internal/install"
 )
 
 // applier is the ServiceAccount as which Flux applies, in the namespace of the Kustomizations. It has to make ClusterRoles.
@@ -27,7 +29,7 @@ func (s *Stage) startFlux(ctx context.Context) error {
 	if _, err := s.account(ctx, system, applier, everything); err != nil {
 		return err
 	}
-	archives, err := freeAddress()
+	archives, err := install.FreeAddress()
 	if err != nil {
 		return err
 	}
@@ -64,11 +66,11 @@ func (s *Stage) startController(ctx context.Context, name string, rules []rbacv1
 	if err != nil {
 		return err
 	}
-	path, err := program(name)
+	path, err := local.BuiltProgram(name)
 	if err != nil {
 		return err
 	}
-	health, err := freeAddress()
+	health, err := install.FreeAddress()
 	if err != nil {
 		return err
 	}
@@ -79,7 +81,7 @@ func (s *Stage) startController(ctx context.Context, name string, rules []rbacv1
 
 // startCertManager runs cert-manager's controllers. They are not what is tested, so they may do everything.
 func (s *Stage) startCertManager(context.Context) error {
-	path, err := program("cert-manager")
+	path, err := local.BuiltProgram("cert-manager")
 	if err != nil {
 		return err
 	}
@@ -126,14 +128,4 @@ func (s *Stage) kubeconfig(ctx context.Context, namespace, name string) (string,
 		Contexts:       map[string]*clientcmdapi.Context{"main": {Cluster: "main", AuthInfo: "main"}},
 		CurrentContext: "main",
 	}, file)
-}
-
-// freeAddress finds a free port of the loopback interface.
-func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	address := listener.Addr().String()
-	return address, listener.Close()
 }

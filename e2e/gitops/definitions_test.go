@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation/local"
 )
 
 // installDefinitions installs the kinds of Flux, Argo CD and cert-manager, from the modules that the tools are built from.
@@ -56,7 +58,7 @@ func (s *Stage) installDefinitions(ctx context.Context) error {
 
 // makeFluxDefinitions makes the definitions from Flux's types, as Flux does.
 func (s *Stage) makeFluxDefinitions(ctx context.Context) error {
-	generator, err := program("controller-gen")
+	generator, err := local.BuiltProgram("controller-gen")
 	if err != nil {
 		return err
 	}

@@ -18,17 +18,9 @@ const root = "../.."
 
 func programFolders() []string { return filepath.SplitList(os.Getenv(local.BinariesVariable)) }
 
-// program gives the path of a program that `make e2e-gitops` has built.
-func program(name string) (string, error) {
-	if path, ok := local.FindProgram(programFolders(), name); ok {
-		return path, nil
-	}
-	return "", fmt.Errorf("%s is in none of the folders of %s: run this by make e2e-gitops", name, local.BinariesVariable)
-}
-
 // output runs a built program with what it reads, and gives what it prints.
 func output(ctx context.Context, stdin []byte, name string, arguments ...string) ([]byte, error) {
-	path, err := program(name)
+	path, err := local.BuiltProgram(name)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,9 +15,9 @@ import (
 // program finds a tool where make has put it.
 func program(t testing.TB, name string) string {
 	t.Helper()
-	path, ok := local.FindProgram(filepath.SplitList(os.Getenv(local.BinariesVariable)), name)
-	if !ok {
-		t.Fatalf("%s is in none of the folders of $%s", name, local.BinariesVariable)
+	path, err := local.BuiltProgram(name)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
 }

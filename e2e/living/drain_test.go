@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -29,10 +28,8 @@ type command struct {
 
 func drain(l *lab, node string, arguments ...string) *command {
 	l.Helper()
-	kubectl, ok := local.FindProgram(filepath.SplitList(os.Getenv(local.BinariesVariable)), "kubectl")
-	if !ok {
-		l.Fatalf("kubectl is in none of the folders of $%s", local.BinariesVariable)
-	}
+	kubectl, err := local.BuiltProgram("kubectl")
+	l.Must(err)
 	c := &command{lab: l, ended: make(chan struct{})}
 	c.process = exec.CommandContext(l.Context(), kubectl, append([]string{"drain", node}, arguments...)...)
 	c.process.Env = append(os.Environ(), "KUBECONFIG="+l.Federation().Workers()[0].Kubeconfig(), "HOME="+l.TempDir())

@@ -80,18 +80,26 @@ func selfContained(file *clientcmdapi.Config) error {
 	return nil
 }
 
-// identify returns the UID of the namespace kube-system, which tells a cluster from others also after a restore of its etcd.
-// An error is a Problem.
+// ClusterOf returns the UID of the namespace kube-system, which tells a cluster from others also after a restore of its etcd.
+func ClusterOf(ctx context.Context, clientset kubernetes.Interface) (string, error) {
+	system, err := clientset.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	return string(system.UID), nil
+}
+
+// identify returns the cluster that a configuration leads to. An error is a Problem.
 func identify(ctx context.Context, config *rest.Config) (string, error) {
 	clientset, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return "", problem(v1alpha1.ReasonKubeconfigInvalid, err, "the kubeconfig of the Secret cannot be used")
 	}
-	system, err := clientset.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	cluster, err := ClusterOf(ctx, clientset)
 	if err != nil {
 		return "", diagnose(config, err)
 	}
-	return string(system.UID), nil
+	return cluster, nil
 }
 
 // Connect reads the kubeconfig of a Cell and asks where it leads to. An error is a Problem.

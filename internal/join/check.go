@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
 const (
@@ -114,12 +115,12 @@ func (l *link) identify(ctx context.Context, clientset kubernetes.Interface) err
 	if l.direction != CoreToWorker {
 		return nil
 	}
-	system, err := clientset.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	cluster, err := fleet.ClusterOf(ctx, clientset)
 	if err != nil {
 		return fmt.Errorf("ask %s who it is: %w", l.issuer.server, err)
 	}
-	if string(system.UID) != l.issuer.uid {
-		return fmt.Errorf("%s is another cluster (%s) than the worker of --kubeconfig (%s): correct --worker-server", l.issuer.server, system.UID, l.issuer.uid)
+	if cluster != l.issuer.uid {
+		return fmt.Errorf("%s is another cluster (%s) than the worker of --kubeconfig (%s): correct --worker-server", l.issuer.server, cluster, l.issuer.uid)
 	}
 	return nil
 }

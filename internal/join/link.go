@@ -68,11 +68,9 @@ func connect(ctx context.Context, c *Cluster, words, flag string) (*side, error)
 	if s.clientset, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", words, err)
 	}
-	system, err := s.clientset.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
-	if err != nil {
+	if s.uid, err = fleet.ClusterOf(ctx, s.clientset); err != nil {
 		return nil, fmt.Errorf("ask %s at %s who it is: %w", words, config.Host, err)
 	}
-	s.uid = string(system.UID)
 	return s, nil
 }
 

@@ -132,9 +132,9 @@ func (r *Release) InstallDefinitions(ctx context.Context) error {
 
 // Helm runs it on the cluster, for the namespace of the release.
 func (r *Release) Helm(ctx context.Context, arguments ...string) (string, error) {
-	program, ok := local.FindProgram(filepath.SplitList(os.Getenv(local.BinariesVariable)), "helm")
-	if !ok {
-		return "", fmt.Errorf("no folder of %s has helm: run make test", local.BinariesVariable)
+	program, err := local.BuiltProgram("helm")
+	if err != nil {
+		return "", err
 	}
 	home := filepath.Dir(r.Values)
 	command := exec.CommandContext(ctx, program, append(arguments, "--namespace", Namespace, "--timeout", helmTime.String())...)

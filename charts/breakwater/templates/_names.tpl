@@ -116,7 +116,7 @@ caBundle: {{ b64enc . }}
 {{- end }}
 {{- end }}
 
-{{- /* The Secret of another core's kubeconfig: (list core "name"|"key"|"namespace"). */ -}}
+{{- /* The Secret of another core's kubeconfig: (list core "name"|"key"). */ -}}
 {{- define "breakwater.coreSecret" -}}
 {{- $secret := (index . 0).kubeconfigSecret | default dict }}
 {{- if eq (index . 1) "name" }}{{ $secret.name | default (printf "core-%s" (index . 0).name) }}

@@ -100,3 +100,12 @@ func FindProgram(folders []string, name string) (string, bool) {
 	}
 	return "", false
 }
+
+// BuiltProgram finds a program that make has built, in the folders of BinariesVariable.
+func BuiltProgram(name string) (string, error) {
+	path, ok := FindProgram(filepath.SplitList(os.Getenv(BinariesVariable)), name)
+	if !ok {
+		return "", fmt.Errorf("%s is in none of the folders of %s: run this by make, which builds it", name, BinariesVariable)
+	}
+	return path, nil
+}
