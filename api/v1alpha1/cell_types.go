@@ -80,7 +80,9 @@ type CellSpec struct {
 	// is given back. Too short a deadline breaks the promise.
 	//
 	// +kubebuilder:default="65s"
+	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Format=duration
+	// +kubebuilder:validation:Pattern=`^-?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
 	// +kubebuilder:validation:XValidation:rule="self >= duration('5s') && self <= duration('1h')",message="admissionDeadline must be from 5s to 1h"
 	// +optional
 	AdmissionDeadline *metav1.Duration `json:"admissionDeadline,omitempty"`
@@ -88,7 +90,9 @@ type CellSpec struct {
 	// StaleAfter is how long the aggregator may be silent until the cell is taken for stale.
 	//
 	// +kubebuilder:default="60s"
+	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Format=duration
+	// +kubebuilder:validation:Pattern=`^-?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
 	// +kubebuilder:validation:XValidation:rule="self >= duration('20s') && self <= duration('24h')",message="staleAfter must be from 20s to 24h"
 	// +optional
 	StaleAfter *metav1.Duration `json:"staleAfter,omitempty"`

@@ -49,19 +49,27 @@ func TestKeysAndValuesOfSelectors(t *testing.T) {
 func TestEdgesOfSpecs(t *testing.T) {
 	c, namespace := newClient(t), testplane.Namespace(t)
 	for claim, test := range map[string]struct{ kind, spec, refusal string }{
-		"NotIn with no value":          {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: NotIn, values: []}]}}`, "values must hold at least one value"},
-		"64 expressions":               {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [` + many(64, "{key: k%d, operator: Exists}, ") + `]}}`, ""},
-		"1000 values":                  {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: In, values: [` + many(1000, "v%d, ") + `]}]}}`, ""},
-		"1001 values":                  {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: In, values: [` + many(1001, "v%d, ") + `]}]}}`, "must have at most 1000 items"},
-		"null for a selector":          {"PodProtector", `{minAvailable: 1, selector: null}`, "give either selector or targetRef"},
-		"the highest compactThreshold": {"PodProtector", `{minAvailable: 1, selector: {}, admissionHistory: {compactThreshold: 1000}}`, ""},
-		"the slowest rate":             {"PodProtector", `{minAvailable: 1, selector: {}, admissionHistory: {aggregationRateMillis: 3600000}}`, ""},
-		"a deadline below 0":           {"Cell", `{admissionDeadline: -65s}`, "admissionDeadline must be from 5s to 1h"},
-		"a deadline just below 5s":     {"Cell", `{admissionDeadline: 4999ms}`, "admissionDeadline must be from 5s to 1h"},
-		"a deadline just above 1h":     {"Cell", `{admissionDeadline: 1h1ms}`, "admissionDeadline must be from 5s to 1h"},
-		"a deadline without a unit":    {"Cell", `{admissionDeadline: "65"}`, "must be of type duration"},
-		"a deadline that is a number":  {"Cell", `{admissionDeadline: 65}`, "must be of type duration"},
-		"a settlement that is not":     {"Cell", `{settlement: Guess}`, `supported values: "Exact", "Clock", "Status"`},
+		"NotIn with no value":                  {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: NotIn, values: []}]}}`, "values must hold at least one value"},
+		"64 expressions":                       {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [` + many(64, "{key: k%d, operator: Exists}, ") + `]}}`, ""},
+		"1000 values":                          {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: In, values: [` + many(1000, "v%d, ") + `]}]}}`, ""},
+		"1001 values":                          {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: In, values: [` + many(1001, "v%d, ") + `]}]}}`, "must have at most 1000 items"},
+		"null for a selector":                  {"PodProtector", `{minAvailable: 1, selector: null}`, "give either selector or targetRef"},
+		"the highest compactThreshold":         {"PodProtector", `{minAvailable: 1, selector: {}, admissionHistory: {compactThreshold: 1000}}`, ""},
+		"the slowest rate":                     {"PodProtector", `{minAvailable: 1, selector: {}, admissionHistory: {aggregationRateMillis: 3600000}}`, ""},
+		"a deadline below 0":                   {"Cell", `{admissionDeadline: -65s}`, "admissionDeadline must be from 5s to 1h"},
+		"a deadline just below 5s":             {"Cell", `{admissionDeadline: 4999ms}`, "admissionDeadline must be from 5s to 1h"},
+		"a deadline just above 1h":             {"Cell", `{admissionDeadline: 1h1ms}`, "admissionDeadline must be from 5s to 1h"},
+		"a deadline without a unit":            {"Cell", `{admissionDeadline: "65"}`, "must be of type duration"},
+		"a deadline that is a number":          {"Cell", `{admissionDeadline: 65}`, "must be of type duration"},
+		"a deadline in words":                  {"Cell", `{admissionDeadline: 10 minutes}`, "spec.admissionDeadline in body should match"},
+		"staleAfter in days":                   {"Cell", `{staleAfter: 1d}`, "spec.staleAfter in body should match"},
+		"more pods than are counted":           {"PodProtector", `{minAvailable: 2147483648, selector: {}}`, "from 0 to 2147483647"},
+		"more missing than counted":            {"PodProtector", `{maxUnavailable: 99999999999, selector: {}}`, "from 0 to 2147483647"},
+		"more seconds than are counted":        {"PodProtector", `{minAvailable: 1, minReadySeconds: 2147483648, selector: {}}`, "format int32"},
+		"more expected than counted":           {"PodProtector", `{minAvailable: 1, expectedReplicas: 2147483648, selector: {}}`, "format int32"},
+		"a policy of more pods than counted":   {"ProtectionPolicy", `{floor: {minAvailable: 2147483648}}`, "from 0 to 2147483647"},
+		"a band of more replicas than counted": {"ProtectionPolicy", `{floor: {bands: [{upToReplicas: 2147483648, minAvailable: 1}, {minAvailable: 1}]}}`, "format int32"},
+		"a settlement that is not":             {"Cell", `{settlement: Guess}`, `supported values: "Exact", "Clock", "Status"`},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			in := namespace
@@ -81,7 +89,7 @@ func TestAnUpdateIsCheckedLikeACreation(t *testing.T) {
 		value   any
 		refusal string
 	}{
-		"minAvailable": {int64(-1), "must be a number of pods, 0 or more"},
+		"minAvailable": {int64(-1), "must be a number of pods, from 0"},
 		"selector":     {map[string]any{"matchLabels": map[string]any{"a b": "c"}}, "matchLabels has a key that is not a label key"},
 	} {
 		t.Run(field, func(t *testing.T) {

@@ -117,7 +117,7 @@ func TestSelectorsOfPodProtector(t *testing.T) {
 
 func TestSpecsOfPodProtector(t *testing.T) {
 	c, namespace := newClient(t), testplane.Namespace(t)
-	const amount = "must be a number of pods, 0 or more, or a percentage from 0% to 100%"
+	const amount = "must be a number of pods, from 0 to 2147483647, or a percentage from 0% to 100%"
 	for claim, test := range map[string]struct{ spec, refusal string }{
 		"all fields":                       {`{selector: {}, minAvailable: 0, minReadySeconds: 5, admissionHistory: {maxConcurrentLag: 3, compactThreshold: 7, aggregationRateMillis: 250}}`, ""},
 		"a threshold of 0 and no rate":     {`{selector: {}, minAvailable: 1, admissionHistory: {compactThreshold: 0, aggregationRateMillis: 0}}`, ""},
