@@ -45,13 +45,6 @@ func rights(all ...[]rbacv1.PolicyRule) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// withoutMaking leaves out what only makes objects of a resource.
-func withoutMaking(rules []rbacv1.PolicyRule, resource string) []rbacv1.PolicyRule {
-	return slices.DeleteFunc(rules, func(r rbacv1.PolicyRule) bool {
-		return slices.Equal(r.Resources, []string{resource}) && slices.Equal(r.Verbs, []string{"create"})
-	})
-}
-
 // granted is what a ServiceAccount may do by the ClusterRole, or the Role, of that name.
 func granted(t *testing.T, objects []*unstructured.Unstructured, kind, name string) []string {
 	t.Helper()
@@ -78,7 +71,7 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 		{"single", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), webhook.CellRules()}},
 		{"single", "Role", "breakwater-webhook", nil},
 		{"self-signed", "ClusterRole", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.ClusterRules("breakwater-core", "breakwater-cell-local")}},
-		{"self-signed", "Role", "breakwater-certificates", [][]rbacv1.PolicyRule{withoutMaking(certificates.Rules("breakwater-webhook-tls"), "secrets"), fleet.ElectionRules()}},
+		{"self-signed", "Role", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.Rules("breakwater-webhook-tls"), fleet.ElectionRules()}},
 		{"single", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{check.Rules(true, "breakwater-core", "breakwater-cell-local")}},
 		{"core", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{check.Rules(true)[1:]}}, // no webhook is in it
 		{"worker", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{check.Rules(false, "breakwater-cell-worker-1")}},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -168,7 +169,7 @@ func TestTheAuthorityIsReplacedUnderLoadAndNoReviewIsLost(t *testing.T) {
 	t.Cleanup(func() { _ = admin.Delete(context.Background(), configuration) })
 
 	kubeconfig := writeKubeconfig(t, testplane.Config(t))
-	testplane.User(t, "certificates-"+namespace, append(append(certificates.ClusterRules(namespace), certificates.Rules(secret.Name)...), fleet.ElectionRules()...))
+	testplane.User(t, "certificates-"+namespace, slices.Concat(certificates.ClusterRules(namespace), certificates.Rules(secret.Name), certificates.MakingRules(), fleet.ElectionRules()))
 	background(t, "certificates", "--kubeconfig", kubeconfig, "--as", "certificates-"+namespace, "--leader-election-namespace", namespace,
 		"--secret", secret.String(), "--dns-name", "localhost", "--webhook-configuration", namespace,
 		"--spread", "2s", "--overlap", replicasDelay.String(), "--metrics-listen", "0", "--health-listen", "0")

@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -30,10 +33,17 @@ type lab struct {
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
+	return newLabWith(t, certificates.MakingRules(), func(*lab) {})
+}
+
+// newLabWith gives the user more rights, and makes things before the controller begins.
+func newLabWith(t *testing.T, more []rbacv1.PolicyRule, furnish func(*lab)) *lab {
+	t.Helper()
 	namespace := testplane.Namespace(t)
 	l := &lab{T: t, admin: testplane.Client(t), secret: client.ObjectKey{Namespace: namespace, Name: "webhook-tls"}, hook: namespace}
 	l.makeHook(l.hook)
-	user := testplane.User(t, namespace, append(certificates.ClusterRules(l.hook, l.hook+"-later"), certificates.Rules(l.secret.Name)...))
+	furnish(l)
+	user := testplane.User(t, namespace, slices.Concat(certificates.ClusterRules(l.hook, l.hook+"-later"), certificates.Rules(l.secret.Name), more))
 	options := certificates.Options{
 		Secret: l.secret, Configurations: []string{l.hook, l.hook + "-later"}, Spread: 200 * time.Millisecond, Overlap: 300 * time.Millisecond,
 		Terms: certificates.Terms{Names: []string{"webhook.svc"}, Lifetime: 365 * 24 * time.Hour, RenewBefore: 90 * 24 * time.Hour, AuthorityLifetime: 10 * 365 * 24 * time.Hour},
@@ -158,4 +168,27 @@ func TestWhatIsDamagedOrLostIsMadeAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.wantWhole(served, l.hook)
+}
+
+// As the chart has it: who may make Secrets could make tokens of other accounts.
+func TestSecretsThatExistAreFilledWithoutTheRightToMakeAny(t *testing.T) {
+	var authority *corev1.Secret
+	l := newLabWith(t, nil, func(l *lab) {
+		for _, suffix := range []string{"", "-ca"} {
+			authority = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.secret.Namespace, Name: l.secret.Name + suffix}}
+			if err := l.admin.Create(t.Context(), authority); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	served, before := l.wantWhole(nil, l.hook), l.get(authority.Name)["ca.crt"]
+
+	empty := client.RawPatch(types.MergePatchType, []byte(`{"data":{"ca.crt":""}}`))
+	if err := l.admin.Patch(t.Context(), authority, empty); err != nil {
+		t.Fatal(err)
+	}
+	l.wantWhole(served, l.hook)
+	if now := l.get(authority.Name)["ca.crt"]; bytes.Equal(now, before) {
+		t.Error("the authority is the one before")
+	}
 }
