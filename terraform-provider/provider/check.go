@@ -1,0 +1,35 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// check holds an object against all that an apiserver would, in its words; the rules about changes too, when it was another before.
+func (k *kind) check(ctx context.Context, now, before *wanted, d *diag.Diagnostics) {
+	rules, err := k.rules()
+	if err != nil {
+		d.AddError("The provider is broken", fmt.Sprintf("The rules of %s cannot be compiled: %v", k.Kind.Kind, err))
+		return
+	}
+	var old map[string]any
+	if before != nil {
+		old = before.object.Object
+	}
+	broken := rules.Check(ctx, now.object.Object, old, now.unknown)
+	broken = append(broken, metav1validation.ValidateLabels(now.object.GetLabels(), field.NewPath("metadata", "labels"))...)
+	broken = append(broken, apivalidation.ValidateAnnotations(now.object.GetAnnotations(), field.NewPath("metadata", "annotations"))...)
+	for _, e := range broken {
+		at := k.at(e.Field)
+		if at.Equal(path.Root("name")) || at.Equal(path.Root("namespace")) {
+			continue // their attributes have validators, which know what is missing from what is not known
+		}
+		d.AddAttributeError(at, fmt.Sprintf("Invalid %s", k.Kind.Kind), sentence(e.ErrorBody()))
+	}
+}

@@ -1,0 +1,233 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+	"github.com/hashicorp/terraform-plugin-log/tflog"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// patience is how long an apply, or a deletion, takes at most, unless the resource says otherwise.
+const patience = 10 * time.Minute
+
+// Create applies an object that is not there yet. One that is there is somebody's: it is imported, or taken over on purpose.
+func (o *object) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	t := o.task(ctx, &req.Plan, &req.Config, &resp.Diagnostics)
+	if t == nil {
+		return
+	}
+	limit, d := t.timeouts.Create(ctx, patience)
+	resp.Diagnostics.Append(d...)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if !t.force && !t.isFree(ctx, &resp.Diagnostics) {
+		return
+	}
+	t.run(ctx, &resp.State, resp.Identity, &resp.Diagnostics)
+}
+
+// Update applies the object as it is wanted now.
+func (o *object) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	t := o.task(ctx, &req.Plan, &req.Config, &resp.Diagnostics)
+	if t == nil {
+		return
+	}
+	var err error
+	if t.before, err = o.kind.wanted(req.State.Raw); err != nil {
+		resp.Diagnostics.AddError("The state could not be read", err.Error())
+		return
+	}
+	limit, d := t.timeouts.Update(ctx, patience)
+	resp.Diagnostics.Append(d...)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	t.run(ctx, &resp.State, resp.Identity, &resp.Diagnostics)
+}
+
+// task is one apply of an object.
+type task struct {
+	*object
+	want, before *wanted
+	plan         tftypes.Value
+	config       *tfsdk.Config
+	force        bool
+	wait         *waiting
+	timeouts     timeouts.Value
+}
+
+func (o *object) task(ctx context.Context, plan *tfsdk.Plan, config *tfsdk.Config, d *diag.Diagnostics) *task {
+	if !o.cluster.usable("apply it to", d) {
+		return nil
+	}
+	t := &task{object: o, plan: plan.Raw, config: config}
+	all, err := attributes(plan.Raw)
+	if err == nil {
+		t.want, err = o.kind.wanted(plan.Raw)
+	}
+	if err != nil {
+		d.AddError("The plan could not be read", err.Error())
+		return nil
+	}
+	t.force = isTrue(all, "force_conflicts")
+	d.Append(plan.GetAttribute(ctx, path.Root("timeouts"), &t.timeouts)...)
+	t.wait = waitingOf(ctx, plan, d)
+	if d.HasError() {
+		return nil
+	}
+	return t
+}
+
+// isFree sees to it that the object is not there. One that is on its way out is waited for.
+func (t *task) isFree(ctx context.Context, d *diag.Diagnostics) bool {
+	var found *unstructured.Unstructured
+	err := persist(ctx, func(ctx context.Context) (err error) {
+		found, err = t.cluster.of(t.kind, t.want.namespace).Get(ctx, t.want.name, metav1.GetOptions{})
+		return err
+	})
+	switch {
+	case apierrors.IsNotFound(err):
+		return true
+	case err != nil:
+		t.kind.explain(d, "looked for", t.want.String(), err)
+		return false
+	case found.GetDeletionTimestamp() != nil:
+		return t.gone(ctx, t.want, found.GetUID(), d)
+	}
+	d.AddError(fmt.Sprintf("%s %s is there already", t.kind.Kind.Kind, t.want),
+		fmt.Sprintf("Terraform has not made it in this state. Import it (terraform import breakwater_%s.NAME %s), or set force_conflicts = true to take it over.",
+			t.kind.name, t.want))
+	return false
+}
+
+// run applies the object, keeps what became of it, and waits for what was asked for.
+func (t *task) run(ctx context.Context, state *tfsdk.State, identity *tfsdk.ResourceIdentity, d *diag.Diagnostics) {
+	if t.kind.kubeconfigs && !t.writeKubeconfig(ctx, d) {
+		return
+	}
+	var live *unstructured.Unstructured
+	err := persist(ctx, func(ctx context.Context) (err error) {
+		live, err = t.cluster.apply(ctx, t.kind, t.want, t.force, false)
+		return err
+	})
+	if err != nil {
+		t.kind.explain(d, "applied", t.want.String(), err)
+		return
+	}
+	tflog.Info(ctx, "applied", map[string]any{"kind": t.kind.Kind.Kind, "name": t.want.String(), "generation": live.GetGeneration()})
+	if state.Raw, err = t.kind.shown(t.planned(), live); err != nil {
+		d.AddError("The answer of the cluster could not be read", err.Error())
+		return
+	}
+	if identity != nil {
+		t.identity(ctx, identity, t.want, d)
+	}
+	t.left(live, d)
+	if t.wait != nil {
+		t.await(ctx, d)
+	}
+}
+
+// planned is the plan, as of an object that Terraform made: what it does not know yet comes from the cluster.
+func (t *task) planned() tftypes.Value {
+	all, err := attributes(t.plan)
+	if err != nil {
+		return t.plan
+	}
+	all["uid"] = text("")
+	for name, v := range all {
+		if !v.IsFullyKnown() {
+			all[name] = tftypes.NewValue(v.Type(), nil)
+		}
+	}
+	return tftypes.NewValue(t.plan.Type(), all)
+}
+
+// left warns of what was taken out of the configuration and is still in the object, since somebody else sets it too.
+func (t *task) left(live *unstructured.Unstructured, d *diag.Diagnostics) {
+	if t.before == nil {
+		return
+	}
+	had, _ := t.before.object.Object["spec"].(map[string]any)
+	wants, _ := t.want.object.Object["spec"].(map[string]any)
+	now, _ := live.Object["spec"].(map[string]any)
+	for name := range had {
+		f := t.kind.Spec.Child(name)
+		if _, wanted := wants[name]; wanted || now[name] == nil || f == nil || f.Default != nil {
+			continue
+		}
+		d.AddAttributeWarning(path.Root(f.Name), fmt.Sprintf("%s of %s %s stays", f.Name, t.kind.Kind.Kind, t.want),
+			"It was taken out of the configuration, but another field manager has set it as well, and Terraform only lets go of its own part. "+
+				"Remove it there, or set it here to what it should be.")
+	}
+}
+
+// Read takes up the object as it is. While the cluster does not answer the state stays as it was.
+func (o *object) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	w, err := o.kind.wanted(req.State.Raw)
+	if err != nil {
+		resp.Diagnostics.AddError("The state could not be read", err.Error())
+		return
+	}
+	live, err := o.look(ctx, w)
+	switch {
+	case errors.Is(err, errNoCluster):
+		return
+	case isUnreachable(err):
+		if !o.cluster.silent.Swap(true) {
+			resp.Diagnostics.AddWarning("The cluster did not answer", "The state is as it was when it last did: "+sentence(err.Error()))
+		}
+		return
+	case isKindMissing(err):
+		resp.Diagnostics.AddWarning(fmt.Sprintf("The cluster does not know %s", o.kind.Kind.Kind),
+			fmt.Sprintf("So %s is gone. If that is not what you expect, see whether the provider leads to the right cluster, and do not apply.", w))
+		resp.State.RemoveResource(ctx)
+		return
+	case apierrors.IsNotFound(err):
+		resp.State.RemoveResource(ctx)
+		return
+	case err != nil:
+		o.kind.explain(&resp.Diagnostics, "read", w.String(), err)
+		return
+	}
+	if live.GetDeletionTimestamp() != nil {
+		resp.Diagnostics.AddWarning(fmt.Sprintf("%s %s is being deleted", o.kind.Kind.Kind, w), holding(live))
+	}
+	if resp.State.Raw, err = o.kind.shown(req.State.Raw, live); err != nil {
+		resp.Diagnostics.AddError("The answer of the cluster could not be read", err.Error())
+		return
+	}
+	if resp.Identity != nil {
+		o.identity(ctx, resp.Identity, w, &resp.Diagnostics)
+	}
+}
+
+var errNoCluster = errors.New("there is no cluster yet")
+
+// look reads the object for a plan, which can do without.
+func (o *object) look(ctx context.Context, w *wanted) (*unstructured.Unstructured, error) {
+	if o.cluster == nil || o.cluster.absent != nil || o.cluster.silent.Load() {
+		return nil, errNoCluster
+	}
+	ctx, cancel := context.WithTimeout(ctx, planPatience)
+	defer cancel()
+	return o.cluster.of(o.kind, w.namespace).Get(ctx, w.name, metav1.GetOptions{})
+}
+
+// identity says which object a resource is.
+func (o *object) identity(ctx context.Context, identity *tfsdk.ResourceIdentity, w *wanted, d *diag.Diagnostics) {
+	d.Append(identity.SetAttribute(ctx, path.Root("name"), w.name)...)
+	if o.kind.Namespaced {
+		d.Append(identity.SetAttribute(ctx, path.Root("namespace"), w.namespace)...)
+	}
+}

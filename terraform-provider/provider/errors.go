@@ -1,0 +1,146 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-log/tflog"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
+)
+
+// isUnreachable tells whether nobody answered: not whether the answer was no.
+func isUnreachable(err error) bool {
+	var network net.Error
+	var address *url.Error
+	switch {
+	case err == nil, apierrors.ReasonForError(err) != metav1.StatusReasonUnknown:
+		return false
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.DeadlineExceeded):
+		return true
+	case utilnet.IsConnectionRefused(err), utilnet.IsConnectionReset(err), utilnet.IsHTTP2ConnectionLost(err):
+		return true
+	case errors.As(err, &network):
+		// A certificate that nobody vouches for is wrapped in a url.Error as well, and will not get better.
+		return !errors.As(err, &address) || network.Timeout() || isDial(err)
+	}
+	return false
+}
+
+func isDial(err error) bool {
+	var operation *net.OpError
+	var name *net.DNSError
+	return errors.As(err, &operation) && operation.Op == "dial" || errors.As(err, &name)
+}
+
+// isPassing tells whether the same request may well succeed later.
+func isPassing(err error) bool {
+	return isUnreachable(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) ||
+		apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) || apierrors.IsInternalError(err)
+}
+
+// isKindMissing tells a kind that the cluster does not serve from an object that is not there.
+func isKindMissing(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return details == nil || details.Name == "" || strings.Contains(err.Error(), "could not find the requested resource")
+}
+
+// persist does something until it succeeds, fails for good, or its time is over. The last error says what was wrong.
+func persist(ctx context.Context, do func(context.Context) error) error {
+	var last error
+	pace := wait.Backoff{Duration: 200 * time.Millisecond, Factor: 1.5, Steps: 8, Cap: 3 * time.Second}
+	err := pace.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		err := do(ctx)
+		if err == nil || !isPassing(err) {
+			return true, err
+		}
+		last = err
+		tflog.Warn(ctx, "the cluster could not do it now; trying again", map[string]any{"error": err.Error()})
+		return false, nil
+	})
+	if last != nil && wait.Interrupted(err) {
+		return fmt.Errorf("%w (until the time for it was over)", last)
+	}
+	return err
+}
+
+// explain turns the answer of an apiserver into diagnostics, at the attributes that it is about.
+func (k *kind) explain(d *diag.Diagnostics, doing, name string, err error) {
+	summary := fmt.Sprintf("%s %s could not be %s", k.Kind.Kind, name, doing)
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		d.AddError(summary, sentence(err.Error()))
+		return
+	}
+	details := status.Status().Details
+	switch {
+	case isKindMissing(err):
+		d.AddError(summary, fmt.Sprintf("The cluster does not know the kind %s: install the chart breakwater-crds first, or see whether the provider leads to the right cluster. (%v)",
+			k.Kind.Kind, err))
+	case apierrors.IsConflict(err) && k.explainConflicts(d, summary, details):
+	case apierrors.IsInvalid(err) && details != nil && len(details.Causes) > 0:
+		for _, cause := range details.Causes {
+			d.AddAttributeError(k.at(cause.Field), summary, sentence(cause.Message))
+		}
+	case apierrors.IsForbidden(err):
+		d.AddError(summary, sentence(err.Error())+" The provider's user needs this right in the cluster; the documentation of the provider lists all that it needs.")
+	case apierrors.IsUnauthorized(err):
+		d.AddError(summary, "The cluster does not accept the provider's credentials: they are wrong, or have expired. "+sentence(err.Error()))
+	default:
+		d.AddError(summary, sentence(err.Error()))
+	}
+}
+
+// explainConflicts names the other managers, and their fields.
+func (k *kind) explainConflicts(d *diag.Diagnostics, summary string, details *metav1.StatusDetails) bool {
+	if details == nil {
+		return false
+	}
+	found := false
+	for _, cause := range details.Causes {
+		if cause.Type != metav1.CauseTypeFieldManagerConflict {
+			continue
+		}
+		found = true
+		at := k.at(cause.Field)
+		d.AddAttributeError(at, summary, fmt.Sprintf("Another manager owns %s: %s. Leave that field out of the configuration, or set force_conflicts = true to take it over.",
+			strings.TrimPrefix(cause.Field, "."), cause.Message))
+	}
+	return found
+}
+
+// at is the attribute of a field, by the apiserver's name of that.
+func (k *kind) at(field string) path.Path {
+	p, err := shape.ParsePath(strings.TrimPrefix(field, "<nil>"))
+	if err != nil {
+		return path.Empty()
+	}
+	return k.attribute(p)
+}
+
+func sentence(s string) string {
+	if s == "" {
+		return s
+	}
+	s = strings.ToUpper(s[:1]) + s[1:]
+	if strings.HasSuffix(s, ".") {
+		return s
+	}
+	return s + "."
+}

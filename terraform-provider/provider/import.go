@@ -1,0 +1,53 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+)
+
+// ImportState takes up an object by namespace/name, or by its identity. Read fills in the rest.
+func (o *object) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+	var namespace, name string
+	if req.ID == "" {
+		resp.Diagnostics.Append(req.Identity.GetAttribute(ctx, path.Root("name"), &name)...)
+		if o.kind.Namespaced {
+			resp.Diagnostics.Append(req.Identity.GetAttribute(ctx, path.Root("namespace"), &namespace)...)
+		}
+	} else {
+		var ok bool
+		if namespace, name, ok = o.kind.parseID(req.ID); !ok {
+			resp.Diagnostics.AddError(fmt.Sprintf("%q is no name of a %s", req.ID, o.kind.Kind.Kind),
+				fmt.Sprintf("Import it by %s.", o.kind.idForm()))
+			return
+		}
+	}
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("name"), name)...)
+	if o.kind.Namespaced {
+		resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("namespace"), namespace)...)
+	}
+	if resp.Identity != nil {
+		o.identity(ctx, resp.Identity, &wanted{namespace: namespace, name: name}, &resp.Diagnostics)
+	}
+}
+
+func (k *kind) idForm() string {
+	if k.Namespaced {
+		return "NAMESPACE/NAME, such as shop/web"
+	}
+	return "its NAME"
+}
+
+func (k *kind) parseID(id string) (namespace, name string, ok bool) {
+	if !k.Namespaced {
+		return "", id, objectName.MatchString(id)
+	}
+	namespace, name, _ = strings.Cut(id, "/")
+	return namespace, name, namespaceName.MatchString(namespace) && objectName.MatchString(name)
+}

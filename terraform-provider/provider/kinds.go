@@ -1,0 +1,57 @@
+package provider
+
+import (
+	"sync"
+
+	"github.com/hashicorp/terraform-plugin-framework/path"
+
+	"github.com/breakwater-k8s/breakwater/api/crds"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
+)
+
+// kind is a kind of the API that is a resource of Terraform.
+type kind struct {
+	*shape.Definition
+	// name is that of the resource, without breakwater_.
+	name string
+	// protected resources are not deleted unless deletion_protection is switched off.
+	protected bool
+	// kubeconfigs tells that the resource can write the Secret that the object refers to.
+	kubeconfigs bool
+
+	rules func() (*shape.Rules, error)
+}
+
+// kinds are all of them, as their CustomResourceDefinitions say.
+func kinds() ([]*kind, error) {
+	all := []*kind{
+		{name: "pod_protector", protected: true},
+		{name: "protection_policy"},
+		{name: "cluster_protection_policy"},
+		{name: "cell", kubeconfigs: true},
+	}
+	files := []string{"podprotectors", "protectionpolicies", "clusterprotectionpolicies", "cells"}
+	for i, k := range all {
+		var err error
+		if k.Definition, err = shape.Read(crds.FS, "breakwater.dev_"+files[i]+".yaml"); err != nil {
+			return nil, err
+		}
+		// How admitted removals are booked is tuning, which others may do as well: it is nobody's unless it is said.
+		if history := k.Spec.Child("admissionHistory"); history != nil {
+			history.Leave()
+		}
+		k.rules = sync.OnceValues(k.Definition.Rules)
+	}
+	return all, nil
+}
+
+// attribute leads to the attribute of a field; where that has none, to the nearest one around it.
+func (k *kind) attribute(at shape.Path) path.Path {
+	switch {
+	case len(at) >= 2 && at[0] == "metadata":
+		return path.Root(at[1])
+	case len(at) < 2 || at[0] != "spec":
+		return path.Empty()
+	}
+	return k.Spec.Attribute(path.Empty(), at[1:])
+}

@@ -1,0 +1,139 @@
+package provider
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
+)
+
+const kubeconfigAttribute = "kubeconfig_wo"
+
+func kubeconfigAttributes() map[string]schema.Attribute {
+	return map[string]schema.Attribute{
+		kubeconfigAttribute: schema.StringAttribute{
+			Optional: true, Sensitive: true, WriteOnly: true,
+			MarkdownDescription: "A kubeconfig of the cell's cluster, which is written into the Secret that `kubeconfig_secret_ref` names, and nowhere else: " +
+				"neither into the state nor into a plan. Without it somebody else makes that Secret. Needs Terraform 1.11 or OpenTofu 1.11.",
+			Validators: []validator.String{stringvalidator.AlsoRequires(path.MatchRoot("kubeconfig_secret_ref"))},
+		},
+		"kubeconfig_wo_version": schema.Int64Attribute{
+			Optional: true,
+			MarkdownDescription: "Raise it to have `kubeconfig_wo` written again: Terraform cannot see that it changed. " +
+				"It is also written whenever the Cell itself changes.",
+		},
+	}
+}
+
+// validateKubeconfig sees to it that what is written is a kubeconfig.
+func validateKubeconfig(ctx context.Context, config *tfsdk.Config, d *diag.Diagnostics) {
+	var given types.String
+	at := path.Root(kubeconfigAttribute)
+	if d.Append(config.GetAttribute(ctx, at, &given)...); given.IsNull() || given.IsUnknown() {
+		return
+	}
+	kubeconfig, err := clientcmd.Load([]byte(given.ValueString()))
+	if err != nil || kubeconfig.Contexts[kubeconfig.CurrentContext] == nil {
+		// The error of the parser can hold what it could not read.
+		d.AddAttributeError(at, "Not a kubeconfig", "It must be the text of a kubeconfig, whose current-context is one of its contexts.")
+	}
+}
+
+// secretOf is the Secret that a Cell names, by namespace, name and key.
+func secretOf(w *wanted) (namespace, name, key string) {
+	ref, _, _ := unstructured.NestedStringMap(w.object.Object, "spec", "kubeconfigSecretRef")
+	return ref["namespace"], ref["name"], ref["key"]
+}
+
+func (c *cluster) secrets(namespace string) dynamic.ResourceInterface {
+	return c.dynamic.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace)
+}
+
+// writeKubeconfig writes the kubeconfig that is given, before the Cell that refers to it.
+func (t *task) writeKubeconfig(ctx context.Context, d *diag.Diagnostics) bool {
+	var given types.String
+	d.Append(t.config.GetAttribute(ctx, path.Root(kubeconfigAttribute), &given)...)
+	namespace, name, key := secretOf(t.want)
+	if t.before != nil {
+		if ns, n, k := secretOf(t.before); n != "" && (ns != namespace || n != name || k != key) {
+			t.clearKubeconfig(ctx, ns, n, k, d)
+		}
+	}
+	if given.IsNull() || d.HasError() {
+		return !d.HasError()
+	}
+	secret := secretObject(namespace, name)
+	secret.Object["data"] = map[string]any{key: base64.StdEncoding.EncodeToString([]byte(given.ValueString()))}
+	secret.Object["type"] = string(corev1.SecretTypeOpaque)
+	err := persist(ctx, func(ctx context.Context) error {
+		_, err := t.cluster.secrets(namespace).Apply(ctx, name, secret, metav1.ApplyOptions{FieldManager: manager, Force: t.force})
+		return err
+	})
+	if err != nil {
+		d.AddAttributeError(path.Root(kubeconfigAttribute), fmt.Sprintf("Secret %s/%s could not be written", namespace, name), sentence(err.Error()))
+	}
+	return err == nil
+}
+
+func secretObject(namespace, name string) *unstructured.Unstructured {
+	secret := &unstructured.Unstructured{Object: map[string]any{}}
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	secret.SetNamespace(namespace)
+	secret.SetName(name)
+	return secret
+}
+
+// deleteKubeconfig takes back the kubeconfig of a Cell that is gone, if Terraform wrote it.
+func (o *object) deleteKubeconfig(ctx context.Context, had map[string]tftypes.Value, d *diag.Diagnostics) {
+	w := &wanted{object: &unstructured.Unstructured{}}
+	spec, err := o.kind.Spec.EncodeFields(shape.Path{"spec"}, had)
+	if err != nil {
+		return
+	}
+	w.object.Object = map[string]any{"spec": spec.Value}
+	if namespace, name, key := secretOf(w); name != "" {
+		o.clearKubeconfig(ctx, namespace, name, key, d)
+	}
+}
+
+// clearKubeconfig takes a kubeconfig out of a Secret, and deletes a Secret that nobody else has written to. One that Terraform has
+// not written stays.
+func (o *object) clearKubeconfig(ctx context.Context, namespace, name, key string, d *diag.Diagnostics) {
+	err := persist(ctx, func(ctx context.Context) error {
+		secret, err := o.cluster.secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if !shape.Owns(secret.GetManagedFields(), manager, "data", key) {
+			return nil
+		}
+		for _, entry := range secret.GetManagedFields() {
+			if entry.Manager != manager {
+				_, err := o.cluster.secrets(namespace).Apply(ctx, name, secretObject(namespace, name), metav1.ApplyOptions{FieldManager: manager})
+				return err
+			}
+		}
+		version := secret.GetResourceVersion()
+		return o.cluster.secrets(namespace).Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &version}})
+	})
+	// Who may only write Cells has written no Secret either.
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		d.AddWarning(fmt.Sprintf("The kubeconfig in Secret %s/%s stays", namespace, name), "Delete it by hand: "+sentence(err.Error()))
+	}
+}

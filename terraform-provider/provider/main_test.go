@@ -1,0 +1,60 @@
+package provider_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-framework/providerserver"
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/provider"
+)
+
+func TestMain(m *testing.M) { testplane.Main(m) }
+
+// each plays a test with Terraform, and again with OpenTofu: the real programs, which run the provider of this test binary.
+func each(t *testing.T, play func(t *testing.T)) {
+	t.Helper()
+	for name, host := range map[string]string{"terraform": "registry.terraform.io", "tofu": "registry.opentofu.org"} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("TF_ACC_TERRAFORM_PATH", program(t, name))
+			t.Setenv("TF_ACC_PROVIDER_HOST", host)
+			play(t)
+		})
+	}
+}
+
+// program is where a program is that make built.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	for _, folder := range filepath.SplitList(os.Getenv(local.BinariesVariable)) {
+		if path, err := exec.LookPath(filepath.Join(folder, name)); err == nil {
+			return path
+		}
+	}
+	t.Fatalf("no %s in %s (make test builds it and says where it is)", name, local.BinariesVariable)
+	return ""
+}
+
+// steps plays steps in one working directory of Terraform, and destroys what is left in the end.
+func steps(t *testing.T, all ...resource.TestStep) {
+	t.Helper()
+	resource.UnitTest(t, resource.TestCase{
+		ProtoV6ProviderFactories: map[string]func() (tfprotov6.ProviderServer, error){
+			"breakwater": providerserver.NewProtocol6WithError(provider.New("test")()),
+		},
+		Steps: all,
+	})
+}
+
+// configured is a configuration whose provider leads to the control plane of the tests.
+func configured(t *testing.T, format string, arguments ...any) string {
+	t.Helper()
+	return fmt.Sprintf("provider \"breakwater\" {\n  config_path = %q\n}\n", testplane.Kubeconfig(t)) + fmt.Sprintf(format, arguments...)
+}

@@ -1,0 +1,180 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
+)
+
+// manager is the field manager by which all is applied.
+const manager = "breakwater-terraform"
+
+// wanted is the object that a plan, a state or a configuration is about.
+type wanted struct {
+	namespace, name string
+	// object is what is applied. What is not known yet is not in it, and found in unknown.
+	object  *unstructured.Unstructured
+	unknown []shape.Path
+}
+
+// String is the object's name, with its namespace.
+func (w *wanted) String() string { return strings.TrimPrefix(w.namespace+"/"+w.name, "/") }
+
+// attributes are those of a resource.
+func attributes(raw tftypes.Value) (map[string]tftypes.Value, error) {
+	all := map[string]tftypes.Value{}
+	return all, raw.As(&all)
+}
+
+// wanted reads the object out of the attributes of a resource.
+func (k *kind) wanted(raw tftypes.Value) (*wanted, error) {
+	all, err := attributes(raw)
+	if err != nil {
+		return nil, err
+	}
+	w := &wanted{}
+	metadata := map[string]any{}
+	for _, f := range metadataFields {
+		if f.JSON == "namespace" && !k.Namespaced {
+			continue
+		}
+		e, err := f.Encode(shape.Path{"metadata", f.JSON}, all[f.Name])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		if e.Value != nil {
+			metadata[f.JSON] = e.Value
+		}
+		w.unknown = append(w.unknown, e.Unknown...)
+	}
+	w.name, _ = metadata["name"].(string)
+	w.namespace, _ = metadata["namespace"].(string)
+	spec, err := k.Spec.EncodeFields(shape.Path{"spec"}, all)
+	if err != nil {
+		return nil, err
+	}
+	w.unknown = append(w.unknown, spec.Unknown...)
+	w.object = &unstructured.Unstructured{Object: map[string]any{"metadata": metadata, "spec": spec.Value}}
+	w.object.SetGroupVersionKind(k.Kind)
+	return w, nil
+}
+
+// metadataFields are the attributes of an object's metadata.
+//
+//nolint:gochecknoglobals // a constant, if Go had such
+var metadataFields = []*shape.Field{
+	{JSON: "name", Name: "name", Kind: shape.String},
+	{JSON: "namespace", Name: "namespace", Kind: shape.String},
+	{JSON: "labels", Name: "labels", Kind: shape.Map, Element: &shape.Field{Kind: shape.String}},
+	{JSON: "annotations", Name: "annotations", Kind: shape.Map, Element: &shape.Field{Kind: shape.String}},
+}
+
+// shown is the state of a resource: what it was before, with the object as the cluster has it. Of the object only that is shown
+// which Terraform had set, or owns. An object that Terraform has not made is adopted whole.
+func (k *kind) shown(before tftypes.Value, live *unstructured.Unstructured) (tftypes.Value, error) {
+	all, err := attributes(before)
+	if err != nil {
+		return tftypes.Value{}, err
+	}
+	all = maps.Clone(all)
+	had, err := k.wanted(before)
+	if err != nil {
+		return tftypes.Value{}, err
+	}
+	adopted := all["uid"].IsNull()
+	owned := shape.Owned(live.GetManagedFields(), manager)
+	spec := k.Spec.Show(had.object.Object["spec"], live.Object["spec"], shape.Below(owned, "spec"))
+	if adopted {
+		spec = k.Spec.Adopt(live.Object["spec"])
+	}
+	fields, _ := spec.(map[string]any)
+	for _, f := range k.Spec.Fields {
+		if all[f.Name], err = f.Decode(fields[f.JSON]); err != nil {
+			return tftypes.Value{}, fmt.Errorf("%s: %w", f.Name, err)
+		}
+	}
+	ownedMetadata := shape.Below(owned, "metadata")
+	for name, now := range map[string]map[string]string{"labels": live.GetLabels(), "annotations": live.GetAnnotations()} {
+		var shown map[string]any
+		if adopted {
+			shown = adoptKeys(now)
+		} else {
+			shown = shape.ShowKeys(had.keys(name), now, shape.Below(ownedMetadata, name))
+		}
+		var value any
+		if shown != nil {
+			value = shown
+		}
+		if all[name], err = metadataFields[2].Decode(value); err != nil {
+			return tftypes.Value{}, err
+		}
+	}
+	all["name"] = text(live.GetName())
+	if k.Namespaced {
+		all["namespace"] = text(live.GetNamespace())
+	}
+	all["id"] = text(strings.TrimPrefix(live.GetNamespace()+"/"+live.GetName(), "/"))
+	all["uid"] = text(string(live.GetUID()))
+	if all["force_conflicts"].IsNull() {
+		all["force_conflicts"] = tftypes.NewValue(tftypes.Bool, false)
+	}
+	if all["deletion_protection"].IsNull() {
+		all["deletion_protection"] = tftypes.NewValue(tftypes.Bool, k.protected)
+	}
+	return tftypes.NewValue(before.Type(), all), nil
+}
+
+func text(s string) tftypes.Value { return tftypes.NewValue(tftypes.String, s) }
+
+func (w *wanted) keys(name string) map[string]any {
+	keys, _, _ := unstructured.NestedMap(w.object.Object, "metadata", name)
+	return keys
+}
+
+// adoptKeys are labels, or annotations, but for those that machines write.
+func adoptKeys(now map[string]string) map[string]any {
+	var shown map[string]any
+	for key, v := range now {
+		domain, _, _ := strings.Cut(key, "/")
+		if domain == "breakwater.dev" || domain == "kubernetes.io" || strings.HasSuffix(domain, ".kubernetes.io") {
+			continue
+		}
+		if shown == nil {
+			shown = map[string]any{}
+		}
+		shown[key] = v
+	}
+	return shown
+}
+
+// isTrue reads an attribute that is true or false.
+func isTrue(all map[string]tftypes.Value, name string) bool {
+	var b bool
+	v := all[name]
+	return v.IsKnown() && !v.IsNull() && v.As(&b) == nil && b
+}
+
+// readOf reads a text attribute; what is not known, or null, is empty.
+func readOf(all map[string]tftypes.Value, name string) string {
+	var s string
+	if v, ok := all[name]; ok && v.IsKnown() && !v.IsNull() {
+		_ = v.As(&s)
+	}
+	return s
+}
+
+// apply writes the object by server-side apply. A dry run writes nothing.
+func (c *cluster) apply(ctx context.Context, k *kind, w *wanted, force, dryRun bool) (*unstructured.Unstructured, error) {
+	options := metav1.ApplyOptions{FieldManager: manager, Force: force}
+	if dryRun {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	return c.of(k, w.namespace).Apply(ctx, w.name, w.object, options)
+}

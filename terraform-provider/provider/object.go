@@ -1,0 +1,135 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+
+	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+)
+
+// object is a resource: one object of a kind.
+type object struct {
+	kind    *kind
+	cluster *cluster
+}
+
+// Metadata names the resource. Its identity never changes: another name is another object.
+func (o *object) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_" + o.kind.name
+}
+
+// Configure keeps the cluster.
+func (o *object) Configure(_ context.Context, req resource.ConfigureRequest, _ *resource.ConfigureResponse) {
+	o.cluster, _ = req.ProviderData.(*cluster)
+}
+
+// Schema has the attributes of the object's metadata and spec side by side, and what says how Terraform deals with it.
+func (o *object) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	all, err := o.kind.Spec.Attributes()
+	if err != nil {
+		resp.Diagnostics.AddError("The provider is broken", err.Error())
+		return
+	}
+	maps.Copy(all, o.kind.metadataAttributes())
+	maps.Copy(all, o.kind.behaviourAttributes())
+	resp.Schema = schema.Schema{
+		MarkdownDescription: o.kind.Description,
+		Attributes:          all,
+		Blocks: map[string]schema.Block{
+			"wait":     waitBlock(),
+			"timeouts": timeouts.Block(ctx, timeouts.Opts{Create: true, Update: true, Delete: true}),
+		},
+	}
+}
+
+//nolint:gochecknoglobals // constants, if Go had such
+var (
+	objectName    = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+	namespaceName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+)
+
+func (k *kind) metadataAttributes() map[string]schema.Attribute {
+	another := []planmodifier.String{stringplanmodifier.RequiresReplace()}
+	kept := []planmodifier.String{stringplanmodifier.UseStateForUnknown()}
+	all := map[string]schema.Attribute{
+		"name": schema.StringAttribute{
+			Required: true, PlanModifiers: another,
+			MarkdownDescription: "Name of the " + k.Kind.Kind + ". Another name is another object.",
+			Validators: []validator.String{stringvalidator.LengthBetween(1, 253),
+				stringvalidator.RegexMatches(objectName, "must be of lower case letters, digits, '-' and '.', and begin and end with a letter or digit")},
+		},
+		"labels": schema.MapAttribute{
+			Optional: true, ElementType: types.StringType,
+			MarkdownDescription: "Labels of the object. Those that others set are left alone.",
+		},
+		"annotations": schema.MapAttribute{
+			Optional: true, ElementType: types.StringType,
+			MarkdownDescription: "Annotations of the object. Those that others set are left alone.",
+		},
+		"id":  schema.StringAttribute{Computed: true, PlanModifiers: kept, MarkdownDescription: "What the object is imported by."},
+		"uid": schema.StringAttribute{Computed: true, PlanModifiers: kept, MarkdownDescription: "UID of the object in the cluster."},
+	}
+	if k.Namespaced {
+		all["namespace"] = schema.StringAttribute{
+			Required: true, PlanModifiers: another,
+			MarkdownDescription: "Namespace of the object, in the core cluster. Another namespace is another object.",
+			Validators: []validator.String{stringvalidator.LengthBetween(1, 63),
+				stringvalidator.RegexMatches(namespaceName, "must be of lower case letters, digits and '-', and begin and end with a letter or digit")},
+		}
+	}
+	return all
+}
+
+func (k *kind) behaviourAttributes() map[string]schema.Attribute {
+	all := map[string]schema.Attribute{
+		"force_conflicts": schema.BoolAttribute{
+			Optional: true, Computed: true, Default: booldefault.StaticBool(false),
+			MarkdownDescription: "Take over fields that another field manager owns, and an object of this name that is there already. " +
+				"Without it either is an error that names the other manager. Default: `false`.",
+		},
+		"deletion_protection": schema.BoolAttribute{
+			Optional: true, Computed: true, Default: booldefault.StaticBool(k.protected),
+			MarkdownDescription: "Refuse to delete or to replace the object. It must be set to `false`, and applied, before. " +
+				fmt.Sprintf("Default: `%t`.", k.protected),
+		},
+	}
+	if k.kubeconfigs {
+		maps.Copy(all, kubeconfigAttributes())
+	}
+	return all
+}
+
+// IdentitySchema is what an object is found by.
+func (o *object) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
+	all := map[string]identityschema.Attribute{
+		"name": identityschema.StringAttribute{RequiredForImport: true, Description: "Name of the object."},
+	}
+	if o.kind.Namespaced {
+		all["namespace"] = identityschema.StringAttribute{RequiredForImport: true, Description: "Namespace of the object."}
+	}
+	resp.IdentitySchema = identityschema.Schema{Attributes: all}
+}
+
+// ValidateConfig holds the configuration against the rules of the kind, as the apiserver would.
+func (o *object) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
+	w, err := o.kind.wanted(req.Config.Raw)
+	if err != nil {
+		resp.Diagnostics.AddError("The configuration could not be read", err.Error())
+		return
+	}
+	o.kind.check(ctx, w, nil, &resp.Diagnostics)
+	if o.kind.kubeconfigs {
+		validateKubeconfig(ctx, &req.Config, &resp.Diagnostics)
+	}
+}

@@ -1,0 +1,96 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+)
+
+// planPatience is how long a plan waits for an answer of the cluster, which it can do without.
+const planPatience = 10 * time.Second
+
+// ModifyPlan refuses what an apply would fail at: a deletion of what is protected, a change that the rules forbid, and, when the
+// cluster answers, what it says to a dry run.
+func (o *object) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	var before *wanted
+	var had map[string]tftypes.Value
+	if !req.State.Raw.IsNull() {
+		var err error
+		if had, err = attributes(req.State.Raw); err == nil {
+			before, err = o.kind.wanted(req.State.Raw)
+		}
+		if err != nil {
+			resp.Diagnostics.AddError("The state could not be read", err.Error())
+			return
+		}
+	}
+	if req.Plan.Raw.IsNull() {
+		o.kind.keep(before, had, "deleted", &resp.Diagnostics)
+		return
+	}
+	now, err := o.kind.wanted(req.Plan.Raw)
+	if err != nil {
+		resp.Diagnostics.AddError("The plan could not be read", err.Error())
+		return
+	}
+	if before != nil && (now.name != before.name || now.namespace != before.namespace) {
+		o.kind.keep(before, had, "replaced, as another name or namespace asks for", &resp.Diagnostics)
+		before = nil
+	}
+	if before != nil && len(now.unknown) == 0 && equality.Semantic.DeepEqual(before.object, now.object) {
+		return
+	}
+	o.kind.check(ctx, now, before, &resp.Diagnostics)
+	if resp.Diagnostics.HasError() || len(now.unknown) > 0 || o.cluster == nil || o.cluster.absent != nil {
+		return
+	}
+	all, err := attributes(req.Plan.Raw)
+	if err != nil {
+		resp.Diagnostics.AddError("The plan could not be read", err.Error())
+		return
+	}
+	o.rehearse(ctx, now, isTrue(all, "force_conflicts"), &resp.Diagnostics)
+}
+
+// keep refuses what would delete a protected object.
+func (k *kind) keep(w *wanted, had map[string]tftypes.Value, doing string, d *diag.Diagnostics) {
+	if !isTrue(had, "deletion_protection") {
+		return
+	}
+	d.AddError(fmt.Sprintf("%s %s is protected from deletion", k.Kind.Kind, w),
+		fmt.Sprintf("It would be %s, and its deletion_protection is true. Set deletion_protection = false and apply that first. "+
+			"If Terraform wants to replace it because a wait failed when it was created, run terraform untaint instead.", doing))
+}
+
+// rehearse adds what the cluster says to a dry run, if it answers. What can still come right before the apply, as a kind, a
+// namespace or a right that the same apply makes, is a warning.
+func (o *object) rehearse(ctx context.Context, w *wanted, force bool, d *diag.Diagnostics) {
+	if o.cluster.silent.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, planPatience)
+	defer cancel()
+	_, err := o.cluster.apply(ctx, o.kind, w, force, true)
+	switch {
+	case err == nil:
+	case isUnreachable(err):
+		if !o.cluster.silent.Swap(true) {
+			d.AddWarning("The cluster did not answer", "The plan is made without it, and was not tried on it: "+sentence(err.Error()))
+		}
+	case isKindMissing(err):
+		d.AddWarning(fmt.Sprintf("The cluster does not know %s yet", o.kind.Kind.Kind),
+			"The plan could not be tried on it. The chart breakwater-crds must be installed before this is applied.")
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), isPassing(err):
+		d.AddWarning(fmt.Sprintf("%s %s could not be tried on the cluster", o.kind.Kind.Kind, w),
+			"Unless that changes before, the apply fails: "+sentence(err.Error()))
+	default:
+		o.kind.explain(d, "applied", w.String(), err)
+	}
+}

@@ -1,0 +1,66 @@
+// Package provider is the Terraform provider of Breakwater: protectors, policies and topology as code.
+package provider
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/provider"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+
+	"github.com/breakwater-k8s/breakwater/terraform-provider/connection"
+)
+
+// Source is the address of the provider, without the host of a registry.
+const Source = "breakwater-k8s/breakwater"
+
+// Breakwater is the provider.
+type Breakwater struct {
+	version string
+	kinds   []*kind
+	err     error
+}
+
+// New makes providers of that version.
+func New(version string) func() provider.Provider {
+	return func() provider.Provider {
+		b := &Breakwater{version: version}
+		b.kinds, b.err = kinds()
+		return b
+	}
+}
+
+// Metadata names the provider.
+func (b *Breakwater) Metadata(_ context.Context, _ provider.MetadataRequest, resp *provider.MetadataResponse) {
+	resp.TypeName, resp.Version = "breakwater", b.version
+}
+
+// Schema is the configuration of the provider.
+func (b *Breakwater) Schema(_ context.Context, _ provider.SchemaRequest, resp *provider.SchemaResponse) {
+	resp.Schema = connection.Schema()
+	if b.err != nil {
+		resp.Diagnostics.AddError("The provider is broken", fmt.Sprintf("Its own definitions do not go together: %v", b.err))
+	}
+}
+
+// Configure says which cluster all else talks to.
+func (b *Breakwater) Configure(ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse) {
+	c := connect(ctx, req, &resp.Diagnostics, b.version)
+	resp.ResourceData, resp.DataSourceData, resp.EphemeralResourceData = c, c, c
+	resp.ListResourceData, resp.ActionData = c, c
+}
+
+// Resources are one for each kind.
+func (b *Breakwater) Resources(context.Context) []func() resource.Resource {
+	all := make([]func() resource.Resource, len(b.kinds))
+	for i, k := range b.kinds {
+		all[i] = func() resource.Resource { return &object{kind: k} }
+	}
+	return all
+}
+
+// DataSources tell what is there.
+func (b *Breakwater) DataSources(context.Context) []func() datasource.DataSource {
+	return nil
+}

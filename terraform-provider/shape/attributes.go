@@ -1,0 +1,148 @@
+package shape
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	source "github.com/hashicorp/terraform-plugin-framework/datasource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/int64default"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/listdefault"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/objectdefault"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/setdefault"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+)
+
+// Attributes are those of a resource for the fields of an object.
+func (f *Field) Attributes() (map[string]schema.Attribute, error) {
+	all := make(map[string]schema.Attribute, len(f.Fields))
+	for _, c := range f.Fields {
+		var err error
+		if all[c.Name], err = c.attribute(); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.JSON, err)
+		}
+	}
+	return all, nil
+}
+
+// attribute is one of a resource: what the apiserver would fill in is filled in by Terraform, so that a plan shows it and a
+// drift of it is noticed.
+func (f *Field) attribute() (schema.Attribute, error) {
+	filled, err := f.filled()
+	if err != nil {
+		return nil, err
+	}
+	var (
+		text               = f.Description
+		required, computed = f.Required && filled == nil, filled != nil
+		optional           = !required
+	)
+	switch f.Kind {
+	case Int:
+		a := schema.Int64Attribute{MarkdownDescription: text, Required: required, Optional: optional, Computed: computed}
+		if computed {
+			a.Default = int64default.StaticInt64(filled.(types.Int64).ValueInt64())
+		}
+		return a, nil
+	case Bool:
+		a := schema.BoolAttribute{MarkdownDescription: text, Required: required, Optional: optional, Computed: computed}
+		if computed {
+			a.Default = booldefault.StaticBool(filled.(types.Bool).ValueBool())
+		}
+		return a, nil
+	case Object:
+		a := schema.SingleNestedAttribute{MarkdownDescription: text, Required: required, Optional: optional, Computed: computed}
+		if computed {
+			a.Default = objectdefault.StaticValue(filled.(types.Object))
+		}
+		a.Attributes, err = f.Attributes()
+		return a, err
+	case List:
+		return f.listAttribute(text, required, optional, filled)
+	case Set:
+		a := schema.SetAttribute{MarkdownDescription: text, ElementType: f.Element.Type(), Required: required, Optional: optional, Computed: computed}
+		if computed {
+			a.Default = setdefault.StaticValue(filled.(types.Set))
+		}
+		return a, nil
+	case Map:
+		return schema.MapAttribute{MarkdownDescription: text, ElementType: f.Element.Type(), Required: required, Optional: optional}, nil
+	default:
+		a := schema.StringAttribute{MarkdownDescription: text, Required: required, Optional: optional, Computed: computed}
+		if computed {
+			a.Default = stringdefault.StaticString(filled.(types.String).ValueString())
+		}
+		return a, nil
+	}
+}
+
+func (f *Field) listAttribute(text string, required, optional bool, filled attr.Value) (schema.Attribute, error) {
+	if f.Element.Kind != Object {
+		return schema.ListAttribute{MarkdownDescription: text, ElementType: f.Element.Type(), Required: required, Optional: optional}, nil
+	}
+	a := schema.ListNestedAttribute{MarkdownDescription: text, Required: required, Optional: optional, Computed: filled != nil}
+	if filled != nil {
+		a.Default = listdefault.StaticValue(filled.(types.List))
+	}
+	var err error
+	a.NestedObject.Attributes, err = f.Element.Attributes()
+	return a, err
+}
+
+// filled is what Terraform fills in where the configuration says nothing; nil is nothing.
+func (f *Field) filled() (attr.Value, error) {
+	if f.Default == nil || f.Unsaid {
+		return nil, nil
+	}
+	return f.Value(f.withDefaults(f.Default))
+}
+
+// withDefaults fills in what an object lacks.
+func (f *Field) withDefaults(value any) any {
+	object, ok := value.(map[string]any)
+	if !ok || f.Kind != Object {
+		return value
+	}
+	object = maps.Clone(object)
+	for _, c := range f.Fields {
+		if _, given := object[c.JSON]; !given && c.Default != nil && !c.Unsaid {
+			object[c.JSON] = c.withDefaults(c.Default)
+		}
+	}
+	return object
+}
+
+// SourceAttributes are those of a data source for the fields of an object: all are read.
+func (f *Field) SourceAttributes() map[string]source.Attribute {
+	all := make(map[string]source.Attribute, len(f.Fields))
+	for _, c := range f.Fields {
+		all[c.Name] = c.sourceAttribute()
+	}
+	return all
+}
+
+func (f *Field) sourceAttribute() source.Attribute {
+	text := f.Description
+	switch {
+	case f.Kind == Int:
+		return source.Int64Attribute{MarkdownDescription: text, Computed: true}
+	case f.Kind == Bool:
+		return source.BoolAttribute{MarkdownDescription: text, Computed: true}
+	case f.Kind == Object:
+		return source.SingleNestedAttribute{MarkdownDescription: text, Computed: true, Attributes: f.SourceAttributes()}
+	case f.Kind == List && f.Element.Kind == Object:
+		return source.ListNestedAttribute{MarkdownDescription: text, Computed: true,
+			NestedObject: source.NestedAttributeObject{Attributes: f.Element.SourceAttributes()}}
+	case f.Kind == List:
+		return source.ListAttribute{MarkdownDescription: text, Computed: true, ElementType: f.Element.Type()}
+	case f.Kind == Set:
+		return source.SetAttribute{MarkdownDescription: text, Computed: true, ElementType: f.Element.Type()}
+	case f.Kind == Map:
+		return source.MapAttribute{MarkdownDescription: text, Computed: true, ElementType: f.Element.Type()}
+	default:
+		return source.StringAttribute{MarkdownDescription: text, Computed: true}
+	}
+}

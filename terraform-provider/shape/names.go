@@ -1,0 +1,62 @@
+package shape
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+// snake turns the name of a field of the API into that of an attribute: minAvailable into min_available, podUID into pod_uid.
+func snake(name string) string {
+	var b strings.Builder
+	runes := []rune(name)
+	for i, r := range runes {
+		starts := unicode.IsUpper(r) && i > 0 && (unicode.IsLower(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1]))
+		if starts {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// describe tells of a field as its own documentation does, in the names of Terraform, and adds what the schema knows besides.
+func describe(name string, props *apiextensionsv1.JSONSchemaProps) string {
+	text := strings.Join(strings.Fields(props.Description), " ")
+	if first, rest, ok := strings.Cut(text, " "); ok && name != "" && strings.EqualFold(first, name) {
+		text = "`" + snake(name) + "` " + rest
+	}
+	// Only camelCase words can be names of fields; prose has none.
+	text = camelCase.ReplaceAllStringFunc(text, func(word string) string { return "`" + snake(word) + "`" })
+	for _, fact := range facts(props) {
+		text = strings.TrimSpace(text + " " + fact)
+	}
+	return text
+}
+
+//nolint:gochecknoglobals // a constant, if Go had such
+var camelCase = regexp.MustCompile(`\b[a-z]+[A-Z][A-Za-z]*\b`)
+
+func facts(props *apiextensionsv1.JSONSchemaProps) []string {
+	var all []string
+	if len(props.Enum) > 0 {
+		values := make([]string, len(props.Enum))
+		for i, v := range props.Enum {
+			values[i] = "`" + strings.Trim(string(v.Raw), `"`) + "`"
+		}
+		all = append(all, "One of "+strings.Join(values, ", ")+".")
+	}
+	switch {
+	case props.Minimum != nil && props.Maximum != nil:
+		all = append(all, fmt.Sprintf("From %.0f to %.0f.", *props.Minimum, *props.Maximum))
+	case props.Minimum != nil:
+		all = append(all, fmt.Sprintf("%.0f or more.", *props.Minimum))
+	}
+	if props.Default != nil && props.Type != "object" {
+		all = append(all, "Default: `"+strings.Trim(string(props.Default.Raw), `"`)+"`.")
+	}
+	return all
+}

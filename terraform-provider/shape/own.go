@@ -1,0 +1,166 @@
+package shape
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+)
+
+// Owned is what a manager has applied to an object; nil is nothing.
+func Owned(entries []metav1.ManagedFieldsEntry, manager string) *fieldpath.Set {
+	for _, entry := range entries {
+		if entry.Manager != manager || entry.Operation != metav1.ManagedFieldsOperationApply || entry.Subresource != "" || entry.FieldsV1 == nil {
+			continue
+		}
+		owned := &fieldpath.Set{}
+		if err := owned.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err == nil {
+			return owned
+		}
+	}
+	return nil
+}
+
+// Below is what of a set is below a field; nil is nothing.
+func Below(owned *fieldpath.Set, name string) *fieldpath.Set {
+	if owned == nil {
+		return nil
+	}
+	below, ok := owned.Children.Get(fieldpath.PathElement{FieldName: &name})
+	if !ok {
+		return nil
+	}
+	return below
+}
+
+func has(owned *fieldpath.Set, name string) bool {
+	return owned != nil && (owned.Members.Has(fieldpath.PathElement{FieldName: &name}) || Below(owned, name) != nil)
+}
+
+// Show is what Terraform shows of an object in a cluster: of its fields those that Terraform had set before, as they are now, and
+// those that it owns. What others set, and what the apiserver filled in, is not Terraform's to change, and no drift.
+func (f *Field) Show(before, live any, owned *fieldpath.Set) any {
+	return f.show(before, live, owned, false)
+}
+
+func (f *Field) show(before, live any, owned *fieldpath.Set, mine bool) any {
+	if live == nil {
+		return nil
+	}
+	if before == nil && owned == nil && !mine {
+		return nil
+	}
+	switch {
+	case f.Kind == Object && !f.Atomic:
+		had, _ := before.(map[string]any)
+		shown := map[string]any{}
+		for name, now := range asMap(live) {
+			c := f.Child(name)
+			if c == nil {
+				continue
+			}
+			if v := c.show(had[name], now, Below(owned, name), has(owned, name)); v != nil {
+				shown[name] = v
+			}
+		}
+		return shown
+	case f.Kind == Map && !f.Atomic:
+		had, _ := before.(map[string]any)
+		return showKeys(had, asMap(live), owned)
+	case f.Kind == Set && !f.Atomic:
+		had, _ := before.([]any)
+		return showElements(had, live, owned)
+	default:
+		return live
+	}
+}
+
+func asMap(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	return m
+}
+
+// showKeys is Show for the keys of a map, each of which has owners of its own.
+func showKeys(had, live map[string]any, owned *fieldpath.Set) any {
+	shown := map[string]any{}
+	for key, now := range live {
+		if _, before := had[key]; before || has(owned, key) {
+			shown[key] = now
+		}
+	}
+	if len(shown) == 0 && had == nil {
+		return nil
+	}
+	return shown
+}
+
+// ShowKeys is Show for labels and annotations.
+func ShowKeys(had map[string]any, live map[string]string, owned *fieldpath.Set) map[string]any {
+	now := make(map[string]any, len(live))
+	for key, v := range live {
+		now[key] = v
+	}
+	shown, _ := showKeys(had, now, owned).(map[string]any)
+	return shown
+}
+
+// showElements is Show for the elements of a set, each of which has owners of its own.
+func showElements(had []any, live any, owned *fieldpath.Set) any {
+	list, _ := live.([]any)
+	return slices.DeleteFunc(slices.Clone(list), func(element any) bool {
+		if slices.ContainsFunc(had, func(h any) bool { return reflect.DeepEqual(h, element) }) {
+			return false
+		}
+		v := value.NewValueInterface(element)
+		return owned == nil || !owned.Members.Has(fieldpath.PathElement{Value: &v})
+	})
+}
+
+// Adopt is what Terraform shows of an object that it has not made: all but what the apiserver filled in, or could have, where
+// the configuration need not mention it.
+func (f *Field) Adopt(live any) any {
+	if f.Kind != Object || f.Atomic {
+		return live
+	}
+	object, ok := live.(map[string]any)
+	if !ok {
+		return nil
+	}
+	shown := map[string]any{}
+	for name, now := range object {
+		c := f.Child(name)
+		if c == nil || c.Unsaid && c.Default != nil && same(c.Default, now) {
+			continue
+		}
+		if v := c.Adopt(now); v != nil {
+			shown[name] = v
+		}
+	}
+	if f.Unsaid && len(shown) == 0 {
+		return nil
+	}
+	return shown
+}
+
+// same compares JSON of two readers, one of which takes all numbers for floats.
+func same(a, b any) bool {
+	if n, ok := b.(int64); ok {
+		b = float64(n)
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// Owns tells whether a manager has applied the field at those names.
+func Owns(entries []metav1.ManagedFieldsEntry, manager string, names ...string) bool {
+	owned := Owned(entries, manager)
+	for _, name := range names {
+		if !has(owned, name) {
+			return false
+		}
+		owned = Below(owned, name)
+	}
+	return true
+}

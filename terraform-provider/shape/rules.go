@@ -1,0 +1,121 @@
+package shape
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+)
+
+// Rules are those of a kind: what its schema allows, and its CEL rules, by the code of the apiserver, and so in its words.
+type Rules struct {
+	structural *structuralschema.Structural
+	schema     validation.SchemaValidator
+	cel        *cel.Validator
+}
+
+// Rules compiles those of the kind, which takes a moment: keep them.
+func (d *Definition) Rules() (*Rules, error) {
+	internal := &apiextensions.JSONSchemaProps{}
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(d.schema, internal, nil); err != nil {
+		return nil, err
+	}
+	structural, err := structuralschema.NewStructural(internal)
+	if err != nil {
+		return nil, err
+	}
+	r := &Rules{structural: structural, cel: cel.NewValidator(structural, true, celconfig.PerCallLimit)}
+	if r.schema, _, err = validation.NewSchemaValidator(internal); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Check says what an apiserver would of an object, and of its change when there was an older one. What is unknown is not held
+// against it, nor is any rule asked that looks at it.
+func (r *Rules) Check(ctx context.Context, object, old map[string]any, unknown []Path) field.ErrorList {
+	object = runtime.DeepCopyJSON(object)
+	defaulting.Default(object, r.structural)
+	all := validation.ValidateCustomResource(nil, object, r.schema)
+	all = slices.DeleteFunc(all, func(e *field.Error) bool { return e.Type == field.ErrorTypeRequired && isOne(e.Field, unknown) })
+	asked, structural := r.cel, r.structural
+	if len(unknown) > 0 {
+		structural = structural.DeepCopy()
+		for _, p := range unknown {
+			silence(structural, p)
+		}
+		asked = cel.NewValidator(structural, true, celconfig.PerCallLimit)
+	}
+	var before any
+	if old != nil {
+		before = runtime.DeepCopyJSON(old)
+		defaulting.Default(before, r.structural)
+	}
+	broken, _ := asked.Validate(ctx, nil, structural, object, before, celconfig.RuntimeCELCostBudget)
+	return append(all, broken...)
+}
+
+func isOne(name string, unknown []Path) bool {
+	return slices.ContainsFunc(unknown, func(p Path) bool { return p.String() == name })
+}
+
+// silence takes the rules from all schemas on the way to what is not known.
+func silence(s *structuralschema.Structural, to Path) {
+	s.XValidations = nil
+	if len(to) == 0 {
+		return
+	}
+	switch {
+	case strings.HasPrefix(to[0], "["):
+		if s.Items != nil {
+			silence(s.Items, to[1:])
+		}
+	case s.AdditionalProperties != nil && s.AdditionalProperties.Structural != nil:
+		silence(s.AdditionalProperties.Structural, to[1:])
+	default:
+		if child, ok := s.Properties[to[0]]; ok {
+			silence(&child, to[1:])
+			s.Properties[to[0]] = child
+		}
+	}
+}
+
+// ParsePath reads a path as an apiserver writes it.
+func ParsePath(text string) (Path, error) {
+	var p Path
+	for text != "" {
+		switch {
+		case text[0] == '.':
+			text = text[1:]
+		case text[0] == '[':
+			inside, rest, ok := strings.Cut(text[1:], "]")
+			if !ok {
+				return nil, fmt.Errorf("%q has no end", text)
+			}
+			if _, err := strconv.Atoi(inside); err != nil {
+				p = append(p, inside) // the key of a map
+			} else {
+				p = append(p, "["+inside+"]")
+			}
+			text = rest
+		default:
+			end := strings.IndexAny(text, ".[")
+			if end < 0 {
+				end = len(text)
+			}
+			p, text = append(p, text[:end]), text[end:]
+		}
+	}
+	return p, nil
+}

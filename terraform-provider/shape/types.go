@@ -1,0 +1,50 @@
+package shape
+
+import (
+	"context"
+
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+)
+
+// Type is that of the field's values in Terraform.
+func (f *Field) Type() attr.Type {
+	switch f.Kind {
+	case Int:
+		return types.Int64Type
+	case Bool:
+		return types.BoolType
+	case Object:
+		return types.ObjectType{AttrTypes: f.attributeTypes()}
+	case List:
+		return types.ListType{ElemType: f.Element.Type()}
+	case Set:
+		return types.SetType{ElemType: f.Element.Type()}
+	case Map:
+		return types.MapType{ElemType: f.Element.Type()}
+	default:
+		return types.StringType
+	}
+}
+
+func (f *Field) attributeTypes() map[string]attr.Type {
+	all := make(map[string]attr.Type, len(f.Fields))
+	for _, c := range f.Fields {
+		all[c.Name] = c.Type()
+	}
+	return all
+}
+
+func (f *Field) wireType() tftypes.Type {
+	return f.Type().TerraformType(context.Background())
+}
+
+// Value is Decode for those who go by the values of the framework.
+func (f *Field) Value(from any) (attr.Value, error) {
+	decoded, err := f.Decode(from)
+	if err != nil {
+		return nil, err
+	}
+	return f.Type().ValueFromTerraform(context.Background(), decoded)
+}
