@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/function"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
@@ -73,6 +74,20 @@ func (b *Breakwater) DataSources(context.Context) []func() datasource.DataSource
 		func() datasource.DataSource { return &sources{kind: cells} },
 		func() datasource.DataSource { return &topology{cells: cells} },
 	}
+}
+
+// Functions need no cluster.
+func (b *Breakwater) Functions(context.Context) []func() function.Function {
+	all := []func() function.Function{
+		func() function.Function { return &manifestDecode{} },
+		func() function.Function { return &manifestDecode{multi: true} },
+		func() function.Function { return manifestEncode{} },
+	}
+	if protectors := b.kind("pod_protector"); protectors != nil {
+		all = append(all, func() function.Function { return &selectorMatches{protectors: protectors} },
+			func() function.Function { return &floor{protectors: protectors} })
+	}
+	return all
 }
 
 // kind is that of a resource's name; nil when its definition could not be read.
