@@ -45,12 +45,13 @@ func program(t *testing.T, name string) string {
 // steps plays steps in one working directory of Terraform, and destroys what is left in the end.
 func steps(t *testing.T, all ...resource.TestStep) {
 	t.Helper()
-	resource.UnitTest(t, resource.TestCase{
-		ProtoV6ProviderFactories: map[string]func() (tfprotov6.ProviderServer, error){
-			"breakwater": providerserver.NewProtocol6WithError(provider.New("test")()),
-		},
-		Steps: all,
-	})
+	resource.UnitTest(t, resource.TestCase{ProtoV6ProviderFactories: factories(), Steps: all})
+}
+
+func factories() map[string]func() (tfprotov6.ProviderServer, error) {
+	return map[string]func() (tfprotov6.ProviderServer, error){
+		"breakwater": providerserver.NewProtocol6WithError(provider.New("test")()),
+	}
 }
 
 // configured is a configuration whose provider leads to the control plane of the tests.

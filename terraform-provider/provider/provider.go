@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/function"
+	"github.com/hashicorp/terraform-plugin-framework/list"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
@@ -74,6 +75,15 @@ func (b *Breakwater) DataSources(context.Context) []func() datasource.DataSource
 		func() datasource.DataSource { return &sources{kind: cells} },
 		func() datasource.DataSource { return &topology{cells: cells} },
 	}
+}
+
+// ListResources are one for each kind.
+func (b *Breakwater) ListResources(context.Context) []func() list.ListResource {
+	all := make([]func() list.ListResource, len(b.kinds))
+	for i, k := range b.kinds {
+		all[i] = func() list.ListResource { return &listing{object{kind: k}} }
+	}
+	return all
 }
 
 // Functions need no cluster.
