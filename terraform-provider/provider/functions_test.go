@@ -51,7 +51,7 @@ output "again" { value = provider::breakwater::manifest_decode(provider::breakwa
 output "chosen" { value = provider::breakwater::selector_matches(local.selector, { app = "web", tier = "front" }) }
 output "expressed" { value = provider::breakwater::selector_matches(local.selector, { app = "web", tier = "back" }) }
 output "all" { value = provider::breakwater::selector_matches({}, null) }
-output "none" { value = provider::breakwater::selector_matches(null, { app = "web" }) }
+output "none" { value = provider::breakwater::selector_matches(true ? null : local.selector, { app = "web" }) }
 output "floor" { value = provider::breakwater::floor("70%", null, 101) }
 output "fewer" { value = provider::breakwater::floor(null, 3, 10) }
 output "number" { value = provider::breakwater::floor("40", null, null) }

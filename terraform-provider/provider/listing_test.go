@@ -18,9 +18,7 @@ import (
 // list asks for objects of a kind, and takes as many as it is told, 0 for all.
 func (s *speaker) list(kind string, config values, limit int64, whole bool, take int) []tfprotov6.ListResourceResult {
 	s.t.Helper()
-	//nolint:staticcheck // the framework's server has it, and the interface to come is not there yet
-	server := s.ProviderServer.(tfprotov6.ProviderServerWithListResource)
-	stream, err := server.ListResource(s.t.Context(), &tfprotov6.ListResourceRequest{
+	stream, err := s.ProviderServer.(tfprotov6.ListResourceServer).ListResource(s.t.Context(), &tfprotov6.ListResourceRequest{
 		TypeName: kind, Config: s.object(s.schemas.ListResourceSchemas[kind], config), Limit: limit, IncludeResource: whole,
 	})
 	if err != nil {
@@ -166,8 +164,7 @@ func TestAListingSaysWhyThereIsNone(t *testing.T) {
 		})
 	}
 	s := speakTo(t, testplane.Kubeconfig(t))
-	//nolint:staticcheck // as in list
-	resp, err := s.ProviderServer.(tfprotov6.ProviderServerWithListResource).ValidateListResourceConfig(t.Context(), &tfprotov6.ValidateListResourceConfigRequest{
+	resp, err := s.ProviderServer.(tfprotov6.ListResourceServer).ValidateListResourceConfig(t.Context(), &tfprotov6.ValidateListResourceConfigRequest{
 		TypeName: kind, Config: s.object(s.schemas.ListResourceSchemas[kind], values{"label_selector": written("app in"), "namespace": written("Shop")}),
 	})
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 
@@ -50,7 +49,7 @@ func steps(t *testing.T, all ...resource.TestStep) {
 
 func factories() map[string]func() (tfprotov6.ProviderServer, error) {
 	return map[string]func() (tfprotov6.ProviderServer, error){
-		"breakwater": providerserver.NewProtocol6WithError(provider.New("test")()),
+		"breakwater": func() (tfprotov6.ProviderServer, error) { return provider.Server("test")(), nil },
 	}
 }
 
