@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/function"
 	"github.com/hashicorp/terraform-plugin-framework/list"
@@ -82,6 +83,15 @@ func (b *Breakwater) ListResources(context.Context) []func() list.ListResource {
 	all := make([]func() list.ListResource, len(b.kinds))
 	for i, k := range b.kinds {
 		all[i] = func() list.ListResource { return &listing{object{kind: k}} }
+	}
+	return all
+}
+
+// Actions do what no state can say.
+func (b *Breakwater) Actions(context.Context) []func() action.Action {
+	all := []func() action.Action{func() action.Action { return &release{} }}
+	if protectors, cells := b.kind("pod_protector"), b.kind("cell"); protectors != nil && cells != nil {
+		all = append(all, func() action.Action { return &removeCell{protectors: protectors, cells: cells} })
 	}
 	return all
 }
