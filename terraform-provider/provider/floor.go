@@ -29,8 +29,8 @@ func (f *floor) Definition(_ context.Context, _ function.DefinitionRequest, resp
 	const form = " A number of pods or a percentage, as a text: `\"40\"` or `\"70%\"`; `null` where the other one is given."
 	resp.Definition = function.Definition{
 		Summary: "Reckon a floor",
-		MarkdownDescription: "Returns how many pods must stay available over all cells, by the very rule of Breakwater's webhook: percentages are rounded up, and the floor is never " +
-			"below 0. What a `breakwater_pod_protector` would be refused for is an error.",
+		MarkdownDescription: "Returns how many pods must stay available over all cells, by the very rule of Breakwater's webhook: percentages are " +
+			"rounded up, and the floor is never below 0. What a `breakwater_pod_protector` would be refused for is an error.",
 		Parameters: []function.Parameter{
 			function.StringParameter{Name: "min_available", AllowNullValue: true, MarkdownDescription: "As that of `breakwater_pod_protector`." + form},
 			function.StringParameter{Name: "max_unavailable", AllowNullValue: true, MarkdownDescription: "As that of `breakwater_pod_protector`." + form},

@@ -40,8 +40,8 @@ func (l *listing) List(ctx context.Context, req list.ListRequest, stream *list.L
 	case err != nil:
 		d.AddError("The configuration could not be read", err.Error())
 	case l.cluster != nil && errors.Is(l.cluster.absent, errUnknown):
-		d.AddError("No cluster to list from yet", fmt.Sprintf("The provider does not know its cluster: %v. terraform query applies nothing: "+
-			"apply first what makes the cluster, or give the provider the address of one.", errUnknown))
+		d.AddError("No cluster to list from yet", fmt.Sprintf("The provider does not know its cluster: %v. terraform query applies nothing: apply "+
+			"first what makes the cluster, or give the provider the address of one.", errUnknown))
 	default:
 		l.cluster.usable("list from", &d)
 	}

@@ -35,15 +35,15 @@ func (f *manifestDecode) Metadata(_ context.Context, _ function.MetadataRequest,
 func (f *manifestDecode) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
 	resp.Definition = function.Definition{
 		Summary: "Read a Kubernetes manifest",
-		MarkdownDescription: "Reads YAML, or JSON, with one manifest, and returns that as an object, with the names of the manifest. " +
-			"None is an error, and so are several: those are for `manifest_decode_multi`. ",
+		MarkdownDescription: "Reads YAML, or JSON, with one manifest, and returns that as an object, with the names of the manifest. None is an " +
+			"error, and so are several: those are for `manifest_decode_multi`. ",
 		Parameters: []function.Parameter{function.StringParameter{Name: "text", MarkdownDescription: "The manifest, as `file(\"web.yaml\")` reads it."}},
 		Return:     function.DynamicReturn{},
 	}
 	if f.multi {
 		resp.Definition.Summary = "Read several Kubernetes manifests"
-		resp.Definition.MarkdownDescription = "Reads YAML with any number of manifests, with lines of `---` between them, and returns a tuple of objects " +
-			"in their order, with the names of the manifests. Empty documents are left out. "
+		resp.Definition.MarkdownDescription = "Reads YAML with any number of manifests, with lines of `---` between them, and returns a tuple of " +
+			"objects in their order, with the names of the manifests. Empty documents are left out. "
 	}
 	resp.Definition.MarkdownDescription += "A manifest has an `apiVersion` and a `kind`, and no key twice; its values are read as kubectl reads them."
 }

@@ -23,8 +23,9 @@ func (manifestEncode) Metadata(_ context.Context, _ function.MetadataRequest, re
 func (manifestEncode) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
 	resp.Definition = function.Definition{
 		Summary: "Write a Kubernetes manifest",
-		MarkdownDescription: "Writes an object as YAML, or a list of objects as YAML with lines of `---` between them. Names are in the order of the alphabet, so that " +
-			"equal objects are equal texts; attributes that are `null` are left out. `manifest_decode` and `manifest_decode_multi` read it again.",
+		MarkdownDescription: "Writes an object as YAML, or a list of objects as YAML with lines of `---` between them. Names are in the order of " +
+			"the alphabet, so that equal objects are equal texts; attributes that are `null` are left out. `manifest_decode` and " +
+			"`manifest_decode_multi` read it again.",
 		Parameters: []function.Parameter{function.DynamicParameter{Name: "manifest",
 			MarkdownDescription: "An object, or a list of objects, with the names that the manifest is to have."}},
 		Return: function.StringReturn{},

@@ -90,22 +90,6 @@ func (s *speaker) read(schema *tfprotov6.Schema, value *tfprotov6.DynamicValue) 
 	return v
 }
 
-// attribute is a text attribute of an object.
-func (s *speaker) attribute(of tftypes.Value, name string) string {
-	s.t.Helper()
-	all, text := map[string]tftypes.Value{}, ""
-	if err := of.As(&all); err != nil {
-		s.t.Fatal(err)
-	}
-	if all[name].IsNull() {
-		return ""
-	}
-	if err := all[name].As(&text); err != nil {
-		s.t.Fatalf("%s: %v", name, err)
-	}
-	return text
-}
-
 // fine fails the test when somebody complains.
 func (s *speaker) fine(all []*tfprotov6.Diagnostic) {
 	s.t.Helper()

@@ -42,16 +42,19 @@ type releaseModel struct {
 // Schema says which object.
 func (*release) Schema(_ context.Context, _ action.SchemaRequest, resp *action.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Takes Breakwater's finalizers off one object, as `breakwater release KIND/NAME --yes` does: for the day when the generator that would do so is gone for good. " +
-			"A protector that was deleted protects nothing any more then, and its pods can be removed at once; what was not deleted stays, and a generator that runs puts its " +
-			"finalizers back. The finalizers of others stay. One that is gone already is a warning, and one that is not held nothing to do. Needs Terraform 1.14.",
+		MarkdownDescription: "Takes Breakwater's finalizers off one object, as `breakwater release KIND/NAME --yes` does: for the day when the " +
+			"generator that would do so is gone for good. A protector that was deleted protects nothing any more then, and its pods can be removed at " +
+			"once; what was not deleted stays, and a generator that runs puts its finalizers back. The finalizers of others stay. One that is gone " +
+			"already is a warning, and one that is not held nothing to do. Needs Terraform 1.14.",
 		Attributes: map[string]schema.Attribute{
 			"name": schema.StringAttribute{Required: true, Validators: []validator.String{nameRule()}, MarkdownDescription: "Name of the object."},
 			"namespace": schema.StringAttribute{Optional: true, Validators: []validator.String{namespaceRule()},
 				MarkdownDescription: "Namespace of the object, in the core cluster. Left out where its kind has none, as Cell and ClusterProtectionPolicy."},
-			"kind": schema.StringAttribute{Optional: true, MarkdownDescription: "Kind of the object: `PodProtector`, `ProtectionPolicy`, `ClusterProtectionPolicy`, `Cell`, `Deployment`, " +
-				"`StatefulSet`, `ReplicaSet` or `ReplicationController`; or any other one, with its `api_version`. Default: `PodProtector`."},
-			"api_version": schema.StringAttribute{Optional: true, MarkdownDescription: "API version of the kind, such as `argoproj.io/v1alpha1`, where it is none of those."},
+			"kind": schema.StringAttribute{Optional: true, MarkdownDescription: "Kind of the object: `PodProtector`, `ProtectionPolicy`, " +
+				"`ClusterProtectionPolicy`, `Cell`, `Deployment`, `StatefulSet`, `ReplicaSet` or `ReplicationController`; or any other one, with its " +
+				"`api_version`. Default: `PodProtector`."},
+			"api_version": schema.StringAttribute{Optional: true, MarkdownDescription: "API version of the kind, such as `argoproj.io/v1alpha1`, where " +
+				"it is none of those."},
 		},
 	}
 }

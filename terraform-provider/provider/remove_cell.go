@@ -39,10 +39,11 @@ type removeCellModel struct {
 // Schema says which cell, and out of what.
 func (*removeCell) Schema(_ context.Context, _ action.SchemaRequest, resp *action.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Clears a dead cell out of a protector, or out of all: the topology controller forgets its counts and reservations, which no aggregator will settle any more. " +
-			"It sets the annotation `breakwater.dev/remove-cell` and waits until the controller has taken it off. What was admitted in the cell and is still under way is forgotten as well, " +
-			"so be sure that it is dead: the action refuses while the cell's aggregator reports, and so does the controller. A cell that still runs leaves by deleting its Cell, which drains it. " +
-			"Needs Terraform 1.14.",
+		MarkdownDescription: "Clears a dead cell out of a protector, or out of all: the topology controller forgets its counts and reservations, " +
+			"which no aggregator will settle any more. It sets the annotation `breakwater.dev/remove-cell` and waits until the controller has taken it " +
+			"off. What was admitted in the cell and is still under way is forgotten as well, so be sure that it is dead: the action refuses while the " +
+			"cell's aggregator reports, and so does the controller. A cell that still runs leaves by deleting its Cell, which drains it. Needs " +
+			"Terraform 1.14.",
 		Attributes: map[string]schema.Attribute{
 			"cell": schema.StringAttribute{Required: true, Validators: []validator.String{nameRule()},
 				MarkdownDescription: "Name of the cell, as in the `cell_id` of the status of protectors. Its Cell may be gone."},
@@ -54,7 +55,8 @@ func (*removeCell) Schema(_ context.Context, _ action.SchemaRequest, resp *actio
 				Validators:          []validator.Bool{boolvalidator.ConflictsWith(path.MatchRoot("namespace"), path.MatchRoot("name"))},
 				MarkdownDescription: "Clear the cell out of all protectors that have it, in place of the one that `namespace` and `name` say. Default: `false`."},
 			"timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{durationRule{}},
-				MarkdownDescription: "How long to wait for the topology controller, such as `90s`. It waits itself for the `stale_after` of the Cell, when it has not watched that for long. Default: `5m`."},
+				MarkdownDescription: "How long to wait for the topology controller, such as `90s`. It waits itself for the `stale_after` of the Cell, " +
+					"when it has not watched that for long. Default: `5m`."},
 		},
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 // What objects of a kind are chosen by, to users.
 const (
-	selectorText = "Only objects with such labels, in the notation of kubectl's `--selector`: `app=web,tier!=cache` or `app in (web, api),!legacy`. " +
-		"Without it all."
+	selectorText = "Only objects with such labels, in the notation of kubectl's `--selector`: `app=web,tier!=cache` or `app in (web, " +
+		"api),!legacy`. Without it all."
 	namespaceText = "Only objects in this namespace of the core cluster. Without it those of all namespaces."
 )
 

@@ -27,12 +27,12 @@ func (f *selectorMatches) Metadata(_ context.Context, _ function.MetadataRequest
 func (f *selectorMatches) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
 	resp.Definition = function.Definition{
 		Summary: "Tell whether a selector chooses a pod",
-		MarkdownDescription: "Tells whether a selector, as `breakwater_pod_protector` has it, chooses a pod with some labels. The empty selector chooses every pod, " +
-			"`null` none. A selector that the API would refuse is an error.",
+		MarkdownDescription: "Tells whether a selector, as `breakwater_pod_protector` has it, chooses a pod with some labels. The empty selector " +
+			"chooses every pod, `null` none. A selector that the API would refuse is an error.",
 		Parameters: []function.Parameter{
 			function.DynamicParameter{Name: "selector", AllowNullValue: true,
-				MarkdownDescription: "An object with `match_labels`, a map, and `match_expressions`, a list of objects with `key`, `operator` (`In`, `NotIn`, `Exists` or " +
-					"`DoesNotExist`) and `values`. Either may be left out; all of both must hold."},
+				MarkdownDescription: "An object with `match_labels`, a map, and `match_expressions`, a list of objects with `key`, `operator` (`In`, " +
+					"`NotIn`, `Exists` or `DoesNotExist`) and `values`. Either may be left out; all of both must hold."},
 			function.MapParameter{Name: "labels", ElementType: types.StringType, AllowNullValue: true,
 				MarkdownDescription: "The labels of the pod. `null` is none."},
 		},
