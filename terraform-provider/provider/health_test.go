@@ -65,6 +65,12 @@ func TestHealthIsWhatTheConditionsOfACellSay(t *testing.T) {
 			"It is not known whether Cell worker-1 is led by an aggregator that counts its pods: Nobody has said so yet: see whether breakwater topology and the cell's aggregator run. " +
 				"It is not known whether Cell worker-1 is reported on in time: Nobody has said so yet: see whether breakwater topology and the cell's aggregator run.",
 		},
+		"nor at one that is in another cluster": {
+			v1alpha1.Cell{Spec: v1alpha1.CellSpec{KubeconfigSecretRef: secret}, Status: v1alpha1.CellStatus{Conditions: conditions(
+				metav1.Condition{Type: v1alpha1.ConditionConnected}, metav1.Condition{Type: v1alpha1.ConditionOverlapping})}},
+			"True Unknown True True Unknown",
+			"It is not known whether Cell worker-1 is reached by its kubeconfig: Nobody has said so yet: see whether breakwater topology and the cell's aggregator run.",
+		},
 		"each that is not, with its message": {
 			v1alpha1.Cell{Status: v1alpha1.CellStatus{Conditions: conditions(
 				not(v1alpha1.ConditionReady, "False", "", "No leader."), not(v1alpha1.ConditionConnected, "False", "", "Refused"),

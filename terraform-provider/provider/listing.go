@@ -52,7 +52,6 @@ func (l *listing) List(ctx context.Context, req list.ListRequest, stream *list.L
 	namespace := readOf(config, "namespace")
 	found := l.cluster.list(ctx, l.kind, namespace, readOf(config, "label_selector"), req.Limit)
 	stream.Results = func(push func(list.ListResult) bool) {
-		left := req.Limit
 		for live, err := range found {
 			if err != nil {
 				failed := list.ListResult{}
@@ -61,9 +60,6 @@ func (l *listing) List(ctx context.Context, req list.ListRequest, stream *list.L
 				return
 			}
 			if !push(l.result(ctx, &req, live)) {
-				return
-			}
-			if left--; left == 0 { // without a limit it never is
 				return
 			}
 		}

@@ -30,12 +30,11 @@ func (c *cluster) get(ctx context.Context, k *kind, namespace, name string) (liv
 }
 
 // list are the objects of a kind that a label selector chooses, page by page as they are taken: in a namespace, or in all when
-// that is empty. Of no more than limit of them are pages read; 0 is no limit. An error ends it.
+// that is empty; no more than limit, or all when that is 0. An error ends it.
 func (c *cluster) list(ctx context.Context, k *kind, namespace, selector string, limit int64) iter.Seq2[*unstructured.Unstructured, error] {
 	return func(yield func(*unstructured.Unstructured, error) bool) {
-		options, left := metav1.ListOptions{LabelSelector: selector}, limit
+		options, left := metav1.ListOptions{LabelSelector: selector, Limit: pageSize}, limit
 		for {
-			options.Limit = pageSize
 			if limit > 0 {
 				options.Limit = min(pageSize, left)
 			}
@@ -45,13 +44,12 @@ func (c *cluster) list(ctx context.Context, k *kind, namespace, selector string,
 				return
 			}
 			for i := range page.Items {
-				if !yield(&page.Items[i], nil) {
+				left--
+				if !yield(&page.Items[i], nil) || left == 0 {
 					return
 				}
 			}
-			left -= int64(len(page.Items))
-			options.Continue = page.GetContinue()
-			if options.Continue == "" || limit > 0 && left <= 0 {
+			if options.Continue = page.GetContinue(); options.Continue == "" {
 				return
 			}
 		}

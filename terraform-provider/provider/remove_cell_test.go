@@ -23,9 +23,10 @@ import (
 
 // habits are those of a controller.
 type habits struct {
-	// refuses to clear anything, and late in beginning its work.
+	// refuses to clear anything.
 	refuses bool
-	late    time.Duration
+	// every is how often it looks.
+	every time.Duration
 }
 
 // controller stands in for the topology controller, which does not run in these tests, until the test ends: it clears what the
@@ -37,13 +38,12 @@ func controller(t *testing.T, namespace string, its habits) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		rest := its.late
+		every := max(its.every, 50*time.Millisecond)
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(rest):
-				rest = 50 * time.Millisecond
+			case <-time.After(every):
 			}
 			protectors := &v1alpha1.PodProtectorList{}
 			_ = c.List(ctx, protectors, client.InNamespace(namespace))
@@ -53,10 +53,8 @@ func controller(t *testing.T, namespace string, its habits) {
 				if !marked {
 					continue
 				}
-				if quota.DropCell(p, cell); !its.refuses {
-					if c.Status().Update(ctx, p) != nil {
-						continue
-					}
+				if !its.refuses && !forget(ctx, c, p, cell) {
+					continue
 				}
 				before := p.DeepCopy()
 				delete(p.Annotations, v1alpha1.AnnotationRemoveCell)
@@ -65,6 +63,16 @@ func controller(t *testing.T, namespace string, its habits) {
 		}
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
+}
+
+// forget clears a cell: whose Cell is there, stays behind empty.
+func forget(ctx context.Context, c client.Client, p *v1alpha1.PodProtector, cell string) bool {
+	if entry := quota.CellOf(p, cell); entry != nil && c.Get(ctx, client.ObjectKey{Name: cell}, &v1alpha1.Cell{}) == nil {
+		entry.Discount, entry.AdmissionHistory.Buckets = v1alpha1.DiscountCleared, nil
+	} else {
+		quota.DropCell(p, cell)
+	}
+	return c.Status().Update(ctx, p) == nil
 }
 
 // having are protectors that have something of a cell.
@@ -167,8 +175,14 @@ func TestACellThatReportsIsNotCleared(t *testing.T) {
 	if err := testplane.Client(t).Status().Update(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
-	if told, complaint := s.invoke(removing, given); complaint != "" || has(now(t, namespace, "web"), name) {
-		t.Errorf("when it is silent it tells %q, and complains %q", told, complaint)
+	for range 2 { // again, with what is left of it
+		if told, complaint := s.invoke(removing, given); complaint != "" || now(t, namespace, "web").Status.Cells[0].Discount != v1alpha1.DiscountCleared {
+			t.Errorf("when it is silent it tells %q, and complains %q", told, complaint)
+		}
+	}
+	given = values{"cell": written(name), "all_protectors": yes()}
+	if told, complaint := s.invoke(removing, given); complaint != "" || !strings.Contains(told, "No protector has anything of the cell") {
+		t.Errorf("of what is left it tells %q, and complains %q", told, complaint)
 	}
 }
 
@@ -176,9 +190,11 @@ func TestWhatTheTopologyControllerDoesNotClearIsAnError(t *testing.T) {
 	s := speakTo(t, testplane.Kubeconfig(t))
 	t.Run("it refuses", func(t *testing.T) {
 		namespace := testplane.Namespace(t)
-		controller(t, namespace, habits{refuses: true})
+		controller(t, namespace, habits{refuses: true, every: 1200 * time.Millisecond})
 		having(t, namespace, "dead", "web")
-		_, complaint := s.invoke(removing, values{"cell": written("dead"), "namespace": written(namespace), "name": written("web")})
+		_, complaint := s.invoke(removing, values{
+			"cell": written("dead"), "namespace": written(namespace), "name": written("web"), "timeout": written("20s"),
+		})
 		if !says("The cell dead was not cleared: The topology controller has refused to clear it out of " + namespace + "/web").MatchString(complaint) {
 			t.Errorf("it says %q", complaint)
 		}
@@ -198,18 +214,16 @@ func TestWhatTheTopologyControllerDoesNotClearIsAnError(t *testing.T) {
 	})
 	t.Run("it is busy with another cell first", func(t *testing.T) {
 		namespace := testplane.Namespace(t)
-		having(t, namespace, "dead", "web")
-		p := now(t, namespace, "web")
-		p.Annotations = map[string]string{v1alpha1.AnnotationRemoveCell: "another"}
-		if err := testplane.Client(t).Update(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
-		controller(t, namespace, habits{late: 700 * time.Millisecond})
+		protector(t, namespace, "web", func(p *v1alpha1.PodProtector) {
+			p.Status, p.Annotations = counted("dead"), map[string]string{v1alpha1.AnnotationRemoveCell: "another"}
+			p.Status.Cells = append(p.Status.Cells, counted("another").Cells...)
+		})
+		controller(t, namespace, habits{every: 700 * time.Millisecond})
 		if _, complaint := s.invoke(removing, values{"cell": written("dead"), "namespace": written(namespace), "name": written("web")}); complaint != "" {
 			t.Errorf("it says %q", complaint)
 		}
-		if has(now(t, namespace, "web"), "dead") {
-			t.Error("it was not cleared")
+		if cells := now(t, namespace, "web").Status.Cells; len(cells) > 0 {
+			t.Errorf("not both were cleared, but there are %v", cells)
 		}
 	})
 }
