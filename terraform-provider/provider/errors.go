@@ -93,7 +93,8 @@ func (k *kind) explain(d *diag.Diagnostics, doing, name string, err error) {
 	case isKindMissing(err):
 		d.AddError(summary, fmt.Sprintf("The cluster does not know the kind %s: install the chart breakwater-crds first, or see whether the provider leads to the right cluster. (%v)",
 			k.Kind.Kind, err))
-	case apierrors.IsConflict(err) && k.explainConflicts(d, summary, details):
+	case apierrors.IsConflict(err) && len(conflictsOf(err)) > 0:
+		k.explainConflicts(d, summary, conflictsOf(err))
 	case apierrors.IsInvalid(err) && details != nil && len(details.Causes) > 0:
 		for _, cause := range details.Causes {
 			d.AddAttributeError(k.at(cause.Field), summary, sentence(cause.Message))
@@ -108,21 +109,11 @@ func (k *kind) explain(d *diag.Diagnostics, doing, name string, err error) {
 }
 
 // explainConflicts names the other managers, and their fields.
-func (k *kind) explainConflicts(d *diag.Diagnostics, summary string, details *metav1.StatusDetails) bool {
-	if details == nil {
-		return false
+func (k *kind) explainConflicts(d *diag.Diagnostics, summary string, conflicts []metav1.StatusCause) {
+	for _, c := range conflicts {
+		d.AddAttributeError(k.at(c.Field), summary, fmt.Sprintf("The field manager %q owns %s, and has set it to something else. "+
+			"Leave the field out of the configuration, or set force_conflicts = true to take it over.", managerOf(c), strings.TrimPrefix(c.Field, ".")))
 	}
-	found := false
-	for _, cause := range details.Causes {
-		if cause.Type != metav1.CauseTypeFieldManagerConflict {
-			continue
-		}
-		found = true
-		at := k.at(cause.Field)
-		d.AddAttributeError(at, summary, fmt.Sprintf("Another manager owns %s: %s. Leave that field out of the configuration, or set force_conflicts = true to take it over.",
-			strings.TrimPrefix(cause.Field, "."), cause.Message))
-	}
-	return found
 }
 
 // at is the attribute of a field, by the apiserver's name of that.

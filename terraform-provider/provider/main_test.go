@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	"github.com/hashicorp/terraform-plugin-testing/terraform"
 
 	"github.com/breakwater-k8s/breakwater/internal/federation/local"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
@@ -25,6 +26,8 @@ func each(t *testing.T, play func(t *testing.T)) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("TF_ACC_TERRAFORM_PATH", program(t, name))
 			t.Setenv("TF_ACC_PROVIDER_HOST", host)
+			// What the person has configured who runs the test is none of its business.
+			t.Setenv("TF_CLI_CONFIG_FILE", os.DevNull)
 			play(t)
 		})
 	}
@@ -57,4 +60,15 @@ func steps(t *testing.T, all ...resource.TestStep) {
 func configured(t *testing.T, format string, arguments ...any) string {
 	t.Helper()
 	return fmt.Sprintf("provider \"breakwater\" {\n  config_path = %q\n}\n", testplane.Kubeconfig(t)) + fmt.Sprintf(format, arguments...)
+}
+
+// idOf reads the id of a resource from the state.
+func idOf(address string) resource.ImportStateIdFunc {
+	return func(s *terraform.State) (string, error) {
+		found, ok := s.RootModule().Resources[address]
+		if !ok {
+			return "", fmt.Errorf("no %s in the state", address)
+		}
+		return found.Primary.Attributes["id"], nil
+	}
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
@@ -56,7 +56,11 @@ func (o *object) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest,
 		resp.Diagnostics.AddError("The plan could not be read", err.Error())
 		return
 	}
-	o.rehearse(ctx, now, isTrue(all, "force_conflicts"), &resp.Diagnostics)
+	over, d := overOf(ctx, isTrue(all, "force_conflicts"), req.Private)
+	if resp.Diagnostics.Append(d...); d.HasError() {
+		return
+	}
+	o.rehearse(ctx, now, over, &resp.Diagnostics)
 }
 
 // keep refuses what would delete a protected object.
@@ -71,13 +75,13 @@ func (k *kind) keep(w *wanted, had map[string]tftypes.Value, doing string, d *di
 
 // rehearse adds what the cluster says to a dry run, if it answers. What can still come right before the apply, as a kind, a
 // namespace or a right that the same apply makes, is a warning.
-func (o *object) rehearse(ctx context.Context, w *wanted, force bool, d *diag.Diagnostics) {
+func (o *object) rehearse(ctx context.Context, w *wanted, over over, d *diag.Diagnostics) {
 	if o.cluster.silent.Load() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, planPatience)
 	defer cancel()
-	_, err := o.cluster.apply(ctx, o.kind, w, force, true)
+	_, err := o.cluster.apply(ctx, o.kind, w, over, true)
 	switch {
 	case err == nil:
 	case isUnreachable(err):
