@@ -107,10 +107,14 @@ func (t *task) isFree(ctx context.Context, d *diag.Diagnostics) bool {
 	case found.GetDeletionTimestamp() != nil:
 		return t.gone(ctx, t.want, found.GetUID(), d)
 	}
-	d.AddError(fmt.Sprintf("%s %s is there already", t.kind.Kind.Kind, t.want),
-		fmt.Sprintf("Terraform has not made it in this state. Import it (terraform import breakwater_%s.NAME %s), or set force_conflicts = true to take it over.",
-			t.kind.name, t.want))
+	t.kind.taken(t.want, d)
 	return false
+}
+
+// taken says that an object of that name is there, which Terraform has not made.
+func (k *kind) taken(w *wanted, d *diag.Diagnostics) {
+	d.AddError(fmt.Sprintf("%s %s is there already", k.Kind.Kind, w),
+		fmt.Sprintf("It is not in the state. Import it (terraform import breakwater_%s.NAME %s), or set force_conflicts = true to take it over.", k.name, w))
 }
 
 // run applies the object, keeps what became of it, and waits for what was asked for.

@@ -72,3 +72,10 @@ func idOf(address string) resource.ImportStateIdFunc {
 		return found.Primary.Attributes["id"], nil
 	}
 }
+
+func writeFile(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
@@ -60,7 +61,7 @@ func (o *object) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest,
 	if resp.Diagnostics.Append(d...); d.HasError() {
 		return
 	}
-	o.rehearse(ctx, now, over, &resp.Diagnostics)
+	o.rehearse(ctx, now, before == nil, over, &resp.Diagnostics)
 }
 
 // keep refuses what would delete a protected object.
@@ -75,12 +76,24 @@ func (k *kind) keep(w *wanted, had map[string]tftypes.Value, doing string, d *di
 
 // rehearse adds what the cluster says to a dry run, if it answers. What can still come right before the apply, as a kind, a
 // namespace or a right that the same apply makes, is a warning.
-func (o *object) rehearse(ctx context.Context, w *wanted, over over, d *diag.Diagnostics) {
+func (o *object) rehearse(ctx context.Context, w *wanted, isNew bool, over over, d *diag.Diagnostics) {
 	if o.cluster.silent.Load() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, planPatience)
 	defer cancel()
+	if isNew && !over.all {
+		found, err := o.cluster.of(o.kind, w.namespace).Get(ctx, w.name, metav1.GetOptions{})
+		switch {
+		case err != nil: // The dry run will tell.
+		case found.GetDeletionTimestamp() == nil:
+			o.kind.taken(w, d)
+			return
+		default:
+			d.AddWarning(fmt.Sprintf("%s %s is still being deleted", o.kind.Kind.Kind, w), "The apply waits until it is gone. "+holding(found))
+			return
+		}
+	}
 	_, err := o.cluster.apply(ctx, o.kind, w, over, true)
 	switch {
 	case err == nil:
