@@ -17,24 +17,52 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/provider"
 )
 
-func TestMain(m *testing.M) { testplane.Main(m) }
+func TestMain(m *testing.M) {
+	code := testplane.Run(m)
+	if binary != "" {
+		code = max(code, removed(filepath.Dir(binary)))
+	}
+	os.Exit(code)
+}
+
+func removed(folder string) int {
+	if err := os.RemoveAll(folder); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
 
 // each plays a test with Terraform, and again with OpenTofu: the real programs, which run the provider of this test binary.
-func each(t *testing.T, play func(t *testing.T)) {
+func each(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
-	for name, host := range map[string]string{"terraform": "registry.terraform.io", "tofu": "registry.opentofu.org"} {
-		t.Run(name, func(t *testing.T) {
-			t.Setenv("TF_ACC_TERRAFORM_PATH", program(t, name))
-			t.Setenv("TF_ACC_PROVIDER_HOST", host)
-			// What the person has configured who runs the test is none of its business.
-			t.Setenv("TF_CLI_CONFIG_FILE", os.DevNull)
-			play(t)
-		})
-	}
+	t.Run("terraform", func(t *testing.T) {
+		onTerraform(t)
+		test(t)
+	})
+	t.Run("tofu", func(t *testing.T) {
+		on(t, "tofu", "registry.opentofu.org")
+		test(t)
+	})
+}
+
+// onTerraform plays a test with Terraform alone, since OpenTofu does not have what it is about.
+func onTerraform(t *testing.T) {
+	t.Helper()
+	on(t, "terraform", "registry.terraform.io")
+}
+
+func on(t *testing.T, name, registry string) {
+	t.Helper()
+	t.Setenv("TF_ACC_TERRAFORM_PATH", program(t, name))
+	t.Setenv("TF_ACC_PROVIDER_HOST", registry)
+	// What the person has configured who runs the test is none of its business, and nobody is asked for newer versions.
+	t.Setenv("TF_CLI_CONFIG_FILE", os.DevNull)
+	t.Setenv("CHECKPOINT_DISABLE", "1")
 }
 
 // program is where a program is that make built.
-func program(t *testing.T, name string) string {
+func program(t testing.TB, name string) string {
 	t.Helper()
 	for _, folder := range filepath.SplitList(os.Getenv(local.BinariesVariable)) {
 		if path, err := exec.LookPath(filepath.Join(folder, name)); err == nil {
@@ -48,12 +76,15 @@ func program(t *testing.T, name string) string {
 // steps plays steps in one working directory of Terraform, and destroys what is left in the end.
 func steps(t *testing.T, all ...resource.TestStep) {
 	t.Helper()
-	resource.UnitTest(t, resource.TestCase{
-		ProtoV6ProviderFactories: map[string]func() (tfprotov6.ProviderServer, error){
-			"breakwater": providerserver.NewProtocol6WithError(provider.New("test")()),
-		},
-		Steps: all,
-	})
+	play(t, resource.TestCase{Steps: all})
+}
+
+func play(t *testing.T, test resource.TestCase) {
+	t.Helper()
+	test.ProtoV6ProviderFactories = map[string]func() (tfprotov6.ProviderServer, error){
+		"breakwater": providerserver.NewProtocol6WithError(provider.New("test")()),
+	}
+	resource.UnitTest(t, test)
 }
 
 // configured is a configuration whose provider leads to the control plane of the tests.
