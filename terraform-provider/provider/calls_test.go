@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/breakwater-k8s/breakwater/internal/terraform"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
@@ -85,14 +86,14 @@ resource "breakwater_pod_protector" "many" {
 }
 
 func TestAPlanWithoutChangesAsksOnceForEachResource(t *testing.T) {
-	for _, name := range []string{"terraform", "tofu"} {
+	for _, name := range []string{terraform.Terraform, terraform.OpenTofu} {
 		t.Run(name, func(t *testing.T) {
 			provider, asked := counted(t)
 			namespace := testplane.Namespace(t)
-			c := commandLine(t, name, provider+manyProtectors(namespace, "1", 100))
-			c.run("apply", "-auto-approve", "-input=false")
+			c := terraform.New(t, name, provider+manyProtectors(namespace, "1", 100))
+			c.Run("apply", "-auto-approve")
 			t.Logf("an apply of 100 new protectors: %v", asked.take())
-			out, err := c.try("plan", "-input=false", "-detailed-exitcode")
+			out, err := c.Try("plan", "-detailed-exitcode")
 			if err != nil {
 				t.Errorf("the second plan is not empty: %v\n%s", err, out)
 			}
@@ -100,7 +101,7 @@ func TestAPlanWithoutChangesAsksOnceForEachResource(t *testing.T) {
 			if got["GET podprotectors"] != 100 || len(got) != 1 {
 				t.Errorf("a plan without changes of 100 protectors asked %v, want 100 times GET and nothing else", got)
 			}
-			c.run("destroy", "-auto-approve", "-input=false")
+			c.Run("destroy", "-auto-approve")
 			t.Logf("a destroy of 100 protectors: %v", asked.take())
 		})
 	}
@@ -111,11 +112,11 @@ func BenchmarkHundredProtectors(b *testing.B) {
 	provider, asked := counted(b)
 	for range b.N {
 		namespace := testplane.Namespace(b)
-		c := commandLine(b, "terraform", provider+manyProtectors(namespace, "1", 100))
+		c := terraform.New(b, terraform.Terraform, provider+manyProtectors(namespace, "1", 100))
 		asked.take()
 		measure := func(what string, arguments ...string) {
 			start := time.Now()
-			c.run(arguments...)
+			c.Run(arguments...)
 			b.ReportMetric(time.Since(start).Seconds(), what+"-s")
 			calls := 0
 			for _, n := range asked.take() {
@@ -123,8 +124,8 @@ func BenchmarkHundredProtectors(b *testing.B) {
 			}
 			b.ReportMetric(float64(calls)/100, what+"-calls/resource")
 		}
-		measure("apply", "apply", "-auto-approve", "-input=false")
-		measure("plan", "plan", "-input=false", "-detailed-exitcode")
-		measure("destroy", "destroy", "-auto-approve", "-input=false")
+		measure("apply", "apply", "-auto-approve")
+		measure("plan", "plan", "-detailed-exitcode")
+		measure("destroy", "destroy", "-auto-approve")
 	}
 }
