@@ -25,7 +25,6 @@ const (
 	tokenSeconds    = 3600
 )
 
-//nolint:gochecknoglobals // a constant, if Go had such
 var httpsURL = regexp.MustCompile(`^https://[^/@?#\s]+(/[^?#\s]*)?$`)
 
 // kubeconfigModel is what is asked for, and what came of it.
