@@ -45,7 +45,9 @@ func (e *workerKubeconfig) Open(ctx context.Context, req ephemeral.OpenRequest, 
 	}
 	m.complete()
 	if e.cluster != nil && errors.Is(e.cluster.absent, errUnknown) {
-		// Only a plan comes before the address of its cluster, and it does without.
+		// Only a plan comes before the address of its cluster, and it does without. OpenTofu takes that for an error of ours.
+		resp.Diagnostics.AddWarning("The cluster of a worker kubeconfig is not known yet", "The kubeconfig is left to the apply. "+
+			"OpenTofu needs depends_on for that, in the ephemeral resource: the resource that makes the cluster.")
 		m.unknown()
 		resp.Diagnostics.Append(resp.Result.Set(ctx, &m)...)
 		return

@@ -121,8 +121,11 @@ func TestAKubeconfigOfAWorkerThatIsNotKnownYetIsLeftToTheApply(t *testing.T) {
 	each(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		_, kubeconfig := worker(t, namespace)
-		r := in(t, built, cellOf(t, namespace, "config_path = terraform_data.made.output")+
-			fmt.Sprintf("resource \"terraform_data\" \"made\" {\n  input = %q\n}\n", kubeconfig))
+		configuration := cellOf(t, namespace, "config_path = terraform_data.made.output")
+		if strings.HasSuffix(t.Name(), "/tofu") {
+			configuration = strings.Replace(configuration, "expiration_seconds = 600", "depends_on = [terraform_data.made]", 1)
+		}
+		r := in(t, built, configuration+fmt.Sprintf("resource \"terraform_data\" \"made\" {\n  input = %q\n}\n", kubeconfig))
 		r.must("apply", "-no-color", "-auto-approve")
 		if _, err := kubernetes.NewForConfigOrDie(held(t, namespace)).CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{}); err != nil {
 			t.Errorf("the core does not get into the worker: %v", err)

@@ -36,7 +36,11 @@ func in(t *testing.T, built, configuration string, variables ...string) *run {
 	r.write("main.tf", "terraform {\n  required_providers {\n    breakwater = { source = \"breakwater-k8s/breakwater\" }\n  }\n}\n"+configuration)
 	r.variables = append(os.Environ(), "TF_CLI_CONFIG_FILE="+filepath.Join(r.folder, "cli.tfrc"), "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1")
 	r.variables = append(r.variables, variables...)
-	t.Cleanup(func() { _, _ = r.try("destroy", "-auto-approve", "-no-color") })
+	t.Cleanup(func() {
+		if out, err := r.try("destroy", "-auto-approve", "-no-color"); err != nil {
+			t.Errorf("destroy: %v\n%s", err, out)
+		}
+	})
 	return r
 }
 

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"io"
 	"log"
 	"math/big"
@@ -16,6 +17,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -151,6 +153,21 @@ func TestKnowsSilenceFromARefusal(t *testing.T) {
 				t.Errorf("it tells a secret: %s", said)
 			}
 		})
+	}
+}
+
+func TestAWayThatIsBrokenBehindAProxyIsSilence(t *testing.T) {
+	dial := &net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}
+	for claim, err := range map[string]error{
+		"without a proxy": &url.Error{Op: "Get", Err: dial},
+		"to a proxy":      &url.Error{Op: "Get", Err: &net.OpError{Op: "proxyconnect", Err: dial}},
+	} {
+		if !isUnreachable(err) {
+			t.Errorf("%s it is none: %v", claim, err)
+		}
+	}
+	if err := (&url.Error{Op: "Get", Err: &net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}}); isUnreachable(err) {
+		t.Errorf("a refusal is taken for silence: %v", err)
 	}
 }
 
