@@ -36,8 +36,8 @@ func Schema() schema.Schema {
 			"`kubeconfig`, `config_path`, `config_paths` or a `config_context` those of the server and of the credentials are not read, and beside `host` " +
 			"none that names a kubeconfig. " +
 			"`KUBECONFIG` comes last, and `~/.kube/config` is only read where one of these names it.\n\n" +
-			"The provider writes no secret into a state, a plan or a log. Terraform itself keeps with a plan what the configuration says in so many words: give secrets by " +
-			"ephemeral variables, or by environment variables.",
+			"The provider writes no secret into a state, a plan or a log. Terraform itself keeps with a plan what the configuration says in so many words: " +
+			"give secrets by ephemeral variables, or by environment variables.",
 		Attributes: all,
 		Blocks:     map[string]schema.Block{"exec": execSchema()},
 	}
