@@ -25,6 +25,9 @@ type cluster struct {
 	silent atomic.Bool
 }
 
+// errUnknown is why there is no cluster yet, but there may be one later in the same apply.
+var errUnknown = errors.New("its address, or what it takes to get in, is only known when it is applied")
+
 // usable complains when there is no cluster.
 func (c *cluster) usable(to string, d *diag.Diagnostics) bool {
 	if c != nil && c.absent == nil {
@@ -45,8 +48,6 @@ func (c *cluster) of(k *kind, namespace string) dynamic.ResourceInterface {
 	}
 	return c.dynamic.Resource(k.Resource)
 }
-
-var errUnknown = errors.New("its address, or what it takes to get in, is only known when it is applied")
 
 // connect never fails for want of a cluster: that is only told when one is needed.
 func connect(ctx context.Context, req provider.ConfigureRequest, d *diag.Diagnostics, version string) *cluster {

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	tfstate "github.com/hashicorp/terraform-plugin-testing/terraform"
@@ -61,10 +61,14 @@ func steps(t *testing.T, all ...resource.TestStep) {
 
 func play(t *testing.T, test resource.TestCase) {
 	t.Helper()
-	test.ProtoV6ProviderFactories = map[string]func() (tfprotov6.ProviderServer, error){
-		"breakwater": providerserver.NewProtocol6WithError(provider.New("test")()),
-	}
+	test.ProtoV6ProviderFactories = factories()
 	resource.UnitTest(t, test)
+}
+
+func factories() map[string]func() (tfprotov6.ProviderServer, error) {
+	return map[string]func() (tfprotov6.ProviderServer, error){
+		"breakwater": func() (tfprotov6.ProviderServer, error) { return provider.Server("test")(), nil },
+	}
 }
 
 // configured is a configuration whose provider leads to the control plane of the tests.
@@ -99,4 +103,9 @@ func in(t *testing.T, configuration string, variables ...string) *terraform.Dir 
 	d.Variables = variables
 	t.Cleanup(func() { _, _ = d.Try("destroy", "-auto-approve") })
 	return d
+}
+
+// inAnyLines finds words however Terraform has broken them into lines.
+func inAnyLines(words string) *regexp.Regexp {
+	return regexp.MustCompile(regexp.MustCompile(`\s+`).ReplaceAllString(regexp.QuoteMeta(words), `[\s│]+`))
 }
