@@ -47,12 +47,12 @@ federation-down: build ## Stop it
 
 .PHONY: test
 test: ## Run all tests: unit, property, real apiservers, end to end
-	@$(call with_control_planes,helm kubeconform) go test -p 2 -timeout 20m $$(go list ./... | grep -v /e2e) && \
+	@$(call with_control_planes,helm kubeconform terraform opentofu terraform-provider-kubectl) go test -p 2 -timeout 20m $$(go list ./... | grep -v /e2e) && \
 	go test -p 1 -count=1 -timeout 15m $$(go list ./e2e/... | grep -v '/e2e/gitops$$')
 
 .PHONY: e2e
 e2e: ## Run the end-to-end tests alone (ARGS="-run Storm -v")
-	@$(call with_control_planes,helm) go test -p 1 -count=1 -timeout 15m $$(go list ./e2e/... | grep -v '/e2e/gitops$$') $(ARGS)
+	@$(call with_control_planes,helm terraform opentofu) go test -p 1 -count=1 -timeout 15m $$(go list ./e2e/... | grep -v '/e2e/gitops$$') $(ARGS)
 
 # What it builds besides, minutes each when the Go build cache is cold.
 gitops_tools := flux flux-source cert-manager argo-cd
@@ -77,7 +77,7 @@ chaos: build ## Play storms with real faults, validate them from the workers' et
 
 .PHONY: bench
 bench: ## Run the benchmarks, which takes 45 minutes, and write bench-report/ with profiles (ARGS="-only e2e")
-	@$(call with_control_planes) go run ./hack/bench $(ARGS)
+	@$(call with_control_planes,terraform) go run ./hack/bench $(ARGS)
 
 .PHONY: bench-docs
 bench-docs: ## Put the figures and profiles of the last make bench into docs/

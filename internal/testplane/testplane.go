@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/breakwater-k8s/breakwater/internal/federation"
 	"github.com/breakwater-k8s/breakwater/internal/federation/local"
@@ -29,8 +30,12 @@ type plane struct {
 //nolint:gochecknoglobals // tests have no other place to share something expensive
 var first, second plane
 
-// Main runs the tests of a package and stops the control planes that they shared; call it from TestMain.
-func Main(m *testing.M) {
+// Main runs the tests of a package, stops the control planes that they shared, and exits; call it from TestMain.
+func Main(m *testing.M) { os.Exit(Run(m)) }
+
+// Run is Main for those who have more to clear away: it returns what to exit with.
+func Run(m *testing.M) int {
+	log.SetLogger(logr.Discard())
 	code := m.Run()
 	for _, p := range []*plane{&first, &second} {
 		if err := p.stop(); err != nil {
@@ -38,7 +43,7 @@ func Main(m *testing.M) {
 			code = max(code, 1)
 		}
 	}
-	os.Exit(code)
+	return code
 }
 
 // Config returns an administrator's configuration, without a rate limit of the client's own, for the control

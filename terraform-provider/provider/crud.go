@@ -31,7 +31,7 @@ func (o *object) Create(ctx context.Context, req resource.CreateRequest, resp *r
 	resp.Diagnostics.Append(d...)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if !t.force && !t.isFree(ctx, &resp.Diagnostics) {
+	if !t.over.all && !t.isFree(ctx, &resp.Diagnostics) {
 		return
 	}
 	t.run(ctx, &resp.State, resp.Identity, &resp.Diagnostics)
@@ -48,11 +48,16 @@ func (o *object) Update(ctx context.Context, req resource.UpdateRequest, resp *r
 		resp.Diagnostics.AddError("The state could not be read", err.Error())
 		return
 	}
+	over, d := overOf(ctx, t.over.all, req.Private)
+	resp.Diagnostics.Append(d...)
+	t.over = over
 	limit, d := t.timeouts.Update(ctx, patience)
 	resp.Diagnostics.Append(d...)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	t.run(ctx, &resp.State, resp.Identity, &resp.Diagnostics)
+	if t.run(ctx, &resp.State, resp.Identity, &resp.Diagnostics); !resp.Diagnostics.HasError() {
+		resp.Diagnostics.Append(resp.Private.SetKey(ctx, formerKey, nil)...)
+	}
 }
 
 // task is one apply of an object.
@@ -61,7 +66,7 @@ type task struct {
 	want, before *wanted
 	plan         tftypes.Value
 	config       *tfsdk.Config
-	force        bool
+	over         over
 	wait         *waiting
 	timeouts     timeouts.Value
 }
@@ -79,7 +84,7 @@ func (o *object) task(ctx context.Context, plan *tfsdk.Plan, config *tfsdk.Confi
 		d.AddError("The plan could not be read", err.Error())
 		return nil
 	}
-	t.force = isTrue(all, "force_conflicts")
+	t.over.all = isTrue(all, "force_conflicts")
 	d.Append(plan.GetAttribute(ctx, path.Root("timeouts"), &t.timeouts)...)
 	t.wait = waitingOf(ctx, plan, d)
 	if d.HasError() {
@@ -104,10 +109,14 @@ func (t *task) isFree(ctx context.Context, d *diag.Diagnostics) bool {
 	case found.GetDeletionTimestamp() != nil:
 		return t.gone(ctx, t.want, found.GetUID(), d)
 	}
-	d.AddError(fmt.Sprintf("%s %s is there already", t.kind.Kind.Kind, t.want),
-		fmt.Sprintf("Terraform has not made it in this state. Import it (terraform import breakwater_%s.NAME %s), or set force_conflicts = true to take it over.",
-			t.kind.name, t.want))
+	t.kind.taken(t.want, d)
 	return false
+}
+
+// taken says that an object of that name is there, which Terraform has not made.
+func (k *kind) taken(w *wanted, d *diag.Diagnostics) {
+	d.AddError(fmt.Sprintf("%s %s is there already", k.Kind.Kind, w),
+		fmt.Sprintf("It is not in the state. Import it (terraform import breakwater_%s.NAME %s), or set force_conflicts = true to take it over.", k.name, w))
 }
 
 // run applies the object, keeps what became of it, and waits for what was asked for.
@@ -117,7 +126,7 @@ func (t *task) run(ctx context.Context, state *tfsdk.State, identity *tfsdk.Reso
 	}
 	var live *unstructured.Unstructured
 	err := persist(ctx, func(ctx context.Context) (err error) {
-		live, err = t.cluster.apply(ctx, t.kind, t.want, t.force, false)
+		live, err = t.cluster.apply(ctx, t.kind, t.want, t.over, false)
 		return err
 	})
 	if err != nil {
@@ -179,8 +188,13 @@ func (o *object) Read(ctx context.Context, req resource.ReadRequest, resp *resou
 		resp.Diagnostics.AddError("The state could not be read", err.Error())
 		return
 	}
+	all, _ := attributes(req.State.Raw)
 	live, err := o.look(ctx, w)
 	switch {
+	case err != nil && readOf(all, "id") == "" && !apierrors.IsNotFound(err):
+		// It is being imported: there is no state to go on with.
+		resp.Diagnostics.AddError(fmt.Sprintf("%s %s could not be imported", o.kind.Kind.Kind, w), sentence(err.Error()))
+		return
 	case errors.Is(err, errNoCluster):
 		return
 	case isUnreachable(err):
@@ -216,8 +230,11 @@ var errNoCluster = errors.New("there is no cluster yet")
 
 // look reads the object for a plan, which can do without.
 func (o *object) look(ctx context.Context, w *wanted) (*unstructured.Unstructured, error) {
-	if o.cluster == nil || o.cluster.absent != nil || o.cluster.silent.Load() {
+	switch {
+	case o.cluster == nil || o.cluster.silent.Load():
 		return nil, errNoCluster
+	case o.cluster.absent != nil:
+		return nil, fmt.Errorf("%w: %w", errNoCluster, o.cluster.absent)
 	}
 	ctx, cancel := context.WithTimeout(ctx, planPatience)
 	defer cancel()

@@ -40,9 +40,17 @@ func isUnreachable(err error) bool {
 }
 
 func isDial(err error) bool {
-	var operation *net.OpError
 	var name *net.DNSError
-	return errors.As(err, &operation) && operation.Op == "dial" || errors.As(err, &name)
+	if errors.As(err, &name) {
+		return true
+	}
+	// A proxy that could not be reached is one operation within another.
+	for operation := (*net.OpError)(nil); errors.As(err, &operation); err = operation.Err {
+		if operation.Op == "dial" {
+			return true
+		}
+	}
+	return false
 }
 
 // isPassing tells whether the same request may well succeed later.
@@ -70,7 +78,10 @@ func persist(ctx context.Context, do func(context.Context) error) error {
 		if err == nil || !isPassing(err) {
 			return true, err
 		}
-		last = err
+		// That the time is over says less than what was wrong before.
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
 		tflog.Warn(ctx, "the cluster could not do it now; trying again", map[string]any{"error": err.Error()})
 		return false, nil
 	})
@@ -85,7 +96,7 @@ func (k *kind) explain(d *diag.Diagnostics, doing, name string, err error) {
 	summary := fmt.Sprintf("%s %s could not be %s", k.Kind.Kind, name, doing)
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
-		d.AddError(summary, sentence(err.Error()))
+		told(d, summary, err)
 		return
 	}
 	details := status.Status().Details
@@ -93,36 +104,34 @@ func (k *kind) explain(d *diag.Diagnostics, doing, name string, err error) {
 	case isKindMissing(err):
 		d.AddError(summary, fmt.Sprintf("The cluster does not know the kind %s: install the chart breakwater-crds first, or see whether the provider leads to the right cluster. (%v)",
 			k.Kind.Kind, err))
-	case apierrors.IsConflict(err) && k.explainConflicts(d, summary, details):
+	case apierrors.IsConflict(err) && len(conflictsOf(err)) > 0:
+		k.explainConflicts(d, summary, conflictsOf(err))
 	case apierrors.IsInvalid(err) && details != nil && len(details.Causes) > 0:
 		for _, cause := range details.Causes {
 			d.AddAttributeError(k.at(cause.Field), summary, sentence(cause.Message))
 		}
 	case apierrors.IsForbidden(err):
 		d.AddError(summary, sentence(err.Error())+" The provider's user needs this right in the cluster; the documentation of the provider lists all that it needs.")
-	case apierrors.IsUnauthorized(err):
-		d.AddError(summary, "The cluster does not accept the provider's credentials: they are wrong, or have expired. "+sentence(err.Error()))
 	default:
-		d.AddError(summary, sentence(err.Error()))
+		told(d, summary, err)
 	}
 }
 
+// told says what is wrong, and what to do about it where that does not depend on the object.
+func told(d *diag.Diagnostics, summary string, err error) {
+	text := sentence(err.Error())
+	if apierrors.IsUnauthorized(err) {
+		text = "The cluster does not accept the provider's credentials: they are wrong, or have expired. " + text
+	}
+	d.AddError(summary, strings.TrimSpace(text+" "+remedy(err)))
+}
+
 // explainConflicts names the other managers, and their fields.
-func (k *kind) explainConflicts(d *diag.Diagnostics, summary string, details *metav1.StatusDetails) bool {
-	if details == nil {
-		return false
+func (k *kind) explainConflicts(d *diag.Diagnostics, summary string, conflicts []metav1.StatusCause) {
+	for _, c := range conflicts {
+		d.AddAttributeError(k.at(c.Field), summary, fmt.Sprintf("The field manager %q owns %s, and has set it to something else. "+
+			"Leave the field out of the configuration, or set force_conflicts = true to take it over.", managerOf(c), strings.TrimPrefix(c.Field, ".")))
 	}
-	found := false
-	for _, cause := range details.Causes {
-		if cause.Type != metav1.CauseTypeFieldManagerConflict {
-			continue
-		}
-		found = true
-		at := k.at(cause.Field)
-		d.AddAttributeError(at, summary, fmt.Sprintf("Another manager owns %s: %s. Leave that field out of the configuration, or set force_conflicts = true to take it over.",
-			strings.TrimPrefix(cause.Field, "."), cause.Message))
-	}
-	return found
 }
 
 // at is the attribute of a field, by the apiserver's name of that.

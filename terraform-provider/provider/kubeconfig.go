@@ -82,7 +82,7 @@ func (t *task) writeKubeconfig(ctx context.Context, d *diag.Diagnostics) bool {
 	secret.Object["data"] = map[string]any{key: base64.StdEncoding.EncodeToString([]byte(given.ValueString()))}
 	secret.Object["type"] = string(corev1.SecretTypeOpaque)
 	err := persist(ctx, func(ctx context.Context) error {
-		_, err := t.cluster.secrets(namespace).Apply(ctx, name, secret, metav1.ApplyOptions{FieldManager: manager, Force: t.force})
+		_, err := t.cluster.secrets(namespace).Apply(ctx, name, secret, metav1.ApplyOptions{FieldManager: manager, Force: t.over.all})
 		return err
 	})
 	if err != nil {

@@ -1,13 +1,11 @@
 package provider
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
@@ -88,7 +86,8 @@ func (k *kind) shown(before tftypes.Value, live *unstructured.Unstructured) (tft
 	if err != nil {
 		return tftypes.Value{}, err
 	}
-	adopted := all["uid"].IsNull()
+	// One that was moved here has an id, and no UID where the state of the other provider had none.
+	adopted := all["uid"].IsNull() && all["id"].IsNull()
 	owned := shape.Owned(live.GetManagedFields(), manager)
 	spec := k.Spec.Show(had.object.Object["spec"], live.Object["spec"], shape.Below(owned, "spec"))
 	if adopted {
@@ -168,13 +167,4 @@ func readOf(all map[string]tftypes.Value, name string) string {
 		_ = v.As(&s)
 	}
 	return s
-}
-
-// apply writes the object by server-side apply. A dry run writes nothing.
-func (c *cluster) apply(ctx context.Context, k *kind, w *wanted, force, dryRun bool) (*unstructured.Unstructured, error) {
-	options := metav1.ApplyOptions{FieldManager: manager, Force: force}
-	if dryRun {
-		options.DryRun = []string{metav1.DryRunAll}
-	}
-	return c.of(k, w.namespace).Apply(ctx, w.name, w.object, options)
 }

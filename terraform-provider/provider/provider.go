@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/ephemeral"
 	"github.com/hashicorp/terraform-plugin-framework/function"
 	"github.com/hashicorp/terraform-plugin-framework/list"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
@@ -61,6 +62,11 @@ func (b *Breakwater) Resources(context.Context) []func() resource.Resource {
 		all[i] = func() resource.Resource { return &object{kind: k} }
 	}
 	return all
+}
+
+// EphemeralResources are gone when Terraform ends.
+func (b *Breakwater) EphemeralResources(context.Context) []func() ephemeral.EphemeralResource {
+	return []func() ephemeral.EphemeralResource{func() ephemeral.EphemeralResource { return &workerKubeconfig{} }}
 }
 
 // DataSources tell what is there.

@@ -79,7 +79,7 @@ func forget(ctx context.Context, c client.Client, p *v1alpha1.PodProtector, cell
 func having(t *testing.T, namespace, cell string, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		protector(t, namespace, name, func(p *v1alpha1.PodProtector) { p.Status = counted(cell) })
+		theirProtector(t, namespace, name, func(p *v1alpha1.PodProtector) { p.Status = countedIn(cell) })
 	}
 }
 
@@ -102,9 +102,9 @@ func TestADeadCellIsClearedOutOfAProtector(t *testing.T) {
 	controller(t, namespace, habits{})
 	s := speakTo(t, testplane.Kubeconfig(t))
 	having(t, namespace, "dead", "web", "other")
-	protector(t, namespace, "bare")
+	theirProtector(t, namespace, "bare")
 
-	given := values{"cell": written("dead"), "namespace": written(namespace), "name": written("web")}
+	given := values{"cell": sent("dead"), "namespace": sent(namespace), "name": sent("web")}
 	told, complaint := s.invoke(removing, given)
 	if complaint != "" || !says("Asked 1 protector to forget the cell dead. The cell dead is cleared out of 1 of 1 protector.").MatchString(told) {
 		t.Errorf("it tells %q, and complains %q", told, complaint)
@@ -113,12 +113,12 @@ func TestADeadCellIsClearedOutOfAProtector(t *testing.T) {
 		t.Error("the cell is not cleared out of just that one")
 	}
 	for _, name := range []string{"web", "bare"} { // again, and where it never was
-		given["name"] = written(name)
+		given["name"] = sent(name)
 		if told, complaint := s.invoke(removing, given); complaint != "" || !strings.Contains(told, "cleared out of 1 of 1") {
 			t.Errorf("%s: it tells %q, and complains %q", name, told, complaint)
 		}
 	}
-	given["name"] = written("nothing")
+	given["name"] = sent("nothing")
 	if _, complaint := s.invoke(removing, given); !strings.Contains(complaint, `"nothing" not found`) {
 		t.Errorf("of no protector it says %q", complaint)
 	}
@@ -135,7 +135,7 @@ func TestADeadCellIsClearedOutOfAllProtectors(t *testing.T) {
 	having(t, namespace, cellName, names...)
 	having(t, namespace, "alive", "other")
 	s := speakTo(t, testplane.Kubeconfig(t))
-	given := values{"cell": written(cellName), "all_protectors": yes()}
+	given := values{"cell": sent(cellName), "all_protectors": yes()}
 	told, complaint := s.invoke(removing, given)
 	if complaint != "" || !strings.Contains(told, "Asked 25 protectors to forget the cell "+cellName) || !strings.Contains(told, "cleared out of 25 of 25") {
 		t.Errorf("it tells %q, and complains %q", told, complaint)
@@ -163,7 +163,7 @@ func TestACellThatReportsIsNotCleared(t *testing.T) {
 	having(t, namespace, name, "web")
 	made := cell(t, name, nil)
 	s := speakTo(t, testplane.Kubeconfig(t))
-	given := values{"cell": written(name), "namespace": written(namespace), "name": written("web")}
+	given := values{"cell": sent(name), "namespace": sent(namespace), "name": sent("web")}
 	told, complaint := s.invoke(removing, given)
 	if told != "" || !says("Cell "+name+" is not dead: Its aggregator aggregator-0 has reported .* ago, .* after 1m0s .* Stop the aggregator first").MatchString(complaint) {
 		t.Errorf("it tells %q, and complains %q", told, complaint)
@@ -180,7 +180,7 @@ func TestACellThatReportsIsNotCleared(t *testing.T) {
 			t.Errorf("when it is silent it tells %q, and complains %q", told, complaint)
 		}
 	}
-	given = values{"cell": written(name), "all_protectors": yes()}
+	given = values{"cell": sent(name), "all_protectors": yes()}
 	if told, complaint := s.invoke(removing, given); complaint != "" || !strings.Contains(told, "No protector has anything of the cell") {
 		t.Errorf("of what is left it tells %q, and complains %q", told, complaint)
 	}
@@ -193,7 +193,7 @@ func TestWhatTheTopologyControllerDoesNotClearIsAnError(t *testing.T) {
 		controller(t, namespace, habits{refuses: true, every: 1200 * time.Millisecond})
 		having(t, namespace, "dead", "web")
 		_, complaint := s.invoke(removing, values{
-			"cell": written("dead"), "namespace": written(namespace), "name": written("web"), "timeout": written("20s"),
+			"cell": sent("dead"), "namespace": sent(namespace), "name": sent("web"), "timeout": sent("20s"),
 		})
 		if !says("The cell dead was not cleared: The topology controller has refused to clear it out of " + namespace + "/web").MatchString(complaint) {
 			t.Errorf("it says %q", complaint)
@@ -203,7 +203,7 @@ func TestWhatTheTopologyControllerDoesNotClearIsAnError(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		having(t, namespace, "dead", "web")
 		_, complaint := s.invoke(removing, values{
-			"cell": written("dead"), "namespace": written(namespace), "name": written("web"), "timeout": written("2s"),
+			"cell": sent("dead"), "namespace": sent(namespace), "name": sent("web"), "timeout": sent("2s"),
 		})
 		if !says("The cell dead is not cleared in time: .* off " + namespace + "/web within 2s: see whether breakwater topology runs").MatchString(complaint) {
 			t.Errorf("it says %q", complaint)
@@ -214,12 +214,12 @@ func TestWhatTheTopologyControllerDoesNotClearIsAnError(t *testing.T) {
 	})
 	t.Run("it is busy with another cell first", func(t *testing.T) {
 		namespace := testplane.Namespace(t)
-		protector(t, namespace, "web", func(p *v1alpha1.PodProtector) {
-			p.Status, p.Annotations = counted("dead"), map[string]string{v1alpha1.AnnotationRemoveCell: "another"}
-			p.Status.Cells = append(p.Status.Cells, counted("another").Cells...)
+		theirProtector(t, namespace, "web", func(p *v1alpha1.PodProtector) {
+			p.Status, p.Annotations = countedIn("dead"), map[string]string{v1alpha1.AnnotationRemoveCell: "another"}
+			p.Status.Cells = append(p.Status.Cells, countedIn("another").Cells...)
 		})
 		controller(t, namespace, habits{every: 700 * time.Millisecond})
-		if _, complaint := s.invoke(removing, values{"cell": written("dead"), "namespace": written(namespace), "name": written("web")}); complaint != "" {
+		if _, complaint := s.invoke(removing, values{"cell": sent("dead"), "namespace": sent(namespace), "name": sent("web")}); complaint != "" {
 			t.Errorf("it says %q", complaint)
 		}
 		if cells := now(t, namespace, "web").Status.Cells; len(cells) > 0 {
@@ -230,10 +230,10 @@ func TestWhatTheTopologyControllerDoesNotClearIsAnError(t *testing.T) {
 
 func TestARemovalSaysWhatIsWrong(t *testing.T) {
 	s := speakTo(t, testplane.Kubeconfig(t))
-	one := values{"cell": written("dead"), "namespace": written("shop"), "name": written("web")}
+	one := values{"cell": sent("dead"), "namespace": sent("shop"), "name": sent("web")}
 	with := func(name string, given string) values {
 		v := maps.Clone(one)
-		if v[name] = written(given); given == "" {
+		if v[name] = sent(given); given == "" {
 			delete(v, name)
 		}
 		return v
@@ -252,7 +252,7 @@ func TestARemovalSaysWhatIsWrong(t *testing.T) {
 			t.Errorf("of %v it says %q", given, complaint)
 		}
 	}
-	if complaint := s.validate(removing, one) + s.validate(removing, values{"cell": written("dead"), "all_protectors": yes(), "timeout": written("90s")}); complaint != "" {
+	if complaint := s.validate(removing, one) + s.validate(removing, values{"cell": sent("dead"), "all_protectors": yes(), "timeout": sent("90s")}); complaint != "" {
 		t.Errorf("of what is right it says %q", complaint)
 	}
 
@@ -260,7 +260,7 @@ func TestARemovalSaysWhatIsWrong(t *testing.T) {
 	having(t, namespace, "dead", "web")
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{"breakwater.dev"}, Resources: []string{"podprotectors", "cells"}, Verbs: []string{"get", "list"}}}
 	reader := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "reader", clusterRole(t, namespace, rules...))
-	given := values{"cell": written("dead"), "namespace": written(namespace), "name": written("web")}
+	given := values{"cell": sent("dead"), "namespace": sent(namespace), "name": sent("web")}
 	_, complaint := speakTo(t, kubeconfigOf(t, reader)).invoke(removing, given)
 	if !says("PodProtector " + namespace + "/web could not be asked to forget the cell dead: .* cannot patch .* needs this right").MatchString(complaint) {
 		t.Errorf("a reader is told %q", complaint)
@@ -272,7 +272,7 @@ func TestARemovalSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestTerraformRemovesACell(t *testing.T) {
-	t.Setenv("TF_ACC_TERRAFORM_PATH", program(t, "terraform"))
+	onTerraform(t)
 	namespace := testplane.Namespace(t)
 	controller(t, namespace, habits{})
 	having(t, namespace, "dead-"+namespace, "web")

@@ -1,0 +1,10 @@
+// Package oci stands in for Terraform's oci backend.
+package oci
+
+import (
+	"github.com/breakwater-k8s/breakwater/hack/tools/terraform/missing"
+	"github.com/hashicorp/terraform/internal/backend"
+)
+
+// New ends the program.
+var New = missing.New[backend.Backend]("oci")

@@ -1,0 +1,80 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"regexp"
+	"slices"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// over says what an apply may take from other managers of fields.
+type over struct {
+	// all is what force_conflicts asks for.
+	all bool
+	// former are the managers of the provider that an object was moved from: nobody is left who would apply as these.
+	former []string
+}
+
+// overOf reads it from an attribute and the private state of a resource.
+func overOf(ctx context.Context, force bool, private interface {
+	GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
+}) (over, diag.Diagnostics) {
+	o := over{all: force}
+	raw, d := private.GetKey(ctx, formerKey)
+	if len(raw) > 0 {
+		if err := json.Unmarshal(raw, &o.former); err != nil {
+			d.AddError("The private state could not be read", err.Error())
+		}
+	}
+	return o, d
+}
+
+// apply writes the object by server-side apply. A dry run writes nothing.
+func (c *cluster) apply(ctx context.Context, k *kind, w *wanted, o over, dryRun bool) (*unstructured.Unstructured, error) {
+	options := metav1.ApplyOptions{FieldManager: manager, Force: o.all}
+	if dryRun {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	live, err := c.of(k, w.namespace).Apply(ctx, w.name, w.object, options)
+	if apierrors.IsConflict(err) && !o.all && o.covers(conflictsOf(err)) {
+		options.Force = true
+		live, err = c.of(k, w.namespace).Apply(ctx, w.name, w.object, options)
+	}
+	if err != nil || dryRun || len(o.former) == 0 {
+		return live, err
+	}
+	return c.inherit(ctx, k, w, o)
+}
+
+func (o over) covers(conflicts []metav1.StatusCause) bool {
+	return len(conflicts) > 0 && !slices.ContainsFunc(conflicts, func(c metav1.StatusCause) bool {
+		return !slices.Contains(o.former, managerOf(c))
+	})
+}
+
+// conflictsOf are the fields that others own, and who.
+func conflictsOf(err error) []metav1.StatusCause {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(status.Status().Details.Causes), func(c metav1.StatusCause) bool {
+		return c.Type != metav1.CauseTypeFieldManagerConflict
+	})
+}
+
+// managerOf is the manager in the text of a conflict, where alone an apiserver names it.
+func managerOf(conflict metav1.StatusCause) string {
+	if found := namedManager.FindStringSubmatch(conflict.Message); found != nil {
+		return found[1]
+	}
+	return conflict.Message
+}
+
+var namedManager = regexp.MustCompile(`^conflict with "([^"]+)"`)

@@ -1,0 +1,202 @@
+package provider_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	"github.com/hashicorp/terraform-plugin-testing/plancheck"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+const web = "breakwater_pod_protector.web"
+
+// protector is a configuration of one protector that can be destroyed.
+func protector(t *testing.T, namespace, fields string) string {
+	t.Helper()
+	return configured(t, `
+resource "breakwater_pod_protector" "web" {
+  namespace           = %q
+  name                = "web"
+  deletion_protection = false
+  %s
+}`, namespace, fields)
+}
+
+// byHand changes the protector as somebody would who edits it.
+func byHand(t *testing.T, namespace string, change func(*v1alpha1.PodProtector)) func() {
+	t.Helper()
+	return func() {
+		c, p := testplane.Client(t), &v1alpha1.PodProtector{}
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "web"}, p); err != nil {
+			t.Fatal(err)
+		}
+		change(p)
+		if err := c.Update(t.Context(), p, client.FieldOwner("by-hand")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+var nothingToDo = resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{plancheck.ExpectEmptyPlan()}}
+
+func TestWhatOthersSetIsNoDrift(t *testing.T) {
+	each(t, func(t *testing.T) {
+		namespace := testplane.Namespace(t)
+		config := protector(t, namespace, `
+  selector      = { match_labels = { app = "web" } }
+  min_available = "3"
+  labels        = { team = "shop" }
+  operations    = ["Delete"]`)
+		steps(t,
+			resource.TestStep{Config: config},
+			resource.TestStep{
+				PreConfig: byHand(t, namespace, func(p *v1alpha1.PodProtector) {
+					p.Labels["owner"], p.Annotations = "somebody", map[string]string{"note": "by hand"}
+					p.Finalizers = append(p.Finalizers, "example.com/hold")
+					p.Spec.ExpectedReplicas = new(int32(5))
+					p.Spec.AdmissionHistory.CompactThreshold = new(int32(7))
+					p.Spec.Operations = append(p.Spec.Operations, v1alpha1.OperationUpdate)
+				}),
+				Config: config, ConfigPlanChecks: nothingToDo,
+			},
+			resource.TestStep{
+				PreConfig: byHand(t, namespace, func(p *v1alpha1.PodProtector) { p.Finalizers = nil }),
+				Config:    config, ConfigPlanChecks: nothingToDo,
+				Check: resource.ComposeAggregateTestCheckFunc(
+					resource.TestCheckResourceAttr(web, "labels.%", "1"),
+					resource.TestCheckNoResourceAttr(web, "expected_replicas"),
+					resource.TestCheckNoResourceAttr(web, "admission_history.compact_threshold"),
+					resource.TestCheckNoResourceAttr(web, "annotations.note"),
+				),
+			},
+		)
+	})
+}
+
+func TestWhatTerraformSetAndOthersChangedIsDriftAndRepaired(t *testing.T) {
+	for claim, change := range map[string]func(*v1alpha1.PodProtector){
+		"a floor":                     func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = v1alpha1.Pods(0) },
+		"a selector":                  func(p *v1alpha1.PodProtector) { p.Spec.Selector.MatchLabels["tier"] = "none" },
+		"what was left to a default":  func(p *v1alpha1.PodProtector) { p.Spec.Criterion = v1alpha1.CriterionScheduled },
+		"an operation that is gone":   func(p *v1alpha1.PodProtector) { p.Spec.Operations = []v1alpha1.Operation{v1alpha1.OperationDelete} },
+		"a label":                     func(p *v1alpha1.PodProtector) { p.Labels["team"] = "none" },
+		"a label that is gone":        func(p *v1alpha1.PodProtector) { delete(p.Labels, "team") },
+		"tuning that is set":          func(p *v1alpha1.PodProtector) { p.Spec.AdmissionHistory.MaxConcurrentLag = 9 },
+		"a selector of exempted pods": func(p *v1alpha1.PodProtector) { p.Spec.ExemptPodSelector = nil },
+	} {
+		t.Run(claim, func(t *testing.T) {
+			each(t, func(t *testing.T) {
+				namespace := testplane.Namespace(t)
+				config := protector(t, namespace, `
+  selector            = { match_labels = { app = "web" } }
+  exempt_pod_selector = { match_labels = { canary = "true" } }
+  min_available       = "3"
+  labels              = { team = "shop" }
+  admission_history   = { max_concurrent_lag = 3 }
+  force_conflicts     = true`)
+				steps(t,
+					resource.TestStep{Config: config},
+					resource.TestStep{
+						PreConfig: byHand(t, namespace, change), Config: config,
+						ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{
+							plancheck.ExpectResourceAction(web, plancheck.ResourceActionUpdate)}},
+					},
+					resource.TestStep{Config: config, ConfigPlanChecks: nothingToDo},
+				)
+			})
+		})
+	}
+}
+
+func TestAConflictNamesTheOtherManagerAndTheField(t *testing.T) {
+	each(t, func(t *testing.T) {
+		namespace := testplane.Namespace(t)
+		config := func(floor, more string) string {
+			return protector(t, namespace, "selector = {}\n min_available = \""+floor+"\"\n"+more)
+		}
+		steps(t,
+			resource.TestStep{Config: config("3", "")},
+			resource.TestStep{
+				PreConfig: byHand(t, namespace, func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = v1alpha1.Pods(1) }),
+				Config:    config("4", ""), ExpectError: inAnyLines(`The field manager "by-hand" owns spec.minAvailable`),
+			},
+			// It is told before, too, but is in the way of neither a plan nor a destroy.
+			resource.TestStep{Config: config("4", ""), PlanOnly: true, ExpectNonEmptyPlan: true},
+			resource.TestStep{Config: config("4", "force_conflicts = true"), Check: resource.TestCheckResourceAttr(web, "min_available", "4")},
+			resource.TestStep{Config: config("5", ""), Check: resource.TestCheckResourceAttr(web, "min_available", "5")},
+		)
+	})
+}
+
+func TestAConflictIsNotInTheWayOfADestroy(t *testing.T) {
+	each(t, func(t *testing.T) {
+		namespace := testplane.Namespace(t)
+		d := in(t, protector(t, namespace, "selector = {}\n min_available = \"4\""))
+		d.Run("apply", "-auto-approve")
+		byHand(t, namespace, func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = v1alpha1.Pods(1) })()
+		if out := d.Run("plan"); !strings.Contains(out, `The field manager "by-hand" owns spec.minAvailable`) || !strings.Contains(out, `"1" -> "4"`) {
+			t.Errorf("the plan tells neither of the drift nor of the conflict:\n%s", out)
+		}
+		d.Run("destroy", "-auto-approve")
+	})
+}
+
+func TestAnObjectThatIsThereAlreadyIsNotTakenOverUnasked(t *testing.T) {
+	each(t, func(t *testing.T) {
+		namespace := testplane.Namespace(t)
+		p := &v1alpha1.PodProtector{Spec: v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{}, MinAvailable: v1alpha1.Pods(1)}}
+		p.Namespace, p.Name = namespace, "web"
+		if err := testplane.Client(t).Create(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		steps(t,
+			resource.TestStep{Config: protector(t, namespace, "selector = {}\n min_available = \"1\""), ExpectError: inAnyLines("is there already")},
+			resource.TestStep{Config: protector(t, namespace, "selector = {}\n min_available = \"2\"\n force_conflicts = true"),
+				Check: resource.TestCheckResourceAttr(web, "min_available", "2")},
+		)
+	})
+}
+
+// A selector that is only known once something else is applied is held against nobody before.
+func TestWhatIsNotKnownYetIsPlannedWithoutIt(t *testing.T) {
+	each(t, func(t *testing.T) {
+		namespace := testplane.Namespace(t)
+		steps(t, resource.TestStep{
+			Config: `
+resource "terraform_data" "app" {
+  input = "web"
+}
+resource "terraform_data" "floor" {
+  input = "7"
+}
+` + protector(t, namespace, `
+  selector = {
+    match_labels      = { app = terraform_data.app.output }
+    match_expressions = [{ key = "a", operator = "In", values = [terraform_data.app.output] }]
+  }
+  min_available = terraform_data.floor.output
+  labels        = { app = terraform_data.app.output }
+  operations    = [terraform_data.app.output == "web" ? "Delete" : "Evict"]`),
+			Check: resource.ComposeAggregateTestCheckFunc(
+				resource.TestCheckResourceAttr(web, "min_available", "7"),
+				resource.TestCheckResourceAttr(web, "selector.match_labels.app", "web"),
+				resource.TestCheckResourceAttr(web, "operations.#", "1"),
+			),
+		}, resource.TestStep{
+			// A mistake in what is known is told all the same.
+			Config: `
+resource "terraform_data" "app" {
+  input = "other"
+}
+` + protector(t, namespace, `
+  selector      = { match_labels = { app = terraform_data.app.output } }
+  min_available = "1"
+  max_unavailable = "1"`),
+			ExpectError: inAnyLines("give either minAvailable or maxUnavailable"),
+		})
+	})
+}

@@ -1,0 +1,180 @@
+package provider_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	"github.com/hashicorp/terraform-plugin-testing/plancheck"
+	"github.com/hashicorp/terraform-plugin-testing/terraform"
+
+	"github.com/breakwater-k8s/breakwater/api/crds"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
+)
+
+const selectors = `{
+    match_labels      = { app = "web", "example.com/tier" = "" }
+    match_expressions = [
+      { key = "a", operator = "In", values = ["1", "2"] },
+      { key = "b", operator = "NotIn", values = ["3"] },
+      { key = "c", operator = "Exists" },
+      { key = "d", operator = "DoesNotExist" },
+    ]
+  }`
+
+const history = `{
+    max_concurrent_lag      = 7
+    compact_threshold       = 11
+    update_timeout_seconds  = 300
+    aggregation_rate_millis = 250
+  }`
+
+const behaviour = `
+  labels              = { team = "shop" }
+  annotations         = { "example.com/note" = "by Terraform" }
+  deletion_protection = false
+  force_conflicts     = true
+  timeouts {
+    create = "1m"
+    update = "1m"
+    delete = "1m"
+  }`
+
+// rule is all that a policy can ask of protectors.
+const rule = `
+  min_ready_seconds     = 3
+  criterion             = "Running"
+  operations            = ["Delete", "Evict", "Update", "Resize"]
+  exempt_pod_selector   = ` + selectors + `
+  admission_history     = ` + history + `
+  target_removal_policy = "Release"
+  priority              = -5
+  workloads = {
+    kinds = [
+      { api_version = "apps/v1", kind = "Deployment" },
+      { api_version = "core.example.com/v1", kind = "Federated", template_path = "spec.template" },
+    ]
+    selector = ` + selectors + `
+  }` + behaviour
+
+// everyField are configurations in which, together, every field of every resource is set; nothing are those with as little as
+// there can be. %s is the identity.
+func everyField() map[string]string {
+	return map[string]string{
+		"pod_protector/selector": `
+  selector              = ` + selectors + `
+  aggregation_selector  = ` + selectors + `
+  exempt_pod_selector   = ` + selectors + `
+  min_available         = "70%"
+  expected_replicas     = 100
+  target_removal_policy = "Release"
+  min_ready_seconds     = 10
+  criterion             = "Ready"
+  operations            = ["Resize", "Delete"]
+  admission_history     = ` + history + behaviour,
+		"pod_protector/target":               "target_ref = { api_version = \"apps/v1\", kind = \"Deployment\", name = \"web\" }\n max_unavailable = \"3\"" + behaviour,
+		"protection_policy/strategy":         "floor = { from_strategy = {} }" + rule,
+		"protection_policy/missing":          "floor = { max_unavailable = \"1\" }" + behaviour,
+		"protection_policy/bands":            "floor = { bands = [{ up_to_replicas = 3, min_available = \"1\" }, { max_unavailable = \"10%\" }] }" + behaviour,
+		"cluster_protection_policy/strategy": "floor = { from_strategy = {} }" + behaviour,
+		"cluster_protection_policy/floor":    "floor = { min_available = \"0%\" }" + behaviour,
+		"protection_policy/share":            "floor = { min_available = \"12\" }" + behaviour,
+		"cluster_protection_policy/bands":    "namespace_selector = " + selectors + "\n floor = { bands = [{ up_to_replicas = 3, min_available = \"1\" }, { max_unavailable = \"10%\" }] }" + rule,
+		"cluster_protection_policy/share":    "floor = { max_unavailable = \"100%\" }" + behaviour,
+		"cell/namespaces":                    "kubeconfig_secret_ref = { namespace = \"default\", name = \"worker\", key = \"value\" }\n namespaces = [\"shop\", \"pay\"]\n settlement = \"Clock\"\n admission_deadline = \"1m30s\"\n stale_after = \"0.5h\"\n when_stale = \"Discount\"" + behaviour,
+		"cell/pods":                          "pod_selector = " + selectors + behaviour,
+		"pod_protector/as little":            "selector = {}\n min_available = \"0\"\n deletion_protection = false",
+		"protection_policy/as little":        "",
+		"cluster_protection_policy/little":   "",
+		"cell/as little":                     "",
+		"cell/empty":                         "pod_selector = {}\n labels = {}\n annotations = {}",
+		"protection_policy/empty":            "workloads = {}\n admission_history = {}\n exempt_pod_selector = { match_labels = {}, match_expressions = [] }",
+	}
+}
+
+func TestEveryFieldComesBackAsItWasSetAndTheNextPlanIsEmpty(t *testing.T) {
+	each(t, func(t *testing.T) {
+		seen := map[string]bool{}
+		for name, fields := range everyField() {
+			t.Run(name, func(t *testing.T) {
+				kind, _, _ := strings.Cut(name, "/")
+				config, at := resourceOf(t, kind, fields)
+				again := resource.ConfigPlanChecks{
+					PostApplyPreRefresh:  []plancheck.PlanCheck{plancheck.ExpectEmptyPlan()},
+					PostApplyPostRefresh: []plancheck.PlanCheck{plancheck.ExpectEmptyPlan()},
+				}
+				// What Terraform itself does with an object is not in the object, nor is that something is empty.
+				ignored := []string{"deletion_protection", "force_conflicts", "timeouts"}
+				if strings.HasSuffix(name, "/empty") {
+					ignored = append(ignored, "labels", "annotations", "admission_history")
+				}
+				steps(t,
+					resource.TestStep{Config: config, ConfigPlanChecks: again, Check: func(s *terraform.State) error {
+						for key := range s.RootModule().Resources[at].Primary.Attributes {
+							seen[kind+"."+withoutIndices(key)] = true
+						}
+						return nil
+					}},
+					resource.TestStep{ResourceName: at, ImportState: true, ImportStateVerify: true, ImportStateIdFunc: idOf(at), ImportStateVerifyIgnore: ignored},
+				)
+			})
+		}
+		for _, want := range specFields(t) {
+			if !seen[want] {
+				t.Errorf("no test sets %s", want)
+			}
+		}
+	})
+}
+
+// withoutIndices takes the counts and the positions out of a key of a flat state: match_expressions.0.key becomes
+// match_expressions.key.
+func withoutIndices(key string) string {
+	return indices.ReplaceAllString(key, "")
+}
+
+var indices = regexp.MustCompile(`\.([0-9]+|[#%])(\b|$)`)
+
+// specFields are the attributes of all kinds that hold something, by the definitions of these.
+func specFields(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for kind, plural := range map[string]string{"pod_protector": "podprotectors", "protection_policy": "protectionpolicies",
+		"cluster_protection_policy": "clusterprotectionpolicies", "cell": "cells"} {
+		d, err := shape.Read(crds.FS, "breakwater.dev_"+plural+".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, leaves(kind, d.Spec)...)
+	}
+	return all
+}
+
+func leaves(at string, f *shape.Field) []string {
+	switch {
+	case f.Kind == shape.Object && len(f.Fields) > 0:
+		var all []string
+		for _, c := range f.Fields {
+			all = append(all, leaves(at+"."+c.Name, c)...)
+		}
+		return all
+	case f.Kind == shape.List:
+		return leaves(at, f.Element)
+	default:
+		return []string{at}
+	}
+}
+
+// resourceOf is a configuration of one resource, and its address.
+func resourceOf(t *testing.T, kind, fields string) (config, address string) {
+	t.Helper()
+	namespace := testplane.Namespace(t)
+	identity := fmt.Sprintf("namespace = %q\n  name = \"it\"", namespace)
+	if kind == "cell" || kind == "cluster_protection_policy" {
+		identity = fmt.Sprintf("name = %q", namespace)
+	}
+	return configured(t, "resource \"breakwater_%s\" \"it\" {\n  %s\n  %s\n}\n", kind, identity, fields), "breakwater_" + kind + ".it"
+}

@@ -1,0 +1,61 @@
+package provider_test
+
+import (
+	"regexp"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+)
+
+// What the apiserver refuses, terraform validate does in the same words; nothing is asked of any cluster.
+func TestAMistakeFailsInValidateInTheWordsOfTheAPI(t *testing.T) {
+	each(t, func(t *testing.T) {
+		for claim, test := range map[string]struct{ kind, fields, want string }{
+			"both floors":               {"pod_protector", `selector = {}, min_available = "1", max_unavailable = "1"`, "give either minAvailable or maxUnavailable"},
+			"no floor":                  {"pod_protector", `selector = {}`, "give either minAvailable or maxUnavailable"},
+			"no selector":               {"pod_protector", `min_available = "1"`, "give either selector or targetRef"},
+			"a floor over 100 %":        {"pod_protector", `selector = {}, min_available = "101%"`, "a percentage from 0% to 100%"},
+			"a floor below 0":           {"pod_protector", `selector = {}, min_available = "-1"`, "must be a number of pods, from 0"},
+			"a floor in words":          {"pod_protector", `selector = {}, min_available = "half"`, "must be a number of pods, from 0"},
+			"a floor with zeroes":       {"pod_protector", `selector = {}, min_available = "007"`, "must be a number of pods, from 0"},
+			"more pods than are known":  {"pod_protector", `selector = {}, min_available = "2147483648"`, "from 0 to 2147483647"},
+			"a criterion that is not":   {"pod_protector", `selector = {}, min_available = "1", criterion = "Alive"`, `supported values: "Available", "Ready", "Running", "Scheduled"`},
+			"no operations":             {"pod_protector", `selector = {}, min_available = "1", operations = []`, "should have at least 1 items"},
+			"a key that is none":        {"pod_protector", `selector = { match_labels = { "a b" = "c" } }, min_available = "1"`, "matchLabels has a key that is not a label key"},
+			"In without values":         {"pod_protector", `selector = { match_expressions = [{ key = "a", operator = "In" }] }, min_available = "1"`, "values must hold at least one value for In and NotIn"},
+			"a threshold out of range":  {"pod_protector", `selector = {}, min_available = "1", admission_history = { compact_threshold = 1001 }`, "less than or equal to 1000"},
+			"a name in capitals":        {"pod_protector", `selector = {}, min_available = "1", name = "Web"`, "must be of lower case letters"},
+			"a label that is none":      {"pod_protector", `selector = {}, min_available = "1", labels = { "a b" = "c" }`, "name part must consist of alphanumeric"},
+			"two sources of a floor":    {"protection_policy", `floor = { from_strategy = {}, min_available = "1" }`, "give one of fromStrategy, minAvailable, maxUnavailable and bands"},
+			"bands that do not rise":    {"protection_policy", `floor = { bands = [{ up_to_replicas = 3, min_available = "1" }, { up_to_replicas = 2, min_available = "1" }, { min_available = "1" }] }`, "upToReplicas must rise from band to band"},
+			"a kind twice":              {"cluster_protection_policy", `workloads = { kinds = [{ api_version = "apps/v1", kind = "Deployment" }, { api_version = "apps/v1", kind = "Deployment" }] }`, "each kind of a group may be named once"},
+			"both parts of a cluster":   {"cell", `namespaces = ["a"], pod_selector = {}`, "namespaces and podSelector exclude each other"},
+			"a deadline out of range":   {"cell", `admission_deadline = "1s"`, "admissionDeadline must be from 5s to 1h"},
+			"a deadline in words":       {"cell", `stale_after = "1d"`, "spec.staleAfter in body should match"},
+			"a name that is too long":   {"cell", `name = "a123456789-123456789-123456789-123456789-123456789-123456789-123"`, "the name of a Cell has at most 63 characters"},
+			"a kubeconfig that is none": {"cell", `kubeconfig_wo = "secret", kubeconfig_secret_ref = { namespace = "a", name = "b" }`, "It must be the text of a kubeconfig"},
+			"a kubeconfig for nowhere":  {"cell", `kubeconfig_wo = "secret"`, `Attribute "kubeconfig_secret_ref" must be specified`},
+		} {
+			t.Run(claim, func(t *testing.T) {
+				steps(t, resource.TestStep{
+					Config: "provider \"breakwater\" {}\n" + written(test.kind, test.fields), PlanOnly: true, ExpectError: inAnyLines(test.want),
+				})
+			})
+		}
+	})
+}
+
+// written is a resource of its own words: its fields, with commas between them, and a name where they give none.
+func written(kind, fields string) string {
+	text := regexp.MustCompile(`, ([a-z_]+ =)`).ReplaceAllString(fields, "\n  $1")
+	text = regexp.MustCompile(`\{[^{}]*\n[^{}]*\}`).ReplaceAllStringFunc(text, func(s string) string {
+		return regexp.MustCompile(`\n  `).ReplaceAllString(s, ", ")
+	})
+	if !regexp.MustCompile(`(?m)^ *name =`).MatchString(text) {
+		text = "name = \"it\"\n  " + text
+	}
+	if kind == "pod_protector" || kind == "protection_policy" {
+		text = "namespace = \"shop\"\n  " + text
+	}
+	return "resource \"breakwater_" + kind + "\" \"it\" {\n  " + text + "\n}\n"
+}

@@ -1,0 +1,58 @@
+package provider_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// tell writes a condition of the protector, as its components would, as soon as there is one of that generation.
+func tell(t *testing.T, namespace string, generation int64, condition metav1.Condition) {
+	t.Helper()
+	c := testplane.Client(t)
+	go func() {
+		for range 600 {
+			p := &v1alpha1.PodProtector{}
+			err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "web"}, p)
+			if err == nil && p.Generation >= generation {
+				condition.ObservedGeneration, p.Status.ObservedGeneration = generation, generation
+				apimeta.SetStatusCondition(&p.Status.Conditions, condition)
+				if c.Status().Update(t.Context(), p) == nil {
+					return
+				}
+			}
+			<-time.After(50 * time.Millisecond)
+		}
+	}()
+}
+
+func TestAnApplyWaitsForConditionsOfTheGenerationThatWasApplied(t *testing.T) {
+	each(t, func(t *testing.T) {
+		namespace := testplane.Namespace(t)
+		config := func(floor, patience, conditions string) string {
+			return protector(t, namespace, "selector = {}\n min_available = \""+floor+"\"\n wait {\n"+conditions+"\n}\n timeouts {\n update = \""+patience+"\"\n}")
+		}
+		ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAggregated, Message: "all is counted"}
+		steps(t,
+			resource.TestStep{PreConfig: func() { tell(t, namespace, 1, ready) }, Config: config("1", "10s", "")},
+			// Ready is still true, but of the generation before.
+			resource.TestStep{Config: config("2", "2s", ""), ExpectError: inAnyLines("Its components have seen generation 1 of it and not 2")},
+			resource.TestStep{PreConfig: func() { tell(t, namespace, 3, ready) }, Config: config("3", "20s", `conditions = { Ready = "True" }`)},
+			resource.TestStep{
+				PreConfig: func() {
+					tell(t, namespace, 4, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonFloorUnknown, Message: "nobody knows how many"})
+				},
+				Config: config("4", "4s", ""), ExpectError: inAnyLines("Condition Ready is False and not True (FloorUnknown): nobody knows how many"),
+			},
+			resource.TestStep{Config: config("4", "2s", `conditions = { Ready = "False" }`)},
+			resource.TestStep{Config: config("5", "2s", `conditions = { TargetResolved = "True" }`), ExpectError: inAnyLines("it has no condition TargetResolved")},
+		)
+	})
+}
