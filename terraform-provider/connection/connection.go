@@ -3,30 +3,123 @@
 package connection
 
 import (
-	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // Model is the configuration of the provider.
 type Model struct {
-	ConfigPath    types.String `tfsdk:"config_path"`
-	ConfigContext types.String `tfsdk:"config_context"`
+	Host                  types.String `tfsdk:"host"`
+	ClusterCACertificate  types.String `tfsdk:"cluster_ca_certificate"`
+	Insecure              types.Bool   `tfsdk:"insecure"`
+	TLSServerName         types.String `tfsdk:"tls_server_name"`
+	Token                 types.String `tfsdk:"token"`
+	ClientCertificate     types.String `tfsdk:"client_certificate"`
+	ClientKey             types.String `tfsdk:"client_key"`
+	Username              types.String `tfsdk:"username"`
+	Password              types.String `tfsdk:"password"`
+	Exec                  types.Object `tfsdk:"exec"`
+	Kubeconfig            types.String `tfsdk:"kubeconfig"`
+	ConfigPath            types.String `tfsdk:"config_path"`
+	ConfigPaths           types.List   `tfsdk:"config_paths"`
+	ConfigContext         types.String `tfsdk:"config_context"`
+	ConfigContextCluster  types.String `tfsdk:"config_context_cluster"`
+	ConfigContextAuthInfo types.String `tfsdk:"config_context_auth_info"`
+	InCluster             types.Bool   `tfsdk:"in_cluster"`
+	ProxyURL              types.String `tfsdk:"proxy_url"`
+	Timeout               types.String `tfsdk:"timeout"`
 }
 
-// Schema is that of the configuration.
-func Schema() schema.Schema {
-	return schema.Schema{Attributes: map[string]schema.Attribute{
-		"config_path":    schema.StringAttribute{Optional: true},
-		"config_context": schema.StringAttribute{Optional: true},
-	}}
+// defaultTimeout is that of an apiserver, which answers nothing later.
+const defaultTimeout = time.Minute
+
+// values are the attributes by their names.
+func (m *Model) values() map[string]attr.Value {
+	all := map[string]attr.Value{
+		"insecure": m.Insecure, "in_cluster": m.InCluster, "config_paths": m.ConfigPaths, "exec": m.Exec, "timeout": m.Timeout,
+	}
+	for _, t := range m.texts() {
+		all[t.attribute] = *t.value
+	}
+	return all
 }
 
 // Unknown tells whether something of it is only known when it is applied.
-func (m *Model) Unknown() bool { return m.ConfigPath.IsUnknown() }
+func (m *Model) Unknown() bool {
+	for _, v := range m.values() {
+		if !isKnown(v) {
+			return true
+		}
+	}
+	return false
+}
 
-// Config is what a client needs. Environment variables stand in for what the configuration does not say.
-func (m *Model) Config(_ func(string) string) (*rest.Config, error) {
-	return clientcmd.BuildConfigFromFlags("", m.ConfigPath.ValueString())
+// isKnown tells whether all of a value is known; null is.
+func isKnown(v attr.Value) bool {
+	if v.IsNull() || v.IsUnknown() {
+		return v.IsNull()
+	}
+	raw, err := v.ToTerraformValue(context.Background())
+	return err == nil && raw.IsFullyKnown()
+}
+
+var errNothing = errors.New("nothing says which cluster is meant: set config_path, kubeconfig or host in the configuration of the provider, " +
+	"or KUBE_CONFIG_PATH, KUBE_HOST or KUBECONFIG in the environment (~/.kube/config is not read unless one of them names it)")
+
+// Config is what a client needs. Environment variables stand in for what the configuration does not say. No error tells secrets.
+func (m *Model) Config(getenv func(string) string) (*rest.Config, error) {
+	s := m.complete(getenv)
+	var wrong []error
+	for _, p := range s.problems() {
+		wrong = append(wrong, p)
+	}
+	if len(wrong) > 0 {
+		return nil, sentences(wrong)
+	}
+	config, err := s.lead(getenv)
+	if err != nil {
+		return nil, err
+	}
+	if config.ExecProvider != nil {
+		config.ExecProvider.StdinUnavailable = true
+		config.ExecProvider.StdinUnavailableMessage = "Terraform has no terminal for it; log in before"
+	}
+	config.Timeout = defaultTimeout
+	if !s.Timeout.IsNull() {
+		config.Timeout, err = time.ParseDuration(s.Timeout.ValueString())
+	}
+	return config, err
+}
+
+// lead goes the first way that there is into a cluster.
+func (s *settings) lead(getenv func(string) string) (*rest.Config, error) {
+	switch {
+	case s.InCluster.ValueBool():
+		return inPod(getenv, accountFolder)
+	case !s.Kubeconfig.IsNull() || len(s.paths) > 0:
+		kubeconfig, err := s.load(getenv)
+		if err != nil {
+			return nil, err
+		}
+		return s.override(kubeconfig)
+	case !s.Host.IsNull():
+		return s.override(clientcmdapi.NewConfig())
+	}
+	if name := s.anyOf("config_context", "config_context_cluster", "config_context_auth_info"); name != "" {
+		return nil, fmt.Errorf("%s chooses from a kubeconfig, and there is none: set config_path or kubeconfig, or KUBE_CONFIG_PATH or KUBECONFIG in the environment", name)
+	}
+	if name := s.anyOf(append(loginAttributes(), serverAttributes()...)...); name != "" {
+		return nil, fmt.Errorf("%s is set, but nothing says which cluster it is for: set host, config_path or kubeconfig", name)
+	}
+	if s.InCluster.IsNull() && isPod(getenv, accountFolder) {
+		return inPod(getenv, accountFolder)
+	}
+	return nil, errNothing
 }

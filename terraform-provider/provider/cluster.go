@@ -55,16 +55,26 @@ func connect(ctx context.Context, req provider.ConfigureRequest, d *diag.Diagnos
 	if m.Unknown() {
 		return &cluster{absent: errors.New("its address, or what it takes to get in, is only known when it is applied")}
 	}
+	c, err := clusterOf(&m, version)
+	if err != nil {
+		d.AddWarning("The configuration of the provider leads to no cluster", "A plan does without one, an apply does not: "+sentence(err.Error()))
+		return &cluster{absent: err}
+	}
+	return c
+}
+
+func clusterOf(m *connection.Model, version string) (*cluster, error) {
 	config, err := m.Config(os.Getenv)
 	if err != nil {
-		return &cluster{absent: err}
+		return nil, err
 	}
 	config.UserAgent = "terraform-provider-breakwater/" + version
 	// A plan of a hundred resources asks at once; the apiserver's own fairness holds it back where need be.
 	config.QPS = -1
-	client, err := dynamic.NewForConfig(config)
+	transport, err := transportOf(config)
 	if err != nil {
-		return &cluster{absent: err}
+		return nil, err
 	}
-	return &cluster{config: config, dynamic: client}
+	client, err := dynamic.NewForConfigAndClient(config, transport)
+	return &cluster{config: config, dynamic: client}, err
 }

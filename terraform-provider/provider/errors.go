@@ -40,9 +40,17 @@ func isUnreachable(err error) bool {
 }
 
 func isDial(err error) bool {
-	var operation *net.OpError
 	var name *net.DNSError
-	return errors.As(err, &operation) && operation.Op == "dial" || errors.As(err, &name)
+	if errors.As(err, &name) {
+		return true
+	}
+	// A proxy that could not be reached is one operation within another.
+	for operation := (*net.OpError)(nil); errors.As(err, &operation); err = operation.Err {
+		if operation.Op == "dial" {
+			return true
+		}
+	}
+	return false
 }
 
 // isPassing tells whether the same request may well succeed later.
@@ -70,7 +78,10 @@ func persist(ctx context.Context, do func(context.Context) error) error {
 		if err == nil || !isPassing(err) {
 			return true, err
 		}
-		last = err
+		// That the time is over says less than what was wrong before.
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
 		tflog.Warn(ctx, "the cluster could not do it now; trying again", map[string]any{"error": err.Error()})
 		return false, nil
 	})
@@ -85,7 +96,7 @@ func (k *kind) explain(d *diag.Diagnostics, doing, name string, err error) {
 	summary := fmt.Sprintf("%s %s could not be %s", k.Kind.Kind, name, doing)
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
-		d.AddError(summary, sentence(err.Error()))
+		d.AddError(summary, strings.TrimSpace(sentence(err.Error())+" "+remedy(err)))
 		return
 	}
 	details := status.Status().Details

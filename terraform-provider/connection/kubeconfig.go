@@ -1,0 +1,154 @@
+package connection
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// load reads the kubeconfig: the text, or the files, merged as kubectl merges them. What a parser says is not passed on: it can hold
+// what it could not read.
+func (s *settings) load(getenv func(string) string) (*clientcmdapi.Config, error) {
+	if !s.Kubeconfig.IsNull() {
+		kubeconfig, err := clientcmd.Load([]byte(s.Kubeconfig.ValueString()))
+		if err != nil {
+			return nil, errors.New("kubeconfig is not the text of a kubeconfig")
+		}
+		return kubeconfig, nil
+	}
+	rules := &clientcmd.ClientConfigLoadingRules{}
+	for _, path := range s.paths {
+		path = expand(path, getenv)
+		_, err := clientcmd.LoadFromFile(path)
+		var reading *fs.PathError
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case errors.As(err, &reading):
+			return nil, fmt.Errorf("%s cannot be read, which %s names: %w", path, s.pathsFrom, reading.Err)
+		case err != nil:
+			return nil, fmt.Errorf("%s is not a kubeconfig, and %s names it as one", path, s.pathsFrom)
+		}
+		rules.Precedence = append(rules.Precedence, path)
+	}
+	if len(rules.Precedence) == 0 {
+		return nil, fmt.Errorf("there is no file %s, which %s names", strings.Join(s.paths, " nor "), s.pathsFrom)
+	}
+	kubeconfig, err := rules.Load()
+	if err != nil {
+		return nil, fmt.Errorf("the kubeconfigs that %s names cannot be merged", s.pathsFrom)
+	}
+	return kubeconfig, nil
+}
+
+// source is where the kubeconfig comes from, in words.
+func (s *settings) source() string {
+	if s.pathsFrom == "" {
+		return "kubeconfig"
+	}
+	return "the kubeconfig of " + s.pathsFrom
+}
+
+// expand finds the home in a path, as shells do.
+func expand(path string, getenv func(string) string) string {
+	if path != "~" && !strings.HasPrefix(path, "~/") && !strings.HasPrefix(path, `~\`) {
+		return path
+	}
+	home := getenv("HOME")
+	if home == "" {
+		home = getenv("USERPROFILE")
+	}
+	return filepath.Join(home, path[1:])
+}
+
+// override makes a client's configuration of a kubeconfig, which may be empty, and of what was said besides. That wins.
+func (s *settings) override(kubeconfig *clientcmdapi.Config) (*rest.Config, error) {
+	if err := s.choose(kubeconfig); err != nil {
+		return nil, err
+	}
+	overrides := &clientcmd.ConfigOverrides{
+		Context: clientcmdapi.Context{Cluster: s.ConfigContextCluster.ValueString(), AuthInfo: s.ConfigContextAuthInfo.ValueString()},
+		ClusterInfo: clientcmdapi.Cluster{
+			Server: s.Host.ValueString(), TLSServerName: s.TLSServerName.ValueString(), ProxyURL: s.ProxyURL.ValueString(),
+			InsecureSkipTLSVerify: s.Insecure.ValueBool(), CertificateAuthorityData: []byte(s.ClusterCACertificate.ValueString()),
+		},
+	}
+	if user := s.user(); user != nil {
+		// A user of its own: an apiserver that sees a token and the kubeconfig's certificate believes the certificate.
+		const own = "the configuration of the provider"
+		kubeconfig.AuthInfos[own] = user
+		overrides.Context.AuthInfo = own
+	}
+	config, err := clientcmd.NewNonInteractiveClientConfig(*kubeconfig, s.context(kubeconfig), overrides, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("the configuration does not lead to a cluster: %w", err)
+	}
+	if isSaid(s.Insecure) {
+		config.Insecure = s.Insecure.ValueBool()
+	}
+	return config, nil
+}
+
+// user is who the configuration says one is; nil when it leaves that to a kubeconfig.
+func (s *settings) user() *clientcmdapi.AuthInfo {
+	if s.anyOf(loginAttributes()...) == "" {
+		return nil
+	}
+	return &clientcmdapi.AuthInfo{
+		Token:                 strings.TrimSpace(s.Token.ValueString()),
+		ClientCertificateData: []byte(s.ClientCertificate.ValueString()), ClientKeyData: []byte(s.ClientKey.ValueString()),
+		Username: s.Username.ValueString(), Password: s.Password.ValueString(),
+		Exec: s.execConfig(),
+	}
+}
+
+func (s *settings) context(kubeconfig *clientcmdapi.Config) string {
+	if name := s.ConfigContext.ValueString(); name != "" {
+		return name
+	}
+	return kubeconfig.CurrentContext
+}
+
+// choose sees to it that all is there that is chosen from a kubeconfig: clientcmd goes on without a context, or as nobody.
+func (s *settings) choose(kubeconfig *clientcmdapi.Config) error {
+	name, context := s.context(kubeconfig), &clientcmdapi.Context{}
+	cluster, user := s.ConfigContextCluster.ValueString(), s.ConfigContextAuthInfo.ValueString()
+	switch found := kubeconfig.Contexts[name]; {
+	case found != nil:
+		context = found
+	case name != "":
+		return fmt.Errorf("%s has no context %q: it has %s", s.source(), name, names(kubeconfig.Contexts))
+	case cluster == "" && s.Host.IsNull():
+		return fmt.Errorf("%s has no current-context: choose a context by config_context; it has %s", s.source(), names(kubeconfig.Contexts))
+	}
+	if cluster == "" {
+		cluster = context.Cluster
+	}
+	if user == "" {
+		user = context.AuthInfo
+	}
+	if found := kubeconfig.Clusters[cluster]; found == nil && s.Host.IsNull() {
+		return fmt.Errorf("%s has no cluster %q: it has %s", s.source(), cluster, names(kubeconfig.Clusters))
+	} else if found != nil && found.ProxyURL != "" && wrongProxy(found.ProxyURL) != "" && s.ProxyURL.IsNull() {
+		return fmt.Errorf("the proxy-url of cluster %q in %s %s", cluster, s.source(), wrongProxy(found.ProxyURL))
+	}
+	if kubeconfig.AuthInfos[user] == nil && user != "" && s.user() == nil {
+		return fmt.Errorf("%s has no user %q: it has %s", s.source(), user, names(kubeconfig.AuthInfos))
+	}
+	return nil
+}
+
+func names[T any](of map[string]T) string {
+	if len(of) == 0 {
+		return "none"
+	}
+	return strings.Join(slices.Sorted(maps.Keys(of)), ", ")
+}

@@ -1,0 +1,39 @@
+package connection
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/client-go/rest"
+)
+
+// accountFolder is where a kubelet puts what a pod's ServiceAccount logs in by.
+const accountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+func isPod(getenv func(string) string, folder string) bool {
+	_, err := os.Stat(filepath.Join(folder, "token"))
+	return err == nil && getenv("KUBERNETES_SERVICE_HOST") != ""
+}
+
+// inPod leads into the cluster of the pod in which Terraform runs. It is client-go's way, but takes no variables of its own.
+func inPod(getenv func(string) string, folder string) (*rest.Config, error) {
+	host, port := getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT")
+	if host == "" || port == "" {
+		return nil, errors.New("in_cluster is true, and Terraform does not run in a pod: KUBERNETES_SERVICE_HOST is not set")
+	}
+	token := filepath.Join(folder, "token")
+	raw, err := os.ReadFile(token)
+	if err != nil {
+		return nil, fmt.Errorf("in_cluster is true, and the pod has no token of a ServiceAccount (automountServiceAccountToken gives it one): %w", err)
+	}
+	return &rest.Config{
+		Host: "https://" + net.JoinHostPort(host, port),
+		// The kubelet exchanges the file before the token expires.
+		BearerToken: strings.TrimSpace(string(raw)), BearerTokenFile: token,
+		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(folder, "ca.crt")},
+	}, nil
+}

@@ -1,0 +1,154 @@
+package connection
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+)
+
+// problem is what is wrong with one attribute, or with the variable that stands in for it.
+type problem struct {
+	at   path.Path
+	text string
+}
+
+// Error says it.
+func (p *problem) Error() string { return p.text }
+
+// Validate tells what of the configuration cannot be. What is not known yet is not held against anybody.
+func (m *Model) Validate() diag.Diagnostics {
+	var d diag.Diagnostics
+	for _, p := range (&settings{Model: *m}).problems() {
+		d.AddAttributeError(p.at, "Invalid configuration of the provider", p.text+".")
+	}
+	return d
+}
+
+// sentences joins errors in one line, as it is part of one.
+func sentences(all []error) error {
+	texts := make([]string, len(all))
+	for i, err := range all {
+		texts[i] = err.Error()
+	}
+	return errors.New(strings.Join(texts, "; "))
+}
+
+func (s *settings) problems() []*problem {
+	return slices.Concat(s.wrongTexts(), s.wrongTimes(), s.wrongPairs(), s.wrongPaths(), s.wrongExec(), s.wrongPod())
+}
+
+func (s *settings) wrong(attribute, format string, arguments ...any) *problem {
+	return &problem{at: path.Root(attribute), text: s.name(attribute) + " " + fmt.Sprintf(format, arguments...)}
+}
+
+// isSaid tells whether an attribute has a value that is known.
+func isSaid(v attr.Value) bool { return !v.IsNull() && !v.IsUnknown() }
+
+// isEmpty: to go on without what was meant to say which cluster could lead into another one.
+const isEmpty = "is empty: leave it out, or set it to null, if it is not meant"
+
+func (s *settings) wrongTexts() (all []*problem) {
+	for _, t := range s.texts() {
+		switch {
+		case !isSaid(t.value):
+		case strings.TrimSpace(t.value.ValueString()) == "":
+			all = append(all, s.wrong(t.attribute, isEmpty))
+		case t.wrong != nil:
+			if text := t.wrong(t.value.ValueString()); text != "" {
+				all = append(all, s.wrong(t.attribute, "%s", text))
+			}
+		}
+	}
+	if s.insecure != "" {
+		all = append(all, s.wrong("insecure", "is neither true nor false"))
+	}
+	return all
+}
+
+func (s *settings) wrongTimes() []*problem {
+	if !isSaid(s.Timeout) {
+		return nil
+	}
+	timeout, err := time.ParseDuration(s.Timeout.ValueString())
+	switch {
+	case err != nil:
+		return []*problem{s.wrong("timeout", `is no duration: write it like "30s" or "2m"`)}
+	case timeout < 0:
+		return []*problem{s.wrong("timeout", "is negative: no request could be answered in time")}
+	}
+	return nil
+}
+
+// wrongPairs are attributes that contradict, or lack, each other.
+func (s *settings) wrongPairs() (all []*problem) {
+	values := s.values()
+	both := func(a, b string) bool { return isSaid(values[a]) && isSaid(values[b]) }
+	for _, pair := range [][2]string{
+		{"config_path", "kubeconfig"}, {"config_paths", "kubeconfig"}, {"config_paths", "config_path"},
+		{"exec", "token"}, {"exec", "username"}, {"username", "token"},
+	} {
+		if a, b := pair[0], pair[1]; both(a, b) {
+			all = append(all, s.wrong(a, "and %s exclude each other: set one of them", s.name(b)))
+		}
+	}
+	for _, pair := range [][2]string{{"client_certificate", "client_key"}, {"username", "password"}} {
+		for _, p := range [][2]string{pair, {pair[1], pair[0]}} {
+			if isSaid(values[p[0]]) && values[p[1]].IsNull() {
+				all = append(all, s.wrong(p[0], "needs %s: set both, or neither", p[1]))
+			}
+		}
+	}
+	if isSaid(s.ClusterCACertificate) && s.Insecure.ValueBool() {
+		all = append(all, s.wrong("insecure", "trusts whoever answers, and %s says whom to trust: leave one of them out", s.name("cluster_ca_certificate")))
+	}
+	if both("client_certificate", "client_key") {
+		certificate, key := s.ClientCertificate.ValueString(), s.ClientKey.ValueString()
+		if wrongCertificates(certificate)+wrongKey(key) != "" {
+			return all
+		}
+		if _, err := tls.X509KeyPair([]byte(certificate), []byte(key)); err != nil {
+			all = append(all, s.wrong("client_key", "is not the key of %s: take both from one source", s.name("client_certificate")))
+		}
+	}
+	return all
+}
+
+func (s *settings) wrongPaths() (all []*problem) {
+	if !isSaid(s.ConfigPaths) {
+		return nil
+	}
+	paths := s.ConfigPaths.Elements()
+	if len(paths) == 0 {
+		return []*problem{s.wrong("config_paths", isEmpty)}
+	}
+	for i, v := range paths {
+		if p, ok := v.(types.String); ok && !p.IsUnknown() && p.ValueString() == "" {
+			all = append(all, &problem{at: path.Root("config_paths").AtListIndex(i), text: "a path in config_paths is empty: leave it out"})
+		}
+	}
+	return all
+}
+
+// wrongPod are all that say otherwise than in_cluster.
+func (s *settings) wrongPod() (all []*problem) {
+	if !s.InCluster.ValueBool() {
+		return nil
+	}
+	values := s.values()
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if name == "in_cluster" || name == "timeout" || !isSaid(values[name]) || name == "insecure" && !s.Insecure.ValueBool() {
+			continue
+		}
+		all = append(all, s.wrong(name, "has no meaning with in_cluster, which takes all from the pod: leave one of them out"))
+	}
+	return all
+}

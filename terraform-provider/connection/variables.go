@@ -1,0 +1,157 @@
+package connection
+
+import (
+	"path/filepath"
+	"slices"
+
+	"github.com/hashicorp/terraform-plugin-framework/types"
+)
+
+// topic is what an attribute is about.
+type topic int
+
+const (
+	server topic = iota
+	login
+	kubeconfigs
+	contexts
+	proxies
+)
+
+// text is an attribute that is one text.
+type text struct {
+	topic     topic
+	attribute string
+	// variable stands in for it; empty is none.
+	variable string
+	value    *types.String
+	// wrong tells what is wrong with a text; nil is that every text will do.
+	wrong func(string) string
+}
+
+func (m *Model) texts() []text {
+	return []text{
+		{server, "host", "KUBE_HOST", &m.Host, wrongHost},
+		{server, "cluster_ca_certificate", "KUBE_CLUSTER_CA_CERT_DATA", &m.ClusterCACertificate, wrongCertificates},
+		{server, "tls_server_name", "KUBE_TLS_SERVER_NAME", &m.TLSServerName, nil},
+		{login, "token", "KUBE_TOKEN", &m.Token, wrongToken},
+		{login, "client_certificate", "KUBE_CLIENT_CERT_DATA", &m.ClientCertificate, wrongCertificates},
+		{login, "client_key", "KUBE_CLIENT_KEY_DATA", &m.ClientKey, wrongKey},
+		{login, "username", "KUBE_USER", &m.Username, nil},
+		{login, "password", "KUBE_PASSWORD", &m.Password, nil},
+		{kubeconfigs, "config_path", "KUBE_CONFIG_PATH", &m.ConfigPath, nil},
+		{kubeconfigs, "kubeconfig", "", &m.Kubeconfig, wrongKubeconfig},
+		{contexts, "config_context", "KUBE_CTX", &m.ConfigContext, nil},
+		{contexts, "config_context_cluster", "KUBE_CTX_CLUSTER", &m.ConfigContextCluster, nil},
+		{contexts, "config_context_auth_info", "KUBE_CTX_AUTH_INFO", &m.ConfigContextAuthInfo, nil},
+		{proxies, "proxy_url", "KUBE_PROXY_URL", &m.ProxyURL, wrongProxy},
+	}
+}
+
+// loginAttributes say who one is, serverAttributes how a server is known.
+func loginAttributes() []string {
+	return []string{"token", "client_certificate", "client_key", "username", "password", "exec"}
+}
+
+func serverAttributes() []string {
+	return []string{"cluster_ca_certificate", "insecure", "tls_server_name"}
+}
+
+// settings are a configuration that variables have completed.
+type settings struct {
+	Model
+	// from are the variables that stand in, by the attributes.
+	from map[string]string
+	// paths are the kubeconfig files, and pathsFrom says where they were named.
+	paths     []string
+	pathsFrom string
+	// insecure is a variable that is neither true nor false.
+	insecure string
+}
+
+// anyOf gives the first of the attributes that is set, by the name under which it was.
+func (s *settings) anyOf(attributes ...string) string {
+	all := s.values()
+	for _, name := range attributes {
+		if !all[name].IsNull() {
+			return s.name(name)
+		}
+	}
+	return ""
+}
+
+// name is what the user knows an attribute by: itself, or the variable that stands in for it.
+func (s *settings) name(attribute string) string {
+	if variable, ok := s.from[attribute]; ok {
+		return variable
+	}
+	return attribute
+}
+
+// open are the topics about which variables are asked. A variable that a shell happens to have must not lead an alias of the provider
+// into another cluster than its attributes say, nor make it somebody else there.
+func (s *settings) open() map[topic]bool {
+	kubeconfig := s.anyOf("kubeconfig", "config_path", "config_paths") != ""
+	context := s.anyOf("config_context", "config_context_cluster", "config_context_auth_info") != ""
+	pod := s.InCluster.ValueBool()
+	chosen := kubeconfig || context || pod
+	return map[topic]bool{
+		server:      !chosen,
+		login:       !chosen && s.anyOf(loginAttributes()...) == "",
+		kubeconfigs: !kubeconfig && !pod && (context || s.Host.IsNull()),
+		contexts:    !context && !pod && s.Host.IsNull(),
+		proxies:     !pod,
+	}
+}
+
+// complete lets variables stand in for what the attributes leave open.
+func (m *Model) complete(getenv func(string) string) *settings {
+	s := &settings{Model: *m, from: map[string]string{}}
+	open := s.open()
+	trusting, trusted := s.Insecure.ValueBool(), !s.ClusterCACertificate.IsNull()
+	for _, t := range s.texts() {
+		said := ""
+		if t.variable != "" && open[t.topic] && t.value.IsNull() {
+			said = getenv(t.variable)
+		}
+		if said == "" || t.attribute == "cluster_ca_certificate" && trusting {
+			continue
+		}
+		*t.value = types.StringValue(said)
+		s.from[t.attribute] = t.variable
+	}
+	if said := getenv("KUBE_INSECURE"); said != "" && open[server] && s.Insecure.IsNull() && !trusted {
+		s.trust(said)
+	}
+	s.findPaths(getenv, open[kubeconfigs])
+	return s
+}
+
+func (s *settings) trust(said string) {
+	s.from["insecure"] = "KUBE_INSECURE"
+	insecure, ok := boolean(said)
+	if !ok {
+		s.insecure = said
+		return
+	}
+	s.Insecure = types.BoolValue(insecure)
+}
+
+// findPaths finds the kubeconfig files: those of the attributes, of our variables, or of everybody's.
+func (s *settings) findPaths(getenv func(string) string, open bool) {
+	switch {
+	case !s.ConfigPath.IsNull():
+		s.paths, s.pathsFrom = []string{s.ConfigPath.ValueString()}, s.name("config_path")
+	case !s.ConfigPaths.IsNull():
+		s.paths, s.pathsFrom = elements(s.ConfigPaths), "config_paths"
+	case !open:
+	case getenv("KUBE_CONFIG_PATHS") != "":
+		s.paths, s.pathsFrom = split(getenv("KUBE_CONFIG_PATHS")), "KUBE_CONFIG_PATHS"
+	case s.from["host"] == "":
+		s.paths, s.pathsFrom = split(getenv("KUBECONFIG")), "KUBECONFIG"
+	}
+}
+
+func split(list string) []string {
+	return slices.DeleteFunc(filepath.SplitList(list), func(s string) bool { return s == "" })
+}

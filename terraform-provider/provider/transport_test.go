@@ -1,0 +1,171 @@
+package provider
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/pem"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation/pki"
+)
+
+// ask asks for anything by a configuration, and gives the error.
+func ask(t *testing.T, config *rest.Config) error {
+	t.Helper()
+	config.Timeout = 2 * time.Second
+	transport, err := transportOf(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := dynamic.NewForConfigAndClient(config, transport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(t.Context(), "default", metav1.GetOptions{})
+	if err == nil {
+		t.Fatal("it answered")
+	}
+	return err
+}
+
+// listening serves connections until the test ends, and gives its address.
+func listening(t *testing.T, serve func(net.Conn)) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go serve(connection)
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// overTLS is a server with a certificate, and its authority.
+func overTLS(t *testing.T, change func(*tls.Config)) (address, authority string) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.TLS = &tls.Config{}
+	change(server.TLS)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server.URL, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+}
+
+func refused(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.Close()
+	return listener.Addr().String()
+}
+
+func expired(t *testing.T) (address, authority string) {
+	t.Helper()
+	a, err := pki.NewAuthority("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := a.Server("server", []net.IP{net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, _ = overTLS(t, func(c *tls.Config) { c.Certificates = []tls.Certificate{certificate} })
+	return address, string(a.PEM)
+}
+
+func through(proxy string) func(*http.Request) (*url.URL, error) {
+	return func(*http.Request) (*url.URL, error) { return &url.URL{Scheme: "http", Host: proxy}, nil }
+}
+
+func TestKnowsSilenceFromARefusal(t *testing.T) {
+	quiet := func(*tls.Config) {}
+	trusted, authority := overTLS(t, quiet)
+	strict, strictAuthority := overTLS(t, func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert })
+	plain := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(plain.Close)
+	ca := func(pem string) rest.TLSClientConfig { return rest.TLSClientConfig{CAData: []byte(pem)} }
+	for claim, c := range map[string]struct {
+		config *rest.Config
+		silent bool
+		want   string
+	}{
+		"nobody listens":                   {&rest.Config{Host: "https://" + refused(t)}, true, "connection refused"},
+		"who listens never answers":        {&rest.Config{Host: "https://" + listening(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })}, true, ""},
+		"who listens hangs up":             {&rest.Config{Host: "https://" + listening(t, func(c net.Conn) { c.Close() })}, true, ""},
+		"the name is not known":            {&rest.Config{Host: "https://core.invalid"}, true, ""},
+		"the proxy is not there":           {&rest.Config{Host: "https://core.example", Proxy: through(refused(t))}, true, "proxyconnect"},
+		"the proxy's name is not known":    {&rest.Config{Host: "https://core.example", Proxy: through("proxy.invalid")}, true, "proxyconnect"},
+		"the certificate is nobody's":      {&rest.Config{Host: trusted}, false, "not vouched for"},
+		"the certificate is another's":     {&rest.Config{Host: strings.Replace(trusted, "127.0.0.1", "localhost", 1), TLSClientConfig: ca(authority)}, false, "set tls_server_name"},
+		"a client's certificate is needed": {&rest.Config{Host: strict, TLSClientConfig: ca(strictAuthority)}, false, "see whether client_certificate"},
+		"the server speaks no TLS":         {&rest.Config{Host: strings.Replace(plain.URL, "http:", "https:", 1)}, false, "does not speak TLS"},
+		"the server speaks something else": {&rest.Config{Host: "https://" + listening(t, func(c net.Conn) { _, _ = c.Write([]byte("220 mail.example ESMTP\r\n")) })}, false, "does not speak TLS"},
+		"the plugin is not there":          {&rest.Config{Host: trusted, ExecProvider: plugin("/no/such/plugin")}, false, "run its command by hand"},
+		"the plugin fails":                 {&rest.Config{Host: trusted, ExecProvider: plugin("false")}, false, "run its command by hand"},
+		"the plugin prints something else": {&rest.Config{Host: trusted, ExecProvider: plugin("echo", `{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": {"expirationTimestamp": "hidden"}}`)}, false, "is no ExecCredential"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			err := ask(t, c.config)
+			if silent := isUnreachable(err); silent != c.silent {
+				t.Errorf("silent: %t, want %t: %v", silent, c.silent, err)
+			}
+			said := err.Error() + " " + remedy(err)
+			if !strings.Contains(said, c.want) || !c.silent && remedy(err) == "" {
+				t.Errorf("%q does not say %q", said, c.want)
+			}
+			if strings.Contains(said, "hidden") {
+				t.Errorf("it tells a secret: %s", said)
+			}
+		})
+	}
+}
+
+func plugin(command string, arguments ...string) *clientcmdapi.ExecConfig {
+	return &clientcmdapi.ExecConfig{Command: command, Args: arguments, APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: clientcmdapi.NeverExecInteractiveMode}
+}
+
+func TestSaysWhatWasWrongBeforeTheTimeWasOver(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	host := "https://" + refused(t)
+	tries := 0
+	err := persist(ctx, func(ctx context.Context) error {
+		if tries++; tries > 2 {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return ask(t, &rest.Config{Host: host})
+	})
+	if err == nil || !strings.Contains(err.Error(), "connection refused (until the time for it was over)") {
+		t.Error(err)
+	}
+}
