@@ -25,6 +25,9 @@ type cluster struct {
 	silent atomic.Bool
 }
 
+// errUnknown is why there is no cluster yet, but there may be one later in the same apply.
+var errUnknown = errors.New("its address, or what it takes to get in, is only known when it is applied")
+
 // usable complains when there is no cluster.
 func (c *cluster) usable(to string, d *diag.Diagnostics) bool {
 	if c != nil && c.absent == nil {
@@ -53,7 +56,7 @@ func connect(ctx context.Context, req provider.ConfigureRequest, d *diag.Diagnos
 		return &cluster{absent: errors.New("the configuration of the provider is wrong")}
 	}
 	if m.Unknown() {
-		return &cluster{absent: errors.New("its address, or what it takes to get in, is only known when it is applied")}
+		return &cluster{absent: errUnknown}
 	}
 	c, err := clusterOf(&m, version)
 	if err != nil {

@@ -62,5 +62,25 @@ func (b *Breakwater) Resources(context.Context) []func() resource.Resource {
 
 // DataSources tell what is there.
 func (b *Breakwater) DataSources(context.Context) []func() datasource.DataSource {
+	protectors, cells := b.kind("pod_protector"), b.kind("cell")
+	if protectors == nil || cells == nil {
+		return nil // Schema tells why
+	}
+	return []func() datasource.DataSource{
+		func() datasource.DataSource { return &source{kind: protectors} },
+		func() datasource.DataSource { return &sources{kind: protectors} },
+		func() datasource.DataSource { return &source{kind: cells} },
+		func() datasource.DataSource { return &sources{kind: cells} },
+		func() datasource.DataSource { return &topology{cells: cells} },
+	}
+}
+
+// kind is that of a resource's name; nil when its definition could not be read.
+func (b *Breakwater) kind(name string) *kind {
+	for _, k := range b.kinds {
+		if k.name == name {
+			return k
+		}
+	}
 	return nil
 }

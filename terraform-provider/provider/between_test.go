@@ -1,0 +1,66 @@
+package provider_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// between stands between the provider and the apiserver of the tests, and writes down what is asked.
+type between struct {
+	*rest.Config
+	mu    sync.Mutex
+	asked []*url.URL
+	// instead answers in place of the apiserver, if it says so. It is called for one request at a time.
+	instead func(w http.ResponseWriter, r *http.Request) bool
+}
+
+func standBetween(t *testing.T) *between {
+	t.Helper()
+	config := testplane.Config(t)
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &between{}
+	proxy := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !b.answers(w, r) {
+			proxy.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	b.Config = &rest.Config{Host: server.URL}
+	return b
+}
+
+func (b *between) answers(w http.ResponseWriter, r *http.Request) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked = append(b.asked, r.URL)
+	return b.instead != nil && b.instead(w, r)
+}
+
+// queries are those of the requests so far to the objects of a kind.
+func (b *between) queries(resource string) []url.Values {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var all []url.Values
+	for _, u := range b.asked {
+		if u.Path[len(u.Path)-min(len(u.Path), len(resource)):] == resource {
+			all = append(all, u.Query())
+		}
+	}
+	return all
+}

@@ -1,0 +1,79 @@
+package provider_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// kubeconfigOf writes a configuration down.
+func kubeconfigOf(t *testing.T, config *rest.Config) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(path, testplane.KubeconfigOf(t, config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// leadingTo is the configuration of a provider that leads to a cluster.
+func leadingTo(t *testing.T, config *rest.Config) string {
+	t.Helper()
+	return fmt.Sprintf("provider \"breakwater\" {\n  config_path = %q\n}\n", kubeconfigOf(t, config))
+}
+
+// nobody is a user of the control plane who may do nothing.
+func nobody(t *testing.T, namespace string) *rest.Config {
+	t.Helper()
+	return testplane.AsServiceAccount(t, testplane.Config(t), namespace, "nobody", "")
+}
+
+// withoutCells is a cluster that does not know the kind Cell, until the test ends.
+func withoutCells(t *testing.T) *rest.Config {
+	t.Helper()
+	config := testplane.Second(t)
+	crds := clientset.NewForConfigOrDie(config).ApiextensionsV1().CustomResourceDefinitions()
+	const name = "cells.breakwater.dev"
+	crd, err := crds.Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := crds.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	testplane.Eventually(t, func() string {
+		if _, err := crds.Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("the CRD is still there: %v", err)
+		}
+		return ""
+	})
+	t.Cleanup(func() {
+		again := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: crd.Spec}
+		if _, err := crds.Create(context.Background(), again, metav1.CreateOptions{}); err != nil {
+			t.Errorf("put the CRD back: %v", err)
+		}
+	})
+	return config
+}
+
+// clusterRole makes a ClusterRole with some rules, until the test ends.
+func clusterRole(t *testing.T, name string, rules ...rbacv1.PolicyRule) string {
+	t.Helper()
+	c, role := testplane.Client(t), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
+	if err := c.Create(t.Context(), role); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Delete(context.Background(), role) })
+	return name
+}

@@ -1,0 +1,127 @@
+package provider_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-framework/providerserver"
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/breakwater-k8s/breakwater/terraform-provider/provider"
+)
+
+// speaker speaks to the provider by Terraform's protocol, for what the Terraform of the tests is too old to say.
+type speaker struct {
+	tfprotov6.ProviderServer
+	t       *testing.T
+	schemas *tfprotov6.GetProviderSchemaResponse
+}
+
+// values are some attributes of an object; those that are left out are null.
+type values map[string]tftypes.Value
+
+// speak configures a provider.
+func speak(t *testing.T, configuration values) *speaker {
+	t.Helper()
+	server, err := providerserver.NewProtocol6WithError(provider.New("test")())()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &speaker{ProviderServer: server, t: t}
+	if s.schemas, err = server.GetProviderSchema(t.Context(), &tfprotov6.GetProviderSchemaRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	s.fine(s.schemas.Diagnostics)
+	configured, err := server.ConfigureProvider(t.Context(), &tfprotov6.ConfigureProviderRequest{
+		TerraformVersion: "1.14.0", Config: s.object(s.schemas.Provider, configuration),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.fine(configured.Diagnostics)
+	return s
+}
+
+// speakTo configures a provider for the cluster of a kubeconfig.
+func speakTo(t *testing.T, kubeconfig string) *speaker {
+	t.Helper()
+	return speak(t, values{"config_path": written(kubeconfig)})
+}
+
+// speakToNobodyYet configures a provider whose cluster is only known in the apply.
+func speakToNobodyYet(t *testing.T) *speaker {
+	t.Helper()
+	return speak(t, values{"config_path": tftypes.NewValue(tftypes.String, tftypes.UnknownValue)})
+}
+
+func written(s string) tftypes.Value { return tftypes.NewValue(tftypes.String, s) }
+
+func yes() tftypes.Value { return tftypes.NewValue(tftypes.Bool, true) }
+
+// object is one of a schema, with those attributes.
+func (s *speaker) object(schema *tfprotov6.Schema, given values) *tfprotov6.DynamicValue {
+	s.t.Helper()
+	if schema == nil {
+		s.t.Fatal("the provider has no such schema")
+	}
+	of := schema.ValueType().(tftypes.Object)
+	all := map[string]tftypes.Value{}
+	for name, t := range of.AttributeTypes {
+		all[name] = tftypes.NewValue(t, nil)
+	}
+	for name, v := range given {
+		if _, known := all[name]; !known {
+			s.t.Fatalf("there is no attribute %s", name)
+		}
+		all[name] = v
+	}
+	value, err := tfprotov6.NewDynamicValue(of, tftypes.NewValue(of, all))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return &value
+}
+
+// read takes an object apart.
+func (s *speaker) read(schema *tfprotov6.Schema, value *tfprotov6.DynamicValue) tftypes.Value {
+	s.t.Helper()
+	v, err := value.Unmarshal(schema.ValueType())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return v
+}
+
+// attribute is a text attribute of an object.
+func (s *speaker) attribute(of tftypes.Value, name string) string {
+	s.t.Helper()
+	all, text := map[string]tftypes.Value{}, ""
+	if err := of.As(&all); err != nil {
+		s.t.Fatal(err)
+	}
+	if all[name].IsNull() {
+		return ""
+	}
+	if err := all[name].As(&text); err != nil {
+		s.t.Fatalf("%s: %v", name, err)
+	}
+	return text
+}
+
+// fine fails the test when somebody complains.
+func (s *speaker) fine(all []*tfprotov6.Diagnostic) {
+	s.t.Helper()
+	if len(all) > 0 {
+		s.t.Fatal(complaints(all))
+	}
+}
+
+// complaints are diagnostics as one text.
+func complaints(all []*tfprotov6.Diagnostic) string {
+	var text strings.Builder
+	for _, d := range all {
+		text.WriteString(d.Severity.String() + ": " + d.Summary + ": " + d.Detail + "\n")
+	}
+	return text.String()
+}

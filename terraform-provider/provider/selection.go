@@ -1,0 +1,48 @@
+package provider
+
+import (
+	"context"
+
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// What objects of a kind are chosen by, to users.
+const (
+	selectorText = "Only objects with such labels, in the notation of kubectl's `--selector`: `app=web,tier!=cache` or `app in (web, api),!legacy`. " +
+		"Without it all."
+	namespaceText = "Only objects in this namespace of the core cluster. Without it those of all namespaces."
+)
+
+func nameRule() validator.String {
+	return stringvalidator.All(stringvalidator.LengthBetween(1, 253),
+		stringvalidator.RegexMatches(objectName, "must be of lower case letters, digits, '-' and '.', and begin and end with a letter or digit"))
+}
+
+func namespaceRule() validator.String {
+	return stringvalidator.All(stringvalidator.LengthBetween(1, 63),
+		stringvalidator.RegexMatches(namespaceName, "must be of lower case letters, digits and '-', and begin and end with a letter or digit"))
+}
+
+// selectorRule holds a text against the notation of label selectors.
+type selectorRule struct{}
+
+// Description says what is asked for.
+func (selectorRule) Description(context.Context) string {
+	return "a label selector as kubectl takes it"
+}
+
+// MarkdownDescription says the same.
+func (r selectorRule) MarkdownDescription(ctx context.Context) string { return r.Description(ctx) }
+
+// ValidateString refuses what the apiserver would.
+func (selectorRule) ValidateString(_ context.Context, req validator.StringRequest, resp *validator.StringResponse) {
+	if req.ConfigValue.IsNull() || req.ConfigValue.IsUnknown() {
+		return
+	}
+	if _, err := labels.Parse(req.ConfigValue.ValueString()); err != nil {
+		resp.Diagnostics.AddAttributeError(req.Path, "Not a label selector",
+			sentence(err.Error())+" Write it as kubectl's --selector takes it, such as app=web,tier in (front, back),!legacy.")
+	}
+}

@@ -1,0 +1,93 @@
+package provider
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// sources is a data source: all objects of a kind, or some of them.
+type sources struct {
+	looking
+	kind *kind
+}
+
+// Metadata names the data source, by the plural of the resource of the kind.
+func (s *sources) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_" + s.plural()
+}
+
+func (s *sources) plural() string { return s.kind.name + "s" }
+
+// Schema has what the objects are chosen by, and of each what the data source of one tells.
+func (s *sources) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
+	order := "name"
+	all := map[string]schema.Attribute{
+		"label_selector": schema.StringAttribute{Optional: true, Validators: []validator.String{selectorRule{}}, MarkdownDescription: selectorText},
+	}
+	if s.kind.Namespaced {
+		order = "namespace and name"
+		all["namespace"] = schema.StringAttribute{Optional: true, Validators: []validator.String{namespaceRule()}, MarkdownDescription: namespaceText}
+	}
+	all[s.plural()] = schema.ListNestedAttribute{
+		Computed: true, NestedObject: schema.NestedAttributeObject{Attributes: s.kind.toldAttributes()},
+		MarkdownDescription: "The objects, by " + order + ". When none is chosen the list is empty.",
+	}
+	resp.Schema = schema.Schema{
+		MarkdownDescription: fmt.Sprintf("The %ss of a core cluster, all or those that labels choose, each with its status, whoever made it. %s",
+			s.kind.Kind.Kind, s.kind.Description),
+		Attributes: all,
+	}
+}
+
+// Read looks at the objects, page by page.
+func (s *sources) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
+	if !s.ready(ctx, &req, resp) {
+		return
+	}
+	all, err := attributes(req.Config.Raw)
+	if err != nil {
+		resp.Diagnostics.AddError("The configuration could not be read", err.Error())
+		return
+	}
+	namespace := readOf(all, "namespace")
+	var objects []*unstructured.Unstructured
+	for object, err := range s.cluster.list(ctx, s.kind, namespace, readOf(all, "label_selector"), 0) {
+		if err != nil {
+			s.kind.explain(&resp.Diagnostics, "listed", among(namespace), err)
+			return
+		}
+		objects = append(objects, object)
+	}
+	// An apiserver sorts by namespace/name as one text, in which a-b comes before a.
+	slices.SortFunc(objects, func(a, b *unstructured.Unstructured) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	list, _ := resp.State.Schema.GetAttributes()[s.plural()].GetType().TerraformType(ctx).(tftypes.List)
+	elements := make([]tftypes.Value, len(objects))
+	for i, object := range objects {
+		told, err := s.kind.told(object)
+		if err != nil {
+			resp.Diagnostics.AddError("The answer of the cluster could not be read", fmt.Sprintf("%s %s: %v", object.GetNamespace(), object.GetName(), err))
+			return
+		}
+		elements[i] = tftypes.NewValue(list.ElementType, told)
+	}
+	all[s.plural()] = tftypes.NewValue(list, elements)
+	resp.State.Raw = tftypes.NewValue(resp.State.Schema.Type().TerraformType(ctx), all)
+}
+
+// among says where objects were looked for.
+func among(namespace string) string {
+	if namespace == "" {
+		return "objects"
+	}
+	return "objects of the namespace " + namespace
+}

@@ -1,0 +1,153 @@
+package provider_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	"github.com/hashicorp/terraform-plugin-testing/knownvalue"
+	"github.com/hashicorp/terraform-plugin-testing/statecheck"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// crowd makes many protectors, and so more than a page of them.
+func crowd(t *testing.T, namespace string, many int, labels map[string]string) {
+	t.Helper()
+	c := testplane.Client(t)
+	group, ctx := errgroup.WithContext(t.Context())
+	group.SetLimit(16)
+	for i := range many {
+		group.Go(func() error {
+			return c.Create(ctx, &v1alpha1.PodProtector{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("web-%04d", i), Labels: labels},
+				Spec:       v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{}, MinAvailable: v1alpha1.Pods(1)},
+			})
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { uncrowd(t, namespace) })
+}
+
+// uncrowd deletes all protectors of a namespace, so that other tests need not read them.
+func uncrowd(t *testing.T, namespace string) {
+	if err := testplane.Client(t).DeleteAllOf(context.Background(), &v1alpha1.PodProtector{}, client.InNamespace(namespace)); err != nil {
+		t.Errorf("delete the protectors: %v", err)
+	}
+}
+
+const summed = `
+output "many" { value = length(data.breakwater_pod_protectors.it.pod_protectors) }
+output "names" { value = length(toset(data.breakwater_pod_protectors.it.pod_protectors[*].id)) }
+output "sorted" { value = data.breakwater_pod_protectors.it.pod_protectors[*].name == sort(data.breakwater_pod_protectors.it.pod_protectors[*].name) }
+`
+
+func TestOverAThousandProtectorsAreReadPageByPage(t *testing.T) {
+	each(t, func(t *testing.T) {
+		namespace := testplane.Namespace(t)
+		crowd(t, namespace, 1200, nil)
+		proxy := standBetween(t)
+		config := leadingTo(t, proxy.Config) + fmt.Sprintf("data \"breakwater_pod_protectors\" \"it\" {\n namespace = %q\n}\n", namespace) + summed
+		outputs := func(want int) resource.TestCheckFunc {
+			return resource.ComposeAggregateTestCheckFunc(
+				resource.TestCheckOutput("many", fmt.Sprint(want)), resource.TestCheckOutput("names", fmt.Sprint(want)),
+				resource.TestCheckOutput("sorted", "true"),
+			)
+		}
+		steps(t, resource.TestStep{Config: config, Check: outputs(1200)})
+		asked := proxy.queries("/namespaces/" + namespace + "/podprotectors")
+		if len(asked) < 3 || len(asked)%3 != 0 {
+			t.Fatalf("%d requests for what is three pages", len(asked))
+		}
+		for i, query := range asked {
+			if first := i%3 == 0; query.Get("limit") != "500" || first != (query.Get("continue") == "") {
+				t.Errorf("request %d is %v", i, query)
+			}
+		}
+
+		// An apiserver whose etcd was compacted since the first page says so, and where to go on by what there is now.
+		forgotten := 0
+		proxy.instead = func(w http.ResponseWriter, r *http.Request) bool {
+			token := r.URL.Query().Get("continue")
+			if token == "" || regexp.MustCompile(`"rv":-1`).MatchString(plainToken(t, token)) {
+				return false
+			}
+			forgotten++
+			gone := apierrors.NewResourceExpired("The provided continue parameter is too old")
+			gone.ErrStatus.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+			gone.ErrStatus.Continue = base64.RawURLEncoding.EncodeToString(
+				regexp.MustCompile(`"rv":\d+`).ReplaceAll([]byte(plainToken(t, token)), []byte(`"rv":-1`)))
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusGone)
+			_ = json.NewEncoder(w).Encode(gone.ErrStatus)
+			return true
+		}
+		steps(t, resource.TestStep{Config: config, Check: outputs(1200)})
+		if forgotten == 0 {
+			t.Error("no page was forgotten")
+		}
+	})
+}
+
+func plainToken(t *testing.T, token string) string {
+	t.Helper()
+	plain, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		t.Errorf("token %q: %v", token, err)
+	}
+	return string(plain)
+}
+
+func TestProtectorsAreChosenByNamespaceAndLabelsAndSorted(t *testing.T) {
+	each(t, func(t *testing.T) {
+		base := testplane.Namespace(t)
+		// The apiserver lists those of base-b before those of base.
+		other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: base + "-b"}}
+		if err := testplane.Client(t).Create(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+		label := func(tier string) func(*v1alpha1.PodProtector) {
+			return func(p *v1alpha1.PodProtector) { p.Labels = map[string]string{"test": base, "tier": tier} }
+		}
+		protector(t, base, "z", label("front"))
+		protector(t, base, "a", label("back"))
+		protector(t, other.Name, "m", label("cache"))
+		source := func(name, arguments string) string {
+			return fmt.Sprintf("data \"breakwater_pod_protectors\" %q {\n%s\n}\noutput %q { value = join(\" \", data.breakwater_pod_protectors.%s.pod_protectors[*].id) }\n",
+				name, arguments, name, name)
+		}
+		all := fmt.Sprintf("label_selector = \"test=%s\"", base)
+		steps(t,
+			resource.TestStep{
+				Config: configured(t, "") + source("all", all) +
+					source("some", fmt.Sprintf("label_selector = \"test=%s,tier in (back, cache)\"", base)) +
+					source("here", fmt.Sprintf("namespace = %q\nlabel_selector = \"tier!=back\"", base)) +
+					source("none", `label_selector = "test=no-such"`),
+				Check: resource.ComposeAggregateTestCheckFunc(
+					resource.TestCheckOutput("all", fmt.Sprintf("%[1]s/a %[1]s/z %[1]s-b/m", base)),
+					resource.TestCheckOutput("some", fmt.Sprintf("%[1]s/a %[1]s-b/m", base)),
+					resource.TestCheckOutput("here", base+"/z"),
+					resource.TestCheckOutput("none", ""),
+				),
+				ConfigStateChecks: []statecheck.StateCheck{statecheck.ExpectKnownOutputValue("none", knownvalue.StringExact(""))},
+			},
+			resource.TestStep{Config: configured(t, "") + source("bad", `label_selector = "tier in front"`), ExpectError: says("Not a label selector")},
+			resource.TestStep{Config: configured(t, "") + source("bad", `namespace = "Shop"`), ExpectError: says("must be of lower case letters")},
+			resource.TestStep{Config: leadingTo(t, nobody(t, base)) + source("forbidden", all),
+				ExpectError: says("PodProtector objects could not be listed .* is forbidden .* at the cluster scope")},
+		)
+	})
+}

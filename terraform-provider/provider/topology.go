@@ -1,0 +1,84 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// topology is a data source: a core cluster and its cells, at a look.
+type topology struct {
+	looking
+	// cells is the kind of the cells.
+	cells *kind
+}
+
+// Metadata names the data source.
+func (t *topology) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_topology"
+}
+
+// Read looks at the core and all its Cells.
+func (t *topology) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
+	if !t.ready(ctx, &req, resp) {
+		return
+	}
+	m := topologyModel{Cells: []cellModel{}, Problems: []string{}}
+	for object, err := range t.cluster.list(ctx, t.cells, "", "", 0) {
+		if err != nil {
+			t.cells.explain(&resp.Diagnostics, "listed", among(""), err)
+			return
+		}
+		cell, problems, err := t.cell(object)
+		if err != nil {
+			resp.Diagnostics.AddError("The answer of the cluster could not be read", fmt.Sprintf("Cell %s: %v", object.GetName(), err))
+			return
+		}
+		m.Cells, m.Problems = append(m.Cells, *cell), append(m.Problems, problems...)
+	}
+	if len(m.Cells) == 0 {
+		m.Problems = append(m.Problems, "The core has no Cells, so that no pod is counted, and none guarded.")
+	}
+	m.Healthy = len(m.Problems) == 0
+	var err error
+	if m.Core, err = t.cluster.core(ctx); err != nil {
+		resp.Diagnostics.AddError("The core cluster could not be read", sentence(err.Error()))
+		return
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
+}
+
+// cell is what is told of a Cell, and what is wrong with it.
+func (t *topology) cell(object *unstructured.Unstructured) (*cellModel, []string, error) {
+	cell := &v1alpha1.Cell{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, cell); err != nil {
+		return nil, nil, err
+	}
+	h := healthOf(cell)
+	status := &cell.Status
+	m := &cellModel{
+		Name: cell.Name, Deleting: cell.DeletionTimestamp != nil, Messages: h.messages,
+		Ready: h.states["ready"], Connected: h.states["connected"], AggregationFresh: h.states["aggregation_fresh"],
+		Guarded: h.states["guarded"], Overlapping: h.states["overlapping"],
+		ClusterUID: said(status.Cluster), Pods: int64(status.Pods), Protectors: int64(status.Protectors),
+		Epoch: status.Aggregator.Epoch, Holder: said(status.Aggregator.Holder),
+	}
+	heartbeat, _, _ := unstructured.NestedString(object.Object, "status", "aggregator", "lastHeartbeat")
+	m.LastHeartbeat = said(heartbeat)
+	spec, _ := object.Object["spec"].(map[string]any)
+	for name, into := range map[string]*attr.Value{
+		"kubeconfigSecretRef": &m.KubeconfigSecretRef, "namespaces": &m.Namespaces, "podSelector": &m.PodSelector,
+	} {
+		var err error
+		if *into, err = t.cells.Spec.Child(name).Value(spec[name]); err != nil {
+			return nil, nil, err
+		}
+	}
+	return m, h.problems, nil
+}
