@@ -29,8 +29,11 @@ type plane struct {
 //nolint:gochecknoglobals // tests have no other place to share something expensive
 var first, second plane
 
-// Main runs the tests of a package and stops the control planes that they shared; call it from TestMain.
-func Main(m *testing.M) {
+// Main runs the tests of a package, stops the control planes that they shared, and exits; call it from TestMain.
+func Main(m *testing.M) { os.Exit(Run(m)) }
+
+// Run is Main for those who have more to clear away: it returns what to exit with.
+func Run(m *testing.M) int {
 	code := m.Run()
 	for _, p := range []*plane{&first, &second} {
 		if err := p.stop(); err != nil {
@@ -38,7 +41,7 @@ func Main(m *testing.M) {
 			code = max(code, 1)
 		}
 	}
-	os.Exit(code)
+	return code
 }
 
 // Config returns an administrator's configuration, without a rate limit of the client's own, for the control

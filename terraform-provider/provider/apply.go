@@ -74,5 +74,4 @@ func managerOf(conflict metav1.StatusCause) string {
 	return conflict.Message
 }
 
-//nolint:gochecknoglobals // a constant, if Go had such
 var namedManager = regexp.MustCompile(`^conflict with "([^"]+)"`)

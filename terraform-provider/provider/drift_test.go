@@ -40,7 +40,7 @@ func byHand(t *testing.T, namespace string, change func(*v1alpha1.PodProtector))
 	}
 }
 
-var nothingToDo = resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{plancheck.ExpectEmptyPlan()}} //nolint:gochecknoglobals // a constant, if Go had such
+var nothingToDo = resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{plancheck.ExpectEmptyPlan()}}
 
 func TestWhatOthersSetIsNoDrift(t *testing.T) {
 	each(t, func(t *testing.T) {

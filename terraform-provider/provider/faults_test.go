@@ -49,7 +49,7 @@ func TestAPlanGoesByTheStateWhileTheClusterIsAway(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		const spec = "selector = {}\n min_available = \"1\""
 		here := protector(t, namespace, spec)
-		away := nowhere + here[strings.Index(here, "resource"):]
+		away := nowhere + strings.TrimPrefix(here, configured(t, ""))
 		steps(t,
 			resource.TestStep{Config: here},
 			resource.TestStep{Config: away, ConfigPlanChecks: nothingToDo},
@@ -74,7 +74,9 @@ provider "breakwater" {
 	})
 }
 
-func floorOfOneIn(namespace string) string { return strings.Replace(floorOfOne, `"shop"`, `"`+namespace+`"`, 1) }
+func floorOfOneIn(namespace string) string {
+	return strings.Replace(floorOfOne, `"shop"`, `"`+namespace+`"`, 1)
+}
 
 func TestAKindThatTheClusterDoesNotKnow(t *testing.T) {
 	second := testplane.Second(t)
@@ -171,4 +173,3 @@ resource "breakwater_pod_protector" "many" {
 		}
 	})
 }
-

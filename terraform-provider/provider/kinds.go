@@ -40,7 +40,7 @@ func kinds() ([]*kind, error) {
 		if history := k.Spec.Child("admissionHistory"); history != nil {
 			history.Leave()
 		}
-		k.rules = sync.OnceValues(k.Definition.Rules)
+		k.rules = sync.OnceValues(k.Rules)
 	}
 	return all, nil
 }

@@ -3,57 +3,67 @@ package provider_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
-	"github.com/hashicorp/terraform-plugin-testing/terraform"
+	tfstate "github.com/hashicorp/terraform-plugin-testing/terraform"
 
-	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+	"github.com/breakwater-k8s/breakwater/internal/terraform"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 	"github.com/breakwater-k8s/breakwater/terraform-provider/provider"
 )
 
-func TestMain(m *testing.M) { testplane.Main(m) }
-
-// each plays a test with Terraform, and again with OpenTofu: the real programs, which run the provider of this test binary.
-func each(t *testing.T, play func(t *testing.T)) {
-	t.Helper()
-	for name, host := range map[string]string{"terraform": "registry.terraform.io", "tofu": "registry.opentofu.org"} {
-		t.Run(name, func(t *testing.T) {
-			t.Setenv("TF_ACC_TERRAFORM_PATH", program(t, name))
-			t.Setenv("TF_ACC_PROVIDER_HOST", host)
-			// What the person has configured who runs the test is none of its business.
-			t.Setenv("TF_CLI_CONFIG_FILE", os.DevNull)
-			play(t)
-		})
+func TestMain(m *testing.M) {
+	code := testplane.Run(m)
+	if err := terraform.Clear(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
 	}
+	os.Exit(code)
 }
 
-// program is where a program is that make built.
-func program(t *testing.T, name string) string {
+// each plays a test with Terraform, and again with OpenTofu: the real programs, which run the provider of this test binary.
+func each(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
-	for _, folder := range filepath.SplitList(os.Getenv(local.BinariesVariable)) {
-		if path, err := exec.LookPath(filepath.Join(folder, name)); err == nil {
-			return path
-		}
-	}
-	t.Fatalf("no %s in %s (make test builds it and says where it is)", name, local.BinariesVariable)
-	return ""
+	t.Run("terraform", func(t *testing.T) {
+		onTerraform(t)
+		test(t)
+	})
+	t.Run("tofu", func(t *testing.T) {
+		on(t, terraform.OpenTofu, "registry.opentofu.org")
+		test(t)
+	})
+}
+
+// onTerraform plays a test with Terraform alone, since OpenTofu does not have what it is about.
+func onTerraform(t *testing.T) {
+	t.Helper()
+	on(t, terraform.Terraform, "registry.terraform.io")
+}
+
+func on(t *testing.T, name, registry string) {
+	t.Helper()
+	t.Setenv("TF_ACC_TERRAFORM_PATH", terraform.Program(t, name))
+	t.Setenv("TF_ACC_PROVIDER_HOST", registry)
+	// What the person has configured who runs the test is none of its business, and nobody is asked for newer versions.
+	t.Setenv("TF_CLI_CONFIG_FILE", os.DevNull)
+	t.Setenv("CHECKPOINT_DISABLE", "1")
 }
 
 // steps plays steps in one working directory of Terraform, and destroys what is left in the end.
 func steps(t *testing.T, all ...resource.TestStep) {
 	t.Helper()
-	resource.UnitTest(t, resource.TestCase{
-		ProtoV6ProviderFactories: map[string]func() (tfprotov6.ProviderServer, error){
-			"breakwater": providerserver.NewProtocol6WithError(provider.New("test")()),
-		},
-		Steps: all,
-	})
+	play(t, resource.TestCase{Steps: all})
+}
+
+func play(t *testing.T, test resource.TestCase) {
+	t.Helper()
+	test.ProtoV6ProviderFactories = map[string]func() (tfprotov6.ProviderServer, error){
+		"breakwater": providerserver.NewProtocol6WithError(provider.New("test")()),
+	}
+	resource.UnitTest(t, test)
 }
 
 // configured is a configuration whose provider leads to the control plane of the tests.
@@ -64,7 +74,7 @@ func configured(t *testing.T, format string, arguments ...any) string {
 
 // idOf reads the id of a resource from the state.
 func idOf(address string) resource.ImportStateIdFunc {
-	return func(s *terraform.State) (string, error) {
+	return func(s *tfstate.State) (string, error) {
 		found, ok := s.RootModule().Resources[address]
 		if !ok {
 			return "", fmt.Errorf("no %s in the state", address)

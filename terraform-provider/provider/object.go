@@ -53,7 +53,6 @@ func (o *object) Schema(ctx context.Context, _ resource.SchemaRequest, resp *res
 	}
 }
 
-//nolint:gochecknoglobals // constants, if Go had such
 var (
 	objectName    = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 	namespaceName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)

@@ -136,7 +136,7 @@ func withoutIndices(key string) string {
 	return indices.ReplaceAllString(key, "")
 }
 
-var indices = regexp.MustCompile(`\.([0-9]+|[#%])(\b|$)`) //nolint:gochecknoglobals // a constant, if Go had such
+var indices = regexp.MustCompile(`\.([0-9]+|[#%])(\b|$)`)
 
 // specFields are the attributes of all kinds that hold something, by the definitions of these.
 func specFields(t *testing.T) []string {

@@ -37,7 +37,6 @@ func describe(name string, props *apiextensionsv1.JSONSchemaProps) string {
 	return text
 }
 
-//nolint:gochecknoglobals // a constant, if Go had such
 var camelCase = regexp.MustCompile(`\b[a-z]+[A-Z][A-Za-z]*\b`)
 
 func facts(props *apiextensionsv1.JSONSchemaProps) []string {

@@ -1,7 +1,6 @@
 package shape
 
 import (
-	"bytes"
 	"reflect"
 	"slices"
 
@@ -17,7 +16,7 @@ func Owned(entries []metav1.ManagedFieldsEntry, manager string) *fieldpath.Set {
 			continue
 		}
 		owned := &fieldpath.Set{}
-		if err := owned.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err == nil {
+		if err := owned.FromJSON(entry.FieldsV1.GetRawReader()); err == nil {
 			return owned
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -48,7 +49,11 @@ func (r *Rules) Check(ctx context.Context, object, old map[string]any, unknown [
 	object = runtime.DeepCopyJSON(object)
 	defaulting.Default(object, r.structural)
 	all := validation.ValidateCustomResource(nil, object, r.schema)
+	all = append(all, listtype.ValidateListSetsAndMaps(nil, r.structural, object)...)
 	all = slices.DeleteFunc(all, func(e *field.Error) bool { return e.Type == field.ErrorTypeRequired && isOne(e.Field, unknown) })
+	if slices.ContainsFunc(all, isOfTheWrongShape) {
+		return all
+	}
 	asked, structural := r.cel, r.structural
 	if len(unknown) > 0 {
 		structural = structural.DeepCopy()
@@ -64,6 +69,16 @@ func (r *Rules) Check(ctx context.Context, object, old map[string]any, unknown [
 	}
 	broken, _ := asked.Validate(ctx, nil, structural, object, before, celconfig.RuntimeCELCostBudget)
 	return append(all, broken...)
+}
+
+// isOfTheWrongShape tells of what no rule can be asked about; the apiserver asks none then, either.
+func isOfTheWrongShape(e *field.Error) bool {
+	switch e.Type {
+	case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
+		return true
+	default:
+		return false
+	}
 }
 
 func isOne(name string, unknown []Path) bool {
@@ -95,10 +110,10 @@ func silence(s *structuralschema.Structural, to Path) {
 func ParsePath(text string) (Path, error) {
 	var p Path
 	for text != "" {
-		switch {
-		case text[0] == '.':
+		switch text[0] {
+		case '.':
 			text = text[1:]
-		case text[0] == '[':
+		case '[':
 			inside, rest, ok := strings.Cut(text[1:], "]")
 			if !ok {
 				return nil, fmt.Errorf("%q has no end", text)

@@ -1,0 +1,131 @@
+package provider_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/breakwater-k8s/breakwater/internal/terraform"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// counter stands before the apiserver, and counts what the provider asks it.
+type counter struct {
+	sync.Mutex
+	calls map[string]int
+}
+
+// take returns what was counted, and begins anew.
+func (c *counter) take() map[string]int {
+	c.Lock()
+	defer c.Unlock()
+	counted := c.calls
+	c.calls = map[string]int{}
+	return counted
+}
+
+// counted is a configuration of the provider by way of a counter.
+func counted(t testing.TB) (string, *counter) {
+	t.Helper()
+	config := testplane.Config(t)
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &counter{calls: map[string]int{}}
+	proxy := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
+		c.Lock()
+		c.calls[r.In.Method+" "+resourceIn(r.In.URL.Path)]++
+		c.Unlock()
+		r.SetURL(target)
+	}}
+	server := httptest.NewServer(http.Handler(proxy))
+	t.Cleanup(server.Close)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	kubeconfig := testplane.KubeconfigOf(t, &rest.Config{Host: server.URL})
+	if err := os.WriteFile(path, kubeconfig, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("provider \"breakwater\" {\n  config_path = %q\n}\n", path), c
+}
+
+// resourceIn is what a path of an apiserver is about.
+func resourceIn(path string) string {
+	if _, rest, ok := strings.Cut(path, "/namespaces/"); ok {
+		if parts := strings.Split(rest, "/"); len(parts) > 1 {
+			return parts[1]
+		}
+	}
+	return path
+}
+
+func manyProtectors(namespace, floor string, count int) string {
+	return fmt.Sprintf(`
+resource "breakwater_pod_protector" "many" {
+  count               = %d
+  namespace           = %q
+  name                = "web-${count.index}"
+  selector            = { match_labels = { app = "web-${count.index}" } }
+  min_available       = %q
+  deletion_protection = false
+}`, count, namespace, floor)
+}
+
+func TestAPlanWithoutChangesAsksOnceForEachResource(t *testing.T) {
+	for _, name := range []string{terraform.Terraform, terraform.OpenTofu} {
+		t.Run(name, func(t *testing.T) {
+			provider, asked := counted(t)
+			namespace := testplane.Namespace(t)
+			c := terraform.New(t, name, provider+manyProtectors(namespace, "1", 100))
+			c.Run("apply", "-auto-approve")
+			t.Logf("an apply of 100 new protectors: %v", asked.take())
+			out, err := c.Try("plan", "-detailed-exitcode")
+			if err != nil {
+				t.Errorf("the second plan is not empty: %v\n%s", err, out)
+			}
+			got := asked.take()
+			if got["GET podprotectors"] != 100 || len(got) != 1 {
+				t.Errorf("a plan without changes of 100 protectors asked %v, want 100 times GET and nothing else", got)
+			}
+			c.Run("destroy", "-auto-approve")
+			t.Logf("a destroy of 100 protectors: %v", asked.take())
+		})
+	}
+}
+
+// How long 100 protectors take: made, planned again without changes, changed and destroyed.
+func BenchmarkHundredProtectors(b *testing.B) {
+	provider, asked := counted(b)
+	for range b.N {
+		namespace := testplane.Namespace(b)
+		c := terraform.New(b, terraform.Terraform, provider+manyProtectors(namespace, "1", 100))
+		asked.take()
+		measure := func(what string, arguments ...string) {
+			start := time.Now()
+			c.Run(arguments...)
+			b.ReportMetric(time.Since(start).Seconds(), what+"-s")
+			calls := 0
+			for _, n := range asked.take() {
+				calls += n
+			}
+			b.ReportMetric(float64(calls)/100, what+"-calls/resource")
+		}
+		measure("apply", "apply", "-auto-approve")
+		measure("plan", "plan", "-detailed-exitcode")
+		measure("destroy", "destroy", "-auto-approve")
+	}
+}

@@ -1,0 +1,80 @@
+package provider_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	"github.com/hashicorp/terraform-plugin-testing/plancheck"
+	"github.com/hashicorp/terraform-plugin-testing/tfversion"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// What kubectl made can be imported, and a configuration that says the same leaves it as it is.
+func TestAnObjectOfOthersIsImportedAsItIs(t *testing.T) {
+	each(t, func(t *testing.T) {
+		namespace := testplane.Namespace(t)
+		p := &v1alpha1.PodProtector{Spec: v1alpha1.PodProtectorSpec{
+			Selector:     &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}},
+			MinAvailable: v1alpha1.Pods(3), MinReadySeconds: 5, Operations: []v1alpha1.Operation{v1alpha1.OperationEvict},
+		}}
+		p.Namespace, p.Name = namespace, "web"
+		p.Labels = map[string]string{"team": "shop", v1alpha1.LabelSourceKind: "Deployment"}
+		p.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}"}
+		if err := testplane.Client(t).Create(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		config := protector(t, namespace, `
+  labels            = { team = "shop" }
+  selector          = { match_labels = { app = "web" } }
+  min_available     = "3"
+  min_ready_seconds = 5
+  operations        = ["Evict"]`)
+		block := "\nimport {\n to = breakwater_pod_protector.web\n id = \"" + namespace + "/web\"\n}\n"
+		steps(t,
+			resource.TestStep{Config: config + block, ConfigPlanChecks: resource.ConfigPlanChecks{
+				// deletion_protection is Terraform's own, and differs.
+				PreApply:             []plancheck.PlanCheck{plancheck.ExpectResourceAction(web, plancheck.ResourceActionUpdate)},
+				PostApplyPostRefresh: []plancheck.PlanCheck{plancheck.ExpectEmptyPlan()},
+			}},
+		)
+	})
+}
+
+func TestImportsThatCannotBe(t *testing.T) {
+	each(t, func(t *testing.T) {
+		namespace := testplane.Namespace(t)
+		config := protector(t, namespace, "selector = {}\n min_available = \"1\"")
+		for id, want := range map[string]string{
+			"web":                    "Import it by NAMESPACE/NAME",
+			namespace + "/Web":       "Import it by NAMESPACE/NAME",
+			namespace + "/not-there": "Cannot import non-existent remote object",
+		} {
+			steps(t, resource.TestStep{Config: config, ResourceName: web, ImportState: true, ImportStateId: id, ExpectError: inAnyLines(want)})
+		}
+		away := nowhere + strings.TrimPrefix(config, configured(t, ""))
+		steps(t, resource.TestStep{Config: away, ResourceName: web, ImportState: true, ImportStateId: namespace + "/web", ExpectError: inAnyLines("connection refused")})
+	})
+}
+
+func TestAnObjectIsImportedByItsIdentity(t *testing.T) {
+	onTerraform(t)
+	namespace := testplane.Namespace(t)
+	for kind, fields := range map[string]string{
+		"pod_protector": "namespace = \"" + namespace + "\"\n name = \"it\"\n selector = {}\n min_available = \"1\"",
+		"cell":          "name = \"" + namespace + "\"",
+	} {
+		t.Run(kind, func(t *testing.T) {
+			play(t, resource.TestCase{
+				TerraformVersionChecks: []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_12_0)},
+				Steps: []resource.TestStep{
+					{Config: configured(t, "resource \"breakwater_%s\" \"it\" {\n%s\n}", kind, fields)},
+					{ResourceName: "breakwater_" + kind + ".it", ImportState: true, ImportStateKind: resource.ImportBlockWithResourceIdentity},
+					{Config: configured(t, "resource \"breakwater_%s\" \"it\" {\n%s\n deletion_protection = false\n}", kind, fields)},
+				},
+			})
+		})
+	}
+}

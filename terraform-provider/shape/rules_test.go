@@ -1,0 +1,160 @@
+package shape_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
+)
+
+// The very words of a real apiserver, of every complaint, and no others.
+func TestTheRulesSayWhatTheAPIServerSays(t *testing.T) {
+	namespace, c := testplane.Namespace(t), testplane.Client(t)
+	for _, d := range definitions(t) {
+		rules, err := d.Rules()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range map[string][]string{
+			"PodProtector": {
+				`{selector: {}, minAvailable: 1}`, `{}`, `{selector: {}}`, `{minAvailable: 1}`,
+				`{selector: {}, minAvailable: 1, maxUnavailable: 1}`, `{selector: {}, minAvailable: -1}`, `{selector: {}, minAvailable: "101%"}`,
+				`{selector: {matchLabels: {"a b": c}}, minAvailable: 1}`, `{selector: {matchLabels: {a: "b c"}}, minAvailable: 1}`,
+				`{selector: {matchExpressions: [{key: a, operator: In}, {key: "", operator: Maybe}]}, minAvailable: 1}`,
+				`{selector: {}, minAvailable: 1, operations: [], criterion: None, minReadySeconds: -1}`,
+				`{selector: {}, minAvailable: 1, operations: [Delete, Delete]}`,
+				`{targetRef: {apiVersion: "", kind: deployment, name: ""}, minAvailable: 1, aggregationSelector: {}}`,
+				`{selector: {}, minAvailable: 1, admissionHistory: {compactThreshold: 1001, updateTimeoutSeconds: 1}}`,
+			},
+			"ProtectionPolicy": {
+				`{}`, `{floor: {}}`, `{floor: {fromStrategy: {}, minAvailable: 1}}`, `{priority: 1000001}`,
+				`{floor: {bands: [{minAvailable: 1}, {minAvailable: 1}]}}`, `{floor: {bands: [{upToReplicas: 1}]}}`,
+				`{workloads: {kinds: []}}`, `{workloads: {kinds: [{apiVersion: apps/v1, kind: A}, {apiVersion: apps/v2, kind: A}]}}`,
+				`{workloads: {kinds: [{apiVersion: apps/v1, kind: A, templatePath: "a..b"}]}}`,
+			},
+			"ClusterProtectionPolicy": {`{namespaceSelector: {}}`, `{namespaceSelector: {matchExpressions: [{key: a, operator: Exists, values: [b]}]}}`},
+			"Cell": {
+				`{}`, `{namespaces: []}`, `{namespaces: [A]}`, `{namespaces: [a], podSelector: {}}`, `{admissionDeadline: 1s}`,
+				`{admissionDeadline: 1d, staleAfter: "x"}`, `{kubeconfigSecretRef: {}}`, `{settlement: Guess, whenStale: Never}`,
+			},
+		}[d.Kind.Kind] {
+			t.Run(d.Kind.Kind+" "+spec, func(t *testing.T) {
+				raw, err := yaml.YAMLToJSON(fmt.Appendf(nil, "{apiVersion: %s, kind: %s, spec: %s}", d.Kind.GroupVersion(), d.Kind.Kind, spec))
+				if err != nil {
+					t.Fatal(err)
+				}
+				u := &unstructured.Unstructured{}
+				if err := u.UnmarshalJSON(raw); err != nil {
+					t.Fatal(err)
+				}
+				u.SetName("it")
+				if d.Namespaced {
+					u.SetNamespace(namespace)
+				}
+				got := words(rules.Check(t.Context(), u.Object, nil, nil))
+				want := saidBy(t, c.Create(t.Context(), u, client.DryRunAll))
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("the apiserver's complaints are not ours (-apiserver +ours):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+func words(broken field.ErrorList) []string {
+	var all []string
+	for _, e := range broken {
+		all = append(all, strings.TrimPrefix(e.Field, "<nil>")+" "+e.ErrorBody())
+	}
+	slices.Sort(all)
+	return all
+}
+
+func saidBy(t *testing.T, err error) []string {
+	t.Helper()
+	var status apierrors.APIStatus
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &status) || status.Status().Details == nil:
+		t.Fatal(err)
+	}
+	var all []string
+	for _, cause := range status.Status().Details.Causes {
+		if strings.Contains(cause.Message, "some validation rules were not checked") {
+			continue // a remark on the others
+		}
+		all = append(all, strings.TrimPrefix(cause.Field, "<nil>")+" "+cause.Message)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// The rules about changes.
+func TestAChangeThatIsForbiddenIsSaidSo(t *testing.T) {
+	for _, d := range definitions(t) {
+		if d.Kind.Kind != "Cell" {
+			continue
+		}
+		rules, err := d.Rules()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cell := func(namespaces ...any) map[string]any {
+			return map[string]any{"metadata": map[string]any{"name": "it"}, "spec": map[string]any{"namespaces": namespaces}}
+		}
+		if got := words(rules.Check(context.Background(), cell("a", "b"), cell("a"), nil)); len(got) != 1 || !strings.Contains(got[0], "namespaces cannot be changed") {
+			t.Errorf("said %q", got)
+		}
+		if got := words(rules.Check(context.Background(), cell("a"), cell("a"), nil)); len(got) != 0 {
+			t.Errorf("said %q of no change", got)
+		}
+	}
+}
+
+// No rule is asked about what is not known; the others are.
+func TestWhatIsNotKnownIsHeldAgainstNobody(t *testing.T) {
+	for _, d := range definitions(t) {
+		if d.Kind.Kind != "PodProtector" {
+			continue
+		}
+		rules, err := d.Rules()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for claim, test := range map[string]struct {
+			spec    map[string]any
+			unknown []shape.Path
+			want    int
+		}{
+			"an unknown floor":                 {map[string]any{"selector": map[string]any{}}, []shape.Path{{"spec", "minAvailable"}}, 0},
+			"an unknown selector":              {map[string]any{"minAvailable": int64(1)}, []shape.Path{{"spec", "selector"}}, 0},
+			"an unknown value, a bad operator": {selecting(map[string]any{"key": "a", "operator": "Maybe"}), []shape.Path{{"spec", "selector", "matchExpressions", "[0]", "values"}}, 1},
+			"an unknown key":                   {selecting(map[string]any{"operator": "Exists"}), []shape.Path{{"spec", "selector", "matchExpressions", "[0]", "key"}}, 0},
+			"a missing key beside it":          {selecting(map[string]any{"operator": "Exists"}), []shape.Path{{"spec", "expectedReplicas"}}, 1},
+		} {
+			t.Run(claim, func(t *testing.T) {
+				object := map[string]any{"metadata": map[string]any{"name": "it"}, "spec": test.spec}
+				if got := rules.Check(context.Background(), object, nil, test.unknown); len(got) != test.want {
+					t.Errorf("said %v, want %d complaints", fmt.Sprint(got), test.want)
+				}
+			})
+		}
+	}
+}
+
+func selecting(expression map[string]any) map[string]any {
+	return map[string]any{"minAvailable": int64(1), "selector": map[string]any{"matchExpressions": []any{expression}}}
+}
