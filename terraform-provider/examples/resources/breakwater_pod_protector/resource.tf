@@ -1,0 +1,7 @@
+# At least 40 pods of the application stay available, over all worker clusters together.
+resource "breakwater_pod_protector" "web" {
+  namespace     = "shop"
+  name          = "web"
+  selector      = { match_labels = { app = "web" } }
+  min_available = "40"
+}
