@@ -56,7 +56,7 @@ test: ## Run all tests: unit, property, real apiservers, end to end
 
 .PHONY: e2e
 e2e: ## Run the end-to-end tests alone (ARGS="-run Storm -v")
-	@$(call with_control_planes,helm) go test -p 1 -count=1 -timeout 15m $$(go list ./e2e/... | grep -v '/e2e/gitops$$') $(ARGS)
+	@$(call with_control_planes,helm terraform opentofu) go test -p 1 -count=1 -timeout 15m $$(go list ./e2e/... | grep -v '/e2e/gitops$$') $(ARGS)
 
 # What it builds besides, minutes each when the Go build cache is cold.
 gitops_tools := flux flux-source cert-manager argo-cd

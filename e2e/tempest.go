@@ -14,6 +14,8 @@ import (
 // Tempest is a storm on pods that no controller replaces, so that the judgement is exact, with a fault in it.
 type Tempest struct {
 	Pods int
+	// Protect makes the protector of a floor; nil is the lab's own way.
+	Protect func(l *Lab, floor int)
 	// Floors has one for each core, in whose protector it stands.
 	Floors []int
 	// Before strikes before the storm, During while it rages, and After when it is over.
@@ -37,8 +39,12 @@ func (w Tempest) Rage(l *Lab) {
 	if len(labs) != len(w.Floors) {
 		l.Fatalf("floors %v for %d cores", w.Floors, len(labs))
 	}
+	protect := w.Protect
+	if protect == nil {
+		protect = func(l *Lab, floor int) { l.Protect(floor) }
+	}
 	for i, lab := range labs {
-		lab.Protect(w.Floors[i])
+		protect(lab, w.Floors[i])
 	}
 	l.DeployBare(l.App(w.Pods))
 	recorder, err := storm.StartRecorder(l.Context(), l.App(w.Pods).Scope(l.Cells), storm.RecorderOptions{})

@@ -27,7 +27,11 @@ func Client(cluster federation.Cluster) (client.Client, error) {
 // furnishCores makes what the components need before they start. The federation has installed the API.
 func (i *Installation) furnishCores(ctx context.Context) error {
 	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: SystemNamespace}}}
-	for _, worker := range i.options.Workers {
+	workers := i.options.Workers
+	if i.options.WithoutCells {
+		workers = nil
+	}
+	for _, worker := range workers {
 		secret, err := kubeconfigOf(worker)
 		if err != nil {
 			return err

@@ -21,14 +21,20 @@ import (
 // after it was created; only a refusal shows that it has.
 const canary = "breakwater-canary"
 
-// guardPause is the time between two attempts on the canary.
-const guardPause = 50 * time.Millisecond
+// guardPause is the time between two attempts on the canary, and guardPatience how long they go on.
+const (
+	guardPause    = 50 * time.Millisecond
+	guardPatience = 2 * time.Minute
+)
 
 // errAdmitted stands for the answer that has no error.
 var errAdmitted = errors.New("admitted")
 
-// Guard makes the apiservers of all workers ask the webhooks, and returns when each has been seen to refuse.
+// Guard makes the apiservers of all workers ask the webhooks, and returns when each has been seen to refuse; without Cells, which
+// somebody else is yet to make, none can.
 func (i *Installation) Guard(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, guardPatience)
+	defer cancel()
 	if err := errors.Join(i.protectCanary(ctx), i.configureCores(ctx)); err != nil {
 		return err
 	}
@@ -63,7 +69,7 @@ func (i *Installation) protectCanary(ctx context.Context) error {
 }
 
 func (i *Installation) guard(ctx context.Context, worker federation.Cluster) error {
-	if err := i.ConfigureWorker(ctx, worker); err != nil {
+	if err := i.ConfigureWorker(ctx, worker); err != nil || i.options.WithoutCells {
 		return err
 	}
 	cell, err := storm.NewCell(worker.Name(), worker.RESTConfig())

@@ -33,6 +33,8 @@ type Options struct {
 	// CellsByObjects leaves it to the Cells of the cores which cells there are, and how they are reached: no flag names any, and
 	// one aggregator of each core counts for all.
 	CellsByObjects bool
+	// WithoutCells leaves it to somebody else to make the Cells, and the Secrets with their kubeconfigs.
+	WithoutCells bool
 	// AggregatorArguments are added to those of the aggregators.
 	AggregatorArguments []string
 	// AdmissionDeadline is that of the Cells; 0 means the API's default.

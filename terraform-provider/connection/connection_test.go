@@ -1,6 +1,7 @@
 package connection_test
 
 import (
+	"encoding/base64"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -72,7 +73,7 @@ func home(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
 	for name, content := range map[string]string{
-		"two": twoContexts, "other": otherContext, "garbage": "hidden: [", "hidden": "not a kubeconfig",
+		"two": twoContexts, "other": otherContext, "garbage": "kind: hidden\napiVersion: v1\n", "hidden": "not a kubeconfig",
 		".kube/config": strings.ReplaceAll(twoContexts, "core:6443", "surprise:6443"),
 	} {
 		path := filepath.Join(folder, name)
@@ -167,6 +168,9 @@ func TestLeadsWhereTheConfigurationSays(t *testing.T) {
 			want: of(core, func(l *led) { l.Host, l.ServerName = "https://here:6443", "" })},
 		"an authority in place of the kubeconfig's trust": {said: said{"kubeconfig": twoContexts, "cluster_ca_certificate": p.ca},
 			want: of(core, func(l *led) { l.CA, l.Insecure = p.ca, false })},
+		"trust in all in place of the kubeconfig's authority": {
+			said: said{"kubeconfig": strings.Replace(twoContexts, "insecure-skip-tls-verify: true", "certificate-authority-data: "+base64.StdEncoding.EncodeToString([]byte(p.ca)), 1), "insecure": true},
+			want: core},
 		"no trust, whatever the kubeconfig says": {said: said{"kubeconfig": twoContexts, "insecure": false}, want: of(core, func(l *led) { l.Insecure = false })},
 		"a token in place of all that the kubeconfig's user has": {said: said{"kubeconfig": twoContexts, "config_context": "worker", "token": "t"},
 			want: of(worker, func(l *led) { l.Token, l.Exec = "t", nil })},
@@ -227,7 +231,7 @@ func TestSaysWhyNothingLeadsToACluster(t *testing.T) {
 		"a context that is not in a file":                      {said: said{"config_path": folder + "/two", "config_context": "cor"}, want: `the kubeconfig of config_path has no context "cor"`},
 		"files that are not there":                             {variables: variables{"KUBECONFIG": "/no/one:/no/two"}, want: "there is no file /no/one nor /no/two, which KUBECONFIG names"},
 		"a file that is a folder":                              {said: said{"config_path": folder}, want: "cannot be read, which config_path names: is a directory"},
-		"a file that is no YAML":                               {said: said{"config_path": folder + "/garbage"}, want: "/garbage is not a kubeconfig, and config_path names it as one"},
+		"a file of another kind":                               {said: said{"config_path": folder + "/garbage"}, want: "/garbage is not a kubeconfig, and config_path names it as one"},
 		"a file that is no kubeconfig":                         {said: said{"config_path": folder + "/hidden"}, want: "/hidden is not a kubeconfig"},
 		"a context that is not there":                          {said: said{"kubeconfig": twoContexts, "config_context": "cor"}, want: `kubeconfig has no context "cor": it has core, lost, nobody, worker`},
 		"a kubeconfig without a current context":               {said: said{"kubeconfig": strings.Replace(twoContexts, "current-context: core", "", 1)}, want: "has no current-context: choose a context by config_context; it has core"},

@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+
+	"github.com/breakwater-k8s/breakwater/terraform-provider/connection"
 )
 
 func TestAContradictionIsFoundBeforeAnythingIsAsked(t *testing.T) {
@@ -109,6 +112,21 @@ func TestWhatIsKnownIsNotUnknown(t *testing.T) {
 	for claim, s := range map[string]said{"nothing": {}, "much": maps.Clone(full)} {
 		if s.model(t).Unknown() {
 			t.Errorf("%s is taken for unknown", claim)
+		}
+	}
+}
+
+func TestSecretsAreSensitive(t *testing.T) {
+	schema := connection.Schema()
+	for _, at := range []path.Path{
+		path.Root("token"), path.Root("client_key"), path.Root("password"), path.Root("kubeconfig"), path.Root("proxy_url"), path.Root("exec").AtName("env"),
+	} {
+		attribute, d := schema.AttributeAtPath(t.Context(), at)
+		if d.HasError() {
+			t.Fatal(d)
+		}
+		if !attribute.IsSensitive() {
+			t.Errorf("%s is not", at)
 		}
 	}
 }

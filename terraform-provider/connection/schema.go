@@ -30,11 +30,14 @@ func Schema() schema.Schema {
 		}
 	}
 	return schema.Schema{
-		MarkdownDescription: "Leads to one cluster, usually a core cluster; an alias of the provider leads to another. A kubeconfig, `host` with a way to log in, or the " +
-			"ServiceAccount of a pod say which. What else is set wins over what a kubeconfig says.\n\n" +
-			"Environment variables stand in for attributes that are not set. None of them leads away from what the attributes choose: beside `kubeconfig`, " +
-			"`config_path`, `config_paths` or a `config_context` those of the server and of the credentials are not read, and beside `host` none that names a kubeconfig. " +
-			"`KUBECONFIG` comes last, and `~/.kube/config` is only read where one of these names it.",
+		MarkdownDescription: "Leads to one cluster, usually a core cluster; an alias of the provider leads to another. A kubeconfig, `host` with a way to " +
+			"log in, or the ServiceAccount of a pod say which. What else is set wins over what a kubeconfig says.\n\n" +
+			"Environment variables stand in for attributes that are not set. None of them leads away from what the attributes choose: beside " +
+			"`kubeconfig`, `config_path`, `config_paths` or a `config_context` those of the server and of the credentials are not read, and beside `host` " +
+			"none that names a kubeconfig. " +
+			"`KUBECONFIG` comes last, and `~/.kube/config` is only read where one of these names it.\n\n" +
+			"The provider writes no secret into a state, a plan or a log. Terraform itself keeps with a plan what the configuration says in so many words: " +
+			"give secrets by ephemeral variables, or by environment variables.",
 		Attributes: all,
 		Blocks:     map[string]schema.Block{"exec": execSchema()},
 	}
@@ -120,7 +123,8 @@ func kubeconfigSchema() map[string]schema.Attribute {
 
 func execSchema() schema.Block {
 	return schema.SingleNestedBlock{
-		MarkdownDescription: "A program that prints credentials, as an ExecCredential. It is never given a terminal: what asks for a password must have done so before.",
+		MarkdownDescription: "A program that prints credentials, as an ExecCredential. It is never given a terminal: " +
+			"what asks for a password must have done so before.",
 		// What a block requires is asked for even where the block is not: our own rules see to it.
 		Attributes: map[string]schema.Attribute{
 			"api_version": schema.StringAttribute{

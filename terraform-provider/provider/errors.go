@@ -96,7 +96,7 @@ func (k *kind) explain(d *diag.Diagnostics, doing, name string, err error) {
 	summary := fmt.Sprintf("%s %s could not be %s", k.Kind.Kind, name, doing)
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
-		d.AddError(summary, strings.TrimSpace(sentence(err.Error())+" "+remedy(err)))
+		told(d, summary, err)
 		return
 	}
 	details := status.Status().Details
@@ -112,11 +112,18 @@ func (k *kind) explain(d *diag.Diagnostics, doing, name string, err error) {
 		}
 	case apierrors.IsForbidden(err):
 		d.AddError(summary, sentence(err.Error())+" The provider's user needs this right in the cluster; the documentation of the provider lists all that it needs.")
-	case apierrors.IsUnauthorized(err):
-		d.AddError(summary, "The cluster does not accept the provider's credentials: they are wrong, or have expired. "+sentence(err.Error()))
 	default:
-		d.AddError(summary, sentence(err.Error()))
+		told(d, summary, err)
 	}
+}
+
+// told says what is wrong, and what to do about it where that does not depend on the object.
+func told(d *diag.Diagnostics, summary string, err error) {
+	text := sentence(err.Error())
+	if apierrors.IsUnauthorized(err) {
+		text = "The cluster does not accept the provider's credentials: they are wrong, or have expired. " + text
+	}
+	d.AddError(summary, strings.TrimSpace(text+" "+remedy(err)))
 }
 
 // explainConflicts names the other managers, and their fields.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/ephemeral"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
@@ -58,6 +59,11 @@ func (b *Breakwater) Resources(context.Context) []func() resource.Resource {
 		all[i] = func() resource.Resource { return &object{kind: k} }
 	}
 	return all
+}
+
+// EphemeralResources are gone when Terraform ends.
+func (b *Breakwater) EphemeralResources(context.Context) []func() ephemeral.EphemeralResource {
+	return []func() ephemeral.EphemeralResource{func() ephemeral.EphemeralResource { return &workerKubeconfig{} }}
 }
 
 // DataSources tell what is there.

@@ -22,7 +22,8 @@ func transportOf(config *rest.Config) (*http.Client, error) {
 // discreet keeps what an exec plugin printed out of errors, which are shown and logged: it can hold a token.
 type discreet struct{ http.RoundTripper }
 
-var errPlugin = errors.New("getting credentials: what the exec plugin printed is no ExecCredential of its api_version (it is not shown here: it may hold a token)")
+var errPlugin = errors.New("getting credentials: what the exec plugin printed is no ExecCredential of its api_version " +
+	"(it is not shown here: it may hold a token)")
 
 // RoundTrip asks.
 func (d discreet) RoundTrip(req *http.Request) (*http.Response, error) {

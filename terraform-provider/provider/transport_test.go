@@ -2,15 +2,22 @@ package provider
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"io"
 	"log"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,8 +26,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
-	"github.com/breakwater-k8s/breakwater/internal/federation/pki"
 )
 
 // ask asks for anything by a configuration, and gives the error.
@@ -84,22 +89,22 @@ func refused(t *testing.T) string {
 	return listener.Addr().String()
 }
 
+// expired is a server whose certificate was good until an hour ago.
 func expired(t *testing.T) (address, authority string) {
 	t.Helper()
-	a, err := pki.NewAuthority("test")
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pair, err := a.Server("server", []net.IP{net.IPv4(127, 0, 0, 1)})
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(-time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, _ = overTLS(t, func(c *tls.Config) { c.Certificates = []tls.Certificate{certificate} })
-	return address, string(a.PEM)
+	return overTLS(t, func(c *tls.Config) { c.Certificates = []tls.Certificate{{Certificate: [][]byte{raw}, PrivateKey: key}} })
 }
 
 func through(proxy string) func(*http.Request) (*url.URL, error) {
@@ -109,6 +114,7 @@ func through(proxy string) func(*http.Request) (*url.URL, error) {
 func TestKnowsSilenceFromARefusal(t *testing.T) {
 	quiet := func(*tls.Config) {}
 	trusted, authority := overTLS(t, quiet)
+	old, oldAuthority := expired(t)
 	strict, strictAuthority := overTLS(t, func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert })
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
@@ -126,6 +132,7 @@ func TestKnowsSilenceFromARefusal(t *testing.T) {
 		"the proxy's name is not known":    {&rest.Config{Host: "https://core.example", Proxy: through("proxy.invalid")}, true, "proxyconnect"},
 		"the certificate is nobody's":      {&rest.Config{Host: trusted}, false, "not vouched for"},
 		"the certificate is another's":     {&rest.Config{Host: strings.Replace(trusted, "127.0.0.1", "localhost", 1), TLSClientConfig: ca(authority)}, false, "set tls_server_name"},
+		"the certificate has expired":      {&rest.Config{Host: old, TLSClientConfig: ca(oldAuthority)}, false, "is not valid at this time"},
 		"a client's certificate is needed": {&rest.Config{Host: strict, TLSClientConfig: ca(strictAuthority)}, false, "see whether client_certificate"},
 		"the server speaks no TLS":         {&rest.Config{Host: strings.Replace(plain.URL, "http:", "https:", 1)}, false, "does not speak TLS"},
 		"the server speaks something else": {&rest.Config{Host: "https://" + listening(t, func(c net.Conn) { _, _ = c.Write([]byte("220 mail.example ESMTP\r\n")) })}, false, "does not speak TLS"},
@@ -146,6 +153,21 @@ func TestKnowsSilenceFromARefusal(t *testing.T) {
 				t.Errorf("it tells a secret: %s", said)
 			}
 		})
+	}
+}
+
+func TestAWayThatIsBrokenBehindAProxyIsSilence(t *testing.T) {
+	dial := &net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}
+	for claim, err := range map[string]error{
+		"without a proxy": &url.Error{Op: "Get", Err: dial},
+		"to a proxy":      &url.Error{Op: "Get", Err: &net.OpError{Op: "proxyconnect", Err: dial}},
+	} {
+		if !isUnreachable(err) {
+			t.Errorf("%s it is none: %v", claim, err)
+		}
+	}
+	if err := (&url.Error{Op: "Get", Err: &net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}}); isUnreachable(err) {
+		t.Errorf("a refusal is taken for silence: %v", err)
 	}
 }
 

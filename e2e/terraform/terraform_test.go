@@ -1,0 +1,140 @@
+// Package terraform_test declares the topology and the protectors of a whole federation by Terraform, and lets a storm loose on them.
+package terraform_test
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/internal/install"
+	"github.com/breakwater-k8s/breakwater/internal/storm"
+	"github.com/breakwater-k8s/breakwater/internal/terraform"
+)
+
+// Nobody but Terraform makes Cells here, nor the Secrets by which their clusters are reached.
+var suite = e2e.NewSuite("federated", func(o *install.Options) { o.CellsByObjects, o.WithoutCells = true, true })
+
+func TestMain(m *testing.M) {
+	code := suite.Main(m)
+	if err := terraform.Clear(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// federation is a whole federation as code. Values come as variables, so that each step is one command.
+const federation = `
+variable "core" {}
+variable "workers" { type = map(string) }
+variable "namespace" {}
+variable "floor" {}
+variable "protection" { default = true }
+
+provider "breakwater" {
+  config_path = var.core
+}
+
+resource "breakwater_cell" "worker" {
+  for_each              = var.workers
+  name                  = each.key
+  admission_deadline    = "12s"
+  kubeconfig_secret_ref = { namespace = "breakwater-system", name = "terraform-${each.key}" }
+  kubeconfig_wo         = file(each.value)
+  kubeconfig_wo_version = 1
+  wait {
+    conditions = { Ready = "True", Connected = "True", AggregationFresh = "True", Guarded = "True" }
+  }
+  timeouts {
+    create = "2m"
+    delete = "2m"
+  }
+}
+
+resource "breakwater_pod_protector" "web" {
+  namespace           = var.namespace
+  name                = "web"
+  selector            = { match_labels = { app = "web" } }
+  min_available       = var.floor
+  admission_history   = { aggregation_rate_millis = 200 }
+  deletion_protection = var.protection
+  depends_on          = [breakwater_cell.worker]
+  wait {}
+}
+`
+
+// stack is a federation that is declared.
+type stack struct {
+	*e2e.Lab
+	*terraform.Dir
+}
+
+func declare(l *e2e.Lab, program string) *stack {
+	l.Helper()
+	s := &stack{Lab: l, Dir: terraform.New(l.TB, program, federation)}
+	workers := make([]string, 0, len(l.Cells))
+	for _, worker := range l.Federation().Workers() {
+		workers = append(workers, strconv.Quote(worker.Name())+"="+strconv.Quote(worker.Kubeconfig()))
+	}
+	s.Variables = []string{
+		"TF_VAR_core=" + l.Federation().Cores()[0].Kubeconfig(), "TF_VAR_workers={" + strings.Join(workers, ",") + "}",
+		"TF_VAR_namespace=" + l.Namespace,
+	}
+	l.Cleanup(func() { _, _ = s.Try("destroy", "-auto-approve", "-var=floor=0", "-var=protection=false") })
+	return s
+}
+
+func TestAFederationAsCodeHoldsItsFloorInAStorm(t *testing.T) {
+	for _, program := range []string{terraform.Terraform, terraform.OpenTofu} {
+		t.Run(program, func(t *testing.T) {
+			suite.Claim(t, "the floor that Terraform declares holds to the pod, and all of it goes again without a trace", func(l *e2e.Lab) {
+				s := declare(l, program)
+				e2e.Tempest{Pods: 60, Floors: []int{40}, Exhausts: true, Protect: func(_ *e2e.Lab, floor int) {
+					s.Run("apply", "-auto-approve", floorOf(floor))
+				}, During: func(l *e2e.Lab, gale *storm.Storm) {
+					l.AwaitRequests(gale, 20)
+					// What a storm does to an object is nothing to Terraform.
+					s.Run("plan", "-detailed-exitcode", floorOf(40))
+				}}.Rage(l)
+
+				s.Run("apply", "-auto-approve", floorOf(39))
+				l.Eventually(func() string { return e2e.Word(l.Remove(l.Cells[0], l.Pods(l.Cells[0])[0].Name)) })
+				s.refused("destroy", "-auto-approve", floorOf(39))
+				l.WantRefusal(l.Remove(l.Cells[0], l.Pods(l.Cells[0])[0].Name), "floor 39")
+
+				s.Run("apply", "-auto-approve", floorOf(39), "-var=protection=false")
+				s.Run("destroy", "-auto-approve", floorOf(39), "-var=protection=false")
+				s.wantNothingLeft()
+			})
+		})
+	}
+}
+
+func floorOf(pods int) string { return fmt.Sprintf("-var=floor=%d", pods) }
+
+// refused checks that deletion_protection keeps all as it is.
+func (s *stack) refused(arguments ...string) {
+	s.Lab.Helper()
+	out, err := s.Try(arguments...)
+	if words := "PodProtector " + s.Namespace + "/web is protected from deletion"; err == nil || !strings.Contains(out, words) {
+		s.Lab.Fatalf("got %v, want an error that says %q:\n%s", err, words, out)
+	}
+}
+
+func (s *stack) wantNothingLeft() {
+	s.Lab.Helper()
+	protectors, cells, secrets := &v1alpha1.PodProtectorList{}, &v1alpha1.CellList{}, &corev1.SecretList{}
+	s.Must(s.Core.List(s.Lab.Context(), protectors, client.InNamespace(s.Namespace)))
+	s.Must(s.Core.List(s.Lab.Context(), cells))
+	s.Must(s.Core.List(s.Lab.Context(), secrets, client.InNamespace(install.SystemNamespace)))
+	if len(protectors.Items)+len(cells.Items)+len(secrets.Items) > 0 {
+		s.Lab.Errorf("left over: %d protectors, %d Cells, %d Secrets", len(protectors.Items), len(cells.Items), len(secrets.Items))
+	}
+}

@@ -1,0 +1,85 @@
+package provider_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// inSecond makes a namespace in the second cluster.
+func inSecond(t *testing.T, name string) *rest.Config {
+	t.Helper()
+	second := testplane.Second(t)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := kubernetes.NewForConfigOrDie(second).CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return second
+}
+
+func TestEachAliasLeadsIntoItsOwnCore(t *testing.T) {
+	provider := built(t)
+	each(t, func(t *testing.T) {
+		namespace, first := testplane.Namespace(t), testplane.Config(t)
+		second := inSecond(t, namespace)
+		file := filepath.Join(t.TempDir(), "second")
+		if err := os.WriteFile(file, testplane.KubeconfigOf(t, second), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		alias := strings.Replace(protectorIn(namespace, "provider = breakwater.second"), `"web" {`, `"second" {`, 1)
+		alias = strings.Replace(alias, `min_available       = "1"`, `min_available       = "2"`, 1)
+		r := in(t, provider, fmt.Sprintf(`
+provider "breakwater" {
+  config_path = %q
+}
+provider "breakwater" {
+  alias       = "second"
+  config_path = %q
+}
+`, testplane.Kubeconfig(t), file)+protectorIn(namespace, "")+alias,
+			// What a shell happens to have must not lead both into one.
+			"KUBE_HOST="+first.Host, "KUBECONFIG="+testplane.Kubeconfig(t))
+		r.must("apply", "-auto-approve", "-no-color")
+		for core, want := range map[*rest.Config]string{first: "1", second: "2"} {
+			if floor := floorIn(t, core, namespace); floor != want {
+				t.Errorf("the floor in %s is %q, want %q", core.Host, floor, want)
+			}
+		}
+		if out := r.must("plan", "-no-color", "-detailed-exitcode"); !strings.Contains(out, "No changes") {
+			t.Error(out)
+		}
+	})
+}
+
+func TestAPlanGoesOnWithAWarningWhenNobodyAnswers(t *testing.T) {
+	provider := built(t)
+	nowhere, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nowhere.Close()
+	each(t, func(t *testing.T) {
+		for claim, c := range map[string]struct{ configuration, want string }{
+			"a silent cluster":  {fmt.Sprintf("host = \"https://%s\"", nowhere.Addr()), "The cluster did not answer"},
+			"no cluster at all": {"config_path = \"/no/such/file\"", "The configuration of the provider leads to no cluster"},
+		} {
+			t.Run(claim, func(t *testing.T) {
+				r := in(t, provider, "provider \"breakwater\" {\n  "+c.configuration+"\n}\n"+protectorIn("default", ""))
+				out := r.must("plan", "-no-color")
+				if !strings.Contains(out, "Warning: "+c.want) || !strings.Contains(out, "1 to add") {
+					t.Errorf("want a warning %q, and a plan:\n%s", c.want, out)
+				}
+			})
+		}
+	})
+}

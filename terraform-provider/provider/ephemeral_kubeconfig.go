@@ -1,0 +1,153 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/ephemeral"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// tokenPatience is how long a token is asked for: whoever opens an ephemeral resource waits, and a plan opens it too.
+const tokenPatience = time.Minute
+
+// workerKubeconfig is an ephemeral resource: a short-lived way into the worker cluster that the provider leads to.
+type workerKubeconfig struct{ cluster *cluster }
+
+// Metadata names it.
+func (e *workerKubeconfig) Metadata(_ context.Context, req ephemeral.MetadataRequest, resp *ephemeral.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_worker_kubeconfig"
+}
+
+// Configure keeps the cluster.
+func (e *workerKubeconfig) Configure(_ context.Context, req ephemeral.ConfigureRequest, _ *ephemeral.ConfigureResponse) {
+	e.cluster, _ = req.ProviderData.(*cluster)
+}
+
+// Open asks for a token, and writes a kubeconfig with it. There is nothing to close: nobody can take back such a token.
+func (e *workerKubeconfig) Open(ctx context.Context, req ephemeral.OpenRequest, resp *ephemeral.OpenResponse) {
+	var m kubeconfigModel
+	if resp.Diagnostics.Append(req.Config.Get(ctx, &m)...); resp.Diagnostics.HasError() {
+		return
+	}
+	m.complete()
+	if e.cluster != nil && errors.Is(e.cluster.absent, errUnknown) {
+		// Only a plan comes before the address of its cluster, and it does without. OpenTofu takes that for an error of ours.
+		resp.Diagnostics.AddWarning("The cluster of a worker kubeconfig is not known yet", "The kubeconfig is left to the apply. "+
+			"OpenTofu needs depends_on for that, in the ephemeral resource: the resource that makes the cluster.")
+		m.unknown()
+		resp.Diagnostics.Append(resp.Result.Set(ctx, &m)...)
+		return
+	}
+	if !e.cluster.usable("ask for a token", &resp.Diagnostics) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tokenPatience)
+	defer cancel()
+	way := e.way(&m, &resp.Diagnostics)
+	request := m.request(ctx, &resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	granted, err := e.cluster.token(ctx, m.account("namespace"), m.account("name"), request)
+	if err != nil {
+		m.explain(&resp.Diagnostics, err)
+		return
+	}
+	if asked, got := *request.Spec.ExpirationSeconds, granted.Spec.ExpirationSeconds; got != nil && *got < asked {
+		resp.Diagnostics.AddWarning("The token ends earlier than was asked for",
+			fmt.Sprintf("The cluster grants %d seconds at most, and not %d: see expires_at.", *got, asked))
+	}
+	raw, err := m.write(way, granted.Status.Token)
+	if err != nil {
+		resp.Diagnostics.AddError("The kubeconfig could not be written", sentence(err.Error()))
+		return
+	}
+	m.Server, m.CertificateAuthority = types.StringValue(way.Server), types.StringValue(string(way.CertificateAuthorityData))
+	m.Kubeconfig, m.Token = types.StringValue(string(raw)), types.StringValue(granted.Status.Token)
+	m.ExpiresAt = types.StringValue(granted.Status.ExpirationTimestamp.UTC().Format(time.RFC3339))
+	resp.Diagnostics.Append(resp.Result.Set(ctx, &m)...)
+}
+
+// way is how others get into the cluster: as the provider does, unless it is said otherwise. A proxy of the provider is not theirs.
+func (e *workerKubeconfig) way(m *kubeconfigModel, d *diag.Diagnostics) *clientcmdapi.Cluster {
+	config := rest.CopyConfig(e.cluster.config)
+	if err := rest.LoadTLSFiles(config); err != nil {
+		d.AddError("The certificates of the provider could not be read", sentence(err.Error()))
+		return nil
+	}
+	way := &clientcmdapi.Cluster{Server: config.Host, TLSServerName: config.ServerName, CertificateAuthorityData: config.CAData}
+	if said := m.Server.ValueString(); said != "" {
+		way.Server, way.TLSServerName = said, ""
+	} else if !httpsURL.MatchString(way.Server) {
+		d.AddAttributeError(path.Root("server"), "No way into the cluster for others",
+			"The provider does not get there by https, and a token is only good with that: set server to an address that others reach.")
+	}
+	if said := m.CertificateAuthority.ValueString(); said != "" {
+		way.CertificateAuthorityData = []byte(said)
+	} else if config.Insecure {
+		d.AddAttributeError(path.Root("certificate_authority"), "Nobody vouches for the cluster",
+			"The provider trusts whoever answers (insecure), and others should not: set certificate_authority to the certificates that vouch for the apiserver.")
+	}
+	return way
+}
+
+// token asks for a token of a ServiceAccount.
+func (c *cluster) token(ctx context.Context, namespace, name string, request *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(request)
+	if err != nil {
+		return nil, err
+	}
+	asked := &unstructured.Unstructured{Object: fields}
+	asked.SetGroupVersionKind(authenticationv1.SchemeGroupVersion.WithKind("TokenRequest"))
+	asked.SetName(name)
+	granted := &authenticationv1.TokenRequest{}
+	return granted, persist(ctx, func(ctx context.Context) error {
+		accounts := c.dynamic.Resource(corev1.SchemeGroupVersion.WithResource("serviceaccounts")).Namespace(namespace)
+		answer, err := accounts.Create(ctx, asked, metav1.CreateOptions{}, "token")
+		if err != nil {
+			return err
+		}
+		return runtime.DefaultUnstructuredConverter.FromUnstructured(answer.Object, granted)
+	})
+}
+
+// explain says why there is no token.
+func (m *kubeconfigModel) explain(d *diag.Diagnostics, err error) {
+	account := m.account("namespace") + "/" + m.account("name")
+	summary := fmt.Sprintf("No token of ServiceAccount %s", account)
+	switch {
+	case apierrors.IsNotFound(err):
+		d.AddAttributeError(path.Root("service_account"), summary, "The cluster has no such ServiceAccount: install the chart breakwater there with "+
+			"role: worker (or single) and access.enabled: true, or name another. If it is there, see whether the provider leads to the worker cluster.")
+	case apierrors.IsForbidden(err):
+		d.AddError(summary, sentence(err.Error())+" The provider's user needs the right to create serviceaccounts/token there.")
+	default:
+		told(d, summary, err)
+	}
+}
+
+// write writes down the way into the cluster. It names no files.
+func (m *kubeconfigModel) write(way *clientcmdapi.Cluster, token string) ([]byte, error) {
+	const name = "worker"
+	user := m.account("name")
+	return clientcmd.Write(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{name: way},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{user: {Token: token}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: user, Namespace: m.account("namespace")}},
+		CurrentContext: name,
+	})
+}

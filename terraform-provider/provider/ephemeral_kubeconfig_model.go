@@ -1,0 +1,138 @@
+package provider
+
+import (
+	"context"
+	"regexp"
+
+	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/listvalidator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/ephemeral"
+	"github.com/hashicorp/terraform-plugin-framework/ephemeral/schema"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/client-go/util/cert"
+)
+
+// The ServiceAccount that the chart makes for components of other clusters, and how long a token of it is good.
+const (
+	accessNamespace = "breakwater-system"
+	accessName      = "breakwater-access"
+	tokenSeconds    = 3600
+)
+
+var httpsURL = regexp.MustCompile(`^https://[^/@?#\s]+(/[^?#\s]*)?$`)
+
+// kubeconfigModel is what is asked for, and what came of it.
+type kubeconfigModel struct {
+	ServiceAccount       types.Object `tfsdk:"service_account"`
+	Audiences            types.List   `tfsdk:"audiences"`
+	ExpirationSeconds    types.Int64  `tfsdk:"expiration_seconds"`
+	Server               types.String `tfsdk:"server"`
+	CertificateAuthority types.String `tfsdk:"certificate_authority"`
+	Kubeconfig           types.String `tfsdk:"kubeconfig"`
+	Token                types.String `tfsdk:"token"`
+	ExpiresAt            types.String `tfsdk:"expires_at"`
+}
+
+// Schema has what is asked for, and what comes of it.
+func (e *workerKubeconfig) Schema(_ context.Context, _ ephemeral.SchemaRequest, resp *ephemeral.SchemaResponse) {
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "A short-lived kubeconfig of a ServiceAccount in the cluster that the provider leads to, usually an alias for a worker cluster. " +
+			"It configures another provider, or goes into `kubeconfig_wo` of a `breakwater_cell`; then apply again, with a higher `kubeconfig_wo_version`, before it " +
+			"expires, or the core loses sight of the cell. For a cell that is to last, `breakwater join` makes a kubeconfig that does not expire.\n\n" +
+			"Every plan and every apply asks for a token of its own. None is renewed, and closing does nothing: a token cannot be taken back, " +
+			"and is good until it expires or its ServiceAccount is deleted. Where the same apply makes the cluster, OpenTofu needs a `depends_on` of what makes it. " +
+			"Needs Terraform 1.10 or OpenTofu 1.11.",
+		Attributes: map[string]schema.Attribute{
+			"service_account": schema.SingleNestedAttribute{
+				Optional: true, Computed: true,
+				MarkdownDescription: "The ServiceAccount. Default: the one that the chart makes for this with `access.enabled: true`.",
+				Attributes: map[string]schema.Attribute{
+					"namespace": schema.StringAttribute{
+						Optional: true, Computed: true, MarkdownDescription: "Its namespace. Default: `" + accessNamespace + "`.",
+						Validators: []validator.String{stringvalidator.RegexMatches(namespaceName, "must be the name of a namespace")},
+					},
+					"name": schema.StringAttribute{
+						Optional: true, Computed: true, MarkdownDescription: "Its name. Default: `" + accessName + "`.",
+						Validators: []validator.String{stringvalidator.RegexMatches(objectName, "must be the name of a ServiceAccount")},
+					},
+				},
+			},
+			"audiences": schema.ListAttribute{
+				Optional: true, ElementType: types.StringType,
+				MarkdownDescription: "Whom the token is for. Default: the apiserver of the cluster, which accepts no other.",
+				Validators:          []validator.List{listvalidator.SizeAtLeast(1), listvalidator.ValueStringsAre(stringvalidator.LengthAtLeast(1))},
+			},
+			"expiration_seconds": schema.Int64Attribute{
+				Optional: true, Computed: true, Validators: []validator.Int64{int64validator.Between(600, 1<<32)},
+				MarkdownDescription: "How long it is to be good, 600 seconds at least. The cluster may grant less; `expires_at` tells. Default: `3600`.",
+			},
+			"server": schema.StringAttribute{
+				Optional: true, Computed: true,
+				MarkdownDescription: "URL by which those who get the kubeconfig reach the apiserver. Default: that of the provider.",
+				Validators:          []validator.String{stringvalidator.RegexMatches(httpsURL, "must be a URL like https://worker.example:6443")},
+			},
+			"certificate_authority": schema.StringAttribute{
+				Optional: true, Computed: true, MarkdownDescription: "PEM certificates that vouch for the apiserver at that URL. Default: those of the provider.",
+			},
+			"kubeconfig": schema.StringAttribute{Computed: true, Sensitive: true, MarkdownDescription: "The text of the kubeconfig."},
+			"token":      schema.StringAttribute{Computed: true, Sensitive: true, MarkdownDescription: "The token that is in it."},
+			"expires_at": schema.StringAttribute{Computed: true, MarkdownDescription: "When the token expires, as `2006-01-02T15:04:05Z`."},
+		},
+	}
+}
+
+// ValidateConfig sees to it that what vouches for the cluster are certificates.
+func (e *workerKubeconfig) ValidateConfig(ctx context.Context, req ephemeral.ValidateConfigRequest, resp *ephemeral.ValidateConfigResponse) {
+	var said types.String
+	at := path.Root("certificate_authority")
+	if resp.Diagnostics.Append(req.Config.GetAttribute(ctx, at, &said)...); said.IsNull() || said.IsUnknown() {
+		return
+	}
+	if _, err := cert.ParseCertsPEM([]byte(said.ValueString())); err != nil {
+		resp.Diagnostics.AddAttributeError(at, "No certificate", `It must be the text of certificates in PEM, as file("ca.crt") reads it.`)
+	}
+}
+
+// complete fills in the defaults.
+func (m *kubeconfigModel) complete() {
+	namespace, name := types.StringValue(accessNamespace), types.StringValue(accessName)
+	said := m.ServiceAccount.Attributes()
+	if v, ok := said["namespace"].(types.String); ok && !v.IsNull() {
+		namespace = v
+	}
+	if v, ok := said["name"].(types.String); ok && !v.IsNull() {
+		name = v
+	}
+	m.ServiceAccount = types.ObjectValueMust(map[string]attr.Type{"namespace": types.StringType, "name": types.StringType},
+		map[string]attr.Value{"namespace": namespace, "name": name})
+	if m.ExpirationSeconds.IsNull() {
+		m.ExpirationSeconds = types.Int64Value(tokenSeconds)
+	}
+}
+
+// unknown leaves open what only the cluster knows.
+func (m *kubeconfigModel) unknown() {
+	m.Kubeconfig, m.Token, m.ExpiresAt = types.StringUnknown(), types.StringUnknown(), types.StringUnknown()
+	for _, s := range []*types.String{&m.Server, &m.CertificateAuthority} {
+		if s.IsNull() {
+			*s = types.StringUnknown()
+		}
+	}
+}
+
+func (m *kubeconfigModel) account(attribute string) string {
+	s, _ := m.ServiceAccount.Attributes()[attribute].(types.String)
+	return s.ValueString()
+}
+
+func (m *kubeconfigModel) request(ctx context.Context, d *diag.Diagnostics) *authenticationv1.TokenRequest {
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: m.ExpirationSeconds.ValueInt64Pointer()}}
+	d.Append(m.Audiences.ElementsAs(ctx, &request.Spec.Audiences, false)...)
+	return request
+}

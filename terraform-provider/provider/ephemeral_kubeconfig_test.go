@@ -1,0 +1,240 @@
+package provider_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/providerserver"
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/hashicorp/terraform-plugin-testing/echoprovider"
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	"github.com/hashicorp/terraform-plugin-testing/terraform"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation/pki"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/provider"
+)
+
+// worker is the second cluster, with a ServiceAccount breakwater-access that may do all, in a namespace that the first has too.
+func worker(t *testing.T, namespace string) (config *rest.Config, kubeconfig string) {
+	t.Helper()
+	config = inSecond(t, namespace)
+	testplane.AsServiceAccount(t, config, namespace, "breakwater-access", "cluster-admin")
+	kubeconfig = filepath.Join(t.TempDir(), "worker")
+	if err := os.WriteFile(kubeconfig, testplane.KubeconfigOf(t, config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return config, kubeconfig
+}
+
+// cellOf is a Cell whose kubeconfig comes from the ephemeral resource; its worker is what the alias says.
+func cellOf(t *testing.T, namespace, alias string) string {
+	t.Helper()
+	return fmt.Sprintf(`
+provider "breakwater" {
+  config_path = %[1]q
+}
+provider "breakwater" {
+  alias = "worker"
+%[3]s
+}
+ephemeral "breakwater_worker_kubeconfig" "this" {
+  provider           = breakwater.worker
+  service_account    = { namespace = %[2]q }
+  expiration_seconds = 600
+}
+resource "breakwater_cell" "worker" {
+  name                  = %[2]q
+  kubeconfig_secret_ref = { namespace = %[2]q, name = "cell", key = "kubeconfig" }
+  kubeconfig_wo         = ephemeral.breakwater_worker_kubeconfig.this.kubeconfig
+}
+`, testplane.Kubeconfig(t), namespace, alias)
+}
+
+// held is the kubeconfig that the core has of the cell.
+func held(t *testing.T, namespace string) *rest.Config {
+	t.Helper()
+	secret, err := kubernetes.NewForConfigOrDie(testplane.Config(t)).CoreV1().Secrets(namespace).Get(t.Context(), "cell", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["kubeconfig"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+func TestAShortLivedKubeconfigOfAWorkerGoesIntoACell(t *testing.T) {
+	built := built(t)
+	each(t, func(t *testing.T) {
+		namespace := testplane.Namespace(t)
+		config, kubeconfig := worker(t, namespace)
+		log := filepath.Join(t.TempDir(), "log")
+		r := in(t, built, cellOf(t, namespace, fmt.Sprintf("config_path = %q", kubeconfig)), "TF_LOG=TRACE", "TF_LOG_PATH="+log)
+		said := r.must("plan", "-no-color", "-out=plan")
+		said += r.must("apply", "-no-color", "plan")
+
+		core := held(t, namespace)
+		if core.Host != config.Host || core.Insecure || len(core.CAData) == 0 {
+			t.Errorf("the core has a kubeconfig of %s", core.Host)
+		}
+		found, err := fleet.ClusterOf(t.Context(), kubernetes.NewForConfigOrDie(core))
+		if err != nil {
+			t.Fatalf("the core does not get into the worker: %v", err)
+		}
+		if want, err := fleet.ClusterOf(t.Context(), kubernetes.NewForConfigOrDie(config)); err != nil || found != want {
+			t.Errorf("the kubeconfig leads to %s, and the worker is %s (%v)", found, want, err)
+		}
+		raw, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for where, text := range map[string]string{
+			"the state": r.file("terraform.tfstate"), "the plan": r.must("show", "-json", "plan"), "the output": said, "the log": string(raw),
+		} {
+			if strings.Contains(text, core.BearerToken) {
+				t.Errorf("the token is in %s", where)
+			}
+			if !strings.Contains(text, "breakwater_cell") {
+				t.Errorf("%s is not what was written: it has %d bytes", where, len(text))
+			}
+		}
+	})
+}
+
+func TestAKubeconfigOfAWorkerThatIsNotKnownYetIsLeftToTheApply(t *testing.T) {
+	built := built(t)
+	each(t, func(t *testing.T) {
+		namespace := testplane.Namespace(t)
+		_, kubeconfig := worker(t, namespace)
+		configuration := cellOf(t, namespace, "config_path = terraform_data.made.output")
+		if strings.HasSuffix(t.Name(), "/tofu") {
+			configuration = strings.Replace(configuration, "expiration_seconds = 600", "depends_on = [terraform_data.made]", 1)
+		}
+		r := in(t, built, configuration+fmt.Sprintf("resource \"terraform_data\" \"made\" {\n  input = %q\n}\n", kubeconfig))
+		r.must("apply", "-no-color", "-auto-approve")
+		if _, err := kubernetes.NewForConfigOrDie(held(t, namespace)).CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{}); err != nil {
+			t.Errorf("the core does not get into the worker: %v", err)
+		}
+	})
+}
+
+// echoed plays a step with an ephemeral resource, whose results an echo keeps.
+func echoed(t *testing.T, step resource.TestStep) {
+	t.Helper()
+	step.Config += "\nprovider \"echo\" {\n  data = ephemeral.breakwater_worker_kubeconfig.this\n}\nresource \"echo\" \"this\" {}\n"
+	resource.UnitTest(t, resource.TestCase{
+		ProtoV6ProviderFactories: map[string]func() (tfprotov6.ProviderServer, error){
+			"breakwater": providerserver.NewProtocol6WithError(provider.New("test")()), "echo": echoprovider.NewProviderServer(),
+		},
+		Steps: []resource.TestStep{step},
+	})
+}
+
+// accessAccount makes the ServiceAccount that the chart makes.
+func accessAccount(t *testing.T) {
+	t.Helper()
+	core := kubernetes.NewForConfigOrDie(testplane.Config(t)).CoreV1()
+	meta := metav1.ObjectMeta{Namespace: "breakwater-system", Name: "breakwater-access"}
+	_, err := core.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: meta.Namespace}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	accounts := core.ServiceAccounts(meta.Namespace)
+	if _, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = accounts.Delete(context.Background(), meta.Name, metav1.DeleteOptions{}) })
+}
+
+// result reads what the echo kept.
+func result(s *terraform.State) map[string]string {
+	return s.RootModule().Resources["echo.this"].Primary.Attributes
+}
+
+func TestAWorkerKubeconfigIsOfTheChartsAccountUnlessItIsSaidOtherwise(t *testing.T) {
+	authority, err := pki.NewAuthority("balancer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	each(t, func(t *testing.T) {
+		accessAccount(t)
+		admin := testplane.Config(t)
+		for claim, c := range map[string]struct {
+			said, server, authority string
+			seconds                 time.Duration
+		}{
+			"nothing is said": {"", admin.Host, string(admin.CAData), 3600},
+			"all is said": {fmt.Sprintf("service_account = { name = \"breakwater-access\", namespace = \"breakwater-system\" }\n  server = \"https://balancer.example\"\n"+
+				"  certificate_authority = %q\n  expiration_seconds = 700\n  audiences = [\"core\"]", authority.PEM), "https://balancer.example", string(authority.PEM), 700},
+		} {
+			t.Run(claim, func(t *testing.T) {
+				begun := time.Now()
+				echoed(t, resource.TestStep{
+					Config: configured(t, "ephemeral \"breakwater_worker_kubeconfig\" \"this\" {\n  %s\n}\n", c.said),
+					Check: func(s *terraform.State) error {
+						all := result(s)
+						config, err := clientcmd.RESTConfigFromKubeConfig([]byte(all["data.kubeconfig"]))
+						if err != nil {
+							return err
+						}
+						if config.Host != c.server || string(config.CAData) != c.authority || config.BearerToken == "" || config.BearerToken != all["data.token"] {
+							return fmt.Errorf("the kubeconfig leads to %s", config.Host)
+						}
+						if all["data.server"] != c.server || all["data.service_account.namespace"] != "breakwater-system" {
+							encoded, _ := json.Marshal(all)
+							return fmt.Errorf("it does not tell what it did: %s", encoded)
+						}
+						expires, err := time.Parse(time.RFC3339, all["data.expires_at"])
+						if after := expires.Sub(begun); err != nil || after < (c.seconds-60)*time.Second || after > (c.seconds+60)*time.Second {
+							return fmt.Errorf("it expires at %s, asked for %d seconds: %w", all["data.expires_at"], c.seconds, err)
+						}
+						return nil
+					},
+				})
+			})
+		}
+	})
+}
+
+func TestSaysWhyThereIsNoKubeconfigOfTheWorker(t *testing.T) {
+	each(t, func(t *testing.T) {
+		namespace, admin := testplane.Namespace(t), testplane.Config(t)
+		nobody := testplane.AsServiceAccount(t, admin, namespace, "nobody", "")
+		by := func(configuration string) string { return "provider \"breakwater\" {\n  " + configuration + "\n}\n" }
+		kubeconfig := func(config *rest.Config) string {
+			return by(fmt.Sprintf("kubeconfig = %q", testplane.KubeconfigOf(t, config)))
+		}
+		for claim, c := range map[string]struct{ provider, said, want string }{
+			"no such account":       {kubeconfig(admin), fmt.Sprintf("service_account = { namespace = %q }", namespace), "install the chart breakwater there with role: worker (or single) and access.enabled: true"},
+			"no right":              {kubeconfig(nobody), fmt.Sprintf("service_account = { namespace = %q, name = \"nobody\" }", namespace), "needs the right to create serviceaccounts/token there"},
+			"too short a time":      {kubeconfig(admin), "expiration_seconds = 599", "must be between 600 and"},
+			"no URL":                {kubeconfig(admin), "server = \"worker.example:6443\"", "must be a URL like https://worker.example:6443"},
+			"no certificate":        {kubeconfig(admin), "certificate_authority = \"ca.crt\"", "It must be the text of certificates in PEM"},
+			"nobody vouches":        {by(fmt.Sprintf("host = %q\n  insecure = true\n  token = \"t\"", admin.Host)), "", "The provider trusts whoever answers (insecure), and others should not"},
+			"no cluster":            {by("config_path = \"/no/such/file\""), "", "No cluster to ask for a token"},
+			"the token is nobody's": {by(fmt.Sprintf("host = %q\n  cluster_ca_certificate = %q\n  token = \"t\"", admin.Host, admin.CAData)), "", "does not accept the provider's credentials"},
+		} {
+			t.Run(claim, func(t *testing.T) {
+				echoed(t, resource.TestStep{
+					Config:      c.provider + fmt.Sprintf("ephemeral \"breakwater_worker_kubeconfig\" \"this\" {\n  %s\n}\n", c.said),
+					ExpectError: says(c.want),
+				})
+			})
+		}
+	})
+}

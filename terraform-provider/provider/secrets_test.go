@@ -1,0 +1,133 @@
+package provider_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// floorIn is what the protector of a namespace says in a cluster.
+func floorIn(t *testing.T, cluster *rest.Config, namespace string) string {
+	t.Helper()
+	c, err := client.New(cluster, client.Options{Scheme: fleet.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	protector := &v1alpha1.PodProtector{}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "web"}, protector); err != nil {
+		t.Fatal(err)
+	}
+	return protector.Spec.MinAvailable.String()
+}
+
+// fourWays are aliases that log in by all that is secret, and a protector by each.
+func fourWays(t *testing.T, namespace string, admin *rest.Config, plugin string) string {
+	t.Helper()
+	all := fmt.Sprintf(`
+variable "token" {
+  type      = string
+  sensitive = true
+  ephemeral = true
+}
+variable "key" {
+  type      = string
+  sensitive = true
+  ephemeral = true
+}
+variable "kubeconfig" {
+  type      = string
+  sensitive = true
+  ephemeral = true
+}
+variable "secret" {
+  type      = string
+  sensitive = true
+  ephemeral = true
+}
+locals {
+  host = %q
+  ca   = %q
+}
+provider "breakwater" {
+  alias                  = "token"
+  host                   = local.host
+  cluster_ca_certificate = local.ca
+  token                  = var.token
+}
+provider "breakwater" {
+  alias                  = "key"
+  host                   = local.host
+  cluster_ca_certificate = local.ca
+  client_certificate     = %q
+  client_key             = var.key
+}
+provider "breakwater" {
+  alias      = "kubeconfig"
+  kubeconfig = var.kubeconfig
+}
+provider "breakwater" {
+  alias                  = "plugin"
+  host                   = local.host
+  cluster_ca_certificate = local.ca
+  exec {
+    api_version = "client.authentication.k8s.io/v1"
+    command     = %q
+    args        = ["core"]
+    env         = { SECRET = var.secret }
+  }
+}
+`, admin.Host, admin.CAData, admin.CertData, plugin)
+	for _, alias := range []string{"token", "key", "kubeconfig", "plugin"} {
+		one := strings.Replace(protectorIn(namespace, "provider = breakwater."+alias), `"web" {`, fmt.Sprintf(`%q {`, alias), 1)
+		all += strings.Replace(one, `name                = "web"`, fmt.Sprintf("name = %q", alias), 1)
+	}
+	return all
+}
+
+func TestNoSecretOfTheConfigurationIsWrittenDown(t *testing.T) {
+	provider := built(t)
+	each(t, func(t *testing.T) {
+		namespace, admin := testplane.Namespace(t), testplane.Config(t)
+		byToken := account(t, admin, namespace)
+		byPlugin := testplane.AsServiceAccount(t, admin, namespace, "plugin", "cluster-admin")
+		byKubeconfig := testplane.AsServiceAccount(t, admin, namespace, "kubeconfig", "cluster-admin")
+		plugin := script(t, byPlugin.BearerToken)
+		log := filepath.Join(t.TempDir(), "log")
+		r := in(t, provider, fourWays(t, namespace, admin, plugin),
+			"TF_VAR_token="+byToken.BearerToken, "TF_VAR_key="+string(admin.KeyData), "TF_VAR_kubeconfig="+string(testplane.KubeconfigOf(t, byKubeconfig)),
+			"TF_VAR_secret="+sesame, "TF_LOG=TRACE", "TF_LOG_PATH="+log)
+		said := r.must("plan", "-no-color", "-out=plan")
+		said += r.must("apply", "-no-color", "plan")
+		raw, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		written := map[string]string{"the state": r.file("terraform.tfstate"), "the plan": r.must("show", "-json", "plan"), "the log": string(raw), "the output": said}
+		key := strings.Split(string(admin.KeyData), "\n")[1]
+		for name, secret := range map[string]string{
+			"the token": byToken.BearerToken, "the key": key, "the key in base64": base64.StdEncoding.EncodeToString(admin.KeyData)[40:80],
+			"the kubeconfig's token": byKubeconfig.BearerToken, "the plugin's token": byPlugin.BearerToken, "the plugin's environment": sesame,
+		} {
+			for where, text := range written {
+				if i := strings.Index(text, secret); i >= 0 {
+					t.Errorf("%s is in %s: ...%s...", name, where, text[max(0, i-200):i])
+				}
+			}
+		}
+		for where, text := range written {
+			if !strings.Contains(text, "breakwater_pod_protector") {
+				t.Errorf("%s is not what was written: it has %d bytes", where, len(text))
+			}
+		}
+	})
+}

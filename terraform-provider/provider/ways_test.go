@@ -1,0 +1,222 @@
+package provider_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	"github.com/hashicorp/terraform-plugin-testing/terraform"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/federation/pki"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// protectorIn makes a protector, by the provider whose configuration stands before it.
+func protectorIn(namespace, more string) string {
+	return fmt.Sprintf(`
+resource "breakwater_pod_protector" "web" {
+  namespace           = %q
+  name                = "web"
+  selector            = { match_labels = { app = "web" } }
+  min_available       = "1"
+  deletion_protection = false
+  %s
+}
+`, namespace, more)
+}
+
+// isThere sees to it that the cluster of a configuration has the protector.
+func isThere(t *testing.T, config *rest.Config, namespace string) resource.TestCheckFunc {
+	t.Helper()
+	c, err := client.New(config, client.Options{Scheme: fleet.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(*terraform.State) error {
+		return c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "web"}, &v1alpha1.PodProtector{})
+	}
+}
+
+// says matches a text as Terraform breaks it into lines.
+func says(text string) *regexp.Regexp {
+	return regexp.MustCompile(strings.ReplaceAll(regexp.QuoteMeta(text), " ", `[\s│]+`))
+}
+
+// account is a ServiceAccount that may do all, with its token.
+func account(t *testing.T, admin *rest.Config, namespace string) *rest.Config {
+	t.Helper()
+	return testplane.AsServiceAccount(t, admin, namespace, "terraform", "cluster-admin")
+}
+
+// connecting is a proxy that lets everybody through, and counts them.
+func connecting(t *testing.T) (address string, connections *atomic.Int32) {
+	t.Helper()
+	connections = &atomic.Int32{}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		there, err := net.Dial("tcp", r.Host)
+		if r.Method != http.MethodConnect || err != nil {
+			http.Error(w, "not that way", http.StatusBadGateway)
+			return
+		}
+		connections.Add(1)
+		w.WriteHeader(http.StatusOK)
+		here, buffered, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			there.Close()
+			return
+		}
+		go func() {
+			_, _ = io.Copy(there, buffered)
+			there.Close()
+		}()
+		_, _ = io.Copy(here, there)
+		here.Close()
+	}))
+	t.Cleanup(proxy.CloseClientConnections)
+	return proxy.URL, connections
+}
+
+// sesame is what the exec plugin asks for.
+const sesame = "sesame-7193"
+
+// script is an exec plugin that prints a token, if it is asked properly.
+func script(t *testing.T, token string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "log-in")
+	text := fmt.Sprintf("#!/bin/sh\nset -e\ntest \"$1 $SECRET\" = \"core "+sesame+"\"\n"+
+		"echo '{\"apiVersion\": \"client.authentication.k8s.io/v1\", \"kind\": \"ExecCredential\", \"status\": {\"token\": \"%s\"}}'\n", token)
+	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestEveryWayLeadsIntoTheCluster(t *testing.T) {
+	each(t, func(t *testing.T) {
+		namespace, admin := testplane.Namespace(t), testplane.Config(t)
+		user := account(t, admin, namespace)
+		proxy, connections := connecting(t)
+		server := fmt.Sprintf("host = %q\n  cluster_ca_certificate = %q\n", admin.Host, admin.CAData)
+		for way, configuration := range map[string]string{
+			"a token":               server + fmt.Sprintf("token = %q", user.BearerToken),
+			"a client certificate":  server + fmt.Sprintf("client_certificate = %q\n  client_key = %q", admin.CertData, admin.KeyData),
+			"the text of a file":    fmt.Sprintf("kubeconfig = %q", testplane.KubeconfigOf(t, admin)),
+			"a proxy":               fmt.Sprintf("kubeconfig = %q\n  proxy_url = %q\n timeout = \"20s\"", testplane.KubeconfigOf(t, admin), proxy),
+			"the name in TLS":       server + fmt.Sprintf("tls_server_name = \"localhost\"\n  token = %q", user.BearerToken),
+			"trust in all":          fmt.Sprintf("host = %q\n  insecure = true\n  token = %q", admin.Host, user.BearerToken),
+			"another's credentials": fmt.Sprintf("kubeconfig = %q\n  token = %q", testplane.KubeconfigOf(t, admin), user.BearerToken),
+			"an exec plugin": server + fmt.Sprintf("exec {\n    api_version = \"client.authentication.k8s.io/v1\"\n    command = %q\n    args = [\"core\"]\n    env = { SECRET = %q }\n  }",
+				script(t, user.BearerToken), sesame),
+		} {
+			t.Run(way, func(t *testing.T) {
+				steps(t, resource.TestStep{
+					Config: "provider \"breakwater\" {\n  " + configuration + "\n}\n" + protectorIn(namespace, ""),
+					Check:  isThere(t, admin, namespace),
+				})
+			})
+		}
+		if connections.Load() == 0 {
+			t.Error("nobody came by way of the proxy")
+		}
+	})
+}
+
+func TestVariablesLeadIntoTheCluster(t *testing.T) {
+	each(t, func(t *testing.T) {
+		namespace, admin := testplane.Namespace(t), testplane.Config(t)
+		user := account(t, admin, namespace)
+		for way, variables := range map[string]map[string]string{
+			"two files, the first with the server, the second with the user": {"KUBECONFIG": strings.Join(halves(t, testplane.KubeconfigOf(t, admin)), string(filepath.ListSeparator))},
+			"a file":  {"KUBE_CONFIG_PATH": testplane.Kubeconfig(t)},
+			"a token": {"KUBE_HOST": admin.Host, "KUBE_CLUSTER_CA_CERT_DATA": string(admin.CAData), "KUBE_TOKEN": user.BearerToken},
+		} {
+			t.Run(way, func(t *testing.T) {
+				for name, value := range variables {
+					t.Setenv(name, value)
+				}
+				steps(t, resource.TestStep{Config: "provider \"breakwater\" {}\n" + protectorIn(namespace, ""), Check: isThere(t, admin, namespace)})
+			})
+		}
+	})
+}
+
+// halves are two files of a kubeconfig, the second of which has its users.
+func halves(t *testing.T, raw []byte) []string {
+	t.Helper()
+	servers, err := clientcmd.Load(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	users := servers.DeepCopy()
+	servers.AuthInfos = nil
+	users.Clusters, users.Contexts, users.CurrentContext = nil, nil, ""
+	folder := t.TempDir()
+	paths := []string{filepath.Join(folder, "servers"), filepath.Join(folder, "users")}
+	if err := clientcmd.WriteToFile(*servers, paths[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := clientcmd.WriteToFile(*users, paths[1]); err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}
+
+func TestSaysWhatIsWrongOnTheWay(t *testing.T) {
+	authority, err := pki.NewAuthority("somebody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nowhere, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nowhere.Close()
+	each(t, func(t *testing.T) {
+		namespace, admin := testplane.Namespace(t), testplane.Config(t)
+		by := func(format string, arguments ...any) string {
+			return "provider \"breakwater\" {\n  " + fmt.Sprintf(format, arguments...) + "\n}\n"
+		}
+		protector := protectorIn(namespace, "timeouts {\n    create = \"3s\"\n  }")
+		silent := by("host = \"https://%s\"\n  token = \"t\"", nowhere.Addr())
+		for claim, c := range map[string][]resource.TestStep{
+			"a contradiction": {{Config: by("config_path = \"a\"\n  kubeconfig = \"\"") + protector, PlanOnly: true, ExpectError: says("kubeconfig is empty: leave it out")}},
+			"an authority that vouches for somebody else": {{Config: by("host = %q\n  token = \"t\"\n  cluster_ca_certificate = %q", admin.Host, authority.PEM) + protector,
+				ExpectError: says("not vouched for by any authority that the provider trusts: see whether host is right, and set cluster_ca_certificate")}},
+			"a token that is none": {{Config: by("host = %q\n  cluster_ca_certificate = %q\n  token = \"hidden\"", admin.Host, admin.CAData) + protector,
+				ExpectError: says("The cluster does not accept the provider's credentials: they are wrong, or have expired.")}},
+			"nothing at all": {
+				{Config: by("") + protector, PlanOnly: true, ExpectNonEmptyPlan: true},
+				{Config: by("") + protector, ExpectError: says("nothing says which cluster is meant: set config_path, kubeconfig or host")},
+			},
+			"a file that is not there yet": {
+				{Config: by("config_path = \"/no/such/file\"") + protector, PlanOnly: true, ExpectNonEmptyPlan: true},
+				{Config: by("config_path = \"/no/such/file\"") + protector, ExpectError: says("there is no file /no/such/file, which config_path names")},
+			},
+			"nobody where the cluster should be": {
+				{Config: silent + protector, PlanOnly: true, ExpectNonEmptyPlan: true},
+				{Config: silent + protector, ExpectError: says("connect: connection refused (until the time for it was over)")},
+			},
+		} {
+			t.Run(claim, func(t *testing.T) {
+				for _, name := range []string{"KUBECONFIG", "KUBE_CONFIG_PATH", "KUBE_CONFIG_PATHS", "KUBE_HOST"} {
+					t.Setenv(name, "")
+				}
+				steps(t, c...)
+			})
+		}
+	})
+}
