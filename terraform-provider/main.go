@@ -2,11 +2,10 @@
 package main
 
 import (
-	"context"
 	"flag"
 	"log"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6/tf6server"
 
 	"github.com/breakwater-k8s/breakwater/internal/version"
 	"github.com/breakwater-k8s/breakwater/terraform-provider/provider"
@@ -15,8 +14,11 @@ import (
 func main() {
 	debug := flag.Bool("debug", false, "print what a debugger's terraform needs to find this process, and serve until interrupted")
 	flag.Parse()
-	options := providerserver.ServeOpts{Address: "registry.terraform.io/" + provider.Source, Debug: *debug}
-	if err := providerserver.Serve(context.Background(), provider.New(version.Version), options); err != nil {
+	var options []tf6server.ServeOpt
+	if *debug {
+		options = append(options, tf6server.WithManagedDebug())
+	}
+	if err := tf6server.Serve("registry.terraform.io/"+provider.Source, provider.Server(version.Version), options...); err != nil {
 		log.Fatal(err)
 	}
 }

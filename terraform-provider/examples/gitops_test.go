@@ -105,14 +105,18 @@ func TestExplore(t *testing.T) {
 		s.say("selector = {}\n min_available = \"3\"\n force_conflicts = true")
 		t.Log(s.plan())
 		s.apply("selector = {}\n min_available = \"3\"\n force_conflicts = true")
-		for _, m := range s.live().ManagedFields { t.Log(m.Manager, m.Operation, string(m.FieldsV1.Raw)) }
+		for _, m := range s.live().ManagedFields {
+			t.Log(m.Manager, m.Operation, string(m.FieldsV1.Raw))
+		}
 		t.Log(s.by(flux, "spec: {minAvailable: 2}", client.ForceOwnership))
 		t.Log(s.plan())
 		// ignore changes
 		s.say("selector = {}\n min_available = \"3\"\n lifecycle {\n ignore_changes = [min_available]\n}")
 		t.Log(s.plan())
 		t.Log(s.apply("selector = {}\n min_available = \"3\"\n labels = {a = \"b\"}\n lifecycle {\n ignore_changes = [min_available]\n}"))
-		for _, m := range s.live().ManagedFields { t.Log(m.Manager, m.Operation, string(m.FieldsV1.Raw)) }
+		for _, m := range s.live().ManagedFields {
+			t.Log(m.Manager, m.Operation, string(m.FieldsV1.Raw))
+		}
 		t.Log(s.by(flux, "spec: {minAvailable: 1}"))
 	})
 	_ = metav1.Now

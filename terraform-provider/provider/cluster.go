@@ -49,8 +49,6 @@ func (c *cluster) of(k *kind, namespace string) dynamic.ResourceInterface {
 	return c.dynamic.Resource(k.Resource)
 }
 
-var errUnknown = errors.New("its address, or what it takes to get in, is only known when it is applied")
-
 // connect never fails for want of a cluster: that is only told when one is needed.
 func connect(ctx context.Context, req provider.ConfigureRequest, d *diag.Diagnostics, version string) *cluster {
 	var m connection.Model

@@ -14,12 +14,10 @@ import (
 // core tells of the cluster itself. What the provider's user may not see is left out.
 func (c *cluster) core(ctx context.Context) (coreModel, error) {
 	var m coreModel
-	address, _, err := rest.DefaultServerUrlFor(c.config)
-	if err != nil {
+	var err error
+	if m.Server, err = serverOf(c.config); err != nil {
 		return m, err
 	}
-	address.User = nil // it can hold a password
-	m.Server = address.String()
 	clientset, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
 		return m, err
@@ -38,6 +36,16 @@ func (c *cluster) core(ctx context.Context) (coreModel, error) {
 	}
 	m.UID, err = seen(ctx, func(ctx context.Context) (string, error) { return fleet.ClusterOf(ctx, clientset) })
 	return m, err
+}
+
+// serverOf is the URL of an apiserver, without a password that it can hold.
+func serverOf(config *rest.Config) (string, error) {
+	address, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return "", err
+	}
+	address.User = nil
+	return address.String(), nil
 }
 
 // seen is a text that the cluster tells; null when it does not tell it to the provider's user.

@@ -5,7 +5,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	tfstate "github.com/hashicorp/terraform-plugin-testing/terraform"
@@ -60,10 +59,14 @@ func steps(t *testing.T, all ...resource.TestStep) {
 
 func play(t *testing.T, test resource.TestCase) {
 	t.Helper()
-	test.ProtoV6ProviderFactories = map[string]func() (tfprotov6.ProviderServer, error){
-		"breakwater": providerserver.NewProtocol6WithError(provider.New("test")()),
-	}
+	test.ProtoV6ProviderFactories = factories()
 	resource.UnitTest(t, test)
+}
+
+func factories() map[string]func() (tfprotov6.ProviderServer, error) {
+	return map[string]func() (tfprotov6.ProviderServer, error){
+		"breakwater": func() (tfprotov6.ProviderServer, error) { return provider.Server("test")(), nil },
+	}
 }
 
 // configured is a configuration whose provider leads to the control plane of the tests.

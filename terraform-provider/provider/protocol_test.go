@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
@@ -24,11 +23,9 @@ type values map[string]tftypes.Value
 // speak configures a provider.
 func speak(t *testing.T, configuration values) *speaker {
 	t.Helper()
-	server, err := providerserver.NewProtocol6WithError(provider.New("test")())()
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := provider.Server("test")()
 	s := &speaker{ProviderServer: server, t: t}
+	var err error
 	if s.schemas, err = server.GetProviderSchema(t.Context(), &tfprotov6.GetProviderSchemaRequest{}); err != nil {
 		t.Fatal(err)
 	}
@@ -91,22 +88,6 @@ func (s *speaker) read(schema *tfprotov6.Schema, value *tfprotov6.DynamicValue) 
 		s.t.Fatal(err)
 	}
 	return v
-}
-
-// attribute is a text attribute of an object.
-func (s *speaker) attribute(of tftypes.Value, name string) string {
-	s.t.Helper()
-	all, text := map[string]tftypes.Value{}, ""
-	if err := of.As(&all); err != nil {
-		s.t.Fatal(err)
-	}
-	if all[name].IsNull() {
-		return ""
-	}
-	if err := all[name].As(&text); err != nil {
-		s.t.Fatalf("%s: %v", name, err)
-	}
-	return text
 }
 
 // fine fails the test when somebody complains.

@@ -5,8 +5,11 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/ephemeral"
+	"github.com/hashicorp/terraform-plugin-framework/function"
+	"github.com/hashicorp/terraform-plugin-framework/list"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
@@ -79,6 +82,38 @@ func (b *Breakwater) DataSources(context.Context) []func() datasource.DataSource
 		func() datasource.DataSource { return &sources{kind: cells} },
 		func() datasource.DataSource { return &topology{cells: cells} },
 	}
+}
+
+// ListResources are one for each kind.
+func (b *Breakwater) ListResources(context.Context) []func() list.ListResource {
+	all := make([]func() list.ListResource, len(b.kinds))
+	for i, k := range b.kinds {
+		all[i] = func() list.ListResource { return &listing{object{kind: k}} }
+	}
+	return all
+}
+
+// Actions do what no state can say.
+func (b *Breakwater) Actions(context.Context) []func() action.Action {
+	all := []func() action.Action{func() action.Action { return &release{} }}
+	if protectors, cells := b.kind("pod_protector"), b.kind("cell"); protectors != nil && cells != nil {
+		all = append(all, func() action.Action { return &removeCell{protectors: protectors, cells: cells} })
+	}
+	return all
+}
+
+// Functions need no cluster.
+func (b *Breakwater) Functions(context.Context) []func() function.Function {
+	all := []func() function.Function{
+		func() function.Function { return &manifestDecode{} },
+		func() function.Function { return &manifestDecode{multi: true} },
+		func() function.Function { return manifestEncode{} },
+	}
+	if protectors := b.kind("pod_protector"); protectors != nil {
+		all = append(all, func() function.Function { return &selectorMatches{protectors: protectors} },
+			func() function.Function { return &floor{protectors: protectors} })
+	}
+	return all
 }
 
 // kind is that of a resource's name; nil when its definition could not be read.

@@ -2,6 +2,8 @@ package provider
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
@@ -10,8 +12,8 @@ import (
 
 // What objects of a kind are chosen by, to users.
 const (
-	selectorText = "Only objects with such labels, in the notation of kubectl's `--selector`: `app=web,tier!=cache` or `app in (web, api),!legacy`. " +
-		"Without it all."
+	selectorText = "Only objects with such labels, in the notation of kubectl's `--selector`: `app=web,tier!=cache` or `app in (web, " +
+		"api),!legacy`. Without it all."
 	namespaceText = "Only objects in this namespace of the core cluster. Without it those of all namespaces."
 )
 
@@ -44,5 +46,24 @@ func (selectorRule) ValidateString(_ context.Context, req validator.StringReques
 	if _, err := labels.Parse(req.ConfigValue.ValueString()); err != nil {
 		resp.Diagnostics.AddAttributeError(req.Path, "Not a label selector",
 			sentence(err.Error())+" Write it as kubectl's --selector takes it, such as app=web,tier in (front, back),!legacy.")
+	}
+}
+
+// durationRule holds a text against the notation of durations.
+type durationRule struct{}
+
+// Description says what is asked for.
+func (durationRule) Description(context.Context) string { return "a duration, such as 90s or 5m" }
+
+// MarkdownDescription says the same.
+func (r durationRule) MarkdownDescription(ctx context.Context) string { return r.Description(ctx) }
+
+// ValidateString refuses what is none, or takes no time.
+func (r durationRule) ValidateString(ctx context.Context, req validator.StringRequest, resp *validator.StringResponse) {
+	if req.ConfigValue.IsNull() || req.ConfigValue.IsUnknown() {
+		return
+	}
+	if d, err := time.ParseDuration(req.ConfigValue.ValueString()); err != nil || d <= 0 {
+		resp.Diagnostics.AddAttributeError(req.Path, "Not a duration", fmt.Sprintf("%q must be %s.", req.ConfigValue.ValueString(), r.Description(ctx)))
 	}
 }

@@ -36,8 +36,8 @@ func (l *looking) ready(ctx context.Context, req *datasource.ReadRequest, resp *
 		return false
 	}
 	resp.Diagnostics.AddError("No cluster to read from yet",
-		fmt.Sprintf("The provider does not know its cluster: %v. Let this data source depend on what makes the cluster, by depends_on, "+
-			"and it is read when that was applied; or apply that first, by -target.", errUnknown))
+		fmt.Sprintf("The provider does not know its cluster: %v. Let this data source depend on what makes the cluster, by depends_on, and it is "+
+			"read when that was applied; or apply that first, by -target.", errUnknown))
 	return false
 }
 
@@ -62,8 +62,8 @@ func (s *source) Schema(_ context.Context, _ datasource.SchemaRequest, resp *dat
 			Validators: []validator.String{namespaceRule()}}
 	}
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "One " + s.kind.Kind.Kind + " as the core cluster has it, with its status, whoever made it. " +
-			"It is an error when there is none. " + s.kind.Description,
+		MarkdownDescription: "One " + s.kind.Kind.Kind + " as the core cluster has it, with its status, whoever made it. It is an error when there " +
+			"is none. " + s.kind.Description,
 		Attributes: all,
 	}
 }
@@ -97,9 +97,10 @@ func (s *source) explainMissing(d *diag.Diagnostics, w *wanted, err error) {
 		s.kind.explain(d, "read", w.String(), err)
 		return
 	}
+	server, _ := serverOf(s.cluster.config)
 	d.AddError(fmt.Sprintf("There is no %s %s", s.kind.Kind.Kind, w),
 		fmt.Sprintf("The cluster at %s has none of that name. A data source reads what is there: if another part of this configuration makes it, "+
-			"refer to that, or name it in depends_on; or see whether the provider leads to the right cluster.", s.cluster.config.Host))
+			"refer to that, or name it in depends_on; or see whether the provider leads to the right cluster.", server))
 }
 
 // toldAttributes are those of all that is told of an object.

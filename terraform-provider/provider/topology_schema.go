@@ -46,18 +46,19 @@ type cellModel struct {
 // Schema says what is told, and what healthy means.
 func (t *topology) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "A core cluster and its cells at one look, and whether they are as they should be: for a `check` block, or a `precondition` " +
-			"of what must not go on otherwise. A configuration of the provider leads to one core; where there are several, give the provider an alias for each, " +
-			"and this data source once with each `provider`.",
+		MarkdownDescription: "A core cluster and its cells at one look, and whether they are as they should be: for a `check` block, or a " +
+			"`precondition` of what must not go on otherwise. A configuration of the provider leads to one core; where there are several, give the " +
+			"provider an alias for each, and this data source once with each `provider`.",
 		Attributes: map[string]schema.Attribute{
-			"healthy": schema.BoolAttribute{Computed: true, MarkdownDescription: "`true` when there is a Cell, and each one is `ready`, `aggregation_fresh`, " +
-				"`connected` and `guarded`, none is `overlapping`, and none is deleted and still draining. Of a Cell without `kubeconfig_secret_ref`, to whose cluster no flag told " +
-				"the topology controller the way, nobody can say whether it is `connected` and `guarded`: that alone is not held against it. " +
-				"It is what `breakwater check` says of Cells."},
+			"healthy": schema.BoolAttribute{Computed: true, MarkdownDescription: "`true` when there is a Cell, and each one is `ready`, " +
+				"`aggregation_fresh`, `connected` and `guarded`, none is `overlapping`, and none is deleted and still draining. Of a Cell without " +
+				"`kubeconfig_secret_ref`, to whose cluster no flag told the topology controller the way, nobody can say whether it is `connected` and " +
+				"`guarded`: that alone is not held against it. It is what `breakwater check` says of Cells."},
 			"problems": schema.ListAttribute{Computed: true, ElementType: types.StringType,
 				MarkdownDescription: "What is wrong, in sentences that name the Cell. Empty when `healthy`."},
-			"core":  coreAttribute(),
-			"cells": schema.ListNestedAttribute{Computed: true, NestedObject: schema.NestedAttributeObject{Attributes: t.cellAttributes()}, MarkdownDescription: "The Cells of the core, by name."},
+			"core": coreAttribute(),
+			"cells": schema.ListNestedAttribute{Computed: true, MarkdownDescription: "The Cells of the core, by name.",
+				NestedObject: schema.NestedAttributeObject{Attributes: t.cellAttributes()}},
 		},
 	}
 }
@@ -69,8 +70,8 @@ func coreAttribute() schema.Attribute {
 			"server": schema.StringAttribute{Computed: true, MarkdownDescription: "URL of its apiserver, as the provider calls it."},
 			"version": schema.StringAttribute{Computed: true,
 				MarkdownDescription: "Version of its apiserver, such as `v1.36.3`. Null when the provider's user may not ask for it."},
-			"uid": schema.StringAttribute{Computed: true, MarkdownDescription: "UID of its namespace kube-system, by which Breakwater tells clusters apart. " +
-				"Null when the provider's user may not read that namespace."},
+			"uid": schema.StringAttribute{Computed: true, MarkdownDescription: "UID of its namespace kube-system, by which Breakwater tells clusters " +
+				"apart. Null when the provider's user may not read that namespace."},
 		},
 	}
 }
@@ -90,8 +91,8 @@ func (t *topology) cellAttributes() map[string]schema.Attribute {
 		"connected":         text("Whether the kubeconfig of the Cell leads to its cluster. `Unknown` where nobody looks." + state),
 		"aggregation_fresh": text("Whether the aggregator of the cell has reported within `stale_after`." + state),
 		"guarded":           text("Whether the cell's cluster asks the webhook about removals of its pods. `Unknown` where nobody looks." + state),
-		"overlapping": text("Whether another Cell of the same cluster can have the same pods, which can break floors: `True` is bad. " +
-			"`False` also when the topology controller has looked and has nothing to say." + state),
+		"overlapping": text("Whether another Cell of the same cluster can have the same pods, which can break floors: `True` is bad. `False` also " +
+			"when the topology controller has looked and has nothing to say." + state),
 		"messages": schema.MapAttribute{Computed: true, ElementType: types.StringType,
 			MarkdownDescription: "Why one of these is not as it should be, by its name, such as `guarded`. What is as it should be is not in it."},
 		"deleting":              schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether the Cell is deleted, and still drained."},

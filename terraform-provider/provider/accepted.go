@@ -1,0 +1,92 @@
+package provider
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
+)
+
+// accepted reads a field that is given without a type as Terraform would where it has one: numbers pass for texts. Names that
+// the field does not have are mistakes.
+func accepted(f *shape.Field, at string, given any) (any, error) {
+	switch v := given.(type) {
+	case string:
+		if f.Kind == shape.String {
+			return v, nil
+		}
+	case json.Number, bool:
+		if f.Kind == shape.String {
+			return fmt.Sprint(v), nil
+		}
+	case []any:
+		if f.Kind == shape.List {
+			return acceptedElements(f, at, v)
+		}
+	case map[string]any:
+		if f.Kind == shape.Object || f.Kind == shape.Map {
+			return acceptedFields(f, at, v)
+		}
+	}
+	return nil, fmt.Errorf("%s is %s, and should be %s", at, nameOf(given), map[shape.Kind]string{
+		shape.String: "a text", shape.List: "a list", shape.Map: "an object", shape.Object: "an object",
+	}[f.Kind])
+}
+
+func nameOf(given any) string {
+	switch given.(type) {
+	case nil:
+		return "null"
+	case string:
+		return "a text"
+	case bool:
+		return "true or false"
+	case json.Number:
+		return "a number"
+	case []any:
+		return "a list"
+	default:
+		return "an object"
+	}
+}
+
+func acceptedElements(f *shape.Field, at string, given []any) (any, error) {
+	list := make([]any, len(given))
+	for i, element := range given {
+		var err error
+		if list[i], err = accepted(f.Element, fmt.Sprintf("%s[%d]", at, i), element); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+func acceptedFields(f *shape.Field, at string, given map[string]any) (any, error) {
+	object := map[string]any{}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		field, key := f.Element, name
+		if f.Kind == shape.Object {
+			i := slices.IndexFunc(f.Fields, func(c *shape.Field) bool { return c.Name == name })
+			if i < 0 {
+				return nil, fmt.Errorf("%s has no %s: it has %s", at, name, strings.Join(names(f.Fields), ", "))
+			}
+			field, key = f.Fields[i], f.Fields[i].JSON
+		}
+		var err error
+		if object[key], err = accepted(field, at+"."+name, given[name]); err != nil {
+			return nil, err
+		}
+	}
+	return object, nil
+}
+
+func names(fields []*shape.Field) []string {
+	all := make([]string, len(fields))
+	for i, f := range fields {
+		all[i] = f.Name
+	}
+	return all
+}

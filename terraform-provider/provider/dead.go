@@ -1,0 +1,64 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// defaultStaleAfter is the default of the CRD, for a Cell that is older than it.
+const defaultStaleAfter = time.Minute
+
+// isAlive says why a cell is not dead; nothing when it is, or when its Cell is gone. The heartbeat is of the clock of another
+// machine: what the topology controller says, which compares no clocks, overrules it, and that asks itself once more.
+func (r *removeCell) isAlive(ctx context.Context, name string, now time.Time) (why string, err error) {
+	object, err := r.cluster.get(ctx, r.cells, "", name)
+	if apierrors.IsNotFound(err) && !isKindMissing(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	cell := &v1alpha1.Cell{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, cell); err != nil {
+		return "", err
+	}
+	return aliveness(cell, now), nil
+}
+
+func aliveness(cell *v1alpha1.Cell, now time.Time) string {
+	reporter, after := cell.Status.Aggregator, defaultStaleAfter
+	if cell.Spec.StaleAfter != nil {
+		after = cell.Spec.StaleAfter.Duration
+	}
+	if reporter.LastHeartbeat == nil || meta.IsStatusConditionFalse(cell.Status.Conditions, v1alpha1.ConditionAggregationFresh) {
+		return ""
+	}
+	silent := now.Sub(reporter.LastHeartbeat.Time)
+	if silent >= after {
+		return ""
+	}
+	return fmt.Sprintf("Its aggregator %s has reported %s ago, and the cell is taken for dead after %s (stale_after). Stop the aggregator first and wait for that; "+
+		"or delete the Cell, which drains it, if the cell is to leave.", reporter.Holder, silent.Round(time.Second), after)
+}
+
+// entryOf is what a protector has of a cell that could be cleared; nil is nothing.
+func entryOf(object *unstructured.Unstructured, cell string) (*v1alpha1.PodProtectorCell, error) {
+	p := &v1alpha1.PodProtector{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, p); err != nil {
+		return nil, err
+	}
+	entry := quota.CellOf(p, cell)
+	if entry != nil && entry.Discount == v1alpha1.DiscountCleared {
+		return nil, nil
+	}
+	return entry, nil
+}

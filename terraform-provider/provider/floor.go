@@ -1,0 +1,89 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/hashicorp/terraform-plugin-framework/function"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
+)
+
+// floor is a function: how many pods must stay available.
+type floor struct {
+	protectors *kind
+}
+
+// Metadata names the function.
+func (f *floor) Metadata(_ context.Context, _ function.MetadataRequest, resp *function.MetadataResponse) {
+	resp.Name = "floor"
+}
+
+// Definition says what goes in and what comes out.
+func (f *floor) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
+	const form = " A number of pods or a percentage, as a text: `\"40\"` or `\"70%\"`; `null` where the other one is given."
+	resp.Definition = function.Definition{
+		Summary: "Reckon a floor",
+		MarkdownDescription: "Returns how many pods must stay available over all cells, by the very rule of Breakwater's webhook: percentages are " +
+			"rounded up, and the floor is never below 0. What a `breakwater_pod_protector` would be refused for is an error.",
+		Parameters: []function.Parameter{
+			function.StringParameter{Name: "min_available", AllowNullValue: true, MarkdownDescription: "As that of `breakwater_pod_protector`." + form},
+			function.StringParameter{Name: "max_unavailable", AllowNullValue: true, MarkdownDescription: "As that of `breakwater_pod_protector`." + form},
+			function.Int64Parameter{Name: "expected_replicas", AllowNullValue: true,
+				MarkdownDescription: "How many pods there should be over all cells. May be `null` where `min_available` is a number."},
+		},
+		Return: function.Int64Return{},
+	}
+}
+
+// Run reckons it.
+func (f *floor) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
+	var least, most *string
+	var expected *int64
+	if resp.Error = req.Arguments.Get(ctx, &least, &most, &expected); resp.Error != nil {
+		return
+	}
+	pods, err := f.reckon(ctx, least, most, expected)
+	if err != nil {
+		resp.Error = function.NewFuncError(sentence("the floor cannot be reckoned: " + err.Error()))
+		return
+	}
+	resp.Error = resp.Result.Set(ctx, int64(pods))
+}
+
+func (f *floor) reckon(ctx context.Context, least, most *string, expected *int64) (int, error) {
+	spec := map[string]any{"selector": map[string]any{}}
+	for name, given := range map[string]*string{"minAvailable": least, "maxUnavailable": most} {
+		if given == nil {
+			continue
+		}
+		e, err := f.protectors.Spec.Child(name).Encode(shape.Path{name}, tftypes.NewValue(tftypes.String, *given))
+		if err != nil {
+			return 0, err
+		}
+		spec[name] = e.Value
+	}
+	if expected != nil {
+		if *expected > math.MaxInt32 {
+			return 0, errors.New("expected_replicas: must be less than 2147483648")
+		}
+		spec["expectedReplicas"] = *expected
+	}
+	if err := f.protectors.broken(ctx, spec); err != nil {
+		return 0, err
+	}
+	p := &v1alpha1.PodProtector{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"spec": spec}, p); err != nil {
+		return 0, err
+	}
+	pods, known := quota.Floor(p)
+	if !known {
+		return 0, errors.New("expected_replicas is null: percentages and max_unavailable are reckoned from it")
+	}
+	return pods, nil
+}

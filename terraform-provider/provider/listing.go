@@ -1,0 +1,90 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/list"
+	"github.com/hashicorp/terraform-plugin-framework/list/schema"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// listing is a list resource: the objects of a kind that are there, for terraform query to import.
+type listing struct {
+	object
+}
+
+// ListResourceConfigSchema has what the objects are chosen by.
+func (l *listing) ListResourceConfigSchema(_ context.Context, _ list.ListResourceSchemaRequest, resp *list.ListResourceSchemaResponse) {
+	all := map[string]schema.Attribute{
+		"label_selector": schema.StringAttribute{Optional: true, Validators: []validator.String{selectorRule{}}, MarkdownDescription: selectorText},
+	}
+	if l.kind.Namespaced {
+		all["namespace"] = schema.StringAttribute{Optional: true, Validators: []validator.String{namespaceRule()}, MarkdownDescription: namespaceText}
+	}
+	resp.Schema = schema.Schema{
+		MarkdownDescription: fmt.Sprintf("Lists the %ss of a core cluster, whoever made them, so that `terraform query` can import them. Needs Terraform 1.14. %s",
+			l.kind.Kind.Kind, l.kind.Description),
+		Attributes: all,
+	}
+}
+
+// List looks for the objects page by page, while somebody takes them.
+func (l *listing) List(ctx context.Context, req list.ListRequest, stream *list.ListResultsStream) {
+	var d diag.Diagnostics
+	config, err := attributes(req.Config.Raw)
+	switch {
+	case err != nil:
+		d.AddError("The configuration could not be read", err.Error())
+	case l.cluster != nil && errors.Is(l.cluster.absent, errUnknown):
+		d.AddError("No cluster to list from yet", fmt.Sprintf("The provider does not know its cluster: %v. terraform query applies nothing: apply "+
+			"first what makes the cluster, or give the provider the address of one.", errUnknown))
+	default:
+		l.cluster.usable("list from", &d)
+	}
+	if d.HasError() {
+		stream.Results = list.ListResultsStreamDiagnostics(d)
+		return
+	}
+	namespace := readOf(config, "namespace")
+	found := l.cluster.list(ctx, l.kind, namespace, readOf(config, "label_selector"), req.Limit)
+	stream.Results = func(push func(list.ListResult) bool) {
+		left := req.Limit
+		for live, err := range found {
+			if err != nil {
+				failed := list.ListResult{}
+				l.kind.explain(&failed.Diagnostics, "listed", among(namespace), err)
+				push(failed)
+				return
+			}
+			if !push(l.result(ctx, &req, live)) {
+				return
+			}
+			if left--; left == 0 { // without a limit it never is
+				return
+			}
+		}
+	}
+}
+
+// result is one object, as an import would take it up.
+func (l *listing) result(ctx context.Context, req *list.ListRequest, live *unstructured.Unstructured) list.ListResult {
+	w := &wanted{namespace: live.GetNamespace(), name: live.GetName()}
+	result := req.NewListResult(ctx)
+	result.DisplayName = w.String()
+	l.identity(ctx, result.Identity, w, &result.Diagnostics)
+	if !req.IncludeResource {
+		return result
+	}
+	nothing, err := blank(req.ResourceSchema.Type().TerraformType(ctx))
+	if err == nil {
+		result.Resource.Raw, err = l.kind.shown(nothing, live)
+	}
+	if err != nil {
+		result.Diagnostics.AddError("The answer of the cluster could not be read", fmt.Sprintf("%s %s: %v", l.kind.Kind.Kind, w, err))
+	}
+	return result
+}

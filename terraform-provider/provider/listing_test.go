@@ -1,0 +1,178 @@
+package provider_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// list asks for objects of a kind, and takes as many as it is told, 0 for all.
+func (s *speaker) list(kind string, config values, limit int64, whole bool, take int) []tfprotov6.ListResourceResult {
+	s.t.Helper()
+	stream, err := s.ProviderServer.(tfprotov6.ListResourceServer).ListResource(s.t.Context(), &tfprotov6.ListResourceRequest{
+		TypeName: kind, Config: s.object(s.schemas.ListResourceSchemas[kind], config), Limit: limit, IncludeResource: whole,
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var all []tfprotov6.ListResourceResult
+	for result := range stream.Results {
+		if all = append(all, result); len(all) == take {
+			break
+		}
+	}
+	return all
+}
+
+func shownNames(t *testing.T, all []tfprotov6.ListResourceResult) []string {
+	t.Helper()
+	list := make([]string, len(all))
+	for i, result := range all {
+		if len(result.Diagnostics) > 0 {
+			t.Fatal(complaints(result.Diagnostics))
+		}
+		list[i] = result.DisplayName
+	}
+	slices.Sort(list)
+	return list
+}
+
+// oneOfEach are objects of all kinds that are resources, by the names of those.
+func oneOfEach(namespace string) map[string]client.Object {
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: "web", Labels: map[string]string{"team": "shop"}}
+	wide := metav1.ObjectMeta{Name: namespace, Labels: map[string]string{"team": "shop"}}
+	rule := v1alpha1.ProtectionPolicySpec{ProtectionRule: v1alpha1.ProtectionRule{Floor: &v1alpha1.FloorRule{PodShare: v1alpha1.PodShare{MinAvailable: v1alpha1.Pods(2)}}}}
+	return map[string]client.Object{
+		"breakwater_pod_protector": &v1alpha1.PodProtector{ObjectMeta: meta, Spec: v1alpha1.PodProtectorSpec{
+			Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}, MinAvailable: v1alpha1.Pods(3), MinReadySeconds: 7}},
+		"breakwater_protection_policy":         &v1alpha1.ProtectionPolicy{ObjectMeta: meta, Spec: rule},
+		"breakwater_cluster_protection_policy": &v1alpha1.ClusterProtectionPolicy{ObjectMeta: wide, Spec: v1alpha1.ClusterProtectionPolicySpec{ProtectionPolicySpec: rule}},
+		"breakwater_cell":                      &v1alpha1.Cell{ObjectMeta: wide, Spec: v1alpha1.CellSpec{Namespaces: []string{"shop"}}},
+	}
+}
+
+func TestWhatIsListedIsWhatAnImportWouldTakeUp(t *testing.T) {
+	namespace := testplane.Namespace(t)
+	objects := oneOfEach(namespace)
+	s, c := speakTo(t, testplane.Kubeconfig(t)), testplane.Client(t)
+	for kind, object := range objects {
+		t.Run(kind, func(t *testing.T) {
+			if err := c.Create(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Delete(context.Background(), object) })
+			config, id := values{"label_selector": written("team=shop")}, object.GetName()
+			if object.GetNamespace() != "" {
+				config["namespace"], id = written(namespace), namespace+"/web"
+			}
+			all := s.list(kind, config, 0, true, 0)
+			if diff := cmp.Diff([]string{id}, shownNames(t, all)); diff != "" {
+				t.Fatal(diff)
+			}
+			schema := s.schemas.ResourceSchemas[kind]
+			imported, identity := s.imported(kind, id)
+			if diff := cmp.Diff(imported, s.read(schema, all[0].Resource)); diff != "" {
+				t.Errorf("an import takes it up otherwise: %s", diff)
+			}
+			if diff := cmp.Diff(identity.IdentityData, all[0].Identity.IdentityData); diff != "" {
+				t.Errorf("an import knows it by another identity: %s", diff)
+			}
+			if bare := s.list(kind, config, 0, false, 0); bare[0].Resource != nil || bare[0].Identity == nil {
+				t.Errorf("without the resource it is %+v", bare[0])
+			}
+		})
+	}
+}
+
+// imported is the state of an object that was just imported.
+func (s *speaker) imported(kind, id string) (tftypes.Value, *tfprotov6.ResourceIdentityData) {
+	s.t.Helper()
+	taken, err := s.ImportResourceState(s.t.Context(), &tfprotov6.ImportResourceStateRequest{TypeName: kind, ID: id})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.fine(taken.Diagnostics)
+	one := taken.ImportedResources[0]
+	read, err := s.ReadResource(s.t.Context(), &tfprotov6.ReadResourceRequest{
+		TypeName: kind, CurrentState: one.State, CurrentIdentity: one.Identity, Private: one.Private,
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.fine(read.Diagnostics)
+	return s.read(s.schemas.ResourceSchemas[kind], read.NewState), read.NewIdentity
+}
+
+func TestNoMoreIsListedThanIsTaken(t *testing.T) {
+	namespace := testplane.Namespace(t)
+	crowd(t, namespace, 1200, map[string]string{"test": namespace})
+	for name, c := range map[string]struct {
+		limit       int64
+		take        int
+		want, pages int
+		last        string
+	}{
+		"all":                        {0, 0, 1200, 3, "500"},
+		"a few":                      {3, 0, 3, 1, "3"},
+		"a page":                     {500, 0, 500, 1, "500"},
+		"a page and one":             {501, 0, 501, 2, "1"},
+		"more than there are":        {5000, 0, 1200, 3, "500"},
+		"until the taker has enough": {0, 7, 7, 1, "500"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proxy := standBetween(t)
+			s := speakTo(t, kubeconfigOf(t, proxy.Config))
+			got := s.list("breakwater_pod_protector", values{"label_selector": written("test=" + namespace)}, c.limit, false, c.take)
+			if unique := slices.Compact(shownNames(t, got)); len(got) != c.want || len(unique) != c.want {
+				t.Errorf("%d of %d are listed", len(unique), len(got))
+			}
+			asked := proxy.queries("/podprotectors")
+			if len(asked) != c.pages || asked[len(asked)-1].Get("limit") != c.last {
+				t.Errorf("it was asked for %v", asked)
+			}
+		})
+	}
+}
+
+func TestAListingSaysWhyThereIsNone(t *testing.T) {
+	namespace := testplane.Namespace(t)
+	protector(t, namespace, "web")
+	const kind = "breakwater_pod_protector"
+	for name, c := range map[string]struct {
+		speaker *speaker
+		kind    string
+		want    string
+	}{
+		"forbidden":             {speakTo(t, kubeconfigOf(t, nobody(t, namespace))), kind, "PodProtector objects could not be listed: .* is forbidden"},
+		"no cluster yet":        {speakToNobodyYet(t), kind, "No cluster to list from yet: .* apply first what makes the cluster"},
+		"no CRD in the cluster": {speakTo(t, kubeconfigOf(t, withoutCells(t))), "breakwater_cell", "does not know the kind Cell"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := c.speaker.list(c.kind, nil, 0, true, 0)
+			if len(got) != 1 || !says(c.want).MatchString(complaints(got[0].Diagnostics)) {
+				t.Errorf("it lists %+v", got)
+			}
+		})
+	}
+	s := speakTo(t, testplane.Kubeconfig(t))
+	resp, err := s.ProviderServer.(tfprotov6.ListResourceServer).ValidateListResourceConfig(t.Context(), &tfprotov6.ValidateListResourceConfigRequest{
+		TypeName: kind, Config: s.object(s.schemas.ListResourceSchemas[kind], values{"label_selector": written("app in"), "namespace": written("Shop")}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Not a label selector", "must be of lower case letters"} {
+		if !says(want).MatchString(complaints(resp.Diagnostics)) {
+			t.Errorf("of a wrong configuration it says %s", complaints(resp.Diagnostics))
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package provider
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/function"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// manifestDecode is a function: YAML into an object.
+type manifestDecode struct {
+	// multi takes any number of documents, and returns a tuple.
+	multi bool
+}
+
+// Metadata names the function.
+func (f *manifestDecode) Metadata(_ context.Context, _ function.MetadataRequest, resp *function.MetadataResponse) {
+	resp.Name = "manifest_decode"
+	if f.multi {
+		resp.Name = "manifest_decode_multi"
+	}
+}
+
+// Definition says what goes in and what comes out.
+func (f *manifestDecode) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
+	resp.Definition = function.Definition{
+		Summary: "Read a Kubernetes manifest",
+		MarkdownDescription: "Reads YAML, or JSON, with one manifest, and returns that as an object, with the names of the manifest. None is an " +
+			"error, and so are several: those are for `manifest_decode_multi`. ",
+		Parameters: []function.Parameter{function.StringParameter{Name: "text", MarkdownDescription: "The manifest, as `file(\"web.yaml\")` reads it."}},
+		Return:     function.DynamicReturn{},
+	}
+	if f.multi {
+		resp.Definition.Summary = "Read several Kubernetes manifests"
+		resp.Definition.MarkdownDescription = "Reads YAML with any number of manifests, with lines of `---` between them, and returns a tuple of " +
+			"objects in their order, with the names of the manifests. Empty documents are left out. "
+	}
+	resp.Definition.MarkdownDescription += "A manifest has an `apiVersion` and a `kind`, and no key twice; its values are read as kubectl reads them."
+}
+
+// Run reads them.
+func (f *manifestDecode) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
+	var text string
+	if resp.Error = req.Arguments.Get(ctx, &text); resp.Error != nil {
+		return
+	}
+	manifests, err := readManifests(ctx, text)
+	switch {
+	case err == nil && f.multi:
+		of := make([]attr.Type, len(manifests))
+		for i, m := range manifests {
+			of[i] = m.Type(ctx)
+		}
+		resp.Error = resp.Result.Set(ctx, types.DynamicValue(types.TupleValueMust(of, manifests)))
+		return
+	case err == nil && len(manifests) == 1:
+		resp.Error = resp.Result.Set(ctx, types.DynamicValue(manifests[0]))
+		return
+	case err == nil && len(manifests) == 0:
+		err = errors.New("there is no manifest in the text: it is empty, or has only comments")
+	case err == nil:
+		err = fmt.Errorf("there are %d manifests in the text, and not one: use manifest_decode_multi", len(manifests))
+	}
+	resp.Error = function.NewArgumentFuncError(0, sentence(err.Error()))
+}
+
+// readManifests are the documents of a text that are not empty.
+func readManifests(ctx context.Context, text string) ([]attr.Value, error) {
+	var all []attr.Value
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
+	for number := 1; ; number++ {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		var read map[string]any
+		if err == nil {
+			read, err = readDocument(document)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("document %d of the text: %w", number, err)
+		}
+		if read == nil {
+			continue
+		}
+		manifest, err := fromPlain(ctx, read)
+		if err != nil {
+			return nil, fmt.Errorf("document %d of the text: %w", number, err)
+		}
+		all = append(all, manifest)
+	}
+}
+
+// readDocument reads one manifest; nil is an empty document.
+func readDocument(document []byte) (map[string]any, error) {
+	raw, err := yaml.YAMLToJSONStrict(document)
+	if err != nil {
+		why := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
+		return nil, fmt.Errorf("it is not YAML: %s", strings.TrimPrefix(why, "yaml: "))
+	}
+	var read any
+	numbers := json.NewDecoder(bytes.NewReader(raw))
+	numbers.UseNumber() // a float64 loses digits of large ones
+	if err := numbers.Decode(&read); err != nil {
+		return nil, err
+	}
+	if read == nil {
+		return nil, nil
+	}
+	manifest, ok := read.(map[string]any)
+	if !ok {
+		return nil, errors.New("it is no manifest, which has names and values")
+	}
+	for _, name := range []string{"apiVersion", "kind"} {
+		if s, _ := manifest[name].(string); s == "" {
+			return nil, fmt.Errorf("it is no manifest: it has no %s", name)
+		}
+	}
+	return manifest, nil
+}

@@ -1,0 +1,74 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/function"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"sigs.k8s.io/yaml"
+)
+
+// manifestEncode is a function: an object into YAML.
+type manifestEncode struct{}
+
+// Metadata names the function.
+func (manifestEncode) Metadata(_ context.Context, _ function.MetadataRequest, resp *function.MetadataResponse) {
+	resp.Name = "manifest_encode"
+}
+
+// Definition says what goes in and what comes out.
+func (manifestEncode) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
+	resp.Definition = function.Definition{
+		Summary: "Write a Kubernetes manifest",
+		MarkdownDescription: "Writes an object as YAML, or a list of objects as YAML with lines of `---` between them. Names are in the order of " +
+			"the alphabet, so that equal objects are equal texts; attributes that are `null` are left out. `manifest_decode` and " +
+			"`manifest_decode_multi` read it again.",
+		Parameters: []function.Parameter{function.DynamicParameter{Name: "manifest",
+			MarkdownDescription: "An object, or a list of objects, with the names that the manifest is to have."}},
+		Return: function.StringReturn{},
+	}
+}
+
+// Run writes it.
+func (manifestEncode) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
+	var given types.Dynamic
+	if resp.Error = req.Arguments.Get(ctx, &given); resp.Error != nil {
+		return
+	}
+	text, err := encodeManifest(ctx, given)
+	if err != nil {
+		resp.Error = function.NewArgumentFuncError(0, sentence(err.Error()))
+		return
+	}
+	resp.Error = resp.Result.Set(ctx, text)
+}
+
+func encodeManifest(ctx context.Context, given types.Dynamic) (string, error) {
+	value, err := given.ToTerraformValue(ctx)
+	if err != nil {
+		return "", err
+	}
+	read, err := plain(value)
+	if err != nil {
+		return "", err
+	}
+	manifests, several := read.([]any)
+	if !several {
+		manifests = []any{read}
+	}
+	texts := make([]string, len(manifests))
+	for i, m := range manifests {
+		if _, ok := m.(map[string]any); !ok {
+			return "", errors.New("a manifest is an object, and so is each of a list of them")
+		}
+		text, err := yaml.Marshal(m)
+		if err != nil {
+			return "", fmt.Errorf("it cannot be written as YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+		}
+		texts[i] = string(text)
+	}
+	return strings.Join(texts, "---\n"), nil
+}

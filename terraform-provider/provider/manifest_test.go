@@ -1,0 +1,175 @@
+package provider
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"pgregory.net/rapid"
+)
+
+// decoded is what a function makes of a text, as JSON.
+func decoded(t testing.TB, f *manifestDecode, text string) (any, string) {
+	t.Helper()
+	result, complaint := call(t, f, types.StringValue(text))
+	if complaint != "" {
+		return nil, complaint
+	}
+	value, err := result.(types.Dynamic).ToTerraformValue(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := plain(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read, ""
+}
+
+func TestManifestsAreReadAsKubectlReadsThem(t *testing.T) {
+	const cell = "apiVersion: breakwater.dev/v1alpha1\nkind: Cell\n"
+	one := func(more ...any) map[string]any {
+		m := map[string]any{"apiVersion": "breakwater.dev/v1alpha1", "kind": "Cell"}
+		for i := 0; i < len(more); i += 2 {
+			m[more[i].(string)] = more[i+1]
+		}
+		return m
+	}
+	for name, c := range map[string]struct {
+		text string
+		want any
+	}{
+		"one document":                      {cell, one()},
+		"with marks, comments and gaps":     {"# a file\n---\n\n" + cell + "---\n# nothing\n---\n", one()},
+		"with the ends of lines of Windows": {"---\r\n" + strings.ReplaceAll(cell, "\n", "\r\n") + "---\r\n", one()},
+		"JSON":                              {`{"apiVersion": "breakwater.dev/v1alpha1", "kind": "Cell", "a": [1, {"b": null}]}`, one("a", []any{json.Number("1"), map[string]any{}})},
+		"numbers keep their digits":         {cell + "a: 9007199254740993\nb: 0.1\nc: -3", one("a", json.Number("9007199254740993"), "b", json.Number("0.1"), "c", json.Number("-3"))},
+		"yes is true, as of old":            {cell + "a: yes\nb: \"yes\"", one("a", true, "b", "yes")},
+		"times are texts":                   {cell + "a: 2026-04-05T06:07:08Z", one("a", "2026-04-05T06:07:08Z")},
+		"keys are texts":                    {cell + "a: {1: b}", one("a", map[string]any{"1": "b"})},
+		"anchors":                           {cell + "a: &x {b: c}\nd: *x", one("a", map[string]any{"b": "c"}, "d", map[string]any{"b": "c"})},
+		"a text over several lines":         {cell + "a: |\n  --- not a mark\n  two\n", one("a", "--- not a mark\ntwo\n")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, complaint := decoded(t, &manifestDecode{}, c.text)
+			if complaint != "" {
+				t.Fatal(complaint)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+			several, complaint := decoded(t, &manifestDecode{multi: true}, c.text+"\n---\n"+c.text)
+			if diff := cmp.Diff([]any{c.want, c.want}, several); diff != "" || complaint != "" {
+				t.Error(diff, complaint)
+			}
+		})
+	}
+	if none, complaint := decoded(t, &manifestDecode{multi: true}, "# nothing\n---\n"); complaint != "" || len(none.([]any)) != 0 {
+		t.Errorf("of nothing there are %v (%s)", none, complaint)
+	}
+}
+
+func TestWhatIsNoManifestIsRefused(t *testing.T) {
+	const cell = "apiVersion: breakwater.dev/v1alpha1\nkind: Cell\n"
+	for text, want := range map[string]string{
+		"":                        "There is no manifest in the text: it is empty, or has only comments.",
+		"---\n# nothing\n---\n":   "There is no manifest in the text",
+		cell + "---\n" + cell:     "There are 2 manifests in the text, and not one: use manifest_decode_multi.",
+		"a: {":                    "Document 1 of the text: it is not YAML: line 1: ",
+		cell + "---\n- a":         "Document 2 of the text: it is no manifest, which has names and values.",
+		cell + "---\nkind: Cell":  "Document 2 of the text: it is no manifest: it has no apiVersion.",
+		"apiVersion: v1\nkind: 3": "it has no kind.",
+		cell + "kind: Cell":       `key "kind" already set`,
+		cell + "--- |\n text":     "Document 1 of the text: ",
+		"just a text":             "it is no manifest, which has names and values.",
+		cell + "a: .inf":          "Document 1 of the text: ",
+	} {
+		t.Run(text, func(t *testing.T) {
+			if got, complaint := decoded(t, &manifestDecode{}, text); !strings.Contains(complaint, want) {
+				t.Errorf("%q makes %v, %q", text, got, complaint)
+			}
+		})
+	}
+}
+
+func TestManifestsAreWrittenInOneOrderWithoutWhatIsNull(t *testing.T) {
+	protector := map[string]any{
+		"kind": "PodProtector", "apiVersion": "breakwater.dev/v1alpha1", "metadata": map[string]any{"name": "web", "labels": nil},
+		"spec": map[string]any{"minAvailable": "70%", "expectedReplicas": json.Number("100"), "selector": map[string]any{}, "operations": []any{"Delete"}},
+	}
+	const text = `apiVersion: breakwater.dev/v1alpha1
+kind: PodProtector
+metadata:
+  name: web
+spec:
+  expectedReplicas: 100
+  minAvailable: 70%
+  operations:
+  - Delete
+  selector: {}
+`
+	for range 20 {
+		got, complaint := call(t, manifestEncode{}, given(t, protector))
+		if complaint != "" {
+			t.Fatal(complaint)
+		}
+		if diff := cmp.Diff(text, got.(types.String).ValueString()); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+	got, complaint := call(t, manifestEncode{}, given(t, []any{protector, protector}))
+	if complaint != "" || got.(types.String).ValueString() != text+"---\n"+text {
+		t.Errorf("two are written as %s %s", got, complaint)
+	}
+	if _, complaint := call(t, manifestEncode{}, given(t, map[string]any{"a": "\x7f"})); complaint != "It cannot be written as YAML: control characters are not allowed." {
+		t.Errorf("of what YAML cannot say it says %q", complaint)
+	}
+	for _, wrong := range []any{"text", json.Number("3"), []any{"text"}, []any{protector, nil}} {
+		if got, complaint := call(t, manifestEncode{}, given(t, wrong)); !strings.Contains(complaint, "A manifest is an object") {
+			t.Errorf("%v is written as %s, %q", wrong, got, complaint)
+		}
+	}
+}
+
+// Whatever an object holds: it is read again as it was written, whether alone or among others.
+func TestManifestsSurviveBeingWrittenAndRead(t *testing.T) {
+	scalar := rapid.OneOf(
+		rapid.Map(rapid.StringOf(rapid.RuneFrom([]rune("\n\t :-#'\"{}[]"), unicode.L, unicode.N, unicode.P, unicode.S)), func(s string) any { return s }),
+		rapid.SampledFrom([]any{"yes", "no", "null", "~", "", " ", "0777", "1e3", "--- a", "---", "a: b", "# c", "\n---\n", "|", "2026-04-05", true, false}),
+		rapid.Map(rapid.Int64(), func(n int64) any { return json.Number(strconv.FormatInt(n, 10)) }),
+		rapid.Map(rapid.Float64Range(-1e6, 1e6), func(n float64) any { return json.Number(fmt.Sprintf("%.3f", n)) }),
+	)
+	name := rapid.OneOf(rapid.StringMatching(`[a-zA-Z.\-/ ]{1,12}`), rapid.SampledFrom([]string{"on", "1", "---", "null"}))
+	var value *rapid.Generator[any]
+	deferred := rapid.Deferred(func() *rapid.Generator[any] { return value })
+	value = rapid.OneOf(scalar, scalar,
+		rapid.Map(rapid.MapOfN(name, deferred, 0, 4), func(m map[string]any) any { return m }),
+		rapid.Map(rapid.SliceOfN(deferred, 0, 4), func(l []any) any { return l }))
+	manifest := rapid.Map(rapid.MapOfN(name, value, 0, 4), func(m map[string]any) any {
+		m = maps.Clone(m)
+		m["apiVersion"], m["kind"] = "v1", "List"
+		return m
+	})
+	number := cmp.Comparer(func(a, b json.Number) bool {
+		x, _ := a.Float64()
+		y, _ := b.Float64()
+		return a == b || x == y && strings.ContainsAny(string(a)+string(b), ".eE")
+	})
+	rapid.Check(t, func(rt *rapid.T) {
+		want := rapid.SliceOfN(manifest, 1, 3).Draw(rt, "manifests")
+		text, complaint := call(t, manifestEncode{}, given(t, want))
+		if complaint != "" {
+			rt.Fatal(complaint)
+		}
+		got, complaint := decoded(t, &manifestDecode{multi: true}, text.(types.String).ValueString())
+		if diff := cmp.Diff(any(want), got, number); diff != "" || complaint != "" {
+			rt.Fatalf("%s%s\nwritten as %s", diff, complaint, text)
+		}
+	})
+}

@@ -1,0 +1,180 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/action"
+	"github.com/hashicorp/terraform-plugin-framework/action/schema"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/breakwater-k8s/breakwater/internal/holds"
+)
+
+// release is an action: Breakwater's finalizers let go of one object.
+type release struct {
+	acting
+}
+
+// releaseTime is how long it takes at most.
+const releaseTime = time.Minute
+
+// Metadata names the action.
+func (*release) Metadata(_ context.Context, req action.MetadataRequest, resp *action.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_release"
+}
+
+type releaseModel struct {
+	Namespace  types.String `tfsdk:"namespace"`
+	Kind       types.String `tfsdk:"kind"`
+	APIVersion types.String `tfsdk:"api_version"`
+	Name       types.String `tfsdk:"name"`
+}
+
+// Schema says which object.
+func (*release) Schema(_ context.Context, _ action.SchemaRequest, resp *action.SchemaResponse) {
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "Takes Breakwater's finalizers off one object, as `breakwater release KIND/NAME --yes` does: for the day when the " +
+			"generator that would do so is gone for good. A protector that was deleted protects nothing any more then, and its pods can be removed at " +
+			"once; what was not deleted stays, and a generator that runs puts its finalizers back. The finalizers of others stay. One that is gone " +
+			"already is a warning, and one that is not held nothing to do. Needs Terraform 1.14.",
+		Attributes: map[string]schema.Attribute{
+			"name": schema.StringAttribute{Required: true, Validators: []validator.String{nameRule()}, MarkdownDescription: "Name of the object."},
+			"namespace": schema.StringAttribute{Optional: true, Validators: []validator.String{namespaceRule()},
+				MarkdownDescription: "Namespace of the object, in the core cluster. Left out where its kind has none, as Cell and ClusterProtectionPolicy."},
+			"kind": schema.StringAttribute{Optional: true, MarkdownDescription: "Kind of the object: `PodProtector`, `ProtectionPolicy`, " +
+				"`ClusterProtectionPolicy`, `Cell`, `Deployment`, `StatefulSet`, `ReplicaSet` or `ReplicationController`; or any other one, with its " +
+				"`api_version`. Default: `PodProtector`."},
+			"api_version": schema.StringAttribute{Optional: true, MarkdownDescription: "API version of the kind, such as `argoproj.io/v1alpha1`, where " +
+				"it is none of those."},
+		},
+	}
+}
+
+// kind is that of the object.
+func (m *releaseModel) kind() (runtimeschema.GroupVersionKind, error) {
+	name := m.Kind.ValueString()
+	if m.Kind.IsNull() {
+		name = "PodProtector"
+	}
+	if m.APIVersion.ValueString() != "" {
+		return runtimeschema.FromAPIVersionAndKind(m.APIVersion.ValueString(), name), nil
+	}
+	if kind, ok := holds.Known(name); ok {
+		return kind, nil
+	}
+	return runtimeschema.GroupVersionKind{}, fmt.Errorf("%q is a kind that only its api_version makes known, such as argoproj.io/v1alpha1", name)
+}
+
+// ValidateConfig sees to it that the kind is known, and has a namespace when it must.
+func (*release) ValidateConfig(ctx context.Context, req action.ValidateConfigRequest, resp *action.ValidateConfigResponse) {
+	var m releaseModel
+	if resp.Diagnostics.Append(req.Config.Get(ctx, &m)...); resp.Diagnostics.HasError() || m.Kind.IsUnknown() || m.APIVersion.IsUnknown() {
+		return
+	}
+	kind, err := m.kind()
+	if err != nil {
+		resp.Diagnostics.AddAttributeError(path.Root("kind"), "Unknown kind", sentence(err.Error()))
+		return
+	}
+	if m.APIVersion.ValueString() != "" {
+		return // the cluster knows
+	}
+	switch wide := kind.Kind == "Cell" || kind.Kind == "ClusterProtectionPolicy"; {
+	case wide && !m.Namespace.IsNull():
+		resp.Diagnostics.AddAttributeError(path.Root("namespace"), "No such namespace", fmt.Sprintf("A %s has no namespace: leave it out.", kind.Kind))
+	case !wide && m.Namespace.IsNull():
+		resp.Diagnostics.AddAttributeError(path.Root("namespace"), "No namespace", fmt.Sprintf("A %s has a namespace: name it.", kind.Kind))
+	}
+}
+
+// Invoke lets go of the object.
+func (r *release) Invoke(ctx context.Context, req action.InvokeRequest, resp *action.InvokeResponse) {
+	var m releaseModel
+	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
+	if resp.Diagnostics.HasError() || !r.cluster.usable("release it in", &resp.Diagnostics) {
+		return
+	}
+	kind, err := m.kind()
+	if err != nil {
+		resp.Diagnostics.AddAttributeError(path.Root("kind"), "Unknown kind", sentence(err.Error()))
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, releaseTime)
+	defer cancel()
+	object := strings.TrimPrefix(m.Namespace.ValueString()+"/"+m.Name.ValueString(), "/")
+	finder, err := r.cluster.finder(m.Namespace.ValueString())
+	var found bool
+	if err == nil {
+		found, err = letGo(ctx, finder, kind, m.Name.ValueString(), tellerOf(ctx, resp))
+	}
+	switch {
+	case err != nil:
+		failed(&resp.Diagnostics, fmt.Sprintf("%s %s could not be released", kind.Kind, object), err)
+	case !found:
+		resp.Diagnostics.AddWarning(fmt.Sprintf("There is no %s %s", kind.Kind, object),
+			"So nothing holds it. If it should be there, see whether its namespace and name are right, and whether the provider leads to the right cluster.")
+	}
+}
+
+// letGo releases an object, if it is there.
+func letGo(ctx context.Context, finder *holds.Finder, kind runtimeschema.GroupVersionKind, name string, tell teller) (found bool, err error) {
+	var hold *holds.Hold
+	look := func(ctx context.Context) (err error) {
+		hold, err = finder.One(ctx, kind, name)
+		return err
+	}
+	if err := persist(ctx, look); err != nil || hold == nil {
+		return false, err
+	}
+	if len(hold.Finalizers) == 0 {
+		tell("Nothing of Breakwater's holds %s.", hold.Name())
+		return true, nil
+	}
+	held := *hold
+	if err := persist(ctx, func(ctx context.Context) error { return holds.Release(ctx, finder.Metadata, &held) }); err != nil {
+		return true, err
+	}
+	tell("Taken off %s: %s.", held.Name(), strings.Join(held.Finalizers, ", "))
+	if err := persist(ctx, look); err != nil {
+		return true, err
+	}
+	tell("%s", become(&held, hold))
+	return true, nil
+}
+
+// become says what has become of an object that was let go.
+func become(held, now *holds.Hold) string {
+	switch {
+	case now == nil || now.Object.UID != held.Object.UID:
+		return held.Name() + " is gone."
+	case !now.Deleted():
+		return held.Name() + " was not deleted, and stays. A generator that runs puts its finalizers back."
+	case len(now.Object.Finalizers) > 0:
+		return fmt.Sprintf("%s is deleted, and still held by %s.", held.Name(), strings.Join(now.Object.Finalizers, ", "))
+	default:
+		return held.Name() + " is on its way out."
+	}
+}
+
+// finder looks for what is held in a namespace.
+func (c *cluster) finder(namespace string) (*holds.Finder, error) {
+	client, err := rest.HTTPClientFor(c.config)
+	if err != nil {
+		return nil, err
+	}
+	f := &holds.Finder{Namespace: namespace}
+	if f.Mapper, err = apiutil.NewDynamicRESTMapper(c.config, client); err != nil {
+		return nil, err
+	}
+	f.Metadata, err = metadata.NewForConfigAndClient(metadata.ConfigFor(c.config), client)
+	return f, err
+}

@@ -1,0 +1,183 @@
+package provider_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	"github.com/hashicorp/terraform-plugin-testing/terraform"
+	"github.com/hashicorp/terraform-plugin-testing/tfversion"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+const theirs = "example.com/theirs"
+
+// held makes a protector with finalizers; if it is deleted, they hold it.
+func held(t *testing.T, namespace, name string, deleted bool, finalizers ...string) *v1alpha1.PodProtector {
+	t.Helper()
+	p := protector(t, namespace, name, func(p *v1alpha1.PodProtector) { p.Finalizers = finalizers })
+	if deleted {
+		if err := testplane.Client(t).Delete(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+// finalizersOf are those of an object now; gone is whether there is none any more.
+func finalizersOf(t *testing.T, object client.Object) (left []string, gone bool) {
+	t.Helper()
+	err := testplane.Client(t).Get(t.Context(), client.ObjectKeyFromObject(object), object)
+	if err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	return object.GetFinalizers(), err != nil
+}
+
+func TestAReleaseLetsGoOfOneObject(t *testing.T) {
+	namespace := testplane.Namespace(t)
+	s := speakTo(t, testplane.Kubeconfig(t))
+	of := func(name string) values { return values{"namespace": written(namespace), "name": written(name)} }
+	for name, c := range map[string]struct {
+		finalizers []string
+		deleted    bool
+		left       []string
+		gone       bool
+		tells      string
+	}{
+		"deleted":                    {[]string{v1alpha1.FinalizerProtector, v1alpha1.FinalizerHold}, true, nil, true, "Taken off .* breakwater.dev/protector, breakwater.dev/hold .* is gone"},
+		"deleted-and-held-by-others": {[]string{theirs, v1alpha1.FinalizerProtector}, true, []string{theirs}, false, "is deleted, and still held by example.com/theirs"},
+		"in-use":                     {[]string{v1alpha1.FinalizerProtector, theirs}, false, []string{theirs}, false, "was not deleted, and stays"},
+		"not-held":                   {[]string{theirs}, false, []string{theirs}, false, "Nothing of Breakwater's holds PodProtector"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := held(t, namespace, name, c.deleted, c.finalizers...)
+			told, complaint := s.invoke("breakwater_release", of(name))
+			if complaint != "" || !says(c.tells).MatchString(told) {
+				t.Errorf("it tells %q, and complains %q", told, complaint)
+			}
+			if left, gone := finalizersOf(t, p); gone != c.gone || !gone && !slices.Equal(left, c.left) {
+				t.Errorf("it has %v (gone: %t)", left, gone)
+			}
+		})
+	}
+	if told, complaint := s.invoke("breakwater_release", of("nothing")); told != "" || !says("WARNING: There is no PodProtector "+namespace+"/nothing").MatchString(complaint) {
+		t.Errorf("of nothing it tells %q, and complains %q", told, complaint)
+	}
+}
+
+func TestAReleaseIsOfAnyKind(t *testing.T) {
+	namespace := testplane.Namespace(t)
+	s, c := speakTo(t, testplane.Kubeconfig(t)), testplane.Client(t)
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", Finalizers: []string{v1alpha1.FinalizerSource}}}
+	deployment.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	deployment.Spec.Template.Labels = map[string]string{"app": "web"}
+	deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "web", Image: "web"}}
+	wide := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: namespace, Finalizers: []string{v1alpha1.FinalizerCell}}}
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", Finalizers: []string{v1alpha1.FinalizerSource}}}
+	for _, object := range []client.Object{deployment, wide, config} {
+		if err := c.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Delete(context.Background(), object) })
+	}
+	here := written(namespace)
+	for object, given := range map[client.Object]values{
+		deployment: {"kind": written("deployment"), "namespace": here, "name": written("web")},
+		wide:       {"kind": written("Cell"), "name": here},
+		config:     {"kind": written("ConfigMap"), "api_version": written("v1"), "namespace": here, "name": written("web")},
+	} {
+		if complaint := s.validate("breakwater_release", given); complaint != "" {
+			t.Error(complaint)
+		}
+		if _, complaint := s.invoke("breakwater_release", given); complaint != "" {
+			t.Error(complaint)
+		}
+		if left, _ := finalizersOf(t, object); len(left) > 0 {
+			t.Errorf("%T still has %v", object, left)
+		}
+	}
+	name := written("web")
+	for want, given := range map[string]values{
+		"only its api_version makes known": {"kind": written("Rollout"), "namespace": here, "name": name},
+		"A PodProtector has a namespace":   {"name": name},
+		"A Cell has no namespace":          {"kind": written("Cell"), "namespace": here, "name": name},
+		"must be of lower case letters":    {"namespace": here, "name": written("Web")},
+	} {
+		if complaint := s.validate("breakwater_release", given); !strings.Contains(complaint, want) {
+			t.Errorf("of %v it says %q", given, complaint)
+		}
+	}
+	for want, given := range map[string]values{
+		"the cluster does not know the kind Rollout of argoproj.io/v1alpha1": {"kind": written("Rollout"), "api_version": written("argoproj.io/v1alpha1"), "namespace": here, "name": name},
+		"a ConfigMap has a namespace":                                        {"kind": written("ConfigMap"), "api_version": written("v1"), "name": name},
+	} {
+		if _, complaint := s.invoke("breakwater_release", given); !strings.Contains(strings.ToLower(complaint), strings.ToLower(want)) {
+			t.Errorf("of %v it says %q", given, complaint)
+		}
+	}
+}
+
+func TestAReleaseNeedsOnlyTheObjectAndSaysWhatIsForbidden(t *testing.T) {
+	namespace := testplane.Namespace(t)
+	p := held(t, namespace, "web", true, v1alpha1.FinalizerProtector)
+	given := values{"namespace": written(namespace), "name": written("web")}
+	read := rbacv1.PolicyRule{APIGroups: []string{"breakwater.dev"}, Resources: []string{"podprotectors"}, Verbs: []string{"get"}}
+	reader := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "reader", clusterRole(t, namespace+"-reader", read))
+	_, complaint := speakTo(t, kubeconfigOf(t, reader)).invoke("breakwater_release", given)
+	if !says("PodProtector " + namespace + "/web could not be released: .* cannot patch .* needs this right").MatchString(complaint) {
+		t.Errorf("it says %q", complaint)
+	}
+	read.Verbs = append(read.Verbs, "patch")
+	writer := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "writer", clusterRole(t, namespace+"-writer", read))
+	if _, complaint := speakTo(t, kubeconfigOf(t, writer)).invoke("breakwater_release", given); complaint != "" {
+		t.Errorf("who may get and patch it is told %q", complaint)
+	}
+	if _, gone := finalizersOf(t, p); !gone {
+		t.Error("it is still there")
+	}
+}
+
+func TestTerraformReleases(t *testing.T) {
+	t.Setenv("TF_ACC_TERRAFORM_PATH", program(t, "terraform"))
+	namespace := testplane.Namespace(t)
+	p := held(t, namespace, "web", true, v1alpha1.FinalizerProtector)
+	resource.UnitTest(t, resource.TestCase{
+		TerraformVersionChecks:   []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_14_0)}, // actions are of 1.14
+		ProtoV6ProviderFactories: factories(),
+		Steps: []resource.TestStep{{
+			Config: configured(t, `
+action "breakwater_release" "web" {
+  config {
+    namespace = %q
+    name      = "web"
+  }
+}
+resource "terraform_data" "go" {
+  lifecycle {
+    action_trigger {
+      events  = [after_create]
+      actions = [action.breakwater_release.web]
+    }
+  }
+}`, namespace),
+			Check: func(*terraform.State) error {
+				if _, gone := finalizersOf(t, p); !gone {
+					return errors.New("the protector is still there")
+				}
+				return nil
+			},
+		}},
+	})
+}

@@ -1,0 +1,41 @@
+package provider
+
+import (
+	"context"
+	"slices"
+
+	"github.com/hashicorp/terraform-plugin-framework/providerserver"
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+)
+
+// Server makes what speaks Terraform's protocol for a provider of that version.
+func Server(version string) func() tfprotov6.ProviderServer {
+	return func() tfprotov6.ProviderServer {
+		return &server{providerserver.NewProtocol6(New(version)())().(whole)}
+	}
+}
+
+// whole is all of the protocol that the framework speaks.
+type whole interface {
+	tfprotov6.ProviderServer
+	tfprotov6.ListResourceServer
+	tfprotov6.ActionServer
+	tfprotov6.StateStoreServer
+}
+
+// server is the framework's, that understands OpenTofu as well.
+type server struct {
+	whole
+}
+
+// CallFunction takes an argument that is not there for null: so says OpenTofu, up to 1.12 at least, and the framework refuses it.
+func (s *server) CallFunction(ctx context.Context, req *tfprotov6.CallFunctionRequest) (*tfprotov6.CallFunctionResponse, error) {
+	said := *req
+	said.Arguments = slices.Clone(req.Arguments)
+	for i, argument := range said.Arguments {
+		if argument == nil || len(argument.MsgPack) == 0 && len(argument.JSON) == 0 {
+			said.Arguments[i] = &tfprotov6.DynamicValue{JSON: []byte("null")}
+		}
+	}
+	return s.whole.CallFunction(ctx, &said)
+}
