@@ -1,47 +1,87 @@
 package examples_test
 
 import (
+	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/breakwater-k8s/breakwater/internal/terraform"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
-// What the documentation shows is applied as it stands: resources first, then what looks at them.
+// What the documentation shows is applied as it stands.
 func TestExamplesAreAppliedAsTheyStand(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
 		world(t)
 		d := terraform.New(t, program, "")
-		d.Variables = surroundings(t, testplane.Kubeconfig(t))
+		d.Variables = []string{"KUBE_CONFIG_PATH=" + testplane.Kubeconfig(t)}
+		settle(t, d)
 		applyAll(t, d)
+		outputs(t, d)
 		imports(t, program)
+		if program == terraform.Terraform { // OpenTofu has neither
+			query(t, d)
+			act(t, d)
+		}
 		d.Run("destroy", "-auto-approve")
 	})
 }
 
-// surroundings are the variables that examples take for granted.
-func surroundings(t *testing.T, kubeconfig string) []string {
-	t.Helper()
-	worker := string(testplane.KubeconfigOf(t, testplane.Config(t)))
-	return []string{"KUBE_CONFIG_PATH=" + kubeconfig, "TF_VAR_worker_2_kubeconfig=" + worker}
-}
-
-// applyAll applies the examples of what there is in a configuration. The plan of each stage is empty when it was applied.
+// applyAll applies the examples of what there is in a configuration: first the resources, then what looks at them. When either was
+// applied there is nothing left to do.
 func applyAll(t *testing.T, d *terraform.Dir) {
 	t.Helper()
 	for _, stage := range [][]string{
-		{"resources/*/resource*.tf"},
-		{"data-sources/*/data-source*.tf", "functions/*/function*.tf", "ephemeral-resources/*/ephemeral-resource*.tf"},
+		{"resources/*/resource*.tf", "ephemeral-resources/*/ephemeral-resource*.tf"},
+		{"data-sources/*/data-source*.tf", "functions/*/*"},
 	} {
 		for _, path := range matching(t, stage...) {
-			d.Write(flat(path), destructible(read(t, path)))
+			place(t, d, path)
 		}
 		d.Run("apply", "-auto-approve")
 		if out, err := d.Try("plan", "-detailed-exitcode"); err != nil {
 			t.Errorf("the second plan is not empty: %v\n%s", err, out)
 		}
+	}
+}
+
+// place puts an example among others. What it reads keeps its name.
+func place(t *testing.T, d *terraform.Dir, path string) {
+	t.Helper()
+	if strings.HasSuffix(path, ".tf") || strings.HasSuffix(path, ".hcl") {
+		d.Write(strings.ReplaceAll(path, string(filepath.Separator), "_"), destructible(read(t, path)))
+	} else {
+		d.Write(filepath.Base(path), read(t, path))
+	}
+}
+
+// outputs are what the comments in the examples say.
+func outputs(t *testing.T, d *terraform.Dir) {
+	t.Helper()
+	found, got := map[string]struct{ Value any }{}, map[string]any{}
+	out := d.Run("output", "-json")
+	if err := json.Unmarshal([]byte(out[strings.Index(out, "{"):]), &found); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"floors":                   map[string]any{"min_available": 35., "max_unavailable": 40.},
+		"floors_by_name":           map[string]any{"search": "70%", "mail": 2.},
+		"floor_of_search":          "70%",
+		"release_is_protected":     true,
+		"without_budget":           []any{"checkout", "web"},
+		"cells_that_are_not_ready": []any{},
+		"pods_of_worker_1":         0.,
+		"web_may_lose":             0.,
+	}
+	for name := range want {
+		got[name] = found[name].Value
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -54,18 +94,52 @@ func imports(t *testing.T, program string) {
 	}
 	for _, path := range matching(t, patterns...) {
 		d := terraform.New(t, program, read(t, filepath.Join(filepath.Dir(path), "resource.tf")))
-		d.Variables = surroundings(t, testplane.Kubeconfig(t))
-		imported := "1 to import, "
+		d.Variables = []string{"KUBE_CONFIG_PATH=" + testplane.Kubeconfig(t)}
+		want := []string{"1 to import, 0 to add, 0 to change, 0 to destroy"}
 		if strings.HasSuffix(path, ".tf") {
 			d.Write("import.tf", read(t, path))
 		} else {
 			_, command, _ := strings.Cut(read(t, path), "\nterraform ")
 			d.Run(strings.Fields(command)...)
-			imported = ""
+			want = []string{"No changes."}
 		}
-		// What protects from deletion is Terraform's own, which an import cannot know.
-		if out := d.Run("plan"); !strings.Contains(out, imported+"0 to add, 0 to change, 0 to destroy") && (imported != "" || !strings.Contains(out, "No changes")) {
-			t.Errorf("%s: want nothing left to do, got\n%s", path, out)
+		out := d.Run("plan")
+		if !slices.ContainsFunc(want, func(w string) bool { return strings.Contains(out, w) }) {
+			t.Errorf("%s: want %q, got\n%s", path, want, out)
 		}
+	}
+}
+
+// query finds what the examples have made, by the examples of list resources.
+func query(t *testing.T, d *terraform.Dir) {
+	t.Helper()
+	for _, path := range matching(t, "list-resources/*/*.tfquery.hcl") {
+		place(t, d, path)
+	}
+	out := d.Run("query")
+	for _, found := range []string{"name=worker-1", "name=production", "name=frontend,namespace=shop", "name=web,namespace=shop"} {
+		if !strings.Contains(out, found) {
+			t.Errorf("the query has not found %s:\n%s", found, out)
+		}
+	}
+}
+
+// act invokes the examples of actions, of objects in need of them.
+func act(t *testing.T, d *terraform.Dir) {
+	t.Helper()
+	held, dead := inNeed(t)
+	for _, path := range matching(t, "actions/*/action*.tf") {
+		place(t, d, path)
+		_, invocation, ok := strings.Cut(read(t, path), "-invoke=")
+		if !ok {
+			t.Errorf("%s does not say how it is invoked", path)
+		}
+		d.Run("apply", "-auto-approve", "-invoke="+strings.Fields(invocation)[0])
+	}
+	if gone(t, held) != nil {
+		t.Error("the action has not released the protector")
+	}
+	if p := gone(t, dead); p == nil || len(p.Status.Cells) > 0 {
+		t.Errorf("the action has not cleared the cell: %v", p)
 	}
 }

@@ -46,9 +46,6 @@ func read(t *testing.T, path string) string {
 	return string(raw)
 }
 
-// flat is a name for an example in a folder that has many of them.
-func flat(path string) string { return strings.ReplaceAll(path, string(filepath.Separator), "_") }
-
 // destructible lets a test destroy what an example rightly protects.
 func destructible(configuration string) string {
 	configuration = regexp.MustCompile(`(?m)^ *deletion_protection += true\n`).ReplaceAllString(configuration, "")

@@ -8,6 +8,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/breakwater-k8s/breakwater/internal/terraform"
@@ -19,43 +20,53 @@ func TestTheRolesOfTheProvidersPageAreEnough(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
 		world(t)
 		d := terraform.New(t, program, "")
-		d.Variables = surroundings(t, minimal(t))
+		settle(t, d)
+		path := filepath.Join(t.TempDir(), "kubeconfig")
+		if err := os.WriteFile(path, testplane.KubeconfigOf(t, withRoles(t, "provider/clusterrole.yaml")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d.Variables = append(d.Variables, "KUBE_CONFIG_PATH="+path)
 		applyAll(t, d)
+		if program == terraform.Terraform {
+			query(t, d)
+			act(t, d)
+		}
 		d.Run("destroy", "-auto-approve")
 	})
 }
 
-// minimal is the kubeconfig of a ServiceAccount that has the roles of the provider's page, and no others.
-func minimal(t *testing.T) string {
+// withRoles is a ServiceAccount that has the roles of an example, and no others.
+func withRoles(t *testing.T, example string) *rest.Config {
 	t.Helper()
-	c := testplane.Client(t)
-	namespace := testplane.Namespace(t)
-	cluster, role, _ := strings.Cut(read(t, "provider/clusterrole.yaml"), "\n---\n")
-	all, some := &rbacv1.ClusterRole{}, &rbacv1.Role{}
-	for text, into := range map[string]any{cluster: all, role: some} {
-		if err := yaml.UnmarshalStrict([]byte(text), into); err != nil {
+	c, namespace := testplane.Client(t), testplane.Namespace(t)
+	account := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "terraform", "")
+	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "terraform"}}
+	for _, text := range strings.Split(read(t, example), "\n---\n") {
+		kind := metav1.TypeMeta{}
+		if err := yaml.Unmarshal([]byte(text), &kind); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if kind.Kind == "ClusterRole" {
+			role := &rbacv1.ClusterRole{}
+			if err := yaml.UnmarshalStrict([]byte(text), role); err != nil {
+				t.Fatal(err)
+			}
+			role.Name = namespace
+			err = createAll(t, c, role, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Subjects: subjects,
+				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind.Kind, Name: namespace}})
+		} else {
+			role := &rbacv1.Role{}
+			if err := yaml.UnmarshalStrict([]byte(text), role); err != nil {
+				t.Fatal(err)
+			}
+			role.Name = namespace
+			err = createAll(t, c, role, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: role.Namespace, Name: namespace}, Subjects: subjects,
+				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind.Kind, Name: namespace}})
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	all.Name, some.Name = namespace, namespace
-	if err := c.Create(t.Context(), all); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Create(t.Context(), some); err != nil {
-		t.Fatal(err)
-	}
-	account := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "terraform", all.Name)
-	err := c.Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: some.Namespace, Name: some.Name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: some.Name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "terraform"}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(path, testplane.KubeconfigOf(t, account), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return account
 }

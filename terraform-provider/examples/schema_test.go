@@ -66,7 +66,7 @@ func TestAllThatThereIsHasAnExampleThatIsPlayed(t *testing.T) {
 	if len(schema.Resources) == 0 {
 		t.Fatal("Terraform knows no resources of the provider")
 	}
-	known := matching(t, "provider/provider*.tf", "provider/clusterrole.yaml", "guides/*/*.tf")
+	known := matching(t, "provider/provider*.tf", "provider/*.yaml", "functions/*/*.yaml", "guides/*/*.tf")
 	for folder, names := range schema.folders() {
 		for _, name := range names {
 			found := matching(t, filepath.Join(folder, name, files[folder]))
@@ -124,7 +124,13 @@ func (a *attributes) described(t *testing.T, at string) {
 func TestEveryExampleStandsAlone(t *testing.T) {
 	for _, path := range matching(t, "*/*/resource*.tf", "*/*/data-source*.tf", "*/*/ephemeral-resource*.tf", "*/*/action*.tf", "functions/*/*.tf", "provider/provider_*.tf") {
 		t.Run(path, func(t *testing.T) {
-			terraform.New(t, terraform.Terraform, read(t, path)).Run("validate")
+			d := terraform.New(t, terraform.Terraform, "")
+			place(t, d, path)
+			for _, beside := range matching(t, filepath.Join(filepath.Dir(path), "*.yaml")) {
+				place(t, d, beside)
+			}
+			d.Write("core-ca.crt", "")
+			d.Run("validate")
 		})
 	}
 }

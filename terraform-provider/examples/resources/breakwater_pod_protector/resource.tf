@@ -2,6 +2,7 @@
 resource "breakwater_pod_protector" "web" {
   namespace     = "shop"
   name          = "web"
+  labels        = { team = "shop" }
   selector      = { match_labels = { app = "web" } }
   min_available = "40"
 }
