@@ -81,7 +81,7 @@ chaos: build ## Play storms with real faults, validate them from the workers' et
 
 .PHONY: bench
 bench: ## Run the benchmarks, which takes 45 minutes, and write bench-report/ with profiles (ARGS="-only e2e")
-	@$(call with_control_planes) go run ./hack/bench $(ARGS)
+	@$(call with_control_planes,terraform) go run ./hack/bench $(ARGS)
 
 .PHONY: bench-docs
 bench-docs: ## Put the figures and profiles of the last make bench into docs/

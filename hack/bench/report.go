@@ -51,6 +51,10 @@ func figures() map[string]figure {
 		"webhook_reviews_per_s":       *replicas("1"),
 		"replicas_3_over_1":           {benchmark: "^Replicas/replicas=3$", unit: "removals/s", over: replicas("1"), lower: true},
 
+		"terraform_100_apply_s":        {benchmark: "^HundredProtectors$", unit: "apply-s"},
+		"terraform_100_plan_s":         {benchmark: "^HundredProtectors$", unit: "plan-s"},
+		"terraform_calls_per_resource": {benchmark: "^HundredProtectors$", unit: "plan-calls/resource"},
+
 		"aggregator_mib_10k_protectors": {benchmark: crowd + "10000/start$", unit: "aggregator-MiB-peak"},
 		"first_aggregation_10k_s":       {benchmark: crowd + "10000/start$", unit: "first-aggregation-s"},
 	}

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/breakwater-k8s/breakwater/internal/federation"
 	"github.com/breakwater-k8s/breakwater/internal/federation/local"
@@ -34,6 +35,7 @@ func Main(m *testing.M) { os.Exit(Run(m)) }
 
 // Run is Main for those who have more to clear away: it returns what to exit with.
 func Run(m *testing.M) int {
+	log.SetLogger(logr.Discard())
 	code := m.Run()
 	for _, p := range []*plane{&first, &second} {
 		if err := p.stop(); err != nil {

@@ -28,7 +28,6 @@ func inSecond(t *testing.T, name string) *rest.Config {
 }
 
 func TestEachAliasLeadsIntoItsOwnCore(t *testing.T) {
-	provider := built(t)
 	each(t, func(t *testing.T) {
 		namespace, first := testplane.Namespace(t), testplane.Config(t)
 		second := inSecond(t, namespace)
@@ -38,7 +37,7 @@ func TestEachAliasLeadsIntoItsOwnCore(t *testing.T) {
 		}
 		alias := strings.Replace(protectorIn(namespace, "provider = breakwater.second"), `"web" {`, `"second" {`, 1)
 		alias = strings.Replace(alias, `min_available       = "1"`, `min_available       = "2"`, 1)
-		r := in(t, provider, fmt.Sprintf(`
+		r := in(t, fmt.Sprintf(`
 provider "breakwater" {
   config_path = %q
 }
@@ -49,20 +48,19 @@ provider "breakwater" {
 `, testplane.Kubeconfig(t), file)+protectorIn(namespace, "")+alias,
 			// What a shell happens to have must not lead both into one.
 			"KUBE_HOST="+first.Host, "KUBECONFIG="+testplane.Kubeconfig(t))
-		r.must("apply", "-auto-approve", "-no-color")
+		r.Run("apply", "-auto-approve")
 		for core, want := range map[*rest.Config]string{first: "1", second: "2"} {
 			if floor := floorIn(t, core, namespace); floor != want {
 				t.Errorf("the floor in %s is %q, want %q", core.Host, floor, want)
 			}
 		}
-		if out := r.must("plan", "-no-color", "-detailed-exitcode"); !strings.Contains(out, "No changes") {
+		if out := r.Run("plan", "-detailed-exitcode"); !strings.Contains(out, "No changes") {
 			t.Error(out)
 		}
 	})
 }
 
 func TestAPlanGoesOnWithAWarningWhenNobodyAnswers(t *testing.T) {
-	provider := built(t)
 	nowhere, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -74,8 +72,8 @@ func TestAPlanGoesOnWithAWarningWhenNobodyAnswers(t *testing.T) {
 			"no cluster at all": {"config_path = \"/no/such/file\"", "The configuration of the provider leads to no cluster"},
 		} {
 			t.Run(claim, func(t *testing.T) {
-				r := in(t, provider, "provider \"breakwater\" {\n  "+c.configuration+"\n}\n"+protectorIn("default", ""))
-				out := r.must("plan", "-no-color")
+				r := in(t, "provider \"breakwater\" {\n  "+c.configuration+"\n}\n"+protectorIn("default", ""))
+				out := r.Run("plan")
 				if !strings.Contains(out, "Warning: "+c.want) || !strings.Contains(out, "1 to add") {
 					t.Errorf("want a warning %q, and a plan:\n%s", c.want, out)
 				}

@@ -1,6 +1,7 @@
 package provider_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
@@ -123,9 +124,24 @@ func TestAConflictNamesTheOtherManagerAndTheField(t *testing.T) {
 				PreConfig: byHand(t, namespace, func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = v1alpha1.Pods(1) }),
 				Config:    config("4", ""), ExpectError: inAnyLines(`The field manager "by-hand" owns spec.minAvailable`),
 			},
+			// It is told before, too, but is in the way of neither a plan nor a destroy.
+			resource.TestStep{Config: config("4", ""), PlanOnly: true, ExpectNonEmptyPlan: true},
 			resource.TestStep{Config: config("4", "force_conflicts = true"), Check: resource.TestCheckResourceAttr(web, "min_available", "4")},
 			resource.TestStep{Config: config("5", ""), Check: resource.TestCheckResourceAttr(web, "min_available", "5")},
 		)
+	})
+}
+
+func TestAConflictIsNotInTheWayOfADestroy(t *testing.T) {
+	each(t, func(t *testing.T) {
+		namespace := testplane.Namespace(t)
+		d := in(t, protector(t, namespace, "selector = {}\n min_available = \"4\""))
+		d.Run("apply", "-auto-approve")
+		byHand(t, namespace, func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = v1alpha1.Pods(1) })()
+		if out := d.Run("plan"); !strings.Contains(out, `The field manager "by-hand" owns spec.minAvailable`) || !strings.Contains(out, `"1" -> "4"`) {
+			t.Errorf("the plan tells neither of the drift nor of the conflict:\n%s", out)
+		}
+		d.Run("destroy", "-auto-approve")
 	})
 }
 

@@ -79,14 +79,13 @@ func held(t *testing.T, namespace string) *rest.Config {
 }
 
 func TestAShortLivedKubeconfigOfAWorkerGoesIntoACell(t *testing.T) {
-	built := built(t)
 	each(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		config, kubeconfig := worker(t, namespace)
 		log := filepath.Join(t.TempDir(), "log")
-		r := in(t, built, cellOf(t, namespace, fmt.Sprintf("config_path = %q", kubeconfig)), "TF_LOG=TRACE", "TF_LOG_PATH="+log)
-		said := r.must("plan", "-no-color", "-out=plan")
-		said += r.must("apply", "-no-color", "plan")
+		r := in(t, cellOf(t, namespace, fmt.Sprintf("config_path = %q", kubeconfig)), "TF_LOG=TRACE", "TF_LOG_PATH="+log)
+		said := r.Run("plan", "-out=plan")
+		said += r.Run("apply", "plan")
 
 		core := held(t, namespace)
 		if core.Host != config.Host || core.Insecure || len(core.CAData) == 0 {
@@ -104,7 +103,7 @@ func TestAShortLivedKubeconfigOfAWorkerGoesIntoACell(t *testing.T) {
 			t.Fatal(err)
 		}
 		for where, text := range map[string]string{
-			"the state": r.file("terraform.tfstate"), "the plan": r.must("show", "-json", "plan"), "the output": said, "the log": string(raw),
+			"the state": r.Read("terraform.tfstate"), "the plan": r.Run("show", "-json", "plan"), "the output": said, "the log": string(raw),
 		} {
 			if strings.Contains(text, core.BearerToken) {
 				t.Errorf("the token is in %s", where)
@@ -117,7 +116,6 @@ func TestAShortLivedKubeconfigOfAWorkerGoesIntoACell(t *testing.T) {
 }
 
 func TestAKubeconfigOfAWorkerThatIsNotKnownYetIsLeftToTheApply(t *testing.T) {
-	built := built(t)
 	each(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		_, kubeconfig := worker(t, namespace)
@@ -125,8 +123,8 @@ func TestAKubeconfigOfAWorkerThatIsNotKnownYetIsLeftToTheApply(t *testing.T) {
 		if strings.HasSuffix(t.Name(), "/tofu") {
 			configuration = strings.Replace(configuration, "expiration_seconds = 600", "depends_on = [terraform_data.made]", 1)
 		}
-		r := in(t, built, configuration+fmt.Sprintf("resource \"terraform_data\" \"made\" {\n  input = %q\n}\n", kubeconfig))
-		r.must("apply", "-no-color", "-auto-approve")
+		r := in(t, configuration+fmt.Sprintf("resource \"terraform_data\" \"made\" {\n  input = %q\n}\n", kubeconfig))
+		r.Run("apply", "-auto-approve")
 		if _, err := kubernetes.NewForConfigOrDie(held(t, namespace)).CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{}); err != nil {
 			t.Errorf("the core does not get into the worker: %v", err)
 		}

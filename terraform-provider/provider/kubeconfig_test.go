@@ -25,8 +25,8 @@ users: [{name: u, user: {token: TOKEN}}]
 `, "TOKEN", token)
 }
 
-// worker is a Cell whose kubeconfig Terraform writes.
-func worker(t *testing.T, namespace, secret, token string, version int) string {
+// writtenCell is a Cell whose kubeconfig Terraform writes.
+func writtenCell(t *testing.T, namespace, secret, token string, version int) string {
 	t.Helper()
 	given := fmt.Sprintf("kubeconfig_wo = <<-EOT\n%sEOT\n  kubeconfig_wo_version = %d", kubeconfigWith(token), version)
 	if token == "" {
@@ -66,13 +66,13 @@ func TestAKubeconfigIsWrittenIntoTheSecretAndNowhereElse(t *testing.T) {
 	each(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		steps(t,
-			resource.TestStep{Config: worker(t, namespace, "one", "token-1", 1), Check: secretHolds(t, namespace, "one", "token-1")},
+			resource.TestStep{Config: writtenCell(t, namespace, "one", "token-1", 1), Check: secretHolds(t, namespace, "one", "token-1")},
 			// That it changed cannot be seen, and is no reason to do anything,
-			resource.TestStep{Config: worker(t, namespace, "one", "token-2", 1), ConfigPlanChecks: nothingToDo, Check: secretHolds(t, namespace, "one", "token-1")},
+			resource.TestStep{Config: writtenCell(t, namespace, "one", "token-2", 1), ConfigPlanChecks: nothingToDo, Check: secretHolds(t, namespace, "one", "token-1")},
 			// but its version can.
-			resource.TestStep{Config: worker(t, namespace, "one", "token-2", 2), Check: secretHolds(t, namespace, "one", "token-2")},
+			resource.TestStep{Config: writtenCell(t, namespace, "one", "token-2", 2), Check: secretHolds(t, namespace, "one", "token-2")},
 			// The Secret moves, and nothing is left of the one before.
-			resource.TestStep{Config: worker(t, namespace, "two", "token-3", 3), Check: resource.ComposeAggregateTestCheckFunc(
+			resource.TestStep{Config: writtenCell(t, namespace, "two", "token-3", 3), Check: resource.ComposeAggregateTestCheckFunc(
 				secretHolds(t, namespace, "one", ""), secretHolds(t, namespace, "two", "token-3"))},
 			resource.TestStep{Config: configured(t, ""), Check: secretHolds(t, namespace, "two", "")},
 		)
@@ -88,8 +88,8 @@ func TestASecretThatSomebodyElseMadeStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		steps(t,
-			resource.TestStep{Config: worker(t, namespace, "theirs", "", 0), Check: secretHolds(t, namespace, "theirs", "their-token")},
-			resource.TestStep{Config: worker(t, namespace, "theirs", "our-token", 1), ExpectError: inAnyLines("Secret " + namespace + "/theirs could not be written")},
+			resource.TestStep{Config: writtenCell(t, namespace, "theirs", "", 0), Check: secretHolds(t, namespace, "theirs", "their-token")},
+			resource.TestStep{Config: writtenCell(t, namespace, "theirs", "our-token", 1), ExpectError: inAnyLines("Secret " + namespace + "/theirs could not be written")},
 			resource.TestStep{Config: configured(t, ""), Check: secretHolds(t, namespace, "theirs", "their-token")},
 		)
 	})
@@ -104,7 +104,7 @@ func TestAKeyThatTerraformWroteIntoTheirSecretIsTakenBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		steps(t,
-			resource.TestStep{Config: worker(t, namespace, "theirs", "our-token", 1), Check: secretHolds(t, namespace, "theirs", "our-token")},
+			resource.TestStep{Config: writtenCell(t, namespace, "theirs", "our-token", 1), Check: secretHolds(t, namespace, "theirs", "our-token")},
 			resource.TestStep{Config: configured(t, "")},
 		)
 		left := &corev1.Secret{}

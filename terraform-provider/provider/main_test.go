@@ -3,6 +3,7 @@ package provider_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
@@ -91,4 +92,14 @@ func writeFile(t *testing.T, path string, content []byte) {
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// in is a working directory in which the program of the test runs the provider as users do: one process for each alias. What was
+// made is destroyed in the end.
+func in(t *testing.T, configuration string, variables ...string) *terraform.Dir {
+	t.Helper()
+	d := terraform.New(t, filepath.Base(os.Getenv("TF_ACC_TERRAFORM_PATH")), configuration)
+	d.Variables = variables
+	t.Cleanup(func() { _, _ = d.Try("destroy", "-auto-approve") })
+	return d
 }

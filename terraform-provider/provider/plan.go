@@ -74,25 +74,17 @@ func (k *kind) keep(w *wanted, had map[string]tftypes.Value, doing string, d *di
 			"If Terraform wants to replace it because a wait failed when it was created, run terraform untaint instead.", doing))
 }
 
-// rehearse adds what the cluster says to a dry run, if it answers. What can still come right before the apply, as a kind, a
-// namespace or a right that the same apply makes, is a warning.
+// rehearse adds what the cluster says to a dry run, if it answers. That the object itself is invalid is an error, as in validate. All
+// else can still change before the apply, by the very same apply or by hand, and is a warning: an error would also be in the way of a
+// destroy, for which Terraform plans first as for an apply.
 func (o *object) rehearse(ctx context.Context, w *wanted, isNew bool, over over, d *diag.Diagnostics) {
 	if o.cluster.silent.Load() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, planPatience)
 	defer cancel()
-	if isNew && !over.all {
-		found, err := o.cluster.of(o.kind, w.namespace).Get(ctx, w.name, metav1.GetOptions{})
-		switch {
-		case err != nil: // The dry run will tell.
-		case found.GetDeletionTimestamp() == nil:
-			o.kind.taken(w, d)
-			return
-		default:
-			d.AddWarning(fmt.Sprintf("%s %s is still being deleted", o.kind.Kind.Kind, w), "The apply waits until it is gone. "+holding(found))
-			return
-		}
+	if isNew && !over.all && o.isTaken(ctx, w, d) {
+		return
 	}
 	_, err := o.cluster.apply(ctx, o.kind, w, over, true)
 	switch {
@@ -104,10 +96,39 @@ func (o *object) rehearse(ctx context.Context, w *wanted, isNew bool, over over,
 	case isKindMissing(err):
 		d.AddWarning(fmt.Sprintf("The cluster does not know %s yet", o.kind.Kind.Kind),
 			"The plan could not be tried on it. The chart breakwater-crds must be installed before this is applied.")
-	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), isPassing(err):
-		d.AddWarning(fmt.Sprintf("%s %s could not be tried on the cluster", o.kind.Kind.Kind, w),
-			"Unless that changes before, the apply fails: "+sentence(err.Error()))
-	default:
+	case apierrors.IsInvalid(err):
 		o.kind.explain(d, "applied", w.String(), err)
+	default:
+		var verdict diag.Diagnostics
+		o.kind.explain(&verdict, "applied as the cluster is now", w.String(), err)
+		d.Append(asWarnings(verdict)...)
 	}
+}
+
+// isTaken warns of an object of that name that is there, and not in the state. One that is being deleted cannot be tried.
+func (o *object) isTaken(ctx context.Context, w *wanted, d *diag.Diagnostics) bool {
+	found, err := o.cluster.of(o.kind, w.namespace).Get(ctx, w.name, metav1.GetOptions{})
+	switch {
+	case err != nil: // The dry run will tell.
+		return false
+	case found.GetDeletionTimestamp() != nil:
+		d.AddWarning(fmt.Sprintf("%s %s is still being deleted", o.kind.Kind.Kind, w), "The apply waits until it is gone. "+holding(found))
+	default:
+		var verdict diag.Diagnostics
+		o.kind.taken(w, &verdict)
+		d.Append(asWarnings(verdict)...)
+	}
+	return true
+}
+
+// asWarnings makes warnings of errors.
+func asWarnings(all diag.Diagnostics) diag.Diagnostics {
+	warnings := make(diag.Diagnostics, len(all))
+	for i, one := range all {
+		warnings[i] = diag.NewWarningDiagnostic(one.Summary(), one.Detail())
+		if at, ok := one.(diag.DiagnosticWithPath); ok {
+			warnings[i] = diag.NewAttributeWarningDiagnostic(at.Path(), one.Summary(), one.Detail())
+		}
+	}
+	return warnings
 }

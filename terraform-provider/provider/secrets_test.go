@@ -95,7 +95,6 @@ provider "breakwater" {
 }
 
 func TestNoSecretOfTheConfigurationIsWrittenDown(t *testing.T) {
-	provider := built(t)
 	each(t, func(t *testing.T) {
 		namespace, admin := testplane.Namespace(t), testplane.Config(t)
 		byToken := account(t, admin, namespace)
@@ -103,16 +102,16 @@ func TestNoSecretOfTheConfigurationIsWrittenDown(t *testing.T) {
 		byKubeconfig := testplane.AsServiceAccount(t, admin, namespace, "kubeconfig", "cluster-admin")
 		plugin := script(t, byPlugin.BearerToken)
 		log := filepath.Join(t.TempDir(), "log")
-		r := in(t, provider, fourWays(t, namespace, admin, plugin),
+		r := in(t, fourWays(t, namespace, admin, plugin),
 			"TF_VAR_token="+byToken.BearerToken, "TF_VAR_key="+string(admin.KeyData), "TF_VAR_kubeconfig="+string(testplane.KubeconfigOf(t, byKubeconfig)),
 			"TF_VAR_secret="+sesame, "TF_LOG=TRACE", "TF_LOG_PATH="+log)
-		said := r.must("plan", "-no-color", "-out=plan")
-		said += r.must("apply", "-no-color", "plan")
+		said := r.Run("plan", "-out=plan")
+		said += r.Run("apply", "plan")
 		raw, err := os.ReadFile(log)
 		if err != nil {
 			t.Fatal(err)
 		}
-		written := map[string]string{"the state": r.file("terraform.tfstate"), "the plan": r.must("show", "-json", "plan"), "the log": string(raw), "the output": said}
+		written := map[string]string{"the state": r.Read("terraform.tfstate"), "the plan": r.Run("show", "-json", "plan"), "the log": string(raw), "the output": said}
 		key := strings.Split(string(admin.KeyData), "\n")[1]
 		for name, secret := range map[string]string{
 			"the token": byToken.BearerToken, "the key": key, "the key in base64": base64.StdEncoding.EncodeToString(admin.KeyData)[40:80],
