@@ -66,7 +66,7 @@ func TestAllThatThereIsHasAnExampleThatIsPlayed(t *testing.T) {
 	if len(schema.Resources) == 0 {
 		t.Fatal("Terraform knows no resources of the provider")
 	}
-	known := matching(t, "provider/provider*.tf", "provider/*.yaml", "functions/*/*.yaml", "guides/*/*.tf")
+	known := matching(t, "provider/provider*.tf", "provider/*.yaml", "functions/*/*.yaml", "guides/*/*.tf", "guides/*/worker/*.tf")
 	for folder, names := range schema.folders() {
 		for _, name := range names {
 			found := matching(t, filepath.Join(folder, name, files[folder]))

@@ -17,12 +17,12 @@ import (
 )
 
 // settle gives a working directory what examples take for granted of whoever works there: a home with a kubeconfig, a program that
-// logs in to a cloud, certificates, and values for variables. One control plane stands for all clusters.
+// logs in to a cloud, certificates, and values for variables. One control plane stands for all clusters but for core-us.
 func settle(t *testing.T, d *terraform.Dir) {
 	t.Helper()
 	plane := testplane.Config(t)
 	admin := testplane.AsServiceAccount(t, plane, testplane.Namespace(t), "admin", "cluster-admin")
-	clusters := map[string]*rest.Config{"core": plane, "core-eu": plane, "core-us": plane}
+	clusters := map[string]*rest.Config{"core": plane, "core-eu": plane, "core-us": testplane.Second(t)}
 	for _, name := range []string{"worker-1", "worker-2", "worker-4"} {
 		clusters[name] = withRoles(t, "provider/worker-role.yaml")
 	}
