@@ -1,7 +1,6 @@
 package examples_test
 
 import (
-	"encoding/json"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -63,10 +62,7 @@ func place(t *testing.T, d *terraform.Dir, path string) {
 func outputs(t *testing.T, d *terraform.Dir) {
 	t.Helper()
 	found, got := map[string]struct{ Value any }{}, map[string]any{}
-	out := d.Run("output", "-json")
-	if err := json.Unmarshal([]byte(out[strings.Index(out, "{"):]), &found); err != nil {
-		t.Fatal(err)
-	}
+	parse(t, d.Run("output", "-json"), &found)
 	want := map[string]any{
 		"floors":                   map[string]any{"min_available": 35., "max_unavailable": 40.},
 		"floors_by_name":           map[string]any{"search": "70%", "mail": 2.},

@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/breakwater-k8s/breakwater/internal/terraform"
 )
@@ -36,14 +39,20 @@ type attributes struct {
 
 func schemaOf(t *testing.T) schema {
 	t.Helper()
-	out := terraform.New(t, terraform.Terraform, "").Run("providers", "schema", "-json")
 	found := struct {
 		Schemas map[string]schema `json:"provider_schemas"`
 	}{}
-	if err := json.Unmarshal([]byte(out[strings.Index(out, "{"):]), &found); err != nil {
+	parse(t, terraform.New(t, terraform.Terraform, "").Run("providers", "schema", "-json"), &found)
+	return found.Schemas["registry.terraform.io/breakwater-k8s/breakwater"]
+}
+
+// parse reads JSON that a program has printed after its warnings.
+func parse(t *testing.T, out string, into any) {
+	t.Helper()
+	_, object, _ := strings.Cut(out, "{")
+	if err := json.Unmarshal([]byte("{"+object), into); err != nil {
 		t.Fatal(err)
 	}
-	return found.Schemas["registry.terraform.io/breakwater-k8s/breakwater"]
 }
 
 // folders are those in which tfplugindocs looks for examples, by what is in them.
@@ -117,6 +126,21 @@ func (a *attributes) described(t *testing.T, at string) {
 	}
 	for name, b := range a.Blocks {
 		b.Block.described(t, at+"."+name)
+	}
+}
+
+// The table of variables on the provider's page has all that the attributes name, and no others.
+func TestThePageNamesEveryVariable(t *testing.T) {
+	page, generated, _ := strings.Cut(read(t, "../docs/index.md"), "## Schema")
+	_, table, _ := strings.Cut(page, "## Environment variables")
+	table, _, _ = strings.Cut(table, "None of them")
+	variables := func(text string) []string {
+		found := regexp.MustCompile("`(KUBE[A-Z_]+)`").FindAllString(text, -1)
+		slices.Sort(found)
+		return slices.Compact(found)
+	}
+	if diff := cmp.Diff(variables(generated), variables(table)); diff != "" {
+		t.Errorf("- those of the attributes, + those of the page\n%s", diff)
 	}
 }
 
