@@ -51,7 +51,7 @@ terraform-install: ## Put the Terraform provider where terraform init finds it (
 
 .PHONY: test
 test: ## Run all tests: unit, property, real apiservers, end to end
-	@$(call with_control_planes,helm kubeconform terraform opentofu) go test -p 2 -timeout 20m $$(go list ./... | grep -v /e2e) && \
+	@$(call with_control_planes,helm kubeconform terraform opentofu terraform-provider-kubectl) go test -p 2 -timeout 20m $$(go list ./... | grep -v /e2e) && \
 	go test -p 1 -count=1 -timeout 15m $$(go list ./e2e/... | grep -v '/e2e/gitops$$')
 
 .PHONY: e2e

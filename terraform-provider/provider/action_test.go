@@ -52,8 +52,8 @@ func (s *speaker) validate(name string, config values) string {
 func TestAnActionIsPutOffWhereTerraformCan(t *testing.T) {
 	s := speakToNobodyYet(t)
 	for name, config := range map[string]values{
-		"breakwater_release":     {"namespace": written("shop"), "name": written("web")},
-		"breakwater_remove_cell": {"all_protectors": yes(), "cell": written("worker-1")},
+		"breakwater_release":     {"namespace": sent("shop"), "name": sent("web")},
+		"breakwater_remove_cell": {"all_protectors": yes(), "cell": sent("worker-1")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := &tfprotov6.PlanActionRequest{ActionType: name, Config: s.object(s.schemas.ActionSchemas[name].Schema, config)}

@@ -44,9 +44,12 @@ func (c *cluster) apply(ctx context.Context, k *kind, w *wanted, o over, dryRun 
 	live, err := c.of(k, w.namespace).Apply(ctx, w.name, w.object, options)
 	if apierrors.IsConflict(err) && !o.all && o.covers(conflictsOf(err)) {
 		options.Force = true
-		return c.of(k, w.namespace).Apply(ctx, w.name, w.object, options)
+		live, err = c.of(k, w.namespace).Apply(ctx, w.name, w.object, options)
 	}
-	return live, err
+	if err != nil || dryRun || len(o.former) == 0 {
+		return live, err
+	}
+	return c.inherit(ctx, k, w, o)
 }
 
 func (o over) covers(conflicts []metav1.StatusCause) bool {

@@ -55,7 +55,9 @@ func (o *object) Update(ctx context.Context, req resource.UpdateRequest, resp *r
 	resp.Diagnostics.Append(d...)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	t.run(ctx, &resp.State, resp.Identity, &resp.Diagnostics)
+	if t.run(ctx, &resp.State, resp.Identity, &resp.Diagnostics); !resp.Diagnostics.HasError() {
+		resp.Diagnostics.Append(resp.Private.SetKey(ctx, formerKey, nil)...)
+	}
 }
 
 // task is one apply of an object.

@@ -70,9 +70,9 @@ func TestWhatIsListedIsWhatAnImportWouldTakeUp(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = c.Delete(context.Background(), object) })
-			config, id := values{"label_selector": written("team=shop")}, object.GetName()
+			config, id := values{"label_selector": sent("team=shop")}, object.GetName()
 			if object.GetNamespace() != "" {
-				config["namespace"], id = written(namespace), namespace+"/web"
+				config["namespace"], id = sent(namespace), namespace+"/web"
 			}
 			all := s.list(kind, config, 0, true, 0)
 			if diff := cmp.Diff([]string{id}, shownNames(t, all)); diff != "" {
@@ -131,7 +131,7 @@ func TestNoMoreIsListedThanIsTaken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			proxy := standBetween(t)
 			s := speakTo(t, kubeconfigOf(t, proxy.Config))
-			got := s.list("breakwater_pod_protector", values{"label_selector": written("test=" + namespace)}, c.limit, false, c.take)
+			got := s.list("breakwater_pod_protector", values{"label_selector": sent("test=" + namespace)}, c.limit, false, c.take)
 			if unique := slices.Compact(shownNames(t, got)); len(got) != c.want || len(unique) != c.want {
 				t.Errorf("%d of %d are listed", len(unique), len(got))
 			}
@@ -145,7 +145,7 @@ func TestNoMoreIsListedThanIsTaken(t *testing.T) {
 
 func TestAListingSaysWhyThereIsNone(t *testing.T) {
 	namespace := testplane.Namespace(t)
-	protector(t, namespace, "web")
+	theirProtector(t, namespace, "web")
 	const kind = "breakwater_pod_protector"
 	for name, c := range map[string]struct {
 		speaker *speaker
@@ -165,7 +165,7 @@ func TestAListingSaysWhyThereIsNone(t *testing.T) {
 	}
 	s := speakTo(t, testplane.Kubeconfig(t))
 	resp, err := s.ProviderServer.(tfprotov6.ListResourceServer).ValidateListResourceConfig(t.Context(), &tfprotov6.ValidateListResourceConfigRequest{
-		TypeName: kind, Config: s.object(s.schemas.ListResourceSchemas[kind], values{"label_selector": written("app in"), "namespace": written("Shop")}),
+		TypeName: kind, Config: s.object(s.schemas.ListResourceSchemas[kind], values{"label_selector": sent("app in"), "namespace": sent("Shop")}),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
@@ -102,4 +103,9 @@ func in(t *testing.T, configuration string, variables ...string) *terraform.Dir 
 	d.Variables = variables
 	t.Cleanup(func() { _, _ = d.Try("destroy", "-auto-approve") })
 	return d
+}
+
+// inAnyLines finds words however Terraform has broken them into lines.
+func inAnyLines(words string) *regexp.Regexp {
+	return regexp.MustCompile(regexp.MustCompile(`\s+`).ReplaceAllString(regexp.QuoteMeta(words), `[\s│]+`))
 }

@@ -86,7 +86,8 @@ func (k *kind) shown(before tftypes.Value, live *unstructured.Unstructured) (tft
 	if err != nil {
 		return tftypes.Value{}, err
 	}
-	adopted := all["uid"].IsNull()
+	// One that was moved here has an id, and no UID where the state of the other provider had none.
+	adopted := all["uid"].IsNull() && all["id"].IsNull()
 	owned := shape.Owned(live.GetManagedFields(), manager)
 	spec := k.Spec.Show(had.object.Object["spec"], live.Object["spec"], shape.Below(owned, "spec"))
 	if adopted {

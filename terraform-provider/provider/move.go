@@ -3,20 +3,19 @@ package provider
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
+
+	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
 )
 
-// formerKey is where the private state keeps the managers by which another provider had applied an object that was moved here.
-// What is in conflict with them alone is taken over.
-const formerKey = "former-managers"
-
-// MoveState takes over objects from kubernetes_manifest and kubectl_manifest, by moved blocks.
+// MoveState takes over objects from kubernetes_manifest and kubectl_manifest, by moved blocks. It is asked before anything leads
+// to a cluster, and so goes by their state alone; the object itself is read right after.
 func (o *object) MoveState(context.Context) []resource.StateMover {
 	return []resource.StateMover{{StateMover: o.move}}
 }
@@ -24,39 +23,61 @@ func (o *object) MoveState(context.Context) []resource.StateMover {
 func (o *object) move(ctx context.Context, req resource.MoveStateRequest, resp *resource.MoveStateResponse) {
 	read, ok := map[string]func([]byte) (*moved, error){"kubernetes_manifest": readManifest, "kubectl_manifest": readKubectl}[req.SourceTypeName]
 	if !ok || req.SourceRawState == nil {
+		resp.Diagnostics.AddError(fmt.Sprintf("A %s cannot become a breakwater_%s", req.SourceTypeName, o.kind.name),
+			fmt.Sprintf("Only a kubernetes_manifest and a kubectl_manifest can. Import the object instead, by %s, "+
+				"and let a removed block with destroy = false take the place of the moved block.", o.kind.idForm()))
 		return
 	}
 	from, err := read(req.SourceRawState.JSON)
-	if err != nil {
-		resp.Diagnostics.AddError("The state of a "+req.SourceTypeName+" could not be read", err.Error())
-		return
-	}
-	if from.object.GroupVersionKind().GroupKind() != o.kind.Kind.GroupKind() {
+	if err == nil && from.object.GroupVersionKind().GroupKind() != o.kind.Kind.GroupKind() {
 		resp.Diagnostics.AddError(fmt.Sprintf("A %s cannot become a breakwater_%s", from.object.GetKind(), o.kind.name),
-			fmt.Sprintf("It is of apiVersion %s; this resource is of %s.", from.object.GetAPIVersion(), o.kind.Kind.GroupVersion()))
+			fmt.Sprintf("The object %q of this %s is a %s of %s, and a breakwater_%s is a %s of %s. Let the moved block lead to a resource of its own kind.",
+				from.object.GetName(), req.SourceTypeName, from.object.GetKind(), from.object.GetAPIVersion(),
+				o.kind.name, o.kind.Kind.Kind, o.kind.Kind.GroupVersion()))
 		return
 	}
-	nothing, err := blank(resp.TargetState.Schema.Type().TerraformType(ctx))
+	if err == nil {
+		resp.TargetState.Raw, err = o.kind.stateOf(resp.TargetState.Schema.Type().TerraformType(ctx), from)
+	}
 	if err != nil {
-		resp.Diagnostics.AddError("The provider is broken", err.Error())
+		resp.Diagnostics.AddError("The state of a "+req.SourceTypeName+" could not be read", sentence(err.Error()))
 		return
 	}
-	state, err := o.kind.shown(nothing, from.object)
-	if err != nil {
-		resp.Diagnostics.AddError("The state of a "+req.SourceTypeName+" could not be read", err.Error())
-		return
-	}
-	if from.object.GetUID() == "" {
-		all, _ := attributes(state)
-		all["uid"] = tftypes.NewValue(tftypes.String, nil)
-		state = tftypes.NewValue(state.Type(), all)
-	}
-	resp.TargetState.Raw = state
 	if resp.TargetIdentity != nil {
-		o.identity(ctx, resp.TargetIdentity, &wanted{namespace: from.object.GetNamespace(), name: from.object.GetName()}, &resp.Diagnostics)
+		w := &wanted{namespace: o.kind.namespaceOf(from), name: from.object.GetName()}
+		o.identity(ctx, resp.TargetIdentity, w, &resp.Diagnostics)
 	}
 	former, _ := json.Marshal(from.managers)
 	resp.Diagnostics.Append(resp.TargetPrivate.SetKey(ctx, formerKey, former)...)
+}
+
+// stateOf is the state of a resource that has set what the manifest says, and nothing that others have.
+func (k *kind) stateOf(t tftypes.Type, from *moved) (tftypes.Value, error) {
+	nothing, err := blank(t)
+	if err != nil {
+		return tftypes.Value{}, err
+	}
+	all, err := attributes(nothing)
+	if err != nil {
+		return tftypes.Value{}, err
+	}
+	if err := k.takeSpec(all, from); err != nil {
+		return tftypes.Value{}, err
+	}
+	if err := takeKeys(all, from); err != nil {
+		return tftypes.Value{}, err
+	}
+	name, namespace := from.object.GetName(), k.namespaceOf(from)
+	all["name"], all["id"] = text(name), text(strings.TrimPrefix(namespace+"/"+name, "/"))
+	if k.Namespaced {
+		all["namespace"] = text(namespace)
+	}
+	if uid := from.object.GetUID(); uid != "" {
+		all["uid"] = text(string(uid))
+	}
+	all["force_conflicts"] = tftypes.NewValue(tftypes.Bool, false)
+	all["deletion_protection"] = tftypes.NewValue(tftypes.Bool, k.protected)
+	return tftypes.NewValue(t, all), nil
 }
 
 // blank is a resource with nothing in it.
@@ -72,61 +93,88 @@ func blank(t tftypes.Type) (tftypes.Value, error) {
 	return tftypes.NewValue(t, all), nil
 }
 
-// moved is an object in the state of another provider, and by which managers that has applied it.
-type moved struct {
-	object   *unstructured.Unstructured
-	managers []string
-}
-
-// readManifest reads the state of a kubernetes_manifest of hashicorp/kubernetes. Its manifest has a type that only the state knows.
-func readManifest(raw []byte) (*moved, error) {
-	state := struct {
-		Manifest struct {
-			Value map[string]any `json:"value"`
-		} `json:"manifest"`
-		Object struct {
-			Value map[string]any `json:"value"`
-		} `json:"object"`
-		FieldManager []struct {
-			Name string `json:"name"`
-		} `json:"field_manager"`
-	}{}
-	if err := json.Unmarshal(raw, &state); err != nil {
-		return nil, err
+func (k *kind) takeSpec(all map[string]tftypes.Value, from *moved) error {
+	spec, ok := from.object.Object["spec"].(map[string]any)
+	if !ok && from.object.Object["spec"] != nil {
+		return errors.New("the spec in it is no object")
 	}
-	m := &moved{object: &unstructured.Unstructured{Object: state.Manifest.Value}, managers: []string{"Terraform"}}
-	for _, f := range state.FieldManager {
-		m.managers = append(m.managers, f.Name)
+	if from.whole {
+		spec, _ = k.Spec.Adopt(spec).(map[string]any)
 	}
-	return m, m.check()
-}
-
-// readKubectl reads the state of a kubectl_manifest of gavinbunney/kubectl, or of one of its forks.
-func readKubectl(raw []byte) (*moved, error) {
-	state := struct {
-		YAMLBody     string `json:"yaml_body"`
-		FieldManager string `json:"field_manager"`
-		Namespace    string `json:"namespace"`
-	}{}
-	if err := json.Unmarshal(raw, &state); err != nil {
-		return nil, err
-	}
-	m := &moved{object: &unstructured.Unstructured{}, managers: []string{"kubectl", "kubectl-client-side-apply", "HashiCorp"}}
-	if err := yaml.Unmarshal([]byte(state.YAMLBody), &m.object.Object); err != nil {
-		return nil, fmt.Errorf("yaml_body: %w", err)
-	}
-	if m.object.GetNamespace() == "" && state.Namespace != "" {
-		m.object.SetNamespace(state.Namespace)
-	}
-	if state.FieldManager != "" {
-		m.managers = append(m.managers, state.FieldManager)
-	}
-	return m, m.check()
-}
-
-func (m *moved) check() error {
-	if m.object.Object == nil || m.object.GetName() == "" || !strings.Contains(m.object.GetAPIVersion(), "/") {
-		return fmt.Errorf("it holds no manifest with a name and an apiVersion")
+	for _, f := range k.Spec.Fields {
+		var err error
+		if all[f.Name], err = f.Decode(filled(f, spec[f.JSON])); err != nil {
+			return fmt.Errorf("%s: %w", f.Name, err)
+		}
 	}
 	return nil
+}
+
+func takeKeys(all map[string]tftypes.Value, from *moved) error {
+	for name, keys := range map[string]map[string]string{"labels": from.object.GetLabels(), "annotations": from.object.GetAnnotations()} {
+		var taken map[string]any
+		if from.whole {
+			taken = adoptKeys(keys)
+		} else {
+			// Somebody wrote them all, those of kubernetes.io too.
+			taken = make(map[string]any, len(keys))
+			for key, v := range keys {
+				taken[key] = v
+			}
+		}
+		if len(taken) == 0 {
+			continue
+		}
+		var err error
+		if all[name], err = metadataFields[2].Decode(taken); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// namespaceOf is the namespace that the object is in: one that has none there is put into default.
+func (k *kind) namespaceOf(from *moved) string {
+	switch namespace := from.object.GetNamespace(); {
+	case !k.Namespaced:
+		return ""
+	case namespace == "":
+		return "default"
+	default:
+		return namespace
+	}
+}
+
+// filled is a value with what Terraform fills in where nothing is said: what was left to the apiserver, Terraform sets to the same.
+func filled(f *shape.Field, value any) any {
+	if value == nil {
+		if f.Default == nil || f.Unsaid {
+			return nil
+		}
+		value = f.Default
+	}
+	switch given := value.(type) {
+	case map[string]any:
+		if f.Kind != shape.Object {
+			return value
+		}
+		object := maps.Clone(given)
+		for _, c := range f.Fields {
+			if v := filled(c, given[c.JSON]); v != nil {
+				object[c.JSON] = v
+			}
+		}
+		return object
+	case []any:
+		if f.Element == nil || f.Element.Kind != shape.Object {
+			return value
+		}
+		list := make([]any, len(given))
+		for i, v := range given {
+			list[i] = filled(f.Element, v)
+		}
+		return list
+	default:
+		return value
+	}
 }

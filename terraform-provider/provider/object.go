@@ -61,6 +61,8 @@ var (
 func (k *kind) metadataAttributes() map[string]schema.Attribute {
 	another := []planmodifier.String{stringplanmodifier.RequiresReplace()}
 	kept := []planmodifier.String{stringplanmodifier.UseStateForUnknown()}
+	// What was moved here may have none until it is read, or applied.
+	known := []planmodifier.String{stringplanmodifier.UseNonNullStateForUnknown()}
 	all := map[string]schema.Attribute{
 		"name": schema.StringAttribute{
 			Required: true, PlanModifiers: another,
@@ -77,7 +79,7 @@ func (k *kind) metadataAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "Annotations of the object. Those that others set are left alone.",
 		},
 		"id":  schema.StringAttribute{Computed: true, PlanModifiers: kept, MarkdownDescription: "What the object is imported by."},
-		"uid": schema.StringAttribute{Computed: true, PlanModifiers: kept, MarkdownDescription: "UID of the object in the cluster."},
+		"uid": schema.StringAttribute{Computed: true, PlanModifiers: known, MarkdownDescription: "UID of the object in the cluster."},
 	}
 	if k.Namespaced {
 		all["namespace"] = schema.StringAttribute{

@@ -43,7 +43,7 @@ func speak(t *testing.T, configuration values) *speaker {
 // speakTo configures a provider for the cluster of a kubeconfig.
 func speakTo(t *testing.T, kubeconfig string) *speaker {
 	t.Helper()
-	return speak(t, values{"config_path": written(kubeconfig)})
+	return speak(t, values{"config_path": sent(kubeconfig)})
 }
 
 // speakToNobodyYet configures a provider whose cluster is only known in the apply.
@@ -52,7 +52,7 @@ func speakToNobodyYet(t *testing.T) *speaker {
 	return speak(t, values{"config_path": tftypes.NewValue(tftypes.String, tftypes.UnknownValue)})
 }
 
-func written(s string) tftypes.Value { return tftypes.NewValue(tftypes.String, s) }
+func sent(s string) tftypes.Value { return tftypes.NewValue(tftypes.String, s) }
 
 func yes() tftypes.Value { return tftypes.NewValue(tftypes.Bool, true) }
 

@@ -23,10 +23,10 @@ import (
 
 const theirs = "example.com/theirs"
 
-// held makes a protector with finalizers; if it is deleted, they hold it.
-func held(t *testing.T, namespace, name string, deleted bool, finalizers ...string) *v1alpha1.PodProtector {
+// heldProtector makes a protector with finalizers; if it is deleted, they hold it.
+func heldProtector(t *testing.T, namespace, name string, deleted bool, finalizers ...string) *v1alpha1.PodProtector {
 	t.Helper()
-	p := protector(t, namespace, name, func(p *v1alpha1.PodProtector) { p.Finalizers = finalizers })
+	p := theirProtector(t, namespace, name, func(p *v1alpha1.PodProtector) { p.Finalizers = finalizers })
 	if deleted {
 		if err := testplane.Client(t).Delete(t.Context(), p); err != nil {
 			t.Fatal(err)
@@ -48,7 +48,7 @@ func finalizersOf(t *testing.T, object client.Object) (left []string, gone bool)
 func TestAReleaseLetsGoOfOneObject(t *testing.T) {
 	namespace := testplane.Namespace(t)
 	s := speakTo(t, testplane.Kubeconfig(t))
-	of := func(name string) values { return values{"namespace": written(namespace), "name": written(name)} }
+	of := func(name string) values { return values{"namespace": sent(namespace), "name": sent(name)} }
 	for name, c := range map[string]struct {
 		finalizers []string
 		deleted    bool
@@ -62,7 +62,7 @@ func TestAReleaseLetsGoOfOneObject(t *testing.T) {
 		"not-held":                   {[]string{theirs}, false, []string{theirs}, false, "Nothing of Breakwater's holds PodProtector"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := held(t, namespace, name, c.deleted, c.finalizers...)
+			p := heldProtector(t, namespace, name, c.deleted, c.finalizers...)
 			told, complaint := s.invoke("breakwater_release", of(name))
 			if complaint != "" || !says(c.tells).MatchString(told) {
 				t.Errorf("it tells %q, and complains %q", told, complaint)
@@ -92,11 +92,11 @@ func TestAReleaseIsOfAnyKind(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = c.Delete(context.Background(), object) })
 	}
-	here := written(namespace)
+	here := sent(namespace)
 	for object, given := range map[client.Object]values{
-		deployment: {"kind": written("deployment"), "namespace": here, "name": written("web")},
-		wide:       {"kind": written("Cell"), "name": here},
-		config:     {"kind": written("ConfigMap"), "api_version": written("v1"), "namespace": here, "name": written("web")},
+		deployment: {"kind": sent("deployment"), "namespace": here, "name": sent("web")},
+		wide:       {"kind": sent("Cell"), "name": here},
+		config:     {"kind": sent("ConfigMap"), "api_version": sent("v1"), "namespace": here, "name": sent("web")},
 	} {
 		if complaint := s.validate("breakwater_release", given); complaint != "" {
 			t.Error(complaint)
@@ -108,20 +108,20 @@ func TestAReleaseIsOfAnyKind(t *testing.T) {
 			t.Errorf("%T still has %v", object, left)
 		}
 	}
-	name := written("web")
+	name := sent("web")
 	for want, given := range map[string]values{
-		"only its api_version makes known": {"kind": written("Rollout"), "namespace": here, "name": name},
+		"only its api_version makes known": {"kind": sent("Rollout"), "namespace": here, "name": name},
 		"A PodProtector has a namespace":   {"name": name},
-		"A Cell has no namespace":          {"kind": written("Cell"), "namespace": here, "name": name},
-		"must be of lower case letters":    {"namespace": here, "name": written("Web")},
+		"A Cell has no namespace":          {"kind": sent("Cell"), "namespace": here, "name": name},
+		"must be of lower case letters":    {"namespace": here, "name": sent("Web")},
 	} {
 		if complaint := s.validate("breakwater_release", given); !strings.Contains(complaint, want) {
 			t.Errorf("of %v it says %q", given, complaint)
 		}
 	}
 	for want, given := range map[string]values{
-		"the cluster does not know the kind Rollout of argoproj.io/v1alpha1": {"kind": written("Rollout"), "api_version": written("argoproj.io/v1alpha1"), "namespace": here, "name": name},
-		"a ConfigMap has a namespace":                                        {"kind": written("ConfigMap"), "api_version": written("v1"), "name": name},
+		"the cluster does not know the kind Rollout of argoproj.io/v1alpha1": {"kind": sent("Rollout"), "api_version": sent("argoproj.io/v1alpha1"), "namespace": here, "name": name},
+		"a ConfigMap has a namespace":                                        {"kind": sent("ConfigMap"), "api_version": sent("v1"), "name": name},
 	} {
 		if _, complaint := s.invoke("breakwater_release", given); !strings.Contains(strings.ToLower(complaint), strings.ToLower(want)) {
 			t.Errorf("of %v it says %q", given, complaint)
@@ -131,8 +131,8 @@ func TestAReleaseIsOfAnyKind(t *testing.T) {
 
 func TestAReleaseNeedsOnlyTheObjectAndSaysWhatIsForbidden(t *testing.T) {
 	namespace := testplane.Namespace(t)
-	p := held(t, namespace, "web", true, v1alpha1.FinalizerProtector)
-	given := values{"namespace": written(namespace), "name": written("web")}
+	p := heldProtector(t, namespace, "web", true, v1alpha1.FinalizerProtector)
+	given := values{"namespace": sent(namespace), "name": sent("web")}
 	read := rbacv1.PolicyRule{APIGroups: []string{"breakwater.dev"}, Resources: []string{"podprotectors"}, Verbs: []string{"get"}}
 	reader := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "reader", clusterRole(t, namespace+"-reader", read))
 	_, complaint := speakTo(t, kubeconfigOf(t, reader)).invoke("breakwater_release", given)
@@ -150,9 +150,9 @@ func TestAReleaseNeedsOnlyTheObjectAndSaysWhatIsForbidden(t *testing.T) {
 }
 
 func TestTerraformReleases(t *testing.T) {
-	t.Setenv("TF_ACC_TERRAFORM_PATH", program(t, "terraform"))
+	onTerraform(t)
 	namespace := testplane.Namespace(t)
-	p := held(t, namespace, "web", true, v1alpha1.FinalizerProtector)
+	p := heldProtector(t, namespace, "web", true, v1alpha1.FinalizerProtector)
 	resource.UnitTest(t, resource.TestCase{
 		TerraformVersionChecks:   []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_14_0)}, // actions are of 1.14
 		ProtoV6ProviderFactories: factories(),

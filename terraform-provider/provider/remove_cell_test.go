@@ -71,7 +71,7 @@ func controller(t *testing.T, namespace string, its habits) {
 func having(t *testing.T, namespace, cell string, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		protector(t, namespace, name, func(p *v1alpha1.PodProtector) { p.Status = counted(cell) })
+		theirProtector(t, namespace, name, func(p *v1alpha1.PodProtector) { p.Status = countedIn(cell) })
 	}
 }
 
@@ -94,9 +94,9 @@ func TestADeadCellIsClearedOutOfAProtector(t *testing.T) {
 	controller(t, namespace, habits{})
 	s := speakTo(t, testplane.Kubeconfig(t))
 	having(t, namespace, "dead", "web", "other")
-	protector(t, namespace, "bare")
+	theirProtector(t, namespace, "bare")
 
-	given := values{"cell": written("dead"), "namespace": written(namespace), "name": written("web")}
+	given := values{"cell": sent("dead"), "namespace": sent(namespace), "name": sent("web")}
 	told, complaint := s.invoke(removing, given)
 	if complaint != "" || !says("Asked 1 protector to forget the cell dead. The cell dead is cleared out of 1 of 1 protector.").MatchString(told) {
 		t.Errorf("it tells %q, and complains %q", told, complaint)
@@ -105,12 +105,12 @@ func TestADeadCellIsClearedOutOfAProtector(t *testing.T) {
 		t.Error("the cell is not cleared out of just that one")
 	}
 	for _, name := range []string{"web", "bare"} { // again, and where it never was
-		given["name"] = written(name)
+		given["name"] = sent(name)
 		if told, complaint := s.invoke(removing, given); complaint != "" || !strings.Contains(told, "cleared out of 1 of 1") {
 			t.Errorf("%s: it tells %q, and complains %q", name, told, complaint)
 		}
 	}
-	given["name"] = written("nothing")
+	given["name"] = sent("nothing")
 	if _, complaint := s.invoke(removing, given); !strings.Contains(complaint, `"nothing" not found`) {
 		t.Errorf("of no protector it says %q", complaint)
 	}
@@ -127,7 +127,7 @@ func TestADeadCellIsClearedOutOfAllProtectors(t *testing.T) {
 	having(t, namespace, cellName, names...)
 	having(t, namespace, "alive", "other")
 	s := speakTo(t, testplane.Kubeconfig(t))
-	given := values{"cell": written(cellName), "all_protectors": yes()}
+	given := values{"cell": sent(cellName), "all_protectors": yes()}
 	told, complaint := s.invoke(removing, given)
 	if complaint != "" || !strings.Contains(told, "Asked 25 protectors to forget the cell "+cellName) || !strings.Contains(told, "cleared out of 25 of 25") {
 		t.Errorf("it tells %q, and complains %q", told, complaint)
@@ -155,7 +155,7 @@ func TestACellThatReportsIsNotCleared(t *testing.T) {
 	having(t, namespace, name, "web")
 	made := cell(t, name, nil)
 	s := speakTo(t, testplane.Kubeconfig(t))
-	given := values{"cell": written(name), "namespace": written(namespace), "name": written("web")}
+	given := values{"cell": sent(name), "namespace": sent(namespace), "name": sent("web")}
 	told, complaint := s.invoke(removing, given)
 	if told != "" || !says("Cell "+name+" is not dead: Its aggregator aggregator-0 has reported .* ago, .* after 1m0s .* Stop the aggregator first").MatchString(complaint) {
 		t.Errorf("it tells %q, and complains %q", told, complaint)
@@ -178,7 +178,7 @@ func TestWhatTheTopologyControllerDoesNotClearIsAnError(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		controller(t, namespace, habits{refuses: true})
 		having(t, namespace, "dead", "web")
-		_, complaint := s.invoke(removing, values{"cell": written("dead"), "namespace": written(namespace), "name": written("web")})
+		_, complaint := s.invoke(removing, values{"cell": sent("dead"), "namespace": sent(namespace), "name": sent("web")})
 		if !says("The cell dead was not cleared: The topology controller has refused to clear it out of " + namespace + "/web").MatchString(complaint) {
 			t.Errorf("it says %q", complaint)
 		}
@@ -187,7 +187,7 @@ func TestWhatTheTopologyControllerDoesNotClearIsAnError(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		having(t, namespace, "dead", "web")
 		_, complaint := s.invoke(removing, values{
-			"cell": written("dead"), "namespace": written(namespace), "name": written("web"), "timeout": written("2s"),
+			"cell": sent("dead"), "namespace": sent(namespace), "name": sent("web"), "timeout": sent("2s"),
 		})
 		if !says("The cell dead is not cleared in time: .* off " + namespace + "/web within 2s: see whether breakwater topology runs").MatchString(complaint) {
 			t.Errorf("it says %q", complaint)
@@ -205,7 +205,7 @@ func TestWhatTheTopologyControllerDoesNotClearIsAnError(t *testing.T) {
 			t.Fatal(err)
 		}
 		controller(t, namespace, habits{late: 700 * time.Millisecond})
-		if _, complaint := s.invoke(removing, values{"cell": written("dead"), "namespace": written(namespace), "name": written("web")}); complaint != "" {
+		if _, complaint := s.invoke(removing, values{"cell": sent("dead"), "namespace": sent(namespace), "name": sent("web")}); complaint != "" {
 			t.Errorf("it says %q", complaint)
 		}
 		if has(now(t, namespace, "web"), "dead") {
@@ -216,10 +216,10 @@ func TestWhatTheTopologyControllerDoesNotClearIsAnError(t *testing.T) {
 
 func TestARemovalSaysWhatIsWrong(t *testing.T) {
 	s := speakTo(t, testplane.Kubeconfig(t))
-	one := values{"cell": written("dead"), "namespace": written("shop"), "name": written("web")}
+	one := values{"cell": sent("dead"), "namespace": sent("shop"), "name": sent("web")}
 	with := func(name string, given string) values {
 		v := maps.Clone(one)
-		if v[name] = written(given); given == "" {
+		if v[name] = sent(given); given == "" {
 			delete(v, name)
 		}
 		return v
@@ -238,7 +238,7 @@ func TestARemovalSaysWhatIsWrong(t *testing.T) {
 			t.Errorf("of %v it says %q", given, complaint)
 		}
 	}
-	if complaint := s.validate(removing, one) + s.validate(removing, values{"cell": written("dead"), "all_protectors": yes(), "timeout": written("90s")}); complaint != "" {
+	if complaint := s.validate(removing, one) + s.validate(removing, values{"cell": sent("dead"), "all_protectors": yes(), "timeout": sent("90s")}); complaint != "" {
 		t.Errorf("of what is right it says %q", complaint)
 	}
 
@@ -246,7 +246,7 @@ func TestARemovalSaysWhatIsWrong(t *testing.T) {
 	having(t, namespace, "dead", "web")
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{"breakwater.dev"}, Resources: []string{"podprotectors", "cells"}, Verbs: []string{"get", "list"}}}
 	reader := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "reader", clusterRole(t, namespace, rules...))
-	given := values{"cell": written("dead"), "namespace": written(namespace), "name": written("web")}
+	given := values{"cell": sent("dead"), "namespace": sent(namespace), "name": sent("web")}
 	_, complaint := speakTo(t, kubeconfigOf(t, reader)).invoke(removing, given)
 	if !says("PodProtector " + namespace + "/web could not be asked to forget the cell dead: .* cannot patch .* needs this right").MatchString(complaint) {
 		t.Errorf("a reader is told %q", complaint)
@@ -258,7 +258,7 @@ func TestARemovalSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestTerraformRemovesACell(t *testing.T) {
-	t.Setenv("TF_ACC_TERRAFORM_PATH", program(t, "terraform"))
+	onTerraform(t)
 	namespace := testplane.Namespace(t)
 	controller(t, namespace, habits{})
 	having(t, namespace, "dead-"+namespace, "web")

@@ -59,8 +59,3 @@ func written(kind, fields string) string {
 	}
 	return "resource \"breakwater_" + kind + "\" \"it\" {\n  " + text + "\n}\n"
 }
-
-// inAnyLines finds words however Terraform has broken them into lines.
-func inAnyLines(words string) *regexp.Regexp {
-	return regexp.MustCompile(regexp.MustCompile(`\s+`).ReplaceAllString(regexp.QuoteMeta(words), `[\s│]+`))
-}

@@ -19,8 +19,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
-// protector makes a protector as others make it, not Terraform.
-func protector(t *testing.T, namespace, name string, change ...func(*v1alpha1.PodProtector)) *v1alpha1.PodProtector {
+// theirProtector makes a protector as others make it, not Terraform.
+func theirProtector(t *testing.T, namespace, name string, change ...func(*v1alpha1.PodProtector)) *v1alpha1.PodProtector {
 	t.Helper()
 	p := &v1alpha1.PodProtector{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -51,8 +51,8 @@ func protector(t *testing.T, namespace, name string, change ...func(*v1alpha1.Po
 	return p
 }
 
-// counted is the status of a protector whose pods are counted in a cell, with two open reservations.
-func counted(cell string) v1alpha1.PodProtectorStatus {
+// countedIn is the status of a protector whose pods are counted in a cell, with two open reservations.
+func countedIn(cell string) v1alpha1.PodProtectorStatus {
 	at := metav1.MicroTime{Time: time.Date(2026, 4, 5, 6, 7, 8, 123456000, time.UTC)}
 	return v1alpha1.PodProtectorStatus{
 		ObservedGeneration: 1, DesiredAvailable: 3, DisruptionsAllowed: 5,
@@ -76,11 +76,11 @@ func counted(cell string) v1alpha1.PodProtectorStatus {
 func TestADataSourceTellsOfAProtectorWithItsLiveStatus(t *testing.T) {
 	each(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
-		made := protector(t, namespace, "web", func(p *v1alpha1.PodProtector) {
+		made := theirProtector(t, namespace, "web", func(p *v1alpha1.PodProtector) {
 			p.Labels, p.Annotations = map[string]string{"team": "shop"}, map[string]string{"breakwater.dev/policy": "ProtectionPolicy/web"}
 			p.Spec.Operations = []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationEvict}
 			p.Spec.Selector.MatchExpressions = []v1alpha1.PodSelectorRequirement{{Key: "tier", Operator: metav1.LabelSelectorOpIn, Values: []string{"a", "b"}}}
-			p.Status = counted("worker-1")
+			p.Status = countedIn("worker-1")
 		})
 		at := func(name ...string) tfjsonpath.Path {
 			p := tfjsonpath.New(name[0])
@@ -148,7 +148,7 @@ func TestADataSourceOfNothingSaysWhatIsMissing(t *testing.T) {
 func TestADataSourceWaitsForItsClusterWhenThatIsMadeInTheSameApply(t *testing.T) {
 	each(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
-		protector(t, namespace, "web")
+		theirProtector(t, namespace, "web")
 		config := func(after string) string {
 			return fmt.Sprintf(`
 resource "terraform_data" "cluster" {
@@ -189,8 +189,8 @@ func says(text string) *regexp.Regexp {
 func TestADataSourceIsPutOffWhereTerraformCan(t *testing.T) {
 	s := speakToNobodyYet(t)
 	for name, config := range map[string]values{
-		"breakwater_pod_protector": {"namespace": written("shop"), "name": written("web")}, "breakwater_pod_protectors": {},
-		"breakwater_cell": {"name": written("worker-1")}, "breakwater_cells": {}, "breakwater_topology": {},
+		"breakwater_pod_protector": {"namespace": sent("shop"), "name": sent("web")}, "breakwater_pod_protectors": {},
+		"breakwater_cell": {"name": sent("worker-1")}, "breakwater_cells": {}, "breakwater_topology": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			schema := s.schemas.DataSourceSchemas[name]

@@ -122,9 +122,9 @@ func TestProtectorsAreChosenByNamespaceAndLabelsAndSorted(t *testing.T) {
 		label := func(tier string) func(*v1alpha1.PodProtector) {
 			return func(p *v1alpha1.PodProtector) { p.Labels = map[string]string{"test": base, "tier": tier} }
 		}
-		protector(t, base, "z", label("front"))
-		protector(t, base, "a", label("back"))
-		protector(t, other.Name, "m", label("cache"))
+		theirProtector(t, base, "z", label("front"))
+		theirProtector(t, base, "a", label("back"))
+		theirProtector(t, other.Name, "m", label("cache"))
 		source := func(name, arguments string) string {
 			return fmt.Sprintf("data \"breakwater_pod_protectors\" %q {\n%s\n}\noutput %q { value = join(\" \", data.breakwater_pod_protectors.%s.pod_protectors[*].id) }\n",
 				name, arguments, name, name)

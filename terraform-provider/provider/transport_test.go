@@ -79,7 +79,7 @@ func overTLS(t *testing.T, change func(*tls.Config)) (address, authority string)
 	return server.URL, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 }
 
-func refused(t *testing.T) string {
+func unwelcome(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -124,11 +124,11 @@ func TestKnowsSilenceFromARefusal(t *testing.T) {
 		silent bool
 		want   string
 	}{
-		"nobody listens":                   {&rest.Config{Host: "https://" + refused(t)}, true, "connection refused"},
+		"nobody listens":                   {&rest.Config{Host: "https://" + unwelcome(t)}, true, "connection refused"},
 		"who listens never answers":        {&rest.Config{Host: "https://" + listening(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })}, true, ""},
 		"who listens hangs up":             {&rest.Config{Host: "https://" + listening(t, func(c net.Conn) { c.Close() })}, true, ""},
 		"the name is not known":            {&rest.Config{Host: "https://core.invalid"}, true, ""},
-		"the proxy is not there":           {&rest.Config{Host: "https://core.example", Proxy: through(refused(t))}, true, "proxyconnect"},
+		"the proxy is not there":           {&rest.Config{Host: "https://core.example", Proxy: through(unwelcome(t))}, true, "proxyconnect"},
 		"the proxy's name is not known":    {&rest.Config{Host: "https://core.example", Proxy: through("proxy.invalid")}, true, "proxyconnect"},
 		"the certificate is nobody's":      {&rest.Config{Host: trusted}, false, "not vouched for"},
 		"the certificate is another's":     {&rest.Config{Host: strings.Replace(trusted, "127.0.0.1", "localhost", 1), TLSClientConfig: ca(authority)}, false, "set tls_server_name"},
@@ -178,7 +178,7 @@ func plugin(command string, arguments ...string) *clientcmdapi.ExecConfig {
 func TestSaysWhatWasWrongBeforeTheTimeWasOver(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	host := "https://" + refused(t)
+	host := "https://" + unwelcome(t)
 	tries := 0
 	err := persist(ctx, func(ctx context.Context) error {
 		if tries++; tries > 2 {

@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -49,11 +48,6 @@ func isThere(t *testing.T, config *rest.Config, namespace string) resource.TestC
 	return func(*terraform.State) error {
 		return c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "web"}, &v1alpha1.PodProtector{})
 	}
-}
-
-// says matches a text as Terraform breaks it into lines.
-func says(text string) *regexp.Regexp {
-	return regexp.MustCompile(strings.ReplaceAll(regexp.QuoteMeta(text), " ", `[\s│]+`))
 }
 
 // account is a ServiceAccount that may do all, with its token.
@@ -193,22 +187,22 @@ func TestSaysWhatIsWrongOnTheWay(t *testing.T) {
 		protector := protectorIn(namespace, "timeouts {\n    create = \"3s\"\n  }")
 		silent := by("host = \"https://%s\"\n  token = \"t\"", nowhere.Addr())
 		for claim, c := range map[string][]resource.TestStep{
-			"a contradiction": {{Config: by("config_path = \"a\"\n  kubeconfig = \"\"") + protector, PlanOnly: true, ExpectError: says("kubeconfig is empty: leave it out")}},
+			"a contradiction": {{Config: by("config_path = \"a\"\n  kubeconfig = \"\"") + protector, PlanOnly: true, ExpectError: inAnyLines("kubeconfig is empty: leave it out")}},
 			"an authority that vouches for somebody else": {{Config: by("host = %q\n  token = \"t\"\n  cluster_ca_certificate = %q", admin.Host, authority.PEM) + protector,
-				ExpectError: says("not vouched for by any authority that the provider trusts: see whether host is right, and set cluster_ca_certificate")}},
+				ExpectError: inAnyLines("not vouched for by any authority that the provider trusts: see whether host is right, and set cluster_ca_certificate")}},
 			"a token that is none": {{Config: by("host = %q\n  cluster_ca_certificate = %q\n  token = \"hidden\"", admin.Host, admin.CAData) + protector,
-				ExpectError: says("The cluster does not accept the provider's credentials: they are wrong, or have expired.")}},
+				ExpectError: inAnyLines("The cluster does not accept the provider's credentials: they are wrong, or have expired.")}},
 			"nothing at all": {
 				{Config: by("") + protector, PlanOnly: true, ExpectNonEmptyPlan: true},
-				{Config: by("") + protector, ExpectError: says("nothing says which cluster is meant: set config_path, kubeconfig or host")},
+				{Config: by("") + protector, ExpectError: inAnyLines("nothing says which cluster is meant: set config_path, kubeconfig or host")},
 			},
 			"a file that is not there yet": {
 				{Config: by("config_path = \"/no/such/file\"") + protector, PlanOnly: true, ExpectNonEmptyPlan: true},
-				{Config: by("config_path = \"/no/such/file\"") + protector, ExpectError: says("there is no file /no/such/file, which config_path names")},
+				{Config: by("config_path = \"/no/such/file\"") + protector, ExpectError: inAnyLines("there is no file /no/such/file, which config_path names")},
 			},
 			"nobody where the cluster should be": {
 				{Config: silent + protector, PlanOnly: true, ExpectNonEmptyPlan: true},
-				{Config: silent + protector, ExpectError: says("connect: connection refused (until the time for it was over)")},
+				{Config: silent + protector, ExpectError: inAnyLines("connect: connection refused (until the time for it was over)")},
 			},
 		} {
 			t.Run(claim, func(t *testing.T) {

@@ -1,0 +1,99 @@
+package provider_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	"github.com/hashicorp/terraform-plugin-testing/terraform"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// model is an object that Terraform makes here, and others make after it, by a manifest.
+type model struct {
+	kind, fields, namespace, name string
+	// manifest is the file with it.
+	manifest string
+}
+
+// metadata is the identity of an object, in the words of a configuration or of a manifest.
+func (m model) metadata(name string) string {
+	if m.kind == "cell" || m.kind == "cluster_protection_policy" {
+		return fmt.Sprintf("name = %q", m.namespace+"-"+name)
+	}
+	return fmt.Sprintf("namespace = %q\n name = %q", m.namespace, name)
+}
+
+// copied are the fields of its copies, but for what says how Terraform deals with it, which manifests do not.
+func (m model) copied() string {
+	return strings.NewReplacer(behaviour, "\n labels = { team = \"shop\" }\n annotations = { \"example.com/note\" = \"by Terraform\" }",
+		"deletion_protection = false", "").Replace(m.fields)
+}
+
+// write writes the manifest of the object in the cluster, as somebody would who wants just that.
+func (m model) write(t *testing.T) {
+	t.Helper()
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(map[string]string{"pod_protector": "PodProtector", "protection_policy": "ProtectionPolicy",
+		"cluster_protection_policy": "ClusterProtectionPolicy", "cell": "Cell"}[m.kind]))
+	key := client.ObjectKey{Namespace: m.namespace, Name: m.name}
+	if !strings.Contains(m.metadata(m.name), "namespace =") {
+		key = client.ObjectKey{Name: m.namespace + "-" + m.name}
+	}
+	if err := testplane.Client(t).Get(t.Context(), key, live); err != nil {
+		t.Fatal(err)
+	}
+	spec, _ := live.Object["spec"].(map[string]any)
+	if !strings.Contains(m.fields, "admission_history") {
+		delete(spec, "admissionHistory")
+	}
+	raw, err := json.Marshal(map[string]any{"apiVersion": live.GetAPIVersion(), "kind": live.GetKind(), "spec": spec,
+		"metadata": map[string]any{"labels": live.GetLabels(), "annotations": live.GetAnnotations()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, m.manifest, raw)
+}
+
+func TestEveryFieldIsMovedWithoutAChange(t *testing.T) {
+	each(t, func(t *testing.T) {
+		namespace, folder := testplane.Namespace(t), t.TempDir()
+		var models []model
+		made, copied, moved, free := "", "", "", ""
+		for i, name := range slices.Sorted(maps.Keys(everyField())) {
+			kind, what, _ := strings.Cut(name, "/")
+			if what == "empty" {
+				continue // that something is empty is not in an object
+			}
+			m := model{kind: kind, fields: everyField()[name], namespace: namespace, name: fmt.Sprintf("it-%d", i)}
+			m.manifest = filepath.Join(folder, m.name+".json")
+			models = append(models, m)
+			made += fmt.Sprintf("resource \"breakwater_%s\" %q {\n%s\n%s\n}\n", kind, m.name, m.metadata(m.name), m.fields)
+			f := formers()[i%2*2] // one of either
+			f.name = m.name + "-" + f.name
+			copied += f.made("merge(jsondecode(file(%q)), { metadata = merge(jsondecode(file(%[1]q)).metadata, {\n%s\n}) })", m.manifest, m.metadata(f.name))
+			moved += f.moved(kind, "%s\n%s", m.metadata(f.name), m.copied())
+			free += f.moved(kind, "%s\n%s\n deletion_protection = false", m.metadata(f.name), m.copied())
+		}
+		moves(t, resource.TestCase{Steps: []resource.TestStep{
+			{Config: made, Check: func(*terraform.State) error {
+				for _, m := range models {
+					m.write(t)
+				}
+				return nil
+			}},
+			{Config: made + copied},
+			{Config: made + moved, ConfigPlanChecks: nothingToDo},
+			{Config: made + free},
+		}})
+	})
+}

@@ -1,0 +1,118 @@
+package provider
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+)
+
+// moved is an object in the state of another provider.
+type moved struct {
+	object *unstructured.Unstructured
+	// managers are the field managers by which that provider has applied it.
+	managers []string
+	// whole is set when nobody wrote the object like this: it is what the cluster had when it was imported there.
+	whole bool
+}
+
+// readManifest reads the state of a kubernetes_manifest of hashicorp/kubernetes, where a manifest has its type beside its value.
+func readManifest(raw []byte) (*moved, error) {
+	type typed struct {
+		Value map[string]any `json:"value"`
+	}
+	state := struct {
+		Manifest     *typed `json:"manifest"`
+		Object       *typed `json:"object"`
+		FieldManager []struct {
+			Name string `json:"name"`
+		} `json:"field_manager"`
+	}{}
+	if err := json.Unmarshal(raw, &state); err != nil {
+		return nil, err
+	}
+	manager := "Terraform"
+	if len(state.FieldManager) > 0 {
+		manager = cmp.Or(state.FieldManager[0].Name, manager)
+	}
+	switch {
+	case state.Manifest != nil && state.Manifest.Value != nil:
+		return newMoved(state.Manifest.Value, manager)
+	case state.Object != nil:
+		m, err := newMoved(state.Object.Value, manager)
+		if err == nil {
+			m.whole = true
+		}
+		return m, err
+	default:
+		return newMoved(nil)
+	}
+}
+
+// readKubectl reads the state of a kubectl_manifest of gavinbunney/kubectl, or of one of its forks.
+func readKubectl(raw []byte) (*moved, error) {
+	state := struct {
+		UID               string `json:"uid"`
+		YAMLBody          string `json:"yaml_body"`
+		OverrideNamespace string `json:"override_namespace"`
+		ServerSideApply   bool   `json:"server_side_apply"`
+		FieldManager      string `json:"field_manager"`
+	}{}
+	if err := json.Unmarshal(raw, &state); err != nil {
+		return nil, err
+	}
+	object := map[string]any{}
+	if err := yaml.Unmarshal([]byte(state.YAMLBody), &object); err != nil {
+		return nil, fmt.Errorf("yaml_body: %w", err)
+	}
+	// Unless it applies on the server it names no manager, and the apiserver takes the name from its user agent.
+	managers := []string{"HashiCorp"}
+	if state.ServerSideApply {
+		managers = append(managers, cmp.Or(state.FieldManager, "kubectl"))
+	}
+	m, err := newMoved(object, managers...)
+	if err != nil {
+		return nil, err
+	}
+	if state.OverrideNamespace != "" {
+		m.object.SetNamespace(state.OverrideNamespace)
+	}
+	m.object.SetUID(types.UID(state.UID))
+	return m, nil
+}
+
+func newMoved(object map[string]any, managers ...string) (*moved, error) {
+	m := &moved{object: &unstructured.Unstructured{Object: withoutNulls(object)}, managers: managers}
+	if m.object.GetName() == "" || m.object.GetKind() == "" || m.object.GetAPIVersion() == "" {
+		return nil, errors.New("it holds no manifest with an apiVersion, a kind and a name")
+	}
+	return m, nil
+}
+
+// withoutNulls is what an object says: what is null in it is not sent to a cluster either.
+func withoutNulls(object map[string]any) map[string]any {
+	all := make(map[string]any, len(object))
+	for name, v := range object {
+		switch v := v.(type) {
+		case nil:
+		case map[string]any:
+			all[name] = withoutNulls(v)
+		case []any:
+			list := make([]any, len(v))
+			for i, of := range v {
+				if inner, ok := of.(map[string]any); ok {
+					of = withoutNulls(inner)
+				}
+				list[i] = of
+			}
+			all[name] = list
+		default:
+			all[name] = v
+		}
+	}
+	return all
+}
