@@ -144,6 +144,14 @@ func TestThePageNamesEveryVariable(t *testing.T) {
 	}
 }
 
+func TestExamplesAreFormatted(t *testing.T) {
+	folder, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	terraform.New(t, terraform.Terraform, "").Run("fmt", "-check", "-recursive", "-diff", folder)
+}
+
 // Each example is what a user pastes alone: it refers to nothing that another one has.
 func TestEveryExampleStandsAlone(t *testing.T) {
 	for _, path := range matching(t, "*/*/resource*.tf", "*/*/data-source*.tf", "*/*/ephemeral-resource*.tf", "*/*/action*.tf", "functions/*/*.tf", "provider/provider_*.tf") {
