@@ -41,6 +41,10 @@ federation-env: build ## Print its kubeconfigs, and where kubectl is, for the ev
 federation-down: build ## Stop it
 	@bin/breakwater dev down --topology $(TOPOLOGY)
 
+.PHONY: terraform-install
+terraform-install: ## Put the Terraform provider where terraform init finds it (TF_PLUGIN_MIRROR=~/.terraform.d/plugins)
+	@hack/terraform-install "$(VERSION)"
+
 ##@ Test it
 
 # Each package below e2e brings up a topology of its own, so they run one after the other.
@@ -111,11 +115,12 @@ image: ## Build the container image for amd64 and arm64 and write image/breakwat
 	@go run ./hack/image -version "$(VERSION)" $(ARGS)
 
 .PHONY: generate
-generate: ## Write what is generated: deep copies, CRDs and their chart, and the READMEs of charts
+generate: ## Write what is generated: deep copies, CRDs and their chart, READMEs of charts, documentation of the Terraform provider
 	@$(call tool,controller-gen)/controller-gen object crd:generateEmbeddedObjectMeta=false \
 		paths=./api/v1alpha1 output:crd:dir=api/crds
 	@rm -f charts/breakwater-crds/files/*.yaml && cp api/crds/*.yaml charts/breakwater-crds/files/
 	@$(call tool,helm-docs)/helm-docs --chart-search-root charts --sort-values-order file --log-level warning
+	@hack/terraform-docs
 
 .PHONY: lint
 lint: ## Check style and import rules
@@ -136,4 +141,4 @@ clean: ## Remove what was built here; the shared cache stays
 .PHONY: help
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
-		/^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+		/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

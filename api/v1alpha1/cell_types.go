@@ -107,12 +107,18 @@ type CellSpec struct {
 
 // KubeconfigSecretRef is a key of a Secret of the core cluster.
 type KubeconfigSecretRef struct {
+	// Namespace of the Secret.
+	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace"`
+	// Name of the Secret.
+	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
+	// Key of the Secret, under which the kubeconfig is.
+	//
 	// +kubebuilder:default=kubeconfig
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

@@ -388,10 +388,15 @@ const (
 
 // Aggregation is the counts of one snapshot of one cell. Only the aggregator that leads the cell writes it.
 type Aggregation struct {
-	TotalReplicas     int32 `json:"totalReplicas"`
+	// TotalReplicas are the pods that the selector chooses.
+	TotalReplicas int32 `json:"totalReplicas"`
+	// AvailableReplicas are those that are Ready for minReadySeconds.
 	AvailableReplicas int32 `json:"availableReplicas"`
-	ReadyReplicas     int32 `json:"readyReplicas"`
-	RunningReplicas   int32 `json:"runningReplicas"`
+	// ReadyReplicas are those that are Ready.
+	ReadyReplicas int32 `json:"readyReplicas"`
+	// RunningReplicas are those in phase Running.
+	RunningReplicas int32 `json:"runningReplicas"`
+	// ScheduledReplicas are those that have a node and have not finished.
 	ScheduledReplicas int32 `json:"scheduledReplicas"`
 
 	// CountedReplicas is how many pods count towards the floor: those that meet their own criterion, or else the
@@ -450,7 +455,8 @@ type Aggregation struct {
 
 	// Epoch and Holder name the leadership that wrote the counts. A lower pair of (epoch, snapshotVersion)
 	// never replaces a higher one.
-	Epoch  int64  `json:"epoch"`
+	Epoch int64 `json:"epoch"`
+	// Holder is the aggregator that leads the cell.
 	Holder string `json:"holder"`
 
 	// Void tells that the counts are worth nothing, since the protector was made anew or the core restored from a backup, until
@@ -487,14 +493,21 @@ type Target struct {
 
 // RetainedOwner is a workload that is gone, and the pods that are expected of it all the same.
 type RetainedOwner struct {
+	// Kind of the workload, as Deployment.
+	//
 	// +kubebuilder:validation:MaxLength=63
 	Kind string `json:"kind"`
+	// Name of the workload.
+	//
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
+	// UID that the workload had.
+	//
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=128
-	UID      types.UID `json:"uid"`
-	Replicas int32     `json:"replicas"`
+	UID types.UID `json:"uid"`
+	// Replicas are the pods that it wanted when it was seen last.
+	Replicas int32 `json:"replicas"`
 }
 
 // AdmissionHistory holds the open reservations of a protector in one cell, oldest first.
@@ -510,9 +523,12 @@ type AdmissionHistory struct {
 
 // ContainerRestarts is how often a container of a pod has been restarted.
 type ContainerRestarts struct {
+	// Name of the container.
+	//
 	// +kubebuilder:validation:MaxLength=63
-	Name     string `json:"name"`
-	Restarts int32  `json:"restarts"`
+	Name string `json:"name"`
+	// Restarts are how often it has been restarted.
+	Restarts int32 `json:"restarts"`
 }
 
 // Operation is the way in which a pod is removed, or made unavailable for a while.
@@ -551,8 +567,12 @@ type Bucket struct {
 	// +kubebuilder:validation:MinLength=1
 	// +optional
 	PodUID types.UID `json:"podUID,omitempty"`
+	// PodName is the name of the pod.
+	//
 	// +optional
 	PodName string `json:"podName,omitempty"`
+	// Operation that was admitted.
+	//
 	// +optional
 	Operation Operation `json:"operation,omitempty"`
 
@@ -562,8 +582,12 @@ type Bucket struct {
 	//
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
+	// FirstGeneration is that of the earliest of several updates.
+	//
 	// +optional
 	FirstGeneration int64 `json:"firstGeneration,omitempty"`
+	// Containers are those that an update restarts, and how often they must have been.
+	//
 	// +kubebuilder:validation:MaxItems=1000
 	// +listType=atomic
 	// +optional

@@ -1,0 +1,9 @@
+# A protector that somebody else declares, as a policy does.
+data "breakwater_pod_protector" "web" {
+  namespace = "shop"
+  name      = "web"
+}
+
+output "web_may_lose" {
+  value = try(data.breakwater_pod_protector.web.status.disruptions_allowed, null)
+}

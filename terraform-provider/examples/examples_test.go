@@ -1,0 +1,141 @@
+package examples_test
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/breakwater-k8s/breakwater/internal/terraform"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// What the documentation shows is applied as it stands.
+func TestExamplesAreAppliedAsTheyStand(t *testing.T) {
+	each(t, func(t *testing.T, program string) {
+		world(t)
+		d := terraform.New(t, program, "")
+		d.Variables = []string{"KUBE_CONFIG_PATH=" + testplane.Kubeconfig(t)}
+		settle(t, d)
+		applyAll(t, d)
+		outputs(t, d)
+		imports(t, program)
+		if program == terraform.Terraform { // OpenTofu has neither
+			query(t, d)
+			act(t, d)
+		}
+		d.Run("destroy", "-auto-approve")
+	})
+}
+
+// applyAll applies the examples of what there is in a configuration: first the resources, then what looks at them. When either was
+// applied there is nothing left to do.
+func applyAll(t *testing.T, d *terraform.Dir) {
+	t.Helper()
+	for _, stage := range [][]string{
+		{"resources/*/resource*.tf", "ephemeral-resources/*/ephemeral-resource*.tf"},
+		{"data-sources/*/data-source*.tf", "functions/*/*"},
+	} {
+		for _, path := range matching(t, stage...) {
+			place(t, d, path)
+		}
+		d.Run("apply", "-auto-approve")
+		if out, err := d.Try("plan", "-detailed-exitcode"); err != nil {
+			t.Errorf("the second plan is not empty: %v\n%s", err, out)
+		}
+	}
+}
+
+// place puts an example among others. What it reads keeps its name.
+func place(t *testing.T, d *terraform.Dir, path string) {
+	t.Helper()
+	if strings.HasSuffix(path, ".tf") || strings.HasSuffix(path, ".hcl") {
+		d.Write(strings.ReplaceAll(path, string(filepath.Separator), "_"), destructible(read(t, path)))
+	} else {
+		d.Write(filepath.Base(path), read(t, path))
+	}
+}
+
+// outputs are what the comments in the examples say.
+func outputs(t *testing.T, d *terraform.Dir) {
+	t.Helper()
+	found, got := map[string]struct{ Value any }{}, map[string]any{}
+	parse(t, d.Run("output", "-json"), &found)
+	want := map[string]any{
+		"floors":                   map[string]any{"min_available": 35., "max_unavailable": 40.},
+		"floors_by_name":           map[string]any{"search": "70%", "mail": 2.},
+		"floor_of_search":          "70%",
+		"release_is_protected":     true,
+		"without_budget":           []any{"checkout", "web"},
+		"cells_that_are_not_ready": []any{},
+		"pods_of_worker_1":         0.,
+		"web_may_lose":             0.,
+	}
+	for name := range want {
+		got[name] = found[name].Value
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// imports plays what the examples say of imports, of objects that are there.
+func imports(t *testing.T, program string) {
+	t.Helper()
+	patterns := []string{"resources/*/import-by-string-id.tf", "resources/*/import.sh"}
+	if program == terraform.Terraform {
+		patterns = append(patterns, "resources/*/import-by-identity.tf") // OpenTofu has no identities
+	}
+	for _, path := range matching(t, patterns...) {
+		d := terraform.New(t, program, read(t, filepath.Join(filepath.Dir(path), "resource.tf")))
+		d.Variables = []string{"KUBE_CONFIG_PATH=" + testplane.Kubeconfig(t)}
+		want := []string{"1 to import, 0 to add, 0 to change, 0 to destroy"}
+		if strings.HasSuffix(path, ".tf") {
+			d.Write("import.tf", read(t, path))
+		} else {
+			_, command, _ := strings.Cut(read(t, path), "\nterraform ")
+			d.Run(strings.Fields(command)...)
+			want = []string{"No changes."}
+		}
+		out := d.Run("plan")
+		if !slices.ContainsFunc(want, func(w string) bool { return strings.Contains(out, w) }) {
+			t.Errorf("%s: want %q, got\n%s", path, want, out)
+		}
+	}
+}
+
+// query finds what the examples have made, by the examples of list resources.
+func query(t *testing.T, d *terraform.Dir) {
+	t.Helper()
+	for _, path := range matching(t, "list-resources/*/*.tfquery.hcl") {
+		place(t, d, path)
+	}
+	out := d.Run("query")
+	for _, found := range []string{"name=worker-1", "name=production", "name=frontend,namespace=shop", "name=web,namespace=shop"} {
+		if !strings.Contains(out, found) {
+			t.Errorf("the query has not found %s:\n%s", found, out)
+		}
+	}
+}
+
+// act invokes the examples of actions, of objects in need of them.
+func act(t *testing.T, d *terraform.Dir) {
+	t.Helper()
+	held, dead := inNeed(t)
+	for _, path := range matching(t, "actions/*/action*.tf") {
+		place(t, d, path)
+		_, invocation, ok := strings.Cut(read(t, path), "-invoke=")
+		if !ok {
+			t.Errorf("%s does not say how it is invoked", path)
+		}
+		d.Run("apply", "-auto-approve", "-invoke="+strings.Fields(invocation)[0])
+	}
+	if gone(t, held) != nil {
+		t.Error("the action has not released the protector")
+	}
+	if p := gone(t, dead); p == nil || len(p.Status.Cells) > 0 {
+		t.Errorf("the action has not cleared the cell: %v", p)
+	}
+}

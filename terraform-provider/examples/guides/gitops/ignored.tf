@@ -1,0 +1,11 @@
+# The floor is only where it begins: somebody else moves it.
+resource "breakwater_pod_protector" "moved_by_others" {
+  namespace     = "shop"
+  name          = "autoscaled"
+  selector      = { match_labels = { app = "autoscaled" } }
+  min_available = "10"
+
+  lifecycle {
+    ignore_changes = [min_available]
+  }
+}

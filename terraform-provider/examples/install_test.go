@@ -1,0 +1,121 @@
+package examples_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/breakwater-k8s/breakwater/internal/terraform"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// person is somebody with an empty home, who has no network.
+type person struct {
+	*testing.T
+	variables []string
+}
+
+func somebody(t *testing.T, program string) *person {
+	t.Helper()
+	home, bin := t.TempDir(), t.TempDir()
+	if err := os.Symlink(terraform.Program(t, program), filepath.Join(bin, program)); err != nil {
+		t.Fatal(err)
+	}
+	p := &person{T: t, variables: []string{
+		"HOME=" + home, "PATH=" + bin + ":" + os.Getenv("PATH"), "KUBECONFIG=" + testplane.Kubeconfig(t),
+		"TF_CLI_ARGS_apply=-auto-approve", "TF_CLI_ARGS_destroy=-auto-approve", "TF_CLI_ARGS_plan=-detailed-exitcode",
+		"HTTPS_PROXY=http://127.0.0.1:9", "HTTP_PROXY=http://127.0.0.1:9",
+	}}
+	// Go keeps what it has built and fetched, or it would fetch all again.
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH", "GOROOT", "CGO_ENABLED", "GOTOOLCHAIN"} {
+		p.variables = append(p.variables, name+"="+p.run("", "go env "+name))
+	}
+	for _, said := range os.Environ() {
+		name, _, _ := strings.Cut(said, "=")
+		if strings.HasPrefix(name, "BREAKWATER_") || name == "LANG" || name == "TMPDIR" {
+			p.variables = append(p.variables, said)
+		}
+	}
+	return p
+}
+
+func (p *person) try(folder, line string) (string, error) {
+	command := exec.CommandContext(context.Background(), "bash", "-c", line)
+	command.Dir, command.Env = folder, p.variables
+	if folder == "" {
+		command.Env = os.Environ()
+	}
+	out, err := command.CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}
+
+func (p *person) run(folder, line string) string {
+	p.Helper()
+	out, err := p.try(folder, line)
+	if err != nil {
+		p.Fatalf("%s: %v\n%s", line, err, out)
+	}
+	return out
+}
+
+// What the README shows works as it stands, for somebody who has never heard of the provider, without any network.
+func TestTheReadmeCanBePasted(t *testing.T) {
+	const root = "../.."
+	_, section, _ := strings.Cut(read(t, filepath.Join(root, "README.md")), "\n## As code\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	blocks := regexp.MustCompile("(?s)```(hcl|console)\n(.*?)```").FindAllStringSubmatch(section, -1)
+	if len(blocks) != 2 || blocks[0][1] != "hcl" || blocks[1][1] != "console" {
+		t.Fatalf("the README has no configuration and commands to paste: %v", blocks)
+	}
+	each(t, func(t *testing.T, program string) {
+		world(t)
+		p, folder := somebody(t, program), t.TempDir()
+		if err := os.WriteFile(filepath.Join(folder, "main.tf"), []byte(blocks[0][2]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(blocks[1][2]) {
+			line = strings.TrimPrefix(strings.TrimSpace(line), "$ ")
+			if strings.HasPrefix(line, "make ") {
+				p.run(root, line)
+			} else {
+				p.run(folder, strings.ReplaceAll(line, "terraform ", program+" "))
+			}
+		}
+		p.run(folder, program+" plan")
+		if out, err := p.try(folder, program+" destroy"); err == nil || !strings.Contains(out, "protected from deletion") {
+			t.Errorf("the README says that a protector is not destroyed by accident: %v\n%s", err, out)
+		}
+	})
+}
+
+// Each way in which git may describe a commit becomes a version that Terraform takes without being told, and a later one is
+// newer. A prerelease alone must be asked for by name.
+func TestWhatIsInstalledHasAVersionThatTerraformTakes(t *testing.T) {
+	p, folder := somebody(t, terraform.Terraform), t.TempDir()
+	main := "terraform {\n  required_providers {\n    breakwater = { source = \"breakwater-k8s/breakwater\" }\n  }\n}\n"
+	if err := os.WriteFile(filepath.Join(folder, "main.tf"), []byte(main), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ described, want string }{
+		{"v0.2.0-rc.1", ""},
+		{"2bdad3f", `0\.0\.20[0-9]{12}`},
+		{"v0.2.0", `0\.2\.0`},
+		{"v0.2.0-5-gabcdef1", `0\.2\.20[0-9]{12}`},
+		{"v0.2.0-5-gabcdef1-dirty", `0\.2\.20[0-9]{12}`},
+		{"v0.3.0", `0\.3\.0`},
+	} {
+		p.run("../..", "hack/terraform-install "+test.described)
+		out, err := p.try(folder, "terraform init -upgrade -no-color")
+		got := regexp.MustCompile(`Installed breakwater-k8s/breakwater v(\S+)`).FindStringSubmatch(out)
+		switch {
+		case test.want == "" && err == nil:
+			t.Errorf("a prerelease was taken:\n%s", out)
+		case test.want != "" && (got == nil || !regexp.MustCompile("^"+test.want+"$").MatchString(got[1])):
+			t.Errorf("of %s %v was taken, want %s:\n%s", test.described, got, test.want, out)
+		}
+	}
+}

@@ -1,0 +1,5 @@
+# With the whole objects, for terraform query -json.
+list "breakwater_cell" "all" {
+  provider         = breakwater
+  include_resource = true
+}

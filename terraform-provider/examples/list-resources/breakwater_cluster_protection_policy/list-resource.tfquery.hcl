@@ -1,0 +1,3 @@
+list "breakwater_cluster_protection_policy" "all" {
+  provider = breakwater
+}

@@ -1,0 +1,3 @@
+list "breakwater_protection_policy" "all" {
+  provider = breakwater
+}

@@ -1,0 +1,31 @@
+package examples_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/breakwater-k8s/breakwater/internal/terraform"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	code := testplane.Run(m)
+	if err := terraform.Clear(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// each plays a test with Terraform, and again with OpenTofu.
+func each(t *testing.T, play func(t *testing.T, program string)) {
+	t.Helper()
+	for _, program := range []string{terraform.Terraform, terraform.OpenTofu} {
+		t.Run(program, func(t *testing.T) { play(t, program) })
+	}
+}

@@ -1,0 +1,33 @@
+package examples_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/breakwater-k8s/breakwater/internal/terraform"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// Every way into a cluster that the provider's page shows leads into one.
+func TestTheWaysIntoAClusterLeadThere(t *testing.T) {
+	each(t, func(t *testing.T, program string) {
+		world(t)
+		for _, path := range matching(t, "provider/provider*.tf") {
+			t.Run(path, func(t *testing.T) {
+				d := terraform.New(t, program, "")
+				settle(t, d)
+				example := strings.ReplaceAll(read(t, path), "https://core.example:6443", testplane.Config(t).Host)
+				if strings.Contains(example, "required_providers") {
+					d.Write("main.tf", "")
+				}
+				d.Write("example.tf", example)
+				d.Write("look.tf", "data \"breakwater_topology\" \"here\" {}\noutput \"server\" {\n  value = data.breakwater_topology.here.core.server\n}\n")
+				d.Run("apply", "-auto-approve")
+				if got := d.Run("output", "-raw", "server"); !strings.HasSuffix(got, testplane.Config(t).Host) {
+					t.Errorf("it led to %s, want %s", got, testplane.Config(t).Host)
+				}
+				d.Run("destroy", "-auto-approve")
+			})
+		}
+	})
+}

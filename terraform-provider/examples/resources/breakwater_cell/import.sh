@@ -1,0 +1,2 @@
+# by NAME
+terraform import breakwater_cell.worker_1 worker-1

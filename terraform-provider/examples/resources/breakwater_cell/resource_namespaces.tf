@@ -1,0 +1,6 @@
+# Some namespaces of a cluster only.
+resource "breakwater_cell" "payment" {
+  name                  = "payment"
+  namespaces            = ["payment", "ledger"]
+  kubeconfig_secret_ref = { namespace = "breakwater-system", name = "cell-worker-3" }
+}

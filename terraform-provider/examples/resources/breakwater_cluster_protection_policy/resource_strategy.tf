@@ -1,0 +1,15 @@
+# Everywhere else, whatever a rollout of the workload leaves in place. When the policy goes, so do its protectors.
+resource "breakwater_cluster_protection_policy" "rest" {
+  name                  = "rest"
+  priority              = -100
+  floor                 = { from_strategy = {} }
+  target_removal_policy = "Release"
+
+  workloads = {
+    kinds = [
+      { api_version = "apps/v1", kind = "Deployment" },
+      { api_version = "apps/v1", kind = "StatefulSet" },
+      { api_version = "argoproj.io/v1alpha1", kind = "Rollout" },
+    ]
+  }
+}

@@ -1,0 +1,4 @@
+import {
+  to       = breakwater_pod_protector.web
+  identity = { namespace = "shop", name = "web" }
+}

@@ -1,0 +1,4 @@
+import {
+  to = breakwater_protection_policy.frontend
+  id = "shop/frontend"
+}

@@ -1,0 +1,161 @@
+package examples_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// world has what examples take for granted: namespaces, and components that take everything up. When the test ends nothing
+// of Breakwater is left.
+func world(t *testing.T) {
+	t.Helper()
+	c := testplane.Client(t)
+	named := func(namespace, name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: name}
+	}
+	err := createAll(t, c,
+		&corev1.Namespace{ObjectMeta: named("", "breakwater-system")}, &corev1.Namespace{ObjectMeta: named("", "shop")},
+		&corev1.ServiceAccount{ObjectMeta: named("breakwater-system", "breakwater-access")},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	t.Cleanup(func() {
+		stop()
+		<-done
+		clear(t, c)
+	})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			takeUp(ctx, c)
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}()
+}
+
+// createAll makes what is not there yet.
+func createAll(t *testing.T, c client.Client, objects ...client.Object) error {
+	t.Helper()
+	for _, object := range objects {
+		if err := c.Create(t.Context(), object); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeUp plays the components: all is ready that was not, of its newest generation, and cells are cleared that are dead. What
+// fails is tried again.
+func takeUp(ctx context.Context, c client.Client) {
+	protectors, cells := &v1alpha1.PodProtectorList{}, &v1alpha1.CellList{}
+	_ = c.List(ctx, protectors)
+	_ = c.List(ctx, cells)
+	for _, p := range protectors.Items {
+		if p.Annotations[v1alpha1.AnnotationRemoveCell] != "" {
+			p.Status.Cells = nil
+			if c.Status().Update(ctx, &p) == nil {
+				delete(p.Annotations, v1alpha1.AnnotationRemoveCell)
+				_ = c.Update(ctx, &p)
+			}
+			continue
+		}
+		if p.Status.ObservedGeneration < p.Generation {
+			p.Status.ObservedGeneration = p.Generation
+			ready(&p.Status.Conditions, p.Generation, v1alpha1.ConditionReady)
+			_ = c.Status().Update(ctx, &p)
+		}
+	}
+	for _, cell := range cells.Items {
+		if !slices.ContainsFunc(cell.Status.Conditions, func(c metav1.Condition) bool { return c.ObservedGeneration == cell.Generation }) {
+			ready(&cell.Status.Conditions, cell.Generation, v1alpha1.ConditionReady, v1alpha1.ConditionConnected,
+				v1alpha1.ConditionAggregationFresh, v1alpha1.ConditionGuarded)
+			_ = c.Status().Update(ctx, &cell)
+		}
+	}
+}
+
+func ready(conditions *[]metav1.Condition, generation int64, types ...string) {
+	for _, name := range types {
+		apimeta.SetStatusCondition(conditions, metav1.Condition{
+			Type: name, Status: metav1.ConditionTrue, Reason: "Played", Message: "by the test", ObservedGeneration: generation})
+	}
+}
+
+// inNeed are protectors that examples of actions are about: one that was deleted and is held, and one with a dead cell.
+func inNeed(t *testing.T) (held, dead *v1alpha1.PodProtector) {
+	t.Helper()
+	c := testplane.Client(t)
+	make := func(name string, finalizers ...string) *v1alpha1.PodProtector {
+		return &v1alpha1.PodProtector{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Finalizers: finalizers},
+			Spec:       v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{}, MinAvailable: v1alpha1.Pods(1)},
+		}
+	}
+	held, dead = make("old", v1alpha1.FinalizerHold), make("burned")
+	if err := createAll(t, c, held, dead); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Delete(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	testplane.Eventually(t, func() string {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(dead), dead); err != nil {
+			t.Fatal(err)
+		}
+		dead.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: "worker-9", Aggregation: v1alpha1.Aggregation{LastEventTime: metav1.NowMicro()}}}
+		if err := c.Status().Update(t.Context(), dead); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	return held, dead
+}
+
+// gone is nil when a protector is no more, and else as it is now.
+func gone(t *testing.T, p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
+	t.Helper()
+	now := &v1alpha1.PodProtector{}
+	if err := testplane.Client(t).Get(t.Context(), client.ObjectKeyFromObject(p), now); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		t.Fatal(err)
+	}
+	return now
+}
+
+// clear deletes what a test left that failed in the midst.
+func clear(t *testing.T, c client.Client) {
+	t.Helper()
+	for _, kind := range []client.Object{
+		&v1alpha1.PodProtector{}, &v1alpha1.ProtectionPolicy{}, &corev1.Secret{},
+	} {
+		for _, namespace := range []string{"breakwater-system", "shop"} {
+			if err := c.DeleteAllOf(context.Background(), kind, client.InNamespace(namespace)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for _, kind := range []client.Object{&v1alpha1.ClusterProtectionPolicy{}, &v1alpha1.Cell{}} {
+		if err := c.DeleteAllOf(context.Background(), kind); err != nil {
+			t.Error(err)
+		}
+	}
+}
