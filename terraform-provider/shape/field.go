@@ -121,7 +121,9 @@ func (f *Field) Child(name string) *Field {
 
 // Leave marks the field, and all below it, as nobody's when the configuration does not mention them.
 func (f *Field) Leave() {
-	f.Unsaid = true
+	if f.Unsaid = true; f.Kind == Object {
+		f.Description += " What is not set here is left to the defaults of the cluster, and to others."
+	}
 	for _, c := range f.Fields {
 		c.Leave()
 	}
