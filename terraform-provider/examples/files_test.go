@@ -46,6 +46,14 @@ func read(t *testing.T, path string) string {
 	return string(raw)
 }
 
+// knowOf reads files that only other programs read for a test: go test would otherwise take it for done when they have changed.
+func knowOf(t *testing.T, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		read(t, path)
+	}
+}
+
 // destructible lets a test destroy what an example rightly protects.
 func destructible(configuration string) string {
 	configuration = regexp.MustCompile(`(?m)^ *deletion_protection += true\n`).ReplaceAllString(configuration, "")

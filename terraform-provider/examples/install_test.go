@@ -65,6 +65,7 @@ func (p *person) run(folder, line string) string {
 // What the README shows works as it stands, for somebody who has never heard of the provider, without any network.
 func TestTheReadmeCanBePasted(t *testing.T) {
 	const root = "../.."
+	knowOf(t, "../../Makefile", "../../hack/terraform-install")
 	_, section, _ := strings.Cut(read(t, filepath.Join(root, "README.md")), "\n## As code\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	blocks := regexp.MustCompile("(?s)```(hcl|console)\n(.*?)```").FindAllStringSubmatch(section, -1)
@@ -95,6 +96,7 @@ func TestTheReadmeCanBePasted(t *testing.T) {
 // Each way in which git may describe a commit becomes a version that Terraform takes without being told, and a later one is
 // newer. A prerelease alone must be asked for by name.
 func TestWhatIsInstalledHasAVersionThatTerraformTakes(t *testing.T) {
+	knowOf(t, "../../hack/terraform-install")
 	p, folder := somebody(t, terraform.Terraform), t.TempDir()
 	main := "terraform {\n  required_providers {\n    breakwater = { source = \"breakwater-k8s/breakwater\" }\n  }\n}\n"
 	if err := os.WriteFile(filepath.Join(folder, "main.tf"), []byte(main), 0o600); err != nil {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/internal/terraform"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	// The tests run it as a program. Without the import go test would take them for done when it has changed.
+	_ "github.com/breakwater-k8s/breakwater/terraform-provider/provider"
 )
 
 func TestMain(m *testing.M) {

@@ -145,6 +145,7 @@ func TestThePageNamesEveryVariable(t *testing.T) {
 }
 
 func TestExamplesAreFormatted(t *testing.T) {
+	knowOf(t, all(t)...)
 	folder, err := filepath.Abs(".")
 	if err != nil {
 		t.Fatal(err)
