@@ -22,7 +22,7 @@ type between struct {
 	instead func(w http.ResponseWriter, r *http.Request) bool
 }
 
-func standBetween(t *testing.T) *between {
+func standBetween(t testing.TB) *between {
 	t.Helper()
 	config := testplane.Config(t)
 	transport, err := rest.TransportFor(config)

@@ -3,23 +3,17 @@ package provider_test
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"k8s.io/client-go/rest"
-
 	"github.com/breakwater-k8s/breakwater/internal/terraform"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
-// counter stands before the apiserver, and counts what the provider asks it.
+// counter counts what the provider asks the apiserver.
 type counter struct {
 	sync.Mutex
 	calls map[string]int
@@ -37,29 +31,15 @@ func (c *counter) take() map[string]int {
 // counted is a configuration of the provider by way of a counter.
 func counted(t testing.TB) (string, *counter) {
 	t.Helper()
-	config := testplane.Config(t)
-	transport, err := rest.TransportFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	target, err := url.Parse(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &counter{calls: map[string]int{}}
-	proxy := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
+	c, b := &counter{calls: map[string]int{}}, standBetween(t)
+	b.instead = func(_ http.ResponseWriter, r *http.Request) bool {
 		c.Lock()
-		c.calls[r.In.Method+" "+resourceIn(r.In.URL.Path)]++
-		c.Unlock()
-		r.SetURL(target)
-	}}
-	server := httptest.NewServer(http.Handler(proxy))
-	t.Cleanup(server.Close)
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	kubeconfig := testplane.KubeconfigOf(t, &rest.Config{Host: server.URL})
-	if err := os.WriteFile(path, kubeconfig, 0o600); err != nil {
-		t.Fatal(err)
+		defer c.Unlock()
+		c.calls[r.Method+" "+resourceIn(r.URL.Path)]++
+		return false
 	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	writeFile(t, path, testplane.KubeconfigOf(t, b.Config))
 	return fmt.Sprintf("provider \"breakwater\" {\n  config_path = %q\n}\n", path), c
 }
 

@@ -88,7 +88,7 @@ func idOf(address string) resource.ImportStateIdFunc {
 	}
 }
 
-func writeFile(t *testing.T, path string, content []byte) {
+func writeFile(t testing.TB, path string, content []byte) {
 	t.Helper()
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)

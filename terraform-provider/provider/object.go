@@ -7,7 +7,6 @@ import (
 	"regexp"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
-	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
@@ -67,8 +66,7 @@ func (k *kind) metadataAttributes() map[string]schema.Attribute {
 		"name": schema.StringAttribute{
 			Required: true, PlanModifiers: another,
 			MarkdownDescription: "Name of the " + k.Kind.Kind + ". Another name is another object.",
-			Validators: []validator.String{stringvalidator.LengthBetween(1, 253),
-				stringvalidator.RegexMatches(objectName, "must be of lower case letters, digits, '-' and '.', and begin and end with a letter or digit")},
+			Validators:          []validator.String{nameRule()},
 		},
 		"labels": schema.MapAttribute{
 			Optional: true, ElementType: types.StringType,
@@ -85,8 +83,7 @@ func (k *kind) metadataAttributes() map[string]schema.Attribute {
 		all["namespace"] = schema.StringAttribute{
 			Required: true, PlanModifiers: another,
 			MarkdownDescription: "Namespace of the object, in the core cluster. Another namespace is another object.",
-			Validators: []validator.String{stringvalidator.LengthBetween(1, 63),
-				stringvalidator.RegexMatches(namespaceName, "must be of lower case letters, digits and '-', and begin and end with a letter or digit")},
+			Validators:          []validator.String{namespaceRule()},
 		}
 	}
 	return all
