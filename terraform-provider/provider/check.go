@@ -30,6 +30,6 @@ func (k *kind) check(ctx context.Context, now, before *wanted, d *diag.Diagnosti
 		if at.Equal(path.Root("name")) || at.Equal(path.Root("namespace")) {
 			continue // their attributes have validators, which know what is missing from what is not known
 		}
-		d.AddAttributeError(at, fmt.Sprintf("Invalid %s", k.Kind.Kind), sentence(e.ErrorBody()))
+		errorAt(d, at, fmt.Sprintf("Invalid %s", k.Kind.Kind), sentence(e.ErrorBody()))
 	}
 }

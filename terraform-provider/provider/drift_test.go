@@ -1,6 +1,9 @@
 package provider_test
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,18 +29,21 @@ resource "breakwater_pod_protector" "web" {
 }`, namespace, fields)
 }
 
-// byHand changes the protector as somebody would who edits it.
+// byHand changes the protector web as somebody would who edits it.
 func byHand(t *testing.T, namespace string, change func(*v1alpha1.PodProtector)) func() {
 	t.Helper()
-	return func() {
-		c, p := testplane.Client(t), &v1alpha1.PodProtector{}
-		if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "web"}, p); err != nil {
-			t.Fatal(err)
-		}
-		change(p)
-		if err := c.Update(t.Context(), p, client.FieldOwner("by-hand")); err != nil {
-			t.Fatal(err)
-		}
+	return func() { edit(t, namespace, "web", change) }
+}
+
+func edit(t *testing.T, namespace, name string, change func(*v1alpha1.PodProtector)) {
+	t.Helper()
+	c, p := testplane.Client(t), &v1alpha1.PodProtector{}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, p); err != nil {
+		t.Fatal(err)
+	}
+	change(p)
+	if err := c.Update(t.Context(), p, client.FieldOwner("by-hand")); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -78,38 +84,54 @@ func TestWhatOthersSetIsNoDrift(t *testing.T) {
 }
 
 func TestWhatTerraformSetAndOthersChangedIsDriftAndRepaired(t *testing.T) {
-	for claim, change := range map[string]func(*v1alpha1.PodProtector){
-		"a floor":                     func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = v1alpha1.Pods(0) },
-		"a selector":                  func(p *v1alpha1.PodProtector) { p.Spec.Selector.MatchLabels["tier"] = "none" },
-		"what was left to a default":  func(p *v1alpha1.PodProtector) { p.Spec.Criterion = v1alpha1.CriterionScheduled },
-		"an operation that is gone":   func(p *v1alpha1.PodProtector) { p.Spec.Operations = []v1alpha1.Operation{v1alpha1.OperationDelete} },
-		"a label":                     func(p *v1alpha1.PodProtector) { p.Labels["team"] = "none" },
-		"a label that is gone":        func(p *v1alpha1.PodProtector) { delete(p.Labels, "team") },
-		"tuning that is set":          func(p *v1alpha1.PodProtector) { p.Spec.AdmissionHistory.MaxConcurrentLag = 9 },
-		"a selector of exempted pods": func(p *v1alpha1.PodProtector) { p.Spec.ExemptPodSelector = nil },
-	} {
-		t.Run(claim, func(t *testing.T) {
-			each(t, func(t *testing.T) {
-				namespace := testplane.Namespace(t)
-				config := protector(t, namespace, `
+	changes := map[string]func(*v1alpha1.PodProtector){
+		"floor":             func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = v1alpha1.Pods(0) },
+		"selector":          func(p *v1alpha1.PodProtector) { p.Spec.Selector.MatchLabels["tier"] = "none" },
+		"default":           func(p *v1alpha1.PodProtector) { p.Spec.Criterion = v1alpha1.CriterionScheduled },
+		"operation-gone":    func(p *v1alpha1.PodProtector) { p.Spec.Operations = []v1alpha1.Operation{v1alpha1.OperationDelete} },
+		"label":             func(p *v1alpha1.PodProtector) { p.Labels["team"] = "none" },
+		"label-gone":        func(p *v1alpha1.PodProtector) { delete(p.Labels, "team") },
+		"tuning":            func(p *v1alpha1.PodProtector) { p.Spec.AdmissionHistory.MaxConcurrentLag = 9 },
+		"exempt-pods-gone":  func(p *v1alpha1.PodProtector) { p.Spec.ExemptPodSelector = nil },
+		"nothing-but-notes": func(p *v1alpha1.PodProtector) { p.Annotations = map[string]string{"note": "by hand"} },
+	}
+	each(t, func(t *testing.T) {
+		namespace := testplane.Namespace(t)
+		config := configured(t, `
+resource "breakwater_pod_protector" "web" {
+  for_each            = toset(%q)
+  namespace           = %q
+  name                = each.key
   selector            = { match_labels = { app = "web" } }
   exempt_pod_selector = { match_labels = { canary = "true" } }
   min_available       = "3"
   labels              = { team = "shop" }
   admission_history   = { max_concurrent_lag = 3 }
-  force_conflicts     = true`)
-				steps(t,
-					resource.TestStep{Config: config},
-					resource.TestStep{
-						PreConfig: byHand(t, namespace, change), Config: config,
-						ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{
-							plancheck.ExpectResourceAction(web, plancheck.ResourceActionUpdate)}},
-					},
-					resource.TestStep{Config: config, ConfigPlanChecks: nothingToDo},
-				)
-			})
-		})
-	}
+  force_conflicts     = true
+  deletion_protection = false
+}`, slices.Sorted(maps.Keys(changes)), namespace)
+		config = strings.NewReplacer(`" "`, `", "`).Replace(config)
+		var repairs []plancheck.PlanCheck
+		for name := range changes {
+			action := plancheck.ResourceActionUpdate
+			if name == "nothing-but-notes" {
+				action = plancheck.ResourceActionNoop
+			}
+			repairs = append(repairs, plancheck.ExpectResourceAction(fmt.Sprintf("%s[%q]", web, name), action))
+		}
+		steps(t,
+			resource.TestStep{Config: config},
+			resource.TestStep{
+				PreConfig: func() {
+					for name, change := range changes {
+						edit(t, namespace, name, change)
+					}
+				},
+				Config: config, ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: repairs},
+			},
+			resource.TestStep{Config: config, ConfigPlanChecks: nothingToDo},
+		)
+	})
 }
 
 func TestAConflictNamesTheOtherManagerAndTheField(t *testing.T) {

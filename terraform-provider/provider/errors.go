@@ -108,7 +108,7 @@ func (k *kind) explain(d *diag.Diagnostics, doing, name string, err error) {
 		k.explainConflicts(d, summary, conflictsOf(err))
 	case apierrors.IsInvalid(err) && details != nil && len(details.Causes) > 0:
 		for _, cause := range details.Causes {
-			d.AddAttributeError(k.at(cause.Field), summary, sentence(cause.Message))
+			errorAt(d, k.at(cause.Field), summary, sentence(cause.Message))
 		}
 	case apierrors.IsForbidden(err):
 		d.AddError(summary, sentence(err.Error())+" The provider's user needs this right in the cluster; the documentation of the provider lists all that it needs.")
@@ -129,9 +129,18 @@ func told(d *diag.Diagnostics, summary string, err error) {
 // explainConflicts names the other managers, and their fields.
 func (k *kind) explainConflicts(d *diag.Diagnostics, summary string, conflicts []metav1.StatusCause) {
 	for _, c := range conflicts {
-		d.AddAttributeError(k.at(c.Field), summary, fmt.Sprintf("The field manager %q owns %s, and has set it to something else. "+
+		errorAt(d, k.at(c.Field), summary, fmt.Sprintf("The field manager %q owns %s, and has set it to something else. "+
 			"Leave the field out of the configuration, or set force_conflicts = true to take it over.", managerOf(c), strings.TrimPrefix(c.Field, ".")))
 	}
+}
+
+// errorAt says what is wrong with an attribute, or with the whole resource: Terraform shows neither for an empty path.
+func errorAt(d *diag.Diagnostics, at path.Path, summary, detail string) {
+	if at.Equal(path.Empty()) {
+		d.AddError(summary, detail)
+		return
+	}
+	d.AddAttributeError(at, summary, detail)
 }
 
 // at is the attribute of a field, by the apiserver's name of that.

@@ -2,19 +2,20 @@ package provider_test
 
 import (
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
-
-	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 )
 
 // What the apiserver refuses, terraform validate does in the same words; nothing is asked of any cluster.
 func TestAMistakeFailsInValidateInTheWordsOfTheAPI(t *testing.T) {
 	each(t, func(t *testing.T) {
+		configuration, mistakes := "", map[string]*regexp.Regexp{}
 		for claim, test := range map[string]struct{ kind, fields, want string }{
 			"both floors":               {"pod_protector", `selector = {}, min_available = "1", max_unavailable = "1"`, "give either minAvailable or maxUnavailable"},
 			"no floor":                  {"pod_protector", `selector = {}`, "give either minAvailable or maxUnavailable"},
 			"no selector":               {"pod_protector", `min_available = "1"`, "give either selector or targetRef"},
-			"a floor over 100 %":        {"pod_protector", `selector = {}, min_available = "101%"`, "a percentage from 0% to 100%"},
+			"a floor over the whole":    {"pod_protector", `selector = {}, min_available = "101%"`, "a percentage from 0% to 100%"},
 			"a floor below 0":           {"pod_protector", `selector = {}, min_available = "-1"`, "must be a number of pods, from 0"},
 			"a floor in words":          {"pod_protector", `selector = {}, min_available = "half"`, "must be a number of pods, from 0"},
 			"a floor with zeroes":       {"pod_protector", `selector = {}, min_available = "007"`, "must be a number of pods, from 0"},
@@ -36,17 +37,27 @@ func TestAMistakeFailsInValidateInTheWordsOfTheAPI(t *testing.T) {
 			"a kubeconfig that is none": {"cell", `kubeconfig_wo = "secret", kubeconfig_secret_ref = { namespace = "a", name = "b" }`, "It must be the text of a kubeconfig"},
 			"a kubeconfig for nowhere":  {"cell", `kubeconfig_wo = "secret"`, `Attribute "kubeconfig_secret_ref" must be specified`},
 		} {
-			t.Run(claim, func(t *testing.T) {
-				steps(t, resource.TestStep{
-					Config: "provider \"breakwater\" {}\n" + written(test.kind, test.fields), PlanOnly: true, ExpectError: inAnyLines(test.want),
-				})
-			})
+			mistakes[strings.ReplaceAll(claim, " ", "_")] = inAnyLines(test.want)
+			configuration += written(test.kind, strings.ReplaceAll(claim, " ", "_"), test.fields)
+		}
+		out, err := in(t, configuration).Try("validate")
+		if err == nil {
+			t.Fatalf("all of it is valid:\n%s", out)
+		}
+		said := strings.Split(out, "\nError: ")
+		for claim, words := range mistakes {
+			if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, `"`+claim+`"`) && words.MatchString(s) }) {
+				t.Errorf("of %s nothing says %s", claim, words)
+			}
+		}
+		if t.Failed() {
+			t.Log(out)
 		}
 	})
 }
 
-// written is a resource of its own words: its fields, with commas between them, and a name where they give none.
-func written(kind, fields string) string {
+// written is a resource of that name in Terraform: its fields, with commas between them, and a name where they give none.
+func written(kind, name, fields string) string {
 	text := regexp.MustCompile(`, ([a-z_]+ =)`).ReplaceAllString(fields, "\n  $1")
 	text = regexp.MustCompile(`\{[^{}]*\n[^{}]*\}`).ReplaceAllStringFunc(text, func(s string) string {
 		return regexp.MustCompile(`\n  `).ReplaceAllString(s, ", ")
@@ -57,5 +68,5 @@ func written(kind, fields string) string {
 	if kind == "pod_protector" || kind == "protection_policy" {
 		text = "namespace = \"shop\"\n  " + text
 	}
-	return "resource \"breakwater_" + kind + "\" \"it\" {\n  " + text + "\n}\n"
+	return "resource \"breakwater_" + kind + "\" \"" + name + "\" {\n  " + text + "\n}\n"
 }
