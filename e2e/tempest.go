@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/internal/storm"
@@ -126,7 +127,15 @@ func (l *Lab) wantUsableBudget(floor int) {
 		l.Eventually(func() string { return Word(l.removeAny()) })
 	}
 	l.awaitInEachCore(floor)
-	l.WantRefusal(l.removeAny(), fmt.Sprintf("in core cluster %q", l.Core.Name), fmt.Sprintf("floor %d, available %d", floor, floor))
+	// The webhook that answers may hear of the last count a moment after us: until then it refuses with what it counted before.
+	l.Eventually(func() string {
+		err := l.removeAny()
+		l.WantRefusal(err, fmt.Sprintf("in core cluster %q", l.Core.Name))
+		if words := fmt.Sprintf("floor %d, available %d", floor, floor); !strings.Contains(err.Error(), words) {
+			return fmt.Sprintf("the refusal does not say %q: %v", words, err)
+		}
+		return ""
+	})
 }
 
 func (l *Lab) removeAny() error {

@@ -95,13 +95,14 @@ func TestWhatTerraformSetAndOthersChangedIsDriftAndRepaired(t *testing.T) {
 		"exempt-pods-gone":  func(p *v1alpha1.PodProtector) { p.Spec.ExemptPodSelector = nil },
 		"nothing-but-notes": func(p *v1alpha1.PodProtector) { p.Annotations = map[string]string{"note": "by hand"} },
 	}
+	names := slices.Sorted(maps.Keys(changes))
 	each(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		config := configured(t, `
 resource "breakwater_pod_protector" "web" {
-  for_each            = toset(%q)
+  count               = %d
   namespace           = %q
-  name                = each.key
+  name                = split(" ", %q)[count.index]
   selector            = { match_labels = { app = "web" } }
   exempt_pod_selector = { match_labels = { canary = "true" } }
   min_available       = "3"
@@ -109,15 +110,14 @@ resource "breakwater_pod_protector" "web" {
   admission_history   = { max_concurrent_lag = 3 }
   force_conflicts     = true
   deletion_protection = false
-}`, slices.Sorted(maps.Keys(changes)), namespace)
-		config = strings.NewReplacer(`" "`, `", "`).Replace(config)
+}`, len(names), namespace, strings.Join(names, " "))
 		var repairs []plancheck.PlanCheck
-		for name := range changes {
+		for i, name := range names {
 			action := plancheck.ResourceActionUpdate
 			if name == "nothing-but-notes" {
 				action = plancheck.ResourceActionNoop
 			}
-			repairs = append(repairs, plancheck.ExpectResourceAction(fmt.Sprintf("%s[%q]", web, name), action))
+			repairs = append(repairs, plancheck.ExpectResourceAction(fmt.Sprintf("%s[%d]", web, i), action))
 		}
 		steps(t,
 			resource.TestStep{Config: config},
