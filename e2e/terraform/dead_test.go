@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/internal/terraform"
@@ -13,9 +15,14 @@ import (
 func TestADeadCellIsClearedByAnAction(t *testing.T) {
 	suite.Claim(t, "what a protector has of a cell that is no more is cleared by the topology controller, which the action asks", func(l *e2e.Lab) {
 		l.Protect(1)
-		p := l.Protector()
-		p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{CellID: "burned-down", Aggregation: v1alpha1.Aggregation{TotalReplicas: 3, AvailableReplicas: 3}})
-		l.Must(l.Core.Status().Update(l.Context(), p))
+		dead := v1alpha1.PodProtectorCell{CellID: "burned-down", Aggregation: v1alpha1.Aggregation{
+			TotalReplicas: 3, AvailableReplicas: 3, LastEventTime: metav1.NowMicro(),
+		}}
+		l.Eventually(func() string {
+			p := l.Protector()
+			p.Status.Cells = append(p.Status.Cells, dead)
+			return e2e.Word(l.Core.Status().Update(l.Context(), p))
+		})
 
 		d := terraform.New(l.TB, terraform.Terraform, fmt.Sprintf(`
 provider "breakwater" {
@@ -31,7 +38,7 @@ action "breakwater_remove_cell" "dead" {
 `, l.Federation().Cores()[0].Kubeconfig()))
 		out := d.Run("apply", "-auto-approve", "-invoke=action.breakwater_remove_cell.dead")
 		for _, cell := range l.Protector().Status.Cells {
-			if cell.CellID == "burned-down" {
+			if cell.CellID == dead.CellID {
 				l.Errorf("the protector still has the cell: %+v\n%s", cell, out)
 			}
 		}

@@ -1,6 +1,9 @@
 package provider_test
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,5 +57,23 @@ func TestAnApplyWaitsForConditionsOfTheGenerationThatWasApplied(t *testing.T) {
 			resource.TestStep{Config: config("4", "2s", `conditions = { Ready = "False" }`)},
 			resource.TestStep{Config: config("5", "2s", `conditions = { TargetResolved = "True" }`), ExpectError: inAnyLines("it has no condition TargetResolved")},
 		)
+	})
+}
+
+func TestTheLogTellsWhatAnApplyWaitsFor(t *testing.T) {
+	each(t, func(t *testing.T) {
+		namespace, log := testplane.Namespace(t), filepath.Join(t.TempDir(), "log")
+		d := in(t, protector(t, namespace, "selector = {}\n min_available = \"1\"\n wait {}\n timeouts {\n create = \"2s\"\n}"),
+			"TF_LOG_PROVIDER=INFO", "TF_LOG_PATH="+log)
+		if out, err := d.Try("apply", "-auto-approve"); err == nil || !inAnyLines("It has no condition Ready: nobody has looked at it yet.").MatchString(out) {
+			t.Errorf("%v:\n%s", err, out)
+		}
+		said, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(said), "it has no condition Ready: nobody has looked at it yet") || !strings.Contains(string(said), namespace+"/web") {
+			t.Errorf("the log does not tell what is waited for:\n%s", said)
+		}
 	})
 }
