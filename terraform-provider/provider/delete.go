@@ -62,8 +62,8 @@ func (o *object) Delete(ctx context.Context, req resource.DeleteRequest, resp *r
 			return
 		}
 	}
-	if o.kind.kubeconfigs {
-		o.deleteKubeconfig(ctx, all, &resp.Diagnostics)
+	if namespace, name, key := secretOf(w); o.kind.kubeconfigs && name != "" {
+		o.clearKubeconfig(ctx, namespace, name, key, &resp.Diagnostics)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
-	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -97,19 +96,6 @@ func secretObject(namespace, name string) *unstructured.Unstructured {
 	secret.SetNamespace(namespace)
 	secret.SetName(name)
 	return secret
-}
-
-// deleteKubeconfig takes back the kubeconfig of a Cell that is gone, if Terraform wrote it.
-func (o *object) deleteKubeconfig(ctx context.Context, had map[string]tftypes.Value, d *diag.Diagnostics) {
-	w := &wanted{object: &unstructured.Unstructured{}}
-	spec, err := o.kind.Spec.EncodeFields(shape.Path{"spec"}, had)
-	if err != nil {
-		return
-	}
-	w.object.Object = map[string]any{"spec": spec.Value}
-	if namespace, name, key := secretOf(w); name != "" {
-		o.clearKubeconfig(ctx, namespace, name, key, d)
-	}
 }
 
 // clearKubeconfig takes a kubeconfig out of a Secret, and deletes a Secret that nobody else has written to. One that Terraform has
