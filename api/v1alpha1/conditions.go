@@ -23,6 +23,10 @@ const (
 	ConditionConnected = "Connected"
 	// ConditionAggregationFresh of a Cell: its aggregator reports. Written by the topology controller.
 	ConditionAggregationFresh = "AggregationFresh"
+	// ConditionShardsAvailable of a ClusterRing: it has shards that objects can be assigned to. Written by the sharder.
+	ConditionShardsAvailable = "ShardsAvailable"
+	// ConditionBalanced of a ClusterRing: all objects are assigned to the shards that are to have them. Written by the sharder.
+	ConditionBalanced = "Balanced"
 	// ConditionGuarded of a Cell: its cluster asks the webhook about removals of its pods. Written by the topology
 	// controller.
 	ConditionGuarded = "Guarded"
@@ -80,4 +84,17 @@ const (
 	ReasonWebhookWeakened     = "WebhookWeakened"
 	ReasonLabelsNotFixed      = "LabelsNotFixed"
 	ReasonConfigurationUnread = "ConfigurationUnread"
+)
+
+// Reasons of the conditions of ClusterRings.
+const (
+	ReasonConfigured        = "Configured"
+	ReasonNotConfigured     = "NotConfigured"
+	ReasonResourceNotServed = "ResourceNotServed"
+	ReasonResourceForbidden = "ResourceForbidden"
+	ReasonShardsReady       = "ShardsReady"
+	ReasonNoShards          = "NoShards"
+	ReasonBalanced          = "Balanced"
+	ReasonMoving            = "Moving"
+	ReasonResyncFailed      = "ResyncFailed"
 )

@@ -81,6 +81,21 @@ const (
 	FinalizerPolicy = "breakwater.dev/policy"
 )
 
+// Labels and annotations of rings.
+const (
+	// LabelRing on a Lease is the ClusterRing that its holder is a shard of.
+	LabelRing = "breakwater.dev/ring"
+	// AnnotationShardingKey on an object is what it is assigned by, in place of its name: objects of a ring that have the same
+	// one are assigned to the same shard. Objects that are made by generateName get one of their own.
+	AnnotationShardingKey = "breakwater.dev/sharding-key"
+)
+
+// LabelShard on an object is the shard of a ring that works on it.
+func LabelShard(ring string) string { return "breakwater.dev/shard-" + ring }
+
+// LabelDrain on an object asks its shard to let go of it, by taking this label and LabelShard off.
+func LabelDrain(ring string) string { return "breakwater.dev/drain-" + ring }
+
 // Audit annotations of an admission review; the apiserver puts the webhook's name before them.
 const (
 	// AuditProtectors lists the protectors that were asked, as core/namespace/name.
