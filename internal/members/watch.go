@@ -1,0 +1,153 @@
+package members
+
+import (
+	"context"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/ring"
+)
+
+// changed takes in what a Lease is now.
+func (r *Roll) changed(object any) {
+	lease, ok := object.(*coordinationv1.Lease)
+	if !ok {
+		return
+	}
+	key := client.ObjectKeyFromObject(lease)
+	r.mu.Lock()
+	before := r.leases[key]
+	if err := ring.CheckLease(lease); err != nil {
+		delete(r.leases, key)
+		r.mu.Unlock()
+		r.log.Info("A Lease is not heeded", "lease", key, "ring", lease.Labels[v1alpha1.LabelRing], "reason", err.Error())
+		r.tell(before, nil)
+		return
+	}
+	now := &seen{lease: lease, since: r.now()}
+	switch {
+	case before == nil:
+		now.since = now.since.Add(-r.ageOf(lease))
+	case equality.Semantic.DeepEqual(before.lease.Spec, lease.Spec):
+		now.since = before.since
+	}
+	r.leases[key] = now
+	r.mu.Unlock()
+	r.tell(before, now)
+	r.queue.Add(key)
+}
+
+// ageOf is how old a Lease that is seen for the first time seems, by its own word and the clock of this machine. It counts for at most
+// the time that it lasts: a clock that is wrong cannot make a shard that works seem dead.
+func (r *Roll) ageOf(lease *coordinationv1.Lease) time.Duration {
+	duration := time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second
+	return min(max(r.now().Sub(lease.Spec.RenewTime.Time), 0), duration)
+}
+
+func (r *Roll) deleted(object any) {
+	if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+		object = tombstone.Obj
+	}
+	lease, ok := object.(*coordinationv1.Lease)
+	if !ok {
+		return
+	}
+	key := client.ObjectKeyFromObject(lease)
+	r.mu.Lock()
+	before := r.leases[key]
+	delete(r.leases, key)
+	r.mu.Unlock()
+	r.tell(before, nil)
+}
+
+// tell calls all who want to know, for a Lease that came, went, or is another's now.
+func (r *Roll) tell(before, now *seen) {
+	of := func(s *seen) string {
+		if s == nil {
+			return ""
+		}
+		return s.lease.Labels[v1alpha1.LabelRing]
+	}
+	if before != nil && now != nil && of(before) == of(now) && holderOf(before.lease) == holderOf(now.lease) &&
+		ring.StateOf(before.lease, r.now().Sub(before.since)) == v1alpha1.ShardReady {
+		return // it was only renewed
+	}
+	if of(before) != "" && of(before) != of(now) {
+		r.announce(of(before))
+	}
+	if of(now) != "" {
+		r.announce(of(now))
+	}
+}
+
+func (r *Roll) announce(ring string) {
+	for _, who := range r.told {
+		who(ring)
+	}
+}
+
+// NeedLeaderElection is false: every replica goes by the shards.
+func (r *Roll) NeedLeaderElection() bool { return false }
+
+// Start looks at each Lease whenever what it tells changes without it.
+func (r *Roll) Start(ctx context.Context) error {
+	go func() {
+		<-ctx.Done()
+		r.queue.ShutDown()
+	}()
+	for {
+		key, over := r.queue.Get()
+		if over {
+			return nil
+		}
+		err := r.look(ctx, key)
+		switch {
+		case err == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+			r.queue.Forget(key) // whoever changed it makes an event
+		default:
+			r.log.Error(err, "What a silent shard leaves behind is not taken over", "lease", key)
+			r.queue.AddRateLimited(key)
+		}
+		r.queue.Done(key)
+	}
+}
+
+// look does what has to be done with a Lease now, and comes back when something else has.
+func (r *Roll) look(ctx context.Context, key types.NamespacedName) error {
+	r.mu.Lock()
+	s := r.leases[key]
+	if s == nil {
+		r.mu.Unlock()
+		return nil
+	}
+	lease, unchanged := s.lease, r.now().Sub(s.since)
+	r.mu.Unlock()
+	step, after := ring.NextStep(lease, unchanged)
+	if after > 0 {
+		r.queue.AddAfter(key, after)
+	}
+	name := lease.Labels[v1alpha1.LabelRing]
+	if unchanged > time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second {
+		r.announce(name) // it is not what it was
+	}
+	if step == ring.Wait {
+		return nil
+	}
+	if !r.buries() {
+		r.queue.AddAfter(key, time.Second) // who does so now may end before it has
+		return nil
+	}
+	if step == ring.Forget {
+		version := lease.ResourceVersion
+		return r.client.Delete(ctx, lease, client.Preconditions{ResourceVersion: &version})
+	}
+	r.log.Info("A shard has fallen silent: its objects go to others", "ring", name, "shard", lease.Name, "holder", holderOf(lease))
+	return r.hold(ctx, lease, "")
+}
