@@ -23,56 +23,66 @@ func FleetAggregatorName(core string) string { return "aggregator-" + core }
 func WebhookName(n int) string { return "webhook-" + strconv.Itoa(n) }
 
 // Kill ends a component at once, without a chance to clean up, and returns when it is gone.
-func (i *Installation) Kill(component string) error {
-	p, err := i.process(component)
+func (p *Processes) Kill(component string) error {
+	one, err := p.process(component)
 	if err != nil {
 		return err
 	}
-	p.wanted.Store(true)
-	if err := p.signal(syscall.SIGKILL); err != nil {
+	one.wanted.Store(true)
+	if err := one.signal(syscall.SIGKILL); err != nil {
 		return err
 	}
-	<-p.ended
+	<-one.ended
+	return nil
+}
+
+// Terminate asks a component to end, kills it when it takes too long, and returns when it is gone.
+func (p *Processes) Terminate(component string) error {
+	one, err := p.process(component)
+	if err != nil {
+		return err
+	}
+	one.terminate(p.grace)
 	return nil
 }
 
 // Freeze makes a component stop in the middle of what it does; its connections stay open.
-func (i *Installation) Freeze(component string) error { return i.signal(component, syscall.SIGSTOP) }
+func (p *Processes) Freeze(component string) error { return p.signal(component, syscall.SIGSTOP) }
 
 // Thaw makes a frozen component go on.
-func (i *Installation) Thaw(component string) error { return i.signal(component, syscall.SIGCONT) }
+func (p *Processes) Thaw(component string) error { return p.signal(component, syscall.SIGCONT) }
 
 // Restart starts a component that was killed, with the arguments that it had, and returns when it is ready.
-func (i *Installation) Restart(ctx context.Context, component string) error {
-	p, err := i.process(component)
+func (p *Processes) Restart(ctx context.Context, component string) error {
+	one, err := p.process(component)
 	if err != nil {
 		return err
 	}
-	return i.startOne(ctx, p.component)
+	return p.startOne(ctx, one.component)
 }
 
 // StandBy starts another replica of a component under a name of its own, and returns when it is ready.
-func (i *Installation) StandBy(ctx context.Context, original, name string) error {
-	p, err := i.process(original)
+func (p *Processes) StandBy(ctx context.Context, original, name string) error {
+	one, err := p.process(original)
 	if err != nil {
 		return err
 	}
-	return i.startOne(ctx, component{name: name, arguments: p.arguments})
+	return p.startOne(ctx, component{name: name, program: one.program, arguments: one.arguments})
 }
 
-func (i *Installation) signal(component string, signal syscall.Signal) error {
-	p, err := i.process(component)
+func (p *Processes) signal(component string, signal syscall.Signal) error {
+	one, err := p.process(component)
 	if err != nil {
 		return err
 	}
-	return p.signal(signal)
+	return one.signal(signal)
 }
 
-func (i *Installation) process(component string) (*process, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if p, ok := i.processes[component]; ok {
-		return p, nil
+func (p *Processes) process(component string) (*process, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if one, ok := p.all[component]; ok {
+		return one, nil
 	}
 	return nil, fmt.Errorf("no component %q was started", component)
 }

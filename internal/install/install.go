@@ -5,7 +5,6 @@ package install
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/breakwater-k8s/breakwater/internal/children"
 	"github.com/breakwater-k8s/breakwater/internal/federation"
 )
 
@@ -48,29 +46,21 @@ type Options struct {
 
 // Installation is a running Breakwater.
 type Installation struct {
-	options   Options
-	spawner   *children.Spawner
-	webhooks  *webhooks
-	stop      sync.Once
-	mu        sync.Mutex
-	processes map[string]*process // by component
-	died      chan error
+	*Processes
+	options  Options
+	webhooks *webhooks
+	stop     sync.Once
 }
 
 // Start runs all components and returns when each says that it is ready. No removal is refused until Guard.
 func Start(ctx context.Context, options Options) (*Installation, error) {
-	if options.Grace == 0 {
-		options.Grace = 5 * time.Second
-	}
 	if options.WebhookReplicas == 0 {
 		options.WebhookReplicas = 2
 	}
 	if options.Kubeconfig == nil {
 		options.Kubeconfig = func(_ string, cluster federation.Cluster) string { return cluster.Kubeconfig() }
 	}
-	i := &Installation{
-		options: options, spawner: children.NewSpawner(), processes: map[string]*process{}, died: make(chan error, 1),
-	}
+	i := &Installation{options: options, Processes: NewProcesses(options.Dir, options.Grace)}
 	if err := i.start(ctx); err != nil {
 		i.Stop()
 		return nil, err
@@ -95,6 +85,9 @@ func (i *Installation) start(ctx context.Context) error {
 		}})
 		wanted = append(wanted, i.aggregators(core)...)
 	}
+	for n := range wanted {
+		wanted[n].program = i.options.Program
+	}
 	return i.startAll(ctx, wanted)
 }
 
@@ -115,67 +108,10 @@ func (i *Installation) aggregators(core federation.Cluster) (wanted []component)
 	return wanted
 }
 
-// startAll starts all components at once and waits until the last is ready.
-func (i *Installation) startAll(ctx context.Context, wanted []component) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // one that failed ends the wait for the others
-	results := make(chan error, len(wanted))
-	for _, c := range wanted {
-		go func() {
-			results <- i.startOne(ctx, c)
-		}()
-	}
-	var all []error
-	for range wanted {
-		if err := <-results; err != nil && (len(all) == 0 || !errors.Is(err, context.Canceled)) {
-			all = append(all, err)
-			cancel()
-		}
-	}
-	return errors.Join(all...)
-}
-
-func (i *Installation) startOne(ctx context.Context, c component) error {
-	health, err := FreeAddress()
-	if err != nil {
-		return err
-	}
-	p, err := run(i.spawner, i.options.Program, c, health, filepath.Join(i.options.Dir, c.name+".log"))
-	if err != nil {
-		return err
-	}
-	i.mu.Lock()
-	i.processes[c.name] = p
-	i.mu.Unlock()
-	if err := p.awaitReady(ctx); err != nil {
-		return err
-	}
-	go func() {
-		<-p.ended
-		if !p.wanted.Load() {
-			select {
-			case i.died <- p.death():
-			default: // one death is enough to know
-			}
-		}
-	}()
-	return nil
-}
-
-// Died gives the first component that ended by itself after it was ready.
-func (i *Installation) Died() <-chan error { return i.died }
-
 // Stop ends all processes and returns when none is left. What was put into the clusters stays there.
 func (i *Installation) Stop() {
 	i.stop.Do(func() {
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		var ending sync.WaitGroup
-		for _, p := range i.processes {
-			ending.Go(func() { p.terminate(i.options.Grace) })
-		}
-		ending.Wait()
-		i.spawner.Close()
+		i.End()
 		if i.webhooks != nil && i.webhooks.balancer != nil {
 			i.webhooks.balancer.Close()
 		}

@@ -26,8 +26,8 @@ const (
 
 // component is what to run.
 type component struct {
-	name      string
-	arguments []string
+	name, program string
+	arguments     []string
 }
 
 // process is a running component.
@@ -40,14 +40,14 @@ type process struct {
 	wanted atomic.Bool // we end it
 }
 
-func run(s *children.Spawner, program string, c component, health, log string) (*process, error) {
+func run(s *children.Spawner, c component, health, log string) (*process, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the log of %s: %w", c.name, err)
 	}
 	defer file.Close() // the child has its own descriptor
 	arguments := append(slices.Clone(c.arguments), "--health-listen="+health, "--metrics-listen=0", "--log-format=text")
-	cmd := exec.Command(program, arguments...)
+	cmd := exec.Command(c.program, arguments...)
 	cmd.Stdout, cmd.Stderr = file, file
 	// Nothing of our environment: a KUBECONFIG or a proxy variable in it would change what runs.
 	cmd.Env = []string{"HOME=" + os.TempDir()}

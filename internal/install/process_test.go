@@ -28,7 +28,7 @@ func shell(t *testing.T, script, health string) *process {
 	}
 	s := children.NewSpawner()
 	t.Cleanup(s.Close)
-	p, err := run(s, program, component{name: "part", arguments: []string{"-c", script}}, health, filepath.Join(t.TempDir(), "part.log"))
+	p, err := run(s, component{name: "part", program: program, arguments: []string{"-c", script}}, health, filepath.Join(t.TempDir(), "part.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
