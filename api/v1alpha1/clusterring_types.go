@@ -57,7 +57,7 @@ type ClusterRingSpec struct {
 	// cluster scope are assigned whatever it says.
 	//
 	// +optional
-	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+	NamespaceSelector *PodSelector `json:"namespaceSelector,omitempty"`
 
 	// ShardNamespace is where the Leases of the ring's shards are. Those of other namespaces are not heeded: who may write
 	// Leases there takes part in the ring.

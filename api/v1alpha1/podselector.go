@@ -3,7 +3,21 @@ package v1alpha1
 import (
 	"maps"
 	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+// LabelSelector is the selector as Kubernetes' own kinds have it; nil for none.
+func (in *PodSelector) LabelSelector() *metav1.LabelSelector {
+	if in == nil {
+		return nil
+	}
+	plain := &metav1.LabelSelector{MatchLabels: in.MatchLabels}
+	for _, requirement := range in.MatchExpressions {
+		plain.MatchExpressions = append(plain.MatchExpressions, metav1.LabelSelectorRequirement(requirement))
+	}
+	return plain
+}
 
 // DeepCopyInto copies the selector. Written by hand: controller-gen cannot copy a map of an alias.
 func (in *PodSelector) DeepCopyInto(out *PodSelector) {

@@ -452,8 +452,7 @@ func (in *ClusterRingSpec) DeepCopyInto(out *ClusterRingSpec) {
 	}
 	if in.NamespaceSelector != nil {
 		in, out := &in.NamespaceSelector, &out.NamespaceSelector
-		*out = new(v1.LabelSelector)
-		(*in).DeepCopyInto(*out)
+		*out = (*in).DeepCopy()
 	}
 	if in.MaxLoadPercent != nil {
 		in, out := &in.MaxLoadPercent, &out.MaxLoadPercent

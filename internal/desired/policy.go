@@ -100,11 +100,7 @@ func matches(selector *v1alpha1.PodSelector, of map[string]string) bool {
 	if selector == nil {
 		return true
 	}
-	plain := &metav1.LabelSelector{MatchLabels: selector.MatchLabels}
-	for _, requirement := range selector.MatchExpressions {
-		plain.MatchExpressions = append(plain.MatchExpressions, metav1.LabelSelectorRequirement(requirement))
-	}
-	parsed, err := metav1.LabelSelectorAsSelector(plain)
+	parsed, err := metav1.LabelSelectorAsSelector(selector.LabelSelector())
 	return err == nil && parsed.Matches(labels.Set(of))
 }
 
