@@ -46,6 +46,16 @@ func (p *Processes) Terminate(component string) error {
 	return nil
 }
 
+// Dismiss takes it that a component may end by itself from now on, and returns what is closed when it has.
+func (p *Processes) Dismiss(component string) (ended <-chan struct{}, err error) {
+	one, err := p.process(component)
+	if err != nil {
+		return nil, err
+	}
+	one.wanted.Store(true)
+	return one.ended, nil
+}
+
 // Freeze makes a component stop in the middle of what it does; its connections stay open.
 func (p *Processes) Freeze(component string) error { return p.signal(component, syscall.SIGSTOP) }
 

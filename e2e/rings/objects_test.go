@@ -1,0 +1,164 @@
+package rings_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// turnKey is where an object tells how often it was changed.
+const turnKey = "turn"
+
+// objects are the ConfigMaps of a ring, in some namespaces, that clients make, change and delete.
+type objects struct {
+	testing.TB
+	clientset  *kubernetes.Clientset
+	namespaces []string
+
+	mu sync.Mutex
+	// turns are those of all that there are, by namespace/name.
+	turns map[string]int
+	made  int
+}
+
+func newObjects(t testing.TB, namespaces int, label string) *objects {
+	t.Helper()
+	o := &objects{TB: t, clientset: kubernetes.NewForConfigOrDie(testplane.Config(t)), turns: map[string]int{}}
+	for range namespaces {
+		made, err := o.clientset.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "ring-", Labels: map[string]string{ringLabel: label}},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.namespaces = append(o.namespaces, made.Name)
+	}
+	return o
+}
+
+// each does something n times, by many clients.
+func (o *objects) each(n int, do func(ctx context.Context, i int) error) {
+	o.Helper()
+	todo := make(chan int)
+	var running sync.WaitGroup
+	for range clients {
+		running.Go(func() {
+			for i := range todo {
+				if err := do(o.Context(), i); err != nil {
+					o.Error(err)
+				}
+			}
+		})
+	}
+	for i := range n {
+		todo <- i
+	}
+	close(todo)
+	running.Wait()
+	if o.Failed() {
+		o.FailNow()
+	}
+}
+
+// make makes an object; every third one gets its name from the apiserver.
+func (o *objects) make(ctx context.Context) error {
+	o.mu.Lock()
+	o.made++
+	n := o.made
+	o.mu.Unlock()
+	object := &corev1.ConfigMap{Data: map[string]string{turnKey: "0"}}
+	if object.Name = fmt.Sprintf("object-%05d", n); n%3 == 0 {
+		object.GenerateName, object.Name = "generated-", ""
+	}
+	made, err := o.clientset.CoreV1().ConfigMaps(o.namespaces[n%len(o.namespaces)]).Create(ctx, object, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.turns[made.Namespace+"/"+made.Name] = 0
+	return nil
+}
+
+// change changes an object, whichever. Nobody else changes that meanwhile.
+func (o *objects) change(ctx context.Context) error {
+	key, turn := o.take()
+	if key == "" {
+		return nil
+	}
+	namespace, name, _ := strings.Cut(key, "/")
+	patch := []byte(`{"data":{"` + turnKey + `":"` + strconv.Itoa(turn+1) + `"}}`)
+	_, err := o.clientset.CoreV1().ConfigMaps(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.turns[key] = turn + 1
+	return err
+}
+
+func (o *objects) remove(ctx context.Context) error {
+	key, _ := o.take()
+	if key == "" {
+		return nil
+	}
+	namespace, name, _ := strings.Cut(key, "/")
+	return o.clientset.CoreV1().ConfigMaps(namespace).Delete(ctx, name, metav1.DeleteOptions{})
+}
+
+// take takes an object out of those that there are.
+func (o *objects) take() (key string, turn int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for key, turn = range o.turns { // in no order
+		delete(o.turns, key)
+		return key, turn
+	}
+	return "", 0
+}
+
+// churn makes, changes and deletes objects until the context ends: as many a second as are asked for, of which a tenth come and a
+// tenth go.
+func (o *objects) churn(ctx context.Context, perSecond int) {
+	pace := time.NewTicker(time.Second / time.Duration(perSecond))
+	defer pace.Stop()
+	var running sync.WaitGroup
+	defer running.Wait()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-pace.C:
+		}
+		running.Go(func() {
+			do := o.change
+			switch rand.IntN(10) { //nolint:gosec // it must differ, not be secret
+			case 0:
+				do = o.make
+			case 1:
+				do = o.remove
+			}
+			if err := do(context.WithoutCancel(ctx)); err != nil {
+				o.Error(err)
+			}
+		})
+	}
+}
+
+// snapshot are the turns of all that there are, when nobody changes them.
+func (o *objects) snapshot() map[string]int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.turns)
+}

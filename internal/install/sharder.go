@@ -1,0 +1,73 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// SharderName is the name of the nth sharder as a component, from 0.
+func SharderName(n int) string { return "sharder-" + strconv.Itoa(n) }
+
+// Sharders are replicas of a sharder behind one address, which the apiserver of a cluster asks about objects of its rings.
+type Sharders struct {
+	// Arguments of each.
+	Arguments [][]string
+
+	balancer *Balancer
+}
+
+// NewSharders makes what replicas need for the cluster of a kubeconfig. Their certificate goes to a folder.
+func NewSharders(folder, kubeconfig string, replicas int) (*Sharders, error) {
+	serving, err := newCertificate()
+	if err != nil {
+		return nil, err
+	}
+	file := func(name string) string { return filepath.Join(folder, "sharder."+name) }
+	if err := errors.Join(os.WriteFile(file("crt"), serving.Certificate, 0o600), os.WriteFile(file("key"), serving.Key, 0o600),
+		os.WriteFile(file("ca"), serving.authority, 0o600)); err != nil {
+		return nil, fmt.Errorf("write the certificate of the sharders: %w", err)
+	}
+	var addresses []string
+	for range replicas {
+		address, err := FreeAddress()
+		if err != nil {
+			return nil, err
+		}
+		addresses = append(addresses, address)
+	}
+	s := &Sharders{}
+	if s.balancer, err = NewBalancer(func() []string { return addresses }); err != nil {
+		return nil, err
+	}
+	for _, address := range addresses {
+		s.Arguments = append(s.Arguments, []string{
+			"sharder", "--kubeconfig=" + kubeconfig, "--listen=" + address, "--tls-cert=" + file("crt"), "--tls-key=" + file("key"),
+			"--tls-ca=" + file("ca"), "--url=https://" + s.balancer.Outward(), "--leader-election-namespace=" + SystemNamespace,
+		})
+	}
+	return s, nil
+}
+
+// StartSharders runs replicas for the cluster of a kubeconfig, and returns when all are ready.
+func (p *Processes) StartSharders(ctx context.Context, program, kubeconfig string, replicas int) (*Sharders, error) {
+	s, err := NewSharders(p.dir, kubeconfig, replicas)
+	if err != nil {
+		return nil, err
+	}
+	var wanted []component
+	for n, arguments := range s.Arguments {
+		wanted = append(wanted, component{name: SharderName(n), program: program, arguments: arguments})
+	}
+	if err := p.startAll(ctx, wanted); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close closes the address. The sharders end with their Processes.
+func (s *Sharders) Close() { s.balancer.Close() }
