@@ -71,8 +71,11 @@ func (a asked) request() *admissionv1.AdmissionRequest {
 		request.RequestResource = &was
 	}
 	whole := func(text string) runtime.RawExtension {
-		if text == "" || strings.HasPrefix(text, "!") {
-			return runtime.RawExtension{Raw: []byte(strings.TrimPrefix(text, "!"))}
+		if text == "" {
+			return runtime.RawExtension{}
+		}
+		if raw, other := strings.CutPrefix(text, "!"); other {
+			return runtime.RawExtension{Raw: []byte(raw)}
 		}
 		return runtime.RawExtension{Raw: []byte(`{"spec":{"n":1.0,"é":"<&>"},"metadata":{` + text + `}}`)}
 	}
@@ -265,7 +268,9 @@ func with(of map[string]string, key, value string) map[string]string {
 
 func TestAControlledObjectGoesWhereItsControllerIs(t *testing.T) {
 	const set = `"namespace":"shop","name":"web-1"`
-	at := func(shard string, draining bool) *ring.Placement { return &ring.Placement{Shard: shard, Draining: draining} }
+	at := func(shard string, draining bool) *ring.Placement {
+		return &ring.Placement{Shard: shard, Draining: draining}
+	}
 	for claim, test := range map[string]struct {
 		asked
 		controller *ring.Placement // nil: it could not be read
