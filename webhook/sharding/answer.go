@@ -18,7 +18,7 @@ type Reason string
 const (
 	// Assigned gives an object that no shard has to one.
 	Assigned Reason = "Assigned"
-	// Moved gives it to another one than had it, which has let go of it, or is dead.
+	// Moved gives it to another one than had it, which has let go of it.
 	Moved Reason = "Moved"
 	// PutBack leaves it with its shard, which has not let go of it: somebody else took the label off.
 	PutBack Reason = "PutBack"
@@ -80,7 +80,7 @@ func (o *Object) Assign(shards *ring.Shards, load ring.Load) Answer {
 	case answer.Key != "" && !o.hasRoom(answer.Key):
 		return Answer{Reason: TooLarge, Resync: true}
 	case had == ring.Placement{Shard: shard}:
-		answer.Reason = PutBack
+		answer.Reason, answer.Resync = PutBack, !shards.IsAvailable(shard)
 	case had.Shard != "" && had.Shard != shard:
 		answer.Reason = Moved
 	}
