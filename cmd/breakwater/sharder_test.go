@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,7 +54,7 @@ func TestSharderRefusesBadFlagsByName(t *testing.T) {
 	kubeconfig := writeKubeconfig(t, testplane.Config(t))
 	certFile, keyFile := writeCertificate(t)
 	tls := []string{"--tls-cert", certFile, "--tls-key", keyFile}
-	good := append(tls, "--service", "a/b", "--kubeconfig", kubeconfig, "--leader-elect=false", "--metrics-listen", "0", "--health-listen", "0")
+	good := slices.Concat(tls, []string{"--service", "a/b", "--kubeconfig", kubeconfig, "--leader-elect=false", "--metrics-listen", "0", "--health-listen", "0"})
 	for claim, c := range map[string]struct {
 		arguments []string
 		want      string

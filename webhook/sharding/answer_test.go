@@ -182,8 +182,12 @@ func TestWhereObjectsOfARingGo(t *testing.T) {
 				}
 				return
 			}
-			if diff := cmp.Diff(test.labels, stored(t, request, patch).Labels); diff != "" {
+			got := stored(t, request, patch)
+			if diff := cmp.Diff(test.labels, got.Labels); diff != "" {
 				t.Errorf("want - got +\n%s", diff)
+			}
+			if answer.Key != "" || len(got.Annotations) != strings.Count(test.object, "annotations") {
+				t.Errorf("key %q, annotations %v", answer.Key, got.Annotations)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package sharding_test
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -49,7 +50,6 @@ func newKinds() *kinds {
 type store struct {
 	mu      sync.Mutex
 	paths   []string
-	path    string
 	uid     string
 	refusal int
 	hang    bool
@@ -139,8 +139,10 @@ func TestFindingTheController(t *testing.T) {
 				t.Fatal(reason)
 			}
 			find := sharding.FindBy(k, metadata.NewForConfigOrDie(&rest.Config{Host: server.URL}), time.Now)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
 			began := time.Now()
-			at, reason := find(t.Context(), object)
+			at, reason := find(ctx, object)
 			if took := time.Since(began); took > 5*time.Second {
 				t.Errorf("it took %s", took)
 			}

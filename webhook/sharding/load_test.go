@@ -17,14 +17,19 @@ import (
 // bounded is a desk for a ring of three shards, none of which may have more than 110 % of the mean.
 func bounded(t *testing.T) (*desk, *v1alpha1.ClusterRing) {
 	t.Helper()
+	// So few tokens that shares are far from even.
+	return boundedBy(t, func() *ring.Shards {
+		return ring.NewShards(map[string]v1alpha1.ShardState{"a": v1alpha1.ShardReady, "b": v1alpha1.ShardReady, "c": v1alpha1.ShardReady, "gone": v1alpha1.ShardDead}, 1)
+	})
+}
+
+func boundedBy(t *testing.T, shards func() *ring.Shards) (*desk, *v1alpha1.ClusterRing) {
+	t.Helper()
 	of := shops(v1alpha1.KeyPolicyObject)
 	of.Spec.MaxLoadPercent = ptr.To[int32](110)
 	return newDesk(t, func(p *sharding.Parts) {
 		p.RingOf = func(context.Context, string) (*v1alpha1.ClusterRing, error) { return of, nil }
-		p.ShardsOf = func(*v1alpha1.ClusterRing) *ring.Shards {
-			// So few tokens that shares are far from even.
-			return ring.NewShards(map[string]v1alpha1.ShardState{"a": v1alpha1.ShardReady, "b": v1alpha1.ShardReady, "c": v1alpha1.ShardReady, "gone": v1alpha1.ShardDead}, 1)
-		}
+		p.ShardsOf = func(*v1alpha1.ClusterRing) *ring.Shards { return shards() }
 	}), of
 }
 
@@ -67,6 +72,24 @@ func TestNoShardIsGivenMoreThanItMayHave(t *testing.T) {
 	wantWithin(t, has)
 }
 
+// What a shard was given before a count is in it, or is gone.
+func TestACountIsWhatIsGoneBy(t *testing.T) {
+	alive := map[string]v1alpha1.ShardState{"a": v1alpha1.ShardReady}
+	d, of := boundedBy(t, func() *ring.Shards { return ring.NewShards(alive, 100) })
+	if got := d.create(0, 300); got["a"] != 300 {
+		t.Fatalf("%v", got)
+	}
+	alive["b"], alive["c"] = v1alpha1.ShardReady, v1alpha1.ShardReady
+	of.Status.LastCounted = &metav1.Time{Time: time.Unix(1, 0)}
+	for name := range alive {
+		of.Status.Members = append(of.Status.Members, v1alpha1.RingMember{Name: name})
+	}
+	has := d.create(300, 390) // the others were deleted
+	if wantWithin(t, has); has["a"] < 20 {
+		t.Errorf("%v", has)
+	}
+}
+
 func TestWithoutABoundAShardHasWhatIsItsOwn(t *testing.T) {
 	d, of := bounded(t)
 	of.Spec.MaxLoadPercent = nil
@@ -94,9 +117,8 @@ func TestNamesThatAreNoShardsAreNotKept(t *testing.T) {
 	if rings, shards := d.handler.Remembered(); rings != 1 || shards > 3 {
 		t.Errorf("%d rings, %d shards are remembered", rings, shards)
 	}
-	if d.handler.Forget("shops"); true {
-		if rings, _ := d.handler.Remembered(); rings != 0 {
-			t.Errorf("%d rings are remembered", rings)
-		}
+	d.handler.Forget("shops")
+	if rings, _ := d.handler.Remembered(); rings != 0 {
+		t.Errorf("%d rings are remembered", rings)
 	}
 }

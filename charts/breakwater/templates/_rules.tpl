@@ -77,7 +77,8 @@
 - {apiGroups: [breakwater.dev], resources: [clusterrings], verbs: [get, list, watch]}
 - {apiGroups: [breakwater.dev], resources: [clusterrings/status], verbs: [patch]}
 - {apiGroups: [""], resources: [namespaces], verbs: [get, list, watch]}
-- {apiGroups: [admissionregistration.k8s.io], resources: [mutatingwebhookconfigurations], verbs: [get, list, watch, create, patch]}
+- {apiGroups: [admissionregistration.k8s.io], resources: [mutatingwebhookconfigurations], verbs: [get, list, watch, create, patch, delete]}
+- {apiGroups: [authorization.k8s.io], resources: [selfsubjectaccessreviews], verbs: [create]}
 - {apiGroups: [events.k8s.io], resources: [events], verbs: [create, patch]}
 {{- end }}
 
