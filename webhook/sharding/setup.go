@@ -60,14 +60,12 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) error {
 	}
 	server := mgr.GetWebhookServer()
 	server.Register(Path, h)
-	if err := mgr.AddReadyzCheck("reviews", server.StartedChecker()); err != nil {
-		return err
-	}
-	return mgr.AddReadyzCheck("shards", func(*http.Request) error {
+	started := server.StartedChecker()
+	return mgr.AddReadyzCheck("reviews", func(r *http.Request) error {
 		if !o.Roll.HasSynced() {
 			return errors.New("the Leases of shards are not read yet")
 		}
-		return nil
+		return started(r)
 	})
 }
 
