@@ -18,7 +18,29 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/check"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/webhook"
+	"github.com/breakwater-k8s/breakwater/webhook/sharding"
 )
+
+// sharderRules are what the sharder needs in the cluster, besides what its admission does.
+func sharderRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"clusterrings/status"}, Verbs: []string{"patch"}},
+		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}},
+		{
+			APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"mutatingwebhookconfigurations"},
+			Verbs: []string{"get", "list", "watch", "create", "patch", "delete"},
+		},
+		{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"selfsubjectaccessreviews"}, Verbs: []string{"create"}},
+		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+	}
+}
+
+// shardRules are what it needs where shards run: to read their Leases, to bury them, and to forget them.
+func shardRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{
+		APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "list", "watch", "update", "delete"},
+	}}
+}
 
 // rights is what rules allow, each as one string. What is allowed of all objects of a name need not be of one.
 func rights(all ...[]rbacv1.PolicyRule) []string {
@@ -62,6 +84,12 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 		set, kind, name string
 		want            [][]rbacv1.PolicyRule
 	}{
+		{"sharder", "ClusterRole", "breakwater-sharder", [][]rbacv1.PolicyRule{sharding.ClusterRules(), sharderRules()}},
+		{"sharder", "ClusterRole", "breakwater-sharder-resources", nil},
+		{"sharder", "Role", "breakwater-sharder", [][]rbacv1.PolicyRule{fleet.ElectionRules()}},
+		{"sharder", "Role", "breakwater-sharder-shards", [][]rbacv1.PolicyRule{shardRules()}},
+		{"sharder", "ClusterRole", "breakwater-webhook", nil},
+		{"single", "ClusterRole", "breakwater-sharder", nil},
 		{"single", "ClusterRole", "breakwater-generator", [][]rbacv1.PolicyRule{generator.ClusterRules(), keeper.ClusterRules()}},
 		{"single", "Role", "breakwater-generator", [][]rbacv1.PolicyRule{fleet.ElectionRules()}},
 		{"single", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{topology.ClusterRules(), topology.CellRules()}},
@@ -71,7 +99,7 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 		{"single", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), webhook.CellRules()}},
 		{"single", "Role", "breakwater-webhook", nil},
 		{"self-signed", "ClusterRole", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.ClusterRules("breakwater-core", "breakwater-cell-local")}},
-		{"self-signed", "Role", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.Rules("breakwater-webhook-tls"), fleet.ElectionRules()}},
+		{"self-signed", "Role", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.Rules("breakwater-webhook-tls"), certificates.Rules("breakwater-sharder-tls"), fleet.ElectionRules()}},
 		{"single", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{check.Rules(true, "breakwater-core", "breakwater-cell-local")}},
 		{"core", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{check.Rules(true)[1:]}}, // no webhook is in it
 		{"worker", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{check.Rules(false, "breakwater-cell-worker-1")}},

@@ -35,7 +35,7 @@ func TestPodsAreRestricted(t *testing.T) {
 	}
 	restricted := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
 	forEachSet(t, func(t *testing.T, set string) {
-		for name, template := range templatesOf(t, render(t, "--values", set, "--set", "webhook.hostNetwork=false")) {
+		for name, template := range templatesOf(t, render(t, "--values", set, "--set", "webhook.hostNetwork=false,sharder.hostNetwork=false")) {
 			for _, result := range evaluator.EvaluatePod(restricted, &template.ObjectMeta, &template.Spec) {
 				if !result.Allowed {
 					t.Errorf("%s: %s: %s", name, result.ForbiddenReason, result.ForbiddenDetail)

@@ -40,6 +40,7 @@ func TestMistakesInValuesAreRefusedWithAReason(t *testing.T) {
 	single := []string{"cells[0].name=local"}
 	worker := slices.Concat(single, []string{"role=worker", "cores[0].name=core"})
 	remote := slices.Concat(worker, []string{"webhook.enabled=false", "webhook.url=https://a:443"})
+	const pem = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----"
 	for claim, c := range map[string]struct {
 		set  []string
 		want string
@@ -65,6 +66,10 @@ func TestMistakesInValuesAreRefusedWithAReason(t *testing.T) {
 		"a timeout beyond what may be":    {append(single, "webhook.timeoutSeconds=31"), "'/webhook/timeoutSeconds'"},
 		"a Secret that is not named":      {append(single, "tls.mode=secret", "webhook.caBundle=x"), "webhook"},
 		"addresses without cert-manager":  {append(single, "tls.mode=self-signed", "tls.ipAddresses={10.0.0.1}"), "only cert-manager"},
+		"a sharder without a Secret":      {append(single, "tls.mode=secret", "tls.secretName=a", "webhook.caBundle="+pem, "sharder.enabled=true"), "sharder.tlsSecretName: name the Secret"},
+		"one Secret for two":              {append(single, "tls.secretName=a", "sharder.enabled=true", "sharder.tlsSecretName=a"), "must not share a Secret"},
+		"a typo of the sharder":           {append(single, "sharder.shardNamespace={a}"), "additional properties 'shardNamespace' not allowed"},
+		"a shard namespace that is none":  {append(single, "sharder.shardNamespaces={A}"), "'/sharder/shardNamespaces/0'"},
 		"a CA that is none":               {append(single, "webhook.caBundle=garbage"), "'/webhook/caBundle'"},
 		"a kind without a group":          {append(single, "generator.sourceKinds[0].resource=clonesets"), "missing property 'apiGroup'"},
 		"a field that a Cell has not":     {append(single, "cells[0].spec.stale=1s"), "additional properties 'stale' not allowed"},

@@ -24,6 +24,7 @@ type certificatesFlags struct {
 	certificates.Options
 	cluster fleet.Connection
 	secret  string
+	lease   string
 }
 
 func certificatesCommand() *cobra.Command {
@@ -32,7 +33,8 @@ func certificatesCommand() *cobra.Command {
 		Use:   "certificates --secret NAMESPACE/NAME --dns-name NAME ... --webhook-configuration NAME ...",
 		Short: "Make the webhook's certificate where there is no cert-manager",
 		Long: `Keeps a Secret filled with a certificate that the webhook serves (tls.crt, tls.key), and with the authorities that vouch for it
-(ca.crt), and makes the named ValidatingWebhookConfigurations trust those, also such as come later. The key of the authority is
+(ca.crt), and makes the named ValidatingWebhookConfigurations trust those, also such as come later. The sharder has one of its own
+for which it needs none: it tells the apiserver itself what is in ca.crt. The key of the authority is
 in another Secret, of the same name and -ca, which replicas of the webhook do not need.
 
 Both are replaced before they expire, and no review is lost by that: apiservers trust a new authority for --spread before a
@@ -60,6 +62,7 @@ Several replicas elect a leader.`,
 	flags.DurationVar(&f.Spread, "spread", 2*time.Minute, "how long a new authority is trusted before a certificate of its is served: apiservers must have heard of it")
 	flags.DurationVar(&f.Overlap, "overlap", time.Hour, "how long the one before it stays trusted after that: the files of all replicas must have been replaced, and read again")
 	f.electionFlags.bind(flags)
+	flags.StringVar(&f.lease, "leader-election-lease", certificates.Name, "`name` of the Lease; another one for replicas in the same namespace that look after another Secret")
 	f.componentFlags.bind(flags)
 	return command
 }
@@ -71,6 +74,9 @@ func (f *certificatesFlags) validate() error {
 		all = append(all, fmt.Errorf("--secret %q: want NAMESPACE/NAME", f.secret))
 	}
 	f.Secret = client.ObjectKey{Namespace: namespace, Name: name}
+	if problems := validation.IsDNS1123Subdomain(f.lease); len(problems) > 0 {
+		all = append(all, fmt.Errorf("--leader-election-lease %q: %s", f.lease, problems[0]))
+	}
 	if len(f.Names) == 0 {
 		all = append(all, errors.New("--dns-name is required at least once"))
 	}
@@ -104,7 +110,7 @@ func (f *certificatesFlags) run(ctx context.Context) error {
 	if err := f.resolve(ctx, config); err != nil {
 		return err
 	}
-	mgr, err := f.manager("certificates", config, f.change(certificates.Name), func(options *manager.Options) {
+	mgr, err := f.manager("certificates", config, f.change(f.lease), func(options *manager.Options) {
 		options.Cache = certificates.CacheOptions(f.Secret)
 	})
 	if err != nil {

@@ -37,6 +37,7 @@ func TestCertificatesRefusesBadFlagsByName(t *testing.T) {
 		"renewal before the beginning": {append(good, "--lifetime", "24h", "--renew-before", "24h"), "--renew-before 24h0m0s: want more than 0s and less than --lifetime"},
 		"no time to spread trust":      {append(good, "--spread", "0s"), "--spread 0s"},
 		"waits longer than a renewal":  {append(good, "--lifetime", "4h", "--renew-before", "1h"), "less than --renew-before"},
+		"a Lease that is none":         {append(good, "--leader-election-lease", "a/b"), `--leader-election-lease "a/b"`},
 		"a short authority":            {append(good, "--authority-lifetime", "8760h"), "--authority-lifetime 8760h0m0s"},
 		"a file that is not there":     {append(good, "--kubeconfig", "/nonexistent"), "--kubeconfig: load kubeconfig"},
 	} {

@@ -139,9 +139,10 @@ func (s *Shards) Leave(has Placement, controlled bool) Action {
 }
 
 // Admit is the shard of an object of a ring's resource that the apiserver is about to store without one; false when there is none. had
-// is where it was until now. A label that was taken off without a drain is put back: its shard may be at work.
+// is where it was until now. A label that was taken off without a drain is put back: its shard may be at work. So may one that is not
+// available here, since a shard that has just come is not known to everybody. Who gives its objects to others makes certain first.
 func (s *Shards) Admit(had Placement, key string, load Load) (string, bool) {
-	if s.IsAvailable(had.Shard) && !had.Draining {
+	if had.Shard != "" && !had.Draining {
 		return had.Shard, true
 	}
 	return s.Want(key, load)

@@ -100,8 +100,10 @@ func TestALabelThatWasTakenOffWithoutADrainIsPutBack(t *testing.T) {
 		"a new object":                       {ring.Placement{}, want},
 		"an object that was let go":          {ring.Placement{Shard: other, Draining: true}, want},
 		"an object that was not":             {ring.Placement{Shard: other}, other},
-		"an object of a dead shard":          {ring.Placement{Shard: "gone"}, want},
-		"an object of a dead shard, told so": {ring.Placement{Shard: "gone", Draining: true}, want},
+		"an object of a dead shard":          {ring.Placement{Shard: "gone"}, "gone"},
+		"an object of a shard nobody knows":  {ring.Placement{Shard: "new"}, "new"},
+		"an object that a dead shard let go": {ring.Placement{Shard: "gone", Draining: true}, want},
+		"an object that a shard unknown did": {ring.Placement{Shard: "new", Draining: true}, want},
 	} {
 		if shard, ok := s.Admit(test.had, key, ring.Load{}); !ok || shard != test.shard {
 			t.Errorf("%s: %q, want %q", claim, shard, test.shard)

@@ -26,6 +26,12 @@
 {{- if and (eq .Values.tls.mode "secret") .Values.webhook.enabled (not .Values.tls.secretName) }}
 {{- fail "tls.secretName: name the Secret with your certificate (tls.mode=secret)" }}
 {{- end }}
+{{- if and (eq .Values.tls.mode "secret") .Values.sharder.enabled (not .Values.sharder.tlsSecretName) }}
+{{- fail "sharder.tlsSecretName: name the Secret with the sharder's certificate and the CA that signed it (tls.mode=secret)" }}
+{{- end }}
+{{- if and .Values.sharder.enabled .Values.webhook.enabled (eq (include "breakwater.sharderSecret" .) (include "breakwater.tlsSecret" .)) }}
+{{- fail "sharder.tlsSecretName: the sharder and the webhook must not share a Secret: replicas of the webhook trust who serves its certificate" }}
+{{- end }}
 {{- if and (eq .Values.tls.mode "self-signed") .Values.tls.ipAddresses }}
 {{- fail "tls.ipAddresses: only cert-manager can put IP addresses into certificates; use host names (tls.dnsNames), or tls.mode=cert-manager" }}
 {{- end }}

@@ -62,6 +62,10 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- .Values.tls.secretName | default (printf "%s-webhook-tls" (include "breakwater.fullname" .)) }}
 {{- end }}
 
+{{- define "breakwater.sharderSecret" -}}
+{{- .Values.sharder.tlsSecretName | default (printf "%s-sharder-tls" (include "breakwater.fullname" .)) }}
+{{- end }}
+
 {{- define "breakwater.aggregates" -}}
 {{- if kindIs "invalid" .Values.aggregator.enabled }}{{ include "breakwater.isCore" . }}
 {{- else if .Values.aggregator.enabled }}true{{ end }}
@@ -69,7 +73,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 
 {{- /* Whether the component that makes certificates runs. */ -}}
 {{- define "breakwater.certifies" -}}
-{{- if and .Values.webhook.enabled (eq .Values.tls.mode "self-signed") }}true{{ end }}
+{{- if and (or .Values.webhook.enabled .Values.sharder.enabled) (eq .Values.tls.mode "self-signed") }}true{{ end }}
 {{- end }}
 
 {{- /* The host names of the webhook's certificate, as a list in JSON. */ -}}
@@ -77,6 +81,17 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- $service := printf "%s-webhook" (include "breakwater.fullname" .) }}
 {{- $names := list (printf "%s.%s.svc" $service .Release.Namespace) (printf "%s.%s.svc.cluster.local" $service .Release.Namespace) }}
 {{- concat $names .Values.tls.dnsNames | uniq | toJson }}
+{{- end }}
+
+{{- /* Those of the sharder's, likewise. */ -}}
+{{- define "breakwater.sharderNames" -}}
+{{- $service := printf "%s-sharder.%s.svc" (include "breakwater.fullname" .) .Release.Namespace }}
+{{- list $service (printf "%s.cluster.local" $service) | toJson }}
+{{- end }}
+
+{{- /* Namespaces that shards of rings run in, as a list in JSON. */ -}}
+{{- define "breakwater.shardNamespaces" -}}
+{{- prepend .Values.sharder.shardNamespaces .Release.Namespace | uniq | toJson }}
 {{- end }}
 
 {{- /* Names of the ValidatingWebhookConfigurations, as a list in JSON. */ -}}

@@ -73,6 +73,19 @@
 {{- end }}
 {{- end }}
 
+{{- define "breakwater.rules.sharder.cluster" -}}
+- {apiGroups: [breakwater.dev], resources: [clusterrings], verbs: [get, list, watch]}
+- {apiGroups: [breakwater.dev], resources: [clusterrings/status], verbs: [patch]}
+- {apiGroups: [""], resources: [namespaces], verbs: [get, list, watch]}
+- {apiGroups: [admissionregistration.k8s.io], resources: [mutatingwebhookconfigurations], verbs: [get, list, watch, create, patch, delete]}
+- {apiGroups: [authorization.k8s.io], resources: [selfsubjectaccessreviews], verbs: [create]}
+- {apiGroups: [events.k8s.io], resources: [events], verbs: [create, patch]}
+{{- end }}
+
+{{- define "breakwater.rules.sharder.shards" -}}
+- {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, list, watch, update, delete]}
+{{- end }}
+
 {{- define "breakwater.rules.certificates.cluster" -}}
 - {apiGroups: [admissionregistration.k8s.io], resources: [validatingwebhookconfigurations], verbs: [get, list, watch]}
 - apiGroups: [admissionregistration.k8s.io]
@@ -82,10 +95,14 @@
 {{- end }}
 
 {{- define "breakwater.rules.certificates.local" -}}
-{{- $secret := include "breakwater.tlsSecret" . -}}
-- {apiGroups: [""], resources: [secrets], resourceNames: [{{ $secret }}], verbs: [list, watch]}
-- {apiGroups: [""], resources: [secrets], resourceNames: [{{ $secret }}, {{ $secret }}-ca], verbs: [get, update]}
-{{ include "breakwater.rules.election" . }}
+{{- $secrets := list }}
+{{- if .Values.webhook.enabled }}{{ $secrets = append $secrets (include "breakwater.tlsSecret" .) }}{{ end }}
+{{- if .Values.sharder.enabled }}{{ $secrets = append $secrets (include "breakwater.sharderSecret" .) }}{{ end }}
+{{- range $secrets -}}
+- {apiGroups: [""], resources: [secrets], resourceNames: [{{ . }}], verbs: [list, watch]}
+- {apiGroups: [""], resources: [secrets], resourceNames: [{{ . }}, {{ . }}-ca], verbs: [get, update]}
+{{ end }}
+{{- include "breakwater.rules.election" . }}
 {{- end }}
 
 {{- define "breakwater.rules.leases" -}}

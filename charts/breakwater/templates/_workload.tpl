@@ -1,13 +1,15 @@
 {{- /*
 The Deployment of a component, and its PodDisruptionBudget.
   (dict "root" $ "component" "webhook" "name" "breakwater-webhook" "args" (list ...) "cores" true "tls" true ...)
-  component is the key of its values, which several Deployments may share; part tells those apart.
-  cores mounts the kubeconfigs of other cores, tls the webhook's certificate. ports, env, volumes, mounts: in addition, as lists.
+  component is the key of its values, which several Deployments may share; part tells those apart, or as, another component to
+  everybody else. cores mounts the kubeconfigs of other cores, tls the webhook's certificate, or that of tlsSecret, with its
+  authorities if authorities says so. ports, env, volumes, mounts: in addition, as lists.
 */ -}}
 {{- define "breakwater.workload" -}}
 {{- $root := .root }}
 {{- $values := index $root.Values .component }}
-{{- $labels := include "breakwater.selectorLabels" (list $root .component) | fromYaml }}
+{{- $component := .as | default .component }}
+{{- $labels := include "breakwater.selectorLabels" (list $root $component) | fromYaml }}
 {{- if .part }}{{ $_ := set $labels "breakwater.dev/part" .part }}{{ end -}}
 apiVersion: apps/v1
 kind: Deployment
@@ -16,7 +18,7 @@ metadata:
   namespace: {{ $root.Release.Namespace }}
   labels:
     {{- include "breakwater.labels" $root | nindent 4 }}
-    app.kubernetes.io/component: {{ .component }}
+    app.kubernetes.io/component: {{ $component }}
 spec:
   replicas: {{ $values.replicas }}
   revisionHistoryLimit: 3
@@ -34,7 +36,7 @@ spec:
         {{- toYaml . | nindent 8 }}
         {{- end }}
       annotations:
-        kubectl.kubernetes.io/default-container: {{ .component }}
+        kubectl.kubernetes.io/default-container: {{ $component }}
         {{- with merge (dict) $values.podAnnotations $root.Values.podAnnotations }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -56,7 +58,7 @@ spec:
         runAsNonRoot: true
         seccompProfile: {type: RuntimeDefault}
       containers:
-      - name: {{ .component }}
+      - name: {{ $component }}
         image: {{ include "breakwater.image" $root | quote }}
         imagePullPolicy: {{ $root.Values.image.pullPolicy }}
         args:
@@ -94,8 +96,10 @@ spec:
         {{- $volumes := .volumes | default list }}
         {{- if .tls }}
         {{- $mounts = append $mounts (dict "name" "tls" "mountPath" "/etc/breakwater/tls" "readOnly" true) }}
-        {{- $volumes = append $volumes (dict "name" "tls" "secret" (dict "secretName" (include "breakwater.tlsSecret" $root)
-  "items" (list (dict "key" "tls.crt" "path" "tls.crt") (dict "key" "tls.key" "path" "tls.key")))) }}
+        {{- $items := list (dict "key" "tls.crt" "path" "tls.crt") (dict "key" "tls.key" "path" "tls.key") }}
+        {{- if .authorities }}{{ $items = append $items (dict "key" "ca.crt" "path" "ca.crt") }}{{ end }}
+        {{- $volumes = append $volumes (dict "name" "tls" "secret" (dict
+  "secretName" (.tlsSecret | default (include "breakwater.tlsSecret" $root)) "items" $items)) }}
         {{- end }}
         {{- range .cores }}
         {{- $mounts = append $mounts (dict "name" (printf "core-%s" .name) "mountPath" (printf "/etc/breakwater/cores/%s" .name) "readOnly" true) }}
@@ -144,7 +148,7 @@ metadata:
   namespace: {{ $root.Release.Namespace }}
   labels:
     {{- include "breakwater.labels" $root | nindent 4 }}
-    app.kubernetes.io/component: {{ .component }}
+    app.kubernetes.io/component: {{ $component }}
 spec:
   maxUnavailable: {{ $values.podDisruptionBudget.maxUnavailable }}
   # What does not work may always be moved.

@@ -1,0 +1,302 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/controllers/sharder"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/members"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// writeCertificate makes a certificate of loopback, and the file of its key.
+func writeCertificate(t *testing.T) (certFile, keyFile string) {
+	t.Helper()
+	cert, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	certFile, keyFile = filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
+	for file, content := range map[string][]byte{certFile: cert, keyFile: key} {
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certFile, keyFile
+}
+
+func TestSharderRefusesBadFlagsByName(t *testing.T) {
+	kubeconfig := writeKubeconfig(t, testplane.Config(t))
+	certFile, keyFile := writeCertificate(t)
+	tls := []string{"--tls-cert", certFile, "--tls-key", keyFile}
+	good := slices.Concat(tls, []string{"--service", "a/b", "--kubeconfig", kubeconfig, "--leader-elect=false", "--metrics-listen", "0", "--health-listen", "0"})
+	for claim, c := range map[string]struct {
+		arguments []string
+		want      string
+	}{
+		"nothing":                        {nil, "--tls-cert and --tls-key are required"},
+		"no endpoint":                    {tls, "--service or --url is required"},
+		"both endpoints":                 {append(tls, "--service", "a/b", "--url", "https://a"), "--service and --url exclude each other"},
+		"a Service without a namespace":  {append(tls, "--service", "b"), `--service "b": want NAMESPACE/NAME[:PORT]`},
+		"a Service whose port is none":   {append(tls, "--service", "a/b:x"), `--service "a/b:x": "x" is not a port`},
+		"a Service beyond all ports":     {append(tls, "--service", "a/b:65536"), `"65536" is not a port`},
+		"an address that is no https":    {append(tls, "--url", "http://a"), `--url "http://a": want https://HOST:PORT`},
+		"an address with a path":         {append(tls, "--url", "https://a/rings"), `--url "https://a/rings": want https://HOST:PORT`},
+		"an address of somebody":         {append(tls, "--url", "https://a@b"), `--url "https://a@b"`},
+		"a port of its own choice":       {append(good, "--listen", ":0"), `--listen ":0": want [HOST]:PORT`},
+		"an address without a port":      {append(good, "--listen", "9443"), `--listen "9443": want [HOST]:PORT`},
+		"two who write the authority":    {append(good, "--tls-ca", certFile, "--inject-ca-from", "a/b"), "--tls-ca and --inject-ca-from exclude each other"},
+		"a Certificate of no namespace":  {append(good, "--inject-ca-from", "b"), `--inject-ca-from "b": want NAMESPACE/NAME`},
+		"an authority that is not there": {append(good, "--tls-ca", "/nonexistent"), "--tls-ca: open /nonexistent"},
+		"an authority that is none":      {append(good, "--tls-ca", keyFile), "holds no PEM certificate"},
+		"a namespace that is none":       {append(good, "--shard-namespaces", "a,B"), `--shard-namespaces "B"`},
+		"a drain that never ends":        {append(good, "--drain", "2m"), "--drain 2m0s: want from 0s to 1m"},
+		"a certificate that is missing":  {append(good, "--tls-cert", "/nonexistent"), "--tls-cert /nonexistent, --tls-key " + keyFile},
+		"a kubeconfig that is missing":   {append(good, "--kubeconfig", "/nonexistent"), "--kubeconfig: load kubeconfig"},
+		"a namespace of the election":    {append(good, "--leader-elect", "--leader-election-namespace", "moon"), "--leader-election-namespace moon: "},
+		"arguments":                      {append(good, "shops"), "unknown command"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			if _, err := ask(t, append([]string{"sharder"}, c.arguments...)...); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one that says %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestSharderLeadsAssignsAndEnds(t *testing.T) {
+	config := testplane.Config(t)
+	namespace, elections := testplane.Namespace(t), testplane.Namespace(t)
+	admin := testplane.Client(t)
+	certFile, keyFile := writeCertificate(t)
+	for _, object := range []client.Object{
+		&v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Spec: v1alpha1.ClusterRingSpec{
+			ShardNamespace: namespace, Resources: []v1alpha1.RingResource{{GroupResource: v1alpha1.GroupResource{Resource: "configmaps"}}},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+		}},
+		&coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shard-0", Labels: map[string]string{v1alpha1.LabelRing: namespace}},
+			Spec: coordinationv1.LeaseSpec{
+				HolderIdentity: ptr.To("shard-0_1"), LeaseDurationSeconds: ptr.To[int32](3600), RenewTime: ptr.To(metav1.NowMicro()),
+			},
+		},
+	} {
+		if err := admin.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = admin.Delete(context.Background(), object) })
+	}
+	address, health, metrics := freeAddress(t), freeAddress(t), freeAddress(t)
+	ctx, stop := context.WithCancel(t.Context())
+	command := rootCommand()
+	command.SetArgs([]string{"sharder", "--kubeconfig", writeKubeconfig(t, config), "--leader-election-namespace", elections, "--shard-namespaces", namespace,
+		"--listen", address, "--url", "https://" + address, "--tls-cert", certFile, "--tls-key", keyFile, "--tls-ca", certFile,
+		"--health-listen", health, "--metrics-listen", metrics, "--drain", "500ms"})
+	ended := make(chan error, 1)
+	go func() { ended <- command.ExecuteContext(ctx) }()
+	defer stop()
+	eventually(t, "ready", func() string { return fetch("http://"+health+"/readyz", "ok") })
+
+	configureRing(t, namespace, "https://"+address, certFile)
+	eventually(t, "a ConfigMap is assigned", func() string {
+		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "m-"}}
+		if err := admin.Create(t.Context(), m); err != nil {
+			t.Fatalf("it is refused: %v", err)
+		}
+		if m.Labels[v1alpha1.LabelShard(namespace)] != "shard-0" {
+			return "it is not"
+		}
+		return ""
+	})
+	eventually(t, "metrics", func() string {
+		return fetch("http://"+metrics+"/metrics", `breakwater_ring_admission_reviews_total{reason="Assigned",ring="`+namespace+`"}`)
+	})
+	began := time.Now()
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	if took := time.Since(began); took < 500*time.Millisecond {
+		t.Errorf("it went on answering for %s only", took)
+	}
+	lease, err := kubernetes.NewForConfigOrDie(config).CoordinationV1().Leases(elections).Get(t.Context(), sharder.Name, metav1.GetOptions{})
+	if err != nil || lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "" {
+		t.Errorf("the Lease is %+v, error %v: the next leader waits in vain", lease, err)
+	}
+}
+
+// configureRing makes the apiserver ask about a ring, unless the sharder has.
+func configureRing(t *testing.T, ring, url, caFile string) {
+	t.Helper()
+	bundle, err := os.ReadFile(caFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url += "/rings/" + ring
+	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "test-" + ring},
+		Webhooks: []admissionregistrationv1.MutatingWebhook{{
+			Name:         "test.breakwater.dev",
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: bundle},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+			}},
+			FailurePolicy: ptr.To(admissionregistrationv1.Ignore), SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
+			AdmissionReviewVersions: []string{"v1"},
+			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: ring}},
+		}},
+	}
+	admin := testplane.Client(t)
+	if err := admin.Create(t.Context(), configuration); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = admin.Delete(context.Background(), configuration) })
+}
+
+// A sharder of some namespaces needs no right to read the Leases of others.
+func TestSharderReadsLeasesWhereItIsToldTo(t *testing.T) {
+	admin, namespace, other := testplane.Client(t), testplane.Namespace(t), testplane.Namespace(t)
+	for _, object := range []client.Object{
+		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shards"}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"list", "watch"}},
+		}},
+		&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shards"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "shards"},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "of-shards"}},
+		},
+	} {
+		if err := admin.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, l := range []struct{ namespace, name, ring string }{{namespace, "a", "r"}, {namespace, "election", ""}, {other, "b", "r"}} {
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: l.name}}
+		if l.ring != "" {
+			lease.Labels = map[string]string{v1alpha1.LabelRing: l.ring}
+		}
+		if err := admin.Create(t.Context(), lease); err != nil {
+			t.Fatal(err)
+		}
+	}
+	options := fleet.CacheOptions()
+	members.Select(&options)
+	(&sharderFlags{shardNamespaces: []string{namespace}}).confine(&options)
+	user := testplane.Config(t)
+	user.Impersonate = rest.ImpersonationConfig{UserName: "of-shards"}
+	leases, err := cache.New(user, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = leases.Start(t.Context()) }()
+	eventually(t, "one Lease is read", func() string {
+		list := &coordinationv1.LeaseList{}
+		if err := leases.List(t.Context(), list); err != nil || len(list.Items) != 1 || list.Items[0].Name != "a" {
+			return fmt.Sprintf("%+v, error %v", list.Items, err)
+		}
+		return ""
+	})
+}
+
+func TestSharderTellsApiserversHowToReachAndTrustIt(t *testing.T) {
+	certFile, _ := writeCertificate(t)
+	another, _ := writeCertificate(t)
+	rings := fake.NewClientBuilder().WithScheme(fleet.Scheme()).WithObjects(
+		&v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: "east"}}, &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: "west"}},
+	).Build()
+	config, err := sharderEndpoint("breakwater-system/sharder:8443", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &authority{config: config, file: certFile, rings: rings, kicks: newKicks(), log: logr.Discard(), every: 5 * time.Millisecond}
+	if _, err := a.read(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = a.Start(t.Context()) }()
+	content := func(file string) []byte {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	want := admissionregistrationv1.WebhookClientConfig{CABundle: content(certFile), Service: &admissionregistrationv1.ServiceReference{
+		Namespace: "breakwater-system", Name: "sharder", Port: ptr.To[int32](8443),
+	}}
+	if diff := cmp.Diff(want, a.clientConfig()); diff != "" {
+		t.Errorf("want - got +\n%s", diff)
+	}
+	replace := func(raw []byte) {
+		t.Helper()
+		if err := os.WriteFile(certFile+".new", raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(certFile+".new", certFile); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace([]byte("garbage"))
+	if _, err := a.read(); err == nil || string(a.clientConfig().CABundle) != string(want.CABundle) {
+		t.Errorf("by garbage it trusts %s, error %v", a.clientConfig().CABundle, err)
+	}
+	replace(content(another))
+	want.CABundle = content(another)
+	for _, ring := range []string{"east", "west"} {
+		select {
+		case kicked := <-a.kicks:
+			if kicked != ring {
+				t.Errorf("%s is looked at, want %s", kicked, ring)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("nobody looks at rings")
+		}
+	}
+	if diff := cmp.Diff(want, a.clientConfig()); diff != "" {
+		t.Errorf("want - got +\n%s", diff)
+	}
+	if err := os.Remove(certFile); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.read(); err == nil || len(a.clientConfig().CABundle) == 0 {
+		t.Errorf("without its file it trusts nobody, error %v", err)
+	}
+
+	if config, err = sharderEndpoint("", "https://a.example:9443/"); err != nil || *config.URL != "https://a.example:9443" || config.Service != nil {
+		t.Errorf("%+v, error %v", config, err)
+	}
+}
+
+func TestKicksNeverWait(t *testing.T) {
+	k := newKicks()
+	for range 2 * cap(k) {
+		k.kick("shops")
+	}
+	if len(k) != cap(k) {
+		t.Errorf("%d kicks", len(k))
+	}
+}

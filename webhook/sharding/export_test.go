@@ -1,0 +1,53 @@
+package sharding
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/metadata"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/ring"
+)
+
+// Parts are what a handler is made of.
+type Parts struct {
+	RingOf   func(ctx context.Context, name string) (*v1alpha1.ClusterRing, error)
+	ShardsOf func(*v1alpha1.ClusterRing) *ring.Shards
+	Find     func(context.Context, *Object) (ring.Placement, Reason)
+	Kick     func(ring string)
+	Stopping chan struct{}
+	Registry prometheus.Registerer
+}
+
+// NewHandler makes one without a cluster.
+func NewHandler(p Parts) (*Handler, error) {
+	metrics, err := newMetrics(p.Registry)
+	return &Handler{
+		ringOf: p.RingOf, shardsOf: p.ShardsOf, find: p.Find, kick: p.Kick, stopping: p.Stopping,
+		loads: &loads{rings: map[string]*given{}}, metrics: metrics, log: logr.Discard(),
+	}, err
+}
+
+// Remembered is of how many rings, and shards of them, the handler keeps what they were given.
+func (h *Handler) Remembered() (rings, shards int) {
+	for _, g := range h.loads.rings {
+		rings, shards = rings+1, shards+len(g.since)
+	}
+	return rings, shards
+}
+
+// Forget is what a ring's deletion does.
+func (h *Handler) Forget(ring string) {
+	h.loads.forget(ring)
+	h.metrics.forget(ring)
+}
+
+// FindBy finds controllers by a client, at a time.
+func FindBy(mapper meta.RESTMapper, client metadata.Interface, now func() time.Time) func(context.Context, *Object) (ring.Placement, Reason) {
+	c := &controllers{mapper: mapper, client: client, log: logr.Discard(), now: now, missing: map[v1alpha1.GroupResource]time.Time{}}
+	return c.find
+}

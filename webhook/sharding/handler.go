@@ -1,0 +1,187 @@
+package sharding
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/ring"
+)
+
+const (
+	// maxReviewBytes bounds what a client can make us read: the apiserver takes objects of 3 MiB at most, of which a review has two.
+	maxReviewBytes = 8 << 20
+	// defaultReviewTime is for clients that do not say how long they wait, and maxReviewTime for those that say too much.
+	defaultReviewTime = 2 * time.Second
+	maxReviewTime     = 30 * time.Second
+)
+
+// Handler answers reviews of objects of rings.
+type Handler struct {
+	// ringOf is a ring by its name; nil is none.
+	ringOf func(ctx context.Context, name string) (*v1alpha1.ClusterRing, error)
+	// shardsOf are those of a ring; nil when they are not known yet.
+	shardsOf func(*v1alpha1.ClusterRing) *ring.Shards
+	// find tells where the object is that controls another one, or for which reason it is not known.
+	find func(context.Context, *Object) (ring.Placement, Reason)
+	// kick asks for a look at all objects of a ring.
+	kick func(ring string)
+	// stopping is closed when the process is about to end.
+	stopping <-chan struct{}
+	loads    *loads
+	metrics  *metrics
+	log      logr.Logger
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	began, wait := time.Now(), reviewTime(r)
+	ctx, cancel := context.WithTimeout(r.Context(), wait)
+	defer cancel()
+	// Who sends slowly waits no longer than it says. The server itself sets no limit.
+	_ = http.NewResponseController(w).SetReadDeadline(began.Add(wait))
+	select {
+	case <-h.stopping:
+		w.Header().Set("Connection", "close") // the next review goes to another replica
+	default:
+	}
+	review, err := receive(w, r)
+	if err != nil {
+		// There is no review to allow. The apiserver takes it for an answer that did not come, and goes by failurePolicy.
+		code := http.StatusBadRequest
+		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+			code = http.StatusRequestEntityTooLarge
+		}
+		http.Error(w, fmt.Sprintf("Breakwater cannot read the review: %v", err), code)
+		h.metrics.observe(unknown, Invalid, time.Since(began))
+		return
+	}
+	known, answer, patch := h.review(ctx, r.PathValue("ring"), review.Request)
+	h.write(w, review, answer, patch)
+	h.metrics.observe(known, answer.Reason, time.Since(began))
+}
+
+// review answers, whatever happens. known is the name of the ring, if there is one.
+func (h *Handler) review(ctx context.Context, name string, request *admissionv1.AdmissionRequest) (known string, answer Answer, patch []byte) {
+	known = unknown
+	defer func() {
+		if fault := recover(); fault != nil {
+			h.log.Error(fmt.Errorf("panic: %v", fault), "A review was allowed unseen, by a fault of ours",
+				"ring", name, "resource", request.Resource.String(), "stack", string(debug.Stack()))
+			answer, patch = Answer{Reason: Failed}, nil
+		}
+	}()
+	of, err := h.ringOf(ctx, name)
+	if err != nil {
+		return known, Answer{Reason: NotReady}, nil
+	}
+	if of != nil {
+		known = of.Name
+	}
+	object, reason := Read(of, request)
+	if reason != "" {
+		return known, Answer{Reason: reason}, nil
+	}
+	answer = h.decide(ctx, object)
+	if patch, err = object.Patch(answer); err != nil {
+		h.log.Error(err, "A patch could not be written", "ring", known)
+		return known, Answer{Reason: Failed}, nil
+	}
+	if dry := request.DryRun; dry == nil || !*dry {
+		h.remember(object, answer)
+	}
+	return known, answer, patch
+}
+
+// decide tells where an object is to be.
+func (h *Handler) decide(ctx context.Context, o *Object) Answer {
+	shards := h.shardsOf(o.ring)
+	if shards == nil {
+		return o.Stay(NotReady)
+	}
+	if !o.IsControlled() {
+		return o.Assign(shards, h.loads.of(o.ring, shards))
+	}
+	controller, reason := h.find(ctx, o)
+	switch reason {
+	case "":
+		return o.Follow(shards, controller)
+	case ControllerUnread:
+		return o.Stay(reason)
+	default:
+		return Answer{Reason: reason}
+	}
+}
+
+// remember does what an answer has for a consequence. A dry run has none.
+func (h *Handler) remember(o *Object, answer Answer) {
+	if answer.Resync {
+		h.kick(o.ring.Name)
+	}
+	shards := h.shardsOf(o.ring)
+	if answer.Shard == "" || answer.Reason == PutBack || shards == nil {
+		return
+	}
+	from := o.had.Shard
+	if !shards.IsAvailable(from) {
+		from = ""
+	}
+	h.loads.note(o.ring, from, answer.Shard)
+}
+
+// receive reads a review.
+func receive(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview, error) {
+	if r.Method != http.MethodPost {
+		return nil, fmt.Errorf("%s has none: want POST", r.Method)
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxReviewBytes))
+	if err != nil {
+		return nil, err
+	}
+	review := &admissionv1.AdmissionReview{}
+	if err := readAs(body, review); err != nil {
+		return nil, err
+	}
+	if review.APIVersion != admissionv1.SchemeGroupVersion.String() || review.Request == nil || review.Request.UID == "" {
+		return nil, fmt.Errorf("want an AdmissionReview of %s with a request that has a uid", admissionv1.SchemeGroupVersion)
+	}
+	return review, nil
+}
+
+func (h *Handler) write(w http.ResponseWriter, review *admissionv1.AdmissionReview, answer Answer, patch []byte) {
+	response := &admissionv1.AdmissionResponse{
+		UID: review.Request.UID, Allowed: true, AuditAnnotations: map[string]string{"reason": string(answer.Reason)},
+	}
+	if patch != nil {
+		kind := admissionv1.PatchTypeJSONPatch
+		response.Patch, response.PatchType = patch, &kind
+		response.AuditAnnotations["shard"] = answer.Shard
+	}
+	w.Header().Set("Content-Type", "application/json")
+	err := json.NewEncoder(w).Encode(&admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: review.APIVersion, Kind: "AdmissionReview"}, Response: response,
+	})
+	if err != nil {
+		h.log.V(1).Info("Nobody took the answer", "error", err.Error())
+	}
+}
+
+// reviewTime is how long the apiserver waits, as its URL tells, less what the answer needs to get there.
+func reviewTime(r *http.Request) time.Duration {
+	wait, err := time.ParseDuration(r.URL.Query().Get("timeout"))
+	if err != nil || wait <= 0 {
+		wait = defaultReviewTime
+	}
+	wait = min(wait, maxReviewTime)
+	return wait - min(wait/10, 500*time.Millisecond)
+}

@@ -1,0 +1,412 @@
+package sharding_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/ring"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/webhook/sharding"
+)
+
+func quiet() *log.Logger { return log.New(io.Discard, "", 0) }
+
+// ownerOf is the shard of a, b and c that a key belongs to.
+func ownerOf(key string) string {
+	owner, _ := ring.New([]string{"a", "b", "c"}, 100).Owner(key)
+	return owner
+}
+
+func TestObjectsAreAssignedAsTheyAreStored(t *testing.T) {
+	p := newPlane(t, "a", "b", "c")
+	p.configure()
+
+	for name, labels := range map[string]map[string]string{"bare": nil, "labelled": {"app": "web", "a.b/c~d": "x"}} {
+		widget := p.newWidget(name)
+		if widget.SetLabels(map[string]string{}); labels != nil {
+			delete(labels, "a.b/c~d")
+			widget.SetLabels(labels)
+		}
+		p.create(widget)
+		if got, want := p.shardOf(widget), ownerOf("object/shop.test/widgets/"+p.namespace+"/"+name); got != want {
+			t.Errorf("%s is with %q, want %q", name, got, want)
+		}
+		for key, value := range labels {
+			if widget.GetLabels()[key] != value {
+				t.Errorf("%s has lost the label %s", name, key)
+			}
+		}
+		if widget.GetAnnotations() != nil {
+			t.Errorf("%s has annotations: %v", name, widget.GetAnnotations())
+		}
+	}
+
+	// By another version than the rule has.
+	old := p.newWidget("old")
+	old.SetAPIVersion("shop.test/v1beta1")
+	p.create(old)
+	if got, want := p.shardOf(old), ownerOf("object/shop.test/widgets/"+p.namespace+"/old"); got != want {
+		t.Errorf("one of an old version is with %q, want %q", got, want)
+	}
+
+	// What is of no namespace is what namespaceSelector says nothing about. A Namespace is by its own labels, to admission.
+	plaza := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "shop.test/v1", "kind": "Plaza"}}
+	plaza.SetName(p.namespace)
+	p.create(plaza)
+	if got, want := p.shardOf(plaza), ownerOf("object/shop.test/plazas//"+p.namespace); got != want {
+		t.Errorf("one of no namespace is with %q, want %q", got, want)
+	}
+	itself := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}}
+	p.patch(itself, `{"metadata":{"annotations":{"a":"b"}}}`)
+	if got, want := p.shardOf(itself), ownerOf("object//namespaces//"+p.namespace); got != want {
+		t.Errorf("a Namespace is with %q, want %q", got, want)
+	}
+
+	// A server-side apply makes objects, too.
+	applied := p.newWidget("applied")
+	if err := p.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner("test")); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.shardOf(applied); got == "" {
+		t.Error("one that was applied is with nobody")
+	}
+	if n := p.kicked(); n != 0 {
+		t.Errorf("%d kicks", n)
+	}
+}
+
+func TestObjectsThatTheApiserverNamesAreAllAssigned(t *testing.T) {
+	p := newPlane(t, "a", "b", "c")
+	p.configure()
+	got := map[string]int{}
+	for range 50 {
+		widget := p.newWidget("")
+		widget.SetGenerateName("w-")
+		p.create(widget)
+		key := widget.GetAnnotations()[v1alpha1.AnnotationShardingKey]
+		if shard := p.shardOf(widget); shard == "" || shard != ownerOf(key) || key == "" || !strings.HasPrefix(widget.GetName(), "w-") {
+			t.Errorf("%s is with %q, key %q", widget.GetName(), shard, key)
+		}
+		got[p.shardOf(widget)]++
+	}
+	if len(got) != 3 {
+		t.Errorf("they are with %v", got)
+	}
+}
+
+func TestObjectsMoveInTheWriteThatLetsGoAndNeverBefore(t *testing.T) {
+	p := newPlane(t, "a", "b", "c")
+	p.configure()
+	widget := p.newWidget("moving")
+	p.create(widget)
+	home := p.shardOf(widget)
+	next := "b"
+	if home == "b" {
+		next = "c"
+	}
+	// Its key belongs to another shard now: its label alone says where it is.
+	key := "x"
+	for ownerOf(key) != next {
+		key += "x"
+	}
+	p.patch(widget, `{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AnnotationShardingKey, key)
+	wantAt := func(shard, claim string) {
+		t.Helper()
+		if got := p.shardOf(widget); got != shard {
+			t.Errorf("%s: it is with %q, want %q", claim, got, shard)
+		}
+	}
+	wantAt(home, "a key that changes")
+
+	p.patch(widget, `{"metadata":{"labels":{%q:null}}}`, v1alpha1.LabelShard(p.ring))
+	wantAt(home, "a label that is taken off")
+
+	put := p.newWidget("moving")
+	put.SetResourceVersion(widget.GetResourceVersion())
+	put.SetAnnotations(widget.GetAnnotations())
+	put.Object["spec"] = map[string]any{"size": int64(2)}
+	if err := p.Update(t.Context(), put); err != nil {
+		t.Fatal(err)
+	}
+	widget = put
+	wantAt(home, "a PUT without labels")
+
+	p.drain(widget)
+	p.release(widget)
+	wantAt(next, "a shard that lets go")
+	for reason, n := range map[sharding.Reason]int{sharding.PutBack: 2, sharding.Moved: 1} {
+		if got := counted(t, p.registry, p.ring, reason); got != n {
+			t.Errorf("%d reviews were %s, want %d", got, reason, n)
+		}
+	}
+}
+
+func (p *plane) newConfigMap(name string, controller client.Object) *corev1.ConfigMap {
+	p.Helper()
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name}}
+	if controller != nil {
+		kind := controller.GetObjectKind().GroupVersionKind()
+		m.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: controller.GetName(), UID: controller.GetUID(), Controller: ptr.To(true),
+		}}
+	}
+	return m
+}
+
+func TestControlledObjectsGoWhereTheirControllersAre(t *testing.T) {
+	p := newPlane(t, "a", "b", "c")
+	p.configure()
+	for i := range 10 { // so many that chance does not do
+		widget := p.newWidget(fmt.Sprint("w-", i))
+		p.create(widget)
+		controlled := p.newConfigMap(fmt.Sprint("of-w-", i), widget)
+		p.create(controlled)
+		if got, want := p.shardOf(controlled), p.shardOf(widget); got != want || got == "" {
+			t.Errorf("it is with %q, its controller with %q", got, want)
+		}
+		p.drain(widget)
+		late := p.newConfigMap("", widget)
+		late.GenerateName = "late-"
+		p.create(late)
+		if got, want := p.shardOf(late), widget.GetLabels()[v1alpha1.LabelShard(p.ring)]; got != want || late.Annotations != nil {
+			t.Errorf("while it is drained: %q, its controller is with %q; annotations %v", got, want, late.Annotations)
+		}
+	}
+	old := p.newWidget("w-0")
+	if err := p.Get(t.Context(), client.ObjectKeyFromObject(old), old); err != nil {
+		t.Fatal(err)
+	}
+	old.SetAPIVersion("shop.test/v1alpha9") // what was served once
+	byOld := p.newConfigMap("by-old", old)
+	p.create(byOld)
+	if p.shardOf(byOld) == "" {
+		t.Error("one whose controller is named by an old version is with nobody")
+	}
+	namesake := p.newWidget("w-1")
+	namesake.SetUID("another")
+	stranger := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "nowhere.test/v1", "kind": "Widget"}}
+	stranger.SetUID("x")
+	stranger.SetName("x")
+	for claim, controlled := range map[string]*corev1.ConfigMap{
+		"nobody controls":       p.newConfigMap("free", nil),
+		"a namesake controls":   p.newConfigMap("of-namesake", namesake),
+		"an unknown one does":   p.newConfigMap("of-stranger", stranger),
+		"one that is gone does": p.newConfigMap("of-gone", func() client.Object { w := p.newWidget("gone"); w.SetUID("g"); return w }()),
+	} {
+		p.create(controlled)
+		if got := p.shardOf(controlled); got != "" {
+			t.Errorf("one that %s is with %q", claim, got)
+		}
+	}
+	for reason, n := range map[sharding.Reason]int{sharding.NotControlled: 2, sharding.ControllerNotFound: 2, sharding.ControllerUnread: 0} {
+		if got := counted(t, p.registry, p.ring, reason); got != n {
+			t.Errorf("%d reviews were %s, want %d", got, reason, n)
+		}
+	}
+	if n := p.kicked(); n != 0 {
+		t.Errorf("%d kicks", n)
+	}
+
+	// A controller that no shard has.
+	widget := p.newWidget("nowhere")
+	widget.SetLabels(map[string]string{v1alpha1.LabelShard(p.ring): "dead"})
+	p.create(widget)
+	of := p.newConfigMap("of-nowhere", widget)
+	p.create(of)
+	if got, kicks := p.shardOf(of), p.kicked(); got != "" || kicks != 1 {
+		t.Errorf("it is with %q, %d kicks", got, kicks)
+	}
+}
+
+func TestWithoutShardsObjectsAreStoredAndAreAssignedWhenOneComes(t *testing.T) {
+	p := newPlane(t)
+	p.configure(func(w *admissionregistrationv1.MutatingWebhook) {
+		w.Rules[0].Resources = []string{"widgets", "widgets/status"} // which the sharder does not
+	})
+	widget := p.newWidget("early")
+	p.create(widget)
+	if got := p.shardOf(widget); got != "" {
+		t.Errorf("without shards it is with %q", got)
+	}
+	p.join("a")
+	p.eventually(func() string {
+		probe := p.newWidget("late")
+		if err := p.Create(t.Context(), probe, client.DryRunAll); err != nil {
+			return err.Error()
+		}
+		if p.shardOf(probe) == "" {
+			return "the shard is not known"
+		}
+		return ""
+	})
+	if err := p.Status().Patch(t.Context(), widget, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Ready"}}`))); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.shardOf(widget); got != "" || counted(t, p.registry, p.ring, sharding.Ignored) != 1 {
+		t.Errorf("by its status it comes to %q, %d are ignored", got, counted(t, p.registry, p.ring, sharding.Ignored))
+	}
+	p.patch(widget, `{"spec":{"size":3}}`)
+	if got := p.shardOf(widget); got != "a" {
+		t.Errorf("by an update it comes to %q", got)
+	}
+}
+
+func TestARingThatDoesNotExistKeepsNobodyFromWorking(t *testing.T) {
+	p := newPlane(t, "a")
+	p.configure(func(w *admissionregistrationv1.MutatingWebhook) {
+		w.ClientConfig.URL = ptr.To("https://127.0.0.1:" + strconv.Itoa(p.port) + "/rings/other")
+	})
+	widget := p.newWidget("web")
+	p.create(widget)
+	if got := p.shardOf(widget); got != "" {
+		t.Errorf("it is with %q", got)
+	}
+}
+
+// odd is what a client library could spoil: numbers that are no float, letters that are escaped, fields that nobody has declared.
+const odd = `{"big":9007199254740993,"float":1.50,"exp":1e3,"neg":-0.0,"text":"<&>\u2028\u00e9","null":null,"empty":{},"list":[1,"a",null],"deep":{"metadata":{"labels":{"x":"y"}}}}`
+
+func TestNothingButLabelsIsChanged(t *testing.T) {
+	p := newPlane(t, "a")
+	p.configure()
+	elsewhere := testplane.Namespace(t) // where nobody is asked
+	rest := kubernetes.NewForConfigOrDie(testplane.Config(t)).CoreV1().RESTClient()
+	create := func(namespace string) map[string]json.RawMessage {
+		body := `{"apiVersion":"shop.test/v1","kind":"Widget","metadata":{"name":"odd","labels":{"app":"w"}},"spec":` + odd + `,"other":` + odd + `}`
+		raw, err := rest.Post().AbsPath("/apis/shop.test/v1/namespaces/" + namespace + "/widgets").Body([]byte(body)).DoRaw(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		object := map[string]json.RawMessage{}
+		if err := json.Unmarshal(raw, &object); err != nil {
+			t.Fatal(err)
+		}
+		return object
+	}
+	got, want := create(p.namespace), create(elsewhere)
+	for _, field := range []string{"spec", "other"} {
+		if !bytes.Equal(got[field], want[field]) || len(want[field]) == 0 {
+			t.Errorf("%s is\n%s, without a ring\n%s", field, got[field], want[field])
+		}
+	}
+	if !bytes.Contains(got["metadata"], []byte(v1alpha1.LabelShard(p.ring))) || len(got) != len(want) {
+		t.Errorf("%s, and %d fields, want %d", got["metadata"], len(got), len(want))
+	}
+}
+
+func TestUsersWorkOnWhateverTheServerDoes(t *testing.T) {
+	p := newPlane(t, "a")
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	answer := func(status int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(body))
+		}
+	}
+	const other = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"x","allowed":false}}`
+	for claim, url := range map[string]string{
+		"closed":                           "https://127.0.0.1:" + strconv.Itoa(freePort(t)) + "/",
+		"mute":                             "https://" + mute.Addr().String() + "/",
+		"hanging":                          p.serveBadly(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }),
+		"panicking":                        p.serveBadly(func(http.ResponseWriter, *http.Request) { panic(errors.New("a fault")) }),
+		"failing":                          p.serveBadly(answer(http.StatusInternalServerError, "")),
+		"talking garbage":                  p.serveBadly(answer(http.StatusOK, "<html>")),
+		"answering another review":         p.serveBadly(answer(http.StatusOK, other)),
+		"saying as ours what is malformed": p.serveBadly(answer(http.StatusBadRequest, "Breakwater cannot read the review")),
+		"known by another name":            strings.Replace(p.serveBadly(answer(http.StatusOK, "")), "127.0.0.1", "localhost", 1),
+	} {
+		t.Run(claim, func(t *testing.T) {
+			configuration := p.configuration(url)
+			hook := &configuration.Webhooks[0]
+			hook.Name = strings.ReplaceAll(claim, " ", "-") + ".breakwater.dev"
+			configuration.Name, hook.TimeoutSeconds = hook.Name, ptr.To[int32](1)
+			if err := p.Create(t.Context(), configuration); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = p.Delete(context.Background(), configuration) }()
+			p.eventually(func() string {
+				widget := p.newWidget("")
+				widget.SetGenerateName("w-")
+				if err := p.Create(t.Context(), widget); err != nil {
+					t.Fatalf("it is refused: %v", err)
+				}
+				return p.ignored(hook.Name)
+			})
+		})
+	}
+}
+
+// ignored says what is wrong unless the apiserver has gone on without the answer of a webhook, as its metrics tell.
+func (p *plane) ignored(hook string) string {
+	raw, err := kubernetes.NewForConfigOrDie(testplane.Config(p)).CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(p.Context())
+	if err != nil {
+		return err.Error()
+	}
+	if !strings.Contains(string(raw), `apiserver_admission_webhook_fail_open_count{name="`+hook+`"`) {
+		return "the apiserver does not ask " + hook
+	}
+	return ""
+}
+
+func TestAServerThatEndsKeepsNobodyFromWorking(t *testing.T) {
+	p := newPlane(t, "a")
+	p.configure()
+	widget := p.newWidget("before")
+	p.create(widget)
+	if p.shardOf(widget) != "a" {
+		t.Errorf("%v", widget.GetLabels())
+	}
+	p.stop()
+	after := p.newWidget("after")
+	p.create(after)
+	if got := p.shardOf(after); got != "" {
+		t.Errorf("it is with %q", got)
+	}
+}
+
+func TestACertificateThatIsReplacedIsServed(t *testing.T) {
+	p := newPlane(t, "a")
+	p.configure()
+	served := func() string {
+		dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // what is served is what is asked for
+		connection, err := dialer.DialContext(t.Context(), "tcp", "127.0.0.1:"+strconv.Itoa(p.port))
+		if err != nil {
+			return err.Error()
+		}
+		defer connection.Close()
+		return connection.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.String()
+	}
+	before := served()
+	p.certify()
+	p.eventually(func() string {
+		if now := served(); now == before {
+			return "it is served as before, of " + filepath.Join(p.files, "tls.crt")
+		}
+		return ""
+	})
+}

@@ -1,0 +1,124 @@
+package sharding
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/ring"
+)
+
+// Object is an object that is about to be stored, as far as its ring is concerned. Nothing but its metadata is read, so that it may
+// be of any kind. It does not matter whether it is being deleted: its shard has to see to that, too.
+type Object struct {
+	ring *v1alpha1.ClusterRing
+	// of is its resource, as the ring names it.
+	of v1alpha1.GroupResource
+	// mains are those of the ring's resources whose objects may control it, as they do an object of a controlledResource; none for
+	// an object of the ring's resources.
+	mains []v1alpha1.GroupResource
+	// meta is nothing but names, labels, annotations and owners.
+	meta metav1.ObjectMeta
+	// has is where it is to be stored as it stands, and had where it is now.
+	has, had ring.Placement
+	// review is what tells this review from all others.
+	review types.UID
+}
+
+// Read finds out what a review of a ring asks about; nil is no ring. Without an object it returns the reason for leaving it alone.
+func Read(of *v1alpha1.ClusterRing, request *admissionv1.AdmissionRequest) (*Object, Reason) {
+	if of == nil {
+		return nil, UnknownRing
+	}
+	create, update := request.Operation == admissionv1.Create, request.Operation == admissionv1.Update
+	if request.SubResource != "" || !create && !update {
+		return nil, Ignored
+	}
+	o := &Object{ring: of, review: request.UID}
+	if !o.locate(request) {
+		return nil, NotOfRing
+	}
+	err := readMeta(request.Object.Raw, &o.meta)
+	before := metav1.ObjectMeta{}
+	if err == nil && update {
+		err = readMeta(request.OldObject.Raw, &before)
+	}
+	if err != nil {
+		return nil, Invalid
+	}
+	if o.meta.Name == "" {
+		o.meta.Name = request.Name
+	}
+	// The review of a Namespace has its name there.
+	if o.meta.Namespace == "" && (o.of != v1alpha1.GroupResource{Resource: "namespaces"}) {
+		o.meta.Namespace = request.Namespace
+	}
+	o.has, o.had = ring.PlacementOf(of.Name, o.meta.Labels), ring.PlacementOf(of.Name, before.Labels)
+	if o.has.Shard != "" {
+		return nil, AlreadyAssigned
+	}
+	return o, ""
+}
+
+// locate finds the object's resource in the ring: that of the rule by which the apiserver asks, or the one that the client wrote to. A
+// version says nothing, since an object can be written by each of its versions.
+func (o *Object) locate(request *admissionv1.AdmissionRequest) bool {
+	names := []v1alpha1.GroupResource{{Group: request.Resource.Group, Resource: request.Resource.Resource}}
+	if asked := request.RequestResource; asked != nil {
+		names = append(names, v1alpha1.GroupResource{Group: asked.Group, Resource: asked.Resource})
+	}
+	for _, o.of = range names {
+		for _, main := range o.ring.Spec.Resources {
+			if main.GroupResource == o.of {
+				return true
+			}
+			for _, controlled := range main.ControlledResources {
+				if controlled == o.of {
+					o.mains = append(o.mains, main.GroupResource)
+				}
+			}
+		}
+		if len(o.mains) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Controller is the owner that controls the object; nil when none does that its ring may know of.
+func (o *Object) Controller() *metav1.OwnerReference { return metav1.GetControllerOfNoCopy(&o.meta) }
+
+// IsControlled tells whether the object goes where the one is that controls it.
+func (o *Object) IsControlled() bool { return len(o.mains) > 0 }
+
+// readMeta reads what matters of an object's metadata. An object without metadata is none.
+func readMeta(raw []byte, into *metav1.ObjectMeta) error {
+	read := struct {
+		Metadata *struct {
+			Name            string                  `json:"name"`
+			Namespace       string                  `json:"namespace"`
+			Labels          map[string]string       `json:"labels"`
+			Annotations     map[string]string       `json:"annotations"`
+			OwnerReferences []metav1.OwnerReference `json:"ownerReferences"`
+		} `json:"metadata"`
+	}{}
+	if err := readAs(raw, &read); err != nil {
+		return err
+	}
+	m := read.Metadata
+	if m == nil {
+		return fmt.Errorf("an object has no metadata")
+	}
+	into.Name, into.Namespace, into.Labels, into.Annotations, into.OwnerReferences = m.Name, m.Namespace, m.Labels, m.Annotations, m.OwnerReferences
+	return nil
+}
+
+// readAs reads JSON as lenient as apiservers are with what they have stored.
+func readAs(raw []byte, into any) error {
+	return json.Unmarshal(raw, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}

@@ -1,0 +1,299 @@
+package sharding_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/members"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/webhook/sharding"
+)
+
+func TestMain(m *testing.M) { testplane.Main(m) }
+
+// plane is a ring on a real apiserver that asks a real server by TLS. Its objects are Widgets of a namespace, with the ConfigMaps and
+// Plazas that they control, and Plazas, which are of no namespace.
+type plane struct {
+	*testing.T
+	client.Client
+	namespace, ring string
+	files           string // of the certificate
+	port            int
+	registry        *prometheus.Registry
+	stop            func()
+
+	mu    sync.Mutex
+	kicks []string
+}
+
+func newPlane(t *testing.T, shards ...string) *plane {
+	t.Helper()
+	defineKinds(t)
+	namespace := testplane.Namespace(t)
+	p := &plane{T: t, Client: testplane.Client(t), namespace: namespace, ring: namespace, files: t.TempDir(), port: freePort(t), registry: prometheus.NewRegistry()}
+	of := &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: p.ring}}
+	of.Spec = v1alpha1.ClusterRingSpec{ShardNamespace: namespace, TokensPerShard: 100, Resources: []v1alpha1.RingResource{
+		{GroupResource: v1alpha1.GroupResource{Group: "shop.test", Resource: "widgets"}, ControlledResources: []v1alpha1.GroupResource{{Resource: "configmaps"}}},
+		{GroupResource: v1alpha1.GroupResource{Group: "shop.test", Resource: "plazas"}},
+		{GroupResource: v1alpha1.GroupResource{Resource: "namespaces"}},
+	}}
+	p.create(of)
+	for _, shard := range shards {
+		p.join(shard)
+	}
+	p.serve()
+	return p
+}
+
+// join makes a shard that is alive for longer than the test.
+func (p *plane) join(shard string) {
+	p.Helper()
+	p.create(&coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: shard, Labels: map[string]string{v1alpha1.LabelRing: p.ring}},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To(shard + "_1"), LeaseDurationSeconds: ptr.To[int32](3600), RenewTime: ptr.To(metav1.NowMicro()),
+		},
+	})
+}
+
+// serve runs the handler, as a user who may do what it needs and nothing else.
+func (p *plane) serve() {
+	p.Helper()
+	p.certify()
+	rules := append(sharding.ClusterRules(), sharding.MainRules(v1alpha1.GroupResource{Group: "shop.test", Resource: "widgets"})...)
+	rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"list", "watch"}})
+	p.stop = testplane.Manage(p, testplane.User(p, p.namespace, rules), func(ctx context.Context, mgr manager.Manager) error {
+		roll, err := members.NewRoll(ctx, mgr, func() bool { return false })
+		if err != nil {
+			return err
+		}
+		return sharding.Setup(ctx, mgr, sharding.Options{Roll: roll, Kick: p.kick, Registry: p.registry})
+	}, func(o *manager.Options) {
+		o.Cache = fleet.CacheOptions()
+		members.Select(&o.Cache)
+		o.WebhookServer = ctrlwebhook.NewServer(ctrlwebhook.Options{Host: "127.0.0.1", Port: p.port, CertDir: p.files})
+	})
+}
+
+// certify writes a certificate and its key.
+func (p *plane) certify() {
+	p.Helper()
+	certificate, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	if err != nil {
+		p.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"tls.crt": certificate, "tls.key": key} {
+		if err := os.WriteFile(filepath.Join(p.files, name), content, 0o600); err != nil {
+			p.Fatal(err)
+		}
+	}
+}
+
+func (p *plane) authority() []byte {
+	p.Helper()
+	raw, err := os.ReadFile(filepath.Join(p.files, "tls.crt"))
+	if err != nil {
+		p.Fatal(err)
+	}
+	return raw
+}
+
+func (p *plane) kick(ring string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kicks = append(p.kicks, ring)
+}
+
+func (p *plane) kicked() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.kicks)
+}
+
+// configure makes the apiserver ask about the ring, as the sharder does, and waits until it does.
+func (p *plane) configure(change ...func(*admissionregistrationv1.MutatingWebhook)) *admissionregistrationv1.MutatingWebhookConfiguration {
+	p.Helper()
+	configuration := p.configuration("https://127.0.0.1:" + strconv.Itoa(p.port) + "/rings/" + p.ring)
+	for _, c := range change {
+		c(&configuration.Webhooks[0])
+	}
+	p.create(configuration)
+	p.eventually(func() string {
+		probe := p.newWidget("probe")
+		if err := p.Create(p.Context(), probe, client.DryRunAll); err != nil {
+			return err.Error()
+		}
+		if counted(p, p.registry, p.ring, sharding.Assigned)+counted(p, p.registry, p.ring, sharding.NoShards)+
+			counted(p, p.registry, "unknown", sharding.UnknownRing) == 0 {
+			return "the apiserver does not ask yet"
+		}
+		return ""
+	})
+	return configuration
+}
+
+func (p *plane) configuration(url string) *admissionregistrationv1.MutatingWebhookConfiguration {
+	p.Helper()
+	rule := func(group, version, resource string, scope admissionregistrationv1.ScopeType) admissionregistrationv1.RuleWithOperations {
+		return admissionregistrationv1.RuleWithOperations{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+			Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{version}, Resources: []string{resource}, Scope: &scope},
+		}
+	}
+	namespaced, cluster := admissionregistrationv1.NamespacedScope, admissionregistrationv1.ClusterScope
+	return &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "breakwater-ring-" + p.ring},
+		Webhooks: []admissionregistrationv1.MutatingWebhook{{
+			Name:                    "assign.breakwater.dev",
+			ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: p.authority()},
+			Rules:                   []admissionregistrationv1.RuleWithOperations{rule("shop.test", "v1", "widgets", namespaced), rule("shop.test", "v1", "plazas", cluster), rule("", "v1", "configmaps", namespaced), rule("", "v1", "namespaces", cluster)},
+			FailurePolicy:           ptr.To(admissionregistrationv1.Ignore),
+			MatchPolicy:             ptr.To(admissionregistrationv1.Equivalent),
+			ReinvocationPolicy:      ptr.To(admissionregistrationv1.IfNeededReinvocationPolicy),
+			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
+			TimeoutSeconds:          ptr.To[int32](2),
+			AdmissionReviewVersions: []string{"v1"},
+			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: p.namespace}},
+			ObjectSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: v1alpha1.LabelShard(p.ring), Operator: metav1.LabelSelectorOpDoesNotExist},
+			}},
+		}},
+	}
+}
+
+func (p *plane) create(object client.Object) {
+	p.Helper()
+	if err := p.Create(p.Context(), object); err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(func() { _ = p.Delete(context.Background(), object) })
+}
+
+func (p *plane) eventually(look func() string) {
+	p.Helper()
+	testplane.Eventually(p, look)
+}
+
+func (p *plane) newWidget(name string) *unstructured.Unstructured {
+	widget := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "shop.test/v1", "kind": "Widget"}}
+	widget.SetNamespace(p.namespace)
+	widget.SetName(name)
+	return widget
+}
+
+// shardOf is where an object is, as its labels say, which must ask no shard to let go.
+func (p *plane) shardOf(object client.Object) string {
+	p.Helper()
+	if _, draining := object.GetLabels()[v1alpha1.LabelDrain(p.ring)]; draining {
+		p.Errorf("%s is asked for: %v", object.GetName(), object.GetLabels())
+	}
+	return object.GetLabels()[v1alpha1.LabelShard(p.ring)]
+}
+
+// patch merges JSON into an object.
+func (p *plane) patch(object client.Object, format string, arguments ...any) {
+	p.Helper()
+	if err := p.Patch(p.Context(), object, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, format, arguments...))); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// drain asks a shard to let go of an object, which asks nobody.
+func (p *plane) drain(object client.Object) {
+	p.Helper()
+	p.patch(object, `{"metadata":{"labels":{%q:"true"}}}`, v1alpha1.LabelDrain(p.ring))
+}
+
+// release is what a shard does that lets go.
+func (p *plane) release(object client.Object) {
+	p.Helper()
+	p.patch(object, `{"metadata":{"resourceVersion":%q,"labels":{%q:null,%q:null}}}`, object.GetResourceVersion(), v1alpha1.LabelShard(p.ring), v1alpha1.LabelDrain(p.ring))
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+var defined sync.Once
+
+// defineKinds makes the kinds Widget, by two versions, and Plaza, once.
+func defineKinds(t *testing.T) {
+	t.Helper()
+	defined.Do(func() {
+		preserve := true
+		c := testplane.Client(t)
+		if err := apiextensionsv1.AddToScheme(c.Scheme()); err != nil {
+			t.Fatal(err)
+		}
+		for kind, scope := range map[string]apiextensionsv1.ResourceScope{"Widget": apiextensionsv1.NamespaceScoped, "Plaza": apiextensionsv1.ClusterScoped} {
+			plural := strings.ToLower(kind) + "s"
+			definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: plural + ".shop.test"}}
+			definition.Spec.Group, definition.Spec.Scope = "shop.test", scope
+			definition.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: kind}
+			for _, version := range []string{"v1", "v1beta1"} {
+				definition.Spec.Versions = append(definition.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{
+					Name: version, Served: true, Storage: version == "v1",
+					Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &preserve}},
+					Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+				})
+			}
+			if err := c.Create(t.Context(), definition); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, kind := range []string{"Widget", "Plaza"} {
+			list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "shop.test/v1beta1", "kind": kind + "List"}}
+			testplane.Eventually(t, func() string {
+				if err := c.List(t.Context(), list); err != nil {
+					return err.Error()
+				}
+				return ""
+			})
+		}
+	})
+}
+
+// serveBadly is a server in the place of ours, with its certificate.
+func (p *plane) serveBadly(answer http.HandlerFunc) (url string) {
+	p.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		p.Fatal(err)
+	}
+	server := &http.Server{Handler: answer, ReadHeaderTimeout: time.Minute, ErrorLog: quiet()}
+	go server.ServeTLS(listener, filepath.Join(p.files, "tls.crt"), filepath.Join(p.files, "tls.key"))
+	p.Cleanup(func() { server.Close() })
+	return "https://" + listener.Addr().String() + "/"
+}

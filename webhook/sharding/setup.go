@@ -1,0 +1,116 @@
+package sharding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/metadata"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/members"
+	"github.com/breakwater-k8s/breakwater/internal/ring"
+)
+
+// Path is where reviews of a ring are answered.
+const Path = "/rings/{ring}"
+
+// Options of the handler.
+type Options struct {
+	Roll *members.Roll
+	// Kick asks for a look at all objects of a ring. It must not wait.
+	Kick func(ring string)
+	// Stopping is closed when the process is about to end: clients are then told to go to another replica.
+	Stopping <-chan struct{}
+	Registry prometheus.Registerer
+}
+
+// Setup adds the handler to the webhook server of a manager, and says when it is ready.
+func Setup(ctx context.Context, mgr manager.Manager, o Options) error {
+	metrics, err := newMetrics(o.Registry)
+	if err != nil {
+		return err
+	}
+	controllers := &controllers{
+		mapper: mgr.GetRESTMapper(), log: mgr.GetLogger(), now: time.Now, missing: map[v1alpha1.GroupResource]time.Time{},
+	}
+	if controllers.client, err = metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient()); err != nil {
+		return fmt.Errorf("client of controllers: %w", err)
+	}
+	h := &Handler{
+		ringOf: ringsOf(mgr.GetClient()), find: controllers.find, kick: o.Kick, stopping: o.Stopping,
+		loads: &loads{rings: map[string]*given{}}, metrics: metrics, log: mgr.GetLogger(),
+		shardsOf: func(r *v1alpha1.ClusterRing) *ring.Shards {
+			if !o.Roll.HasSynced() {
+				return nil
+			}
+			return o.Roll.Shards(r)
+		},
+	}
+	if err := h.forgetDeleted(ctx, mgr); err != nil {
+		return err
+	}
+	server := mgr.GetWebhookServer()
+	server.Register(Path, h)
+	started := server.StartedChecker()
+	return mgr.AddReadyzCheck("reviews", func(r *http.Request) error {
+		if !o.Roll.HasSynced() {
+			return errors.New("the Leases of shards are not read yet")
+		}
+		return started(r)
+	})
+}
+
+func ringsOf(reader client.Reader) func(context.Context, string) (*v1alpha1.ClusterRing, error) {
+	return func(ctx context.Context, name string) (*v1alpha1.ClusterRing, error) {
+		of := &v1alpha1.ClusterRing{}
+		err := reader.Get(ctx, client.ObjectKey{Name: name}, of)
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read ClusterRing %s: %w", name, err)
+		}
+		return of, nil
+	}
+}
+
+// forgetDeleted makes the handler keep nothing of a ring that is gone.
+func (h *Handler) forgetDeleted(ctx context.Context, mgr manager.Manager) error {
+	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.ClusterRing{})
+	if err != nil {
+		return fmt.Errorf("watch ClusterRings: %w", err)
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(object any) {
+		if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+			object = tombstone.Obj
+		}
+		if of, ok := object.(*v1alpha1.ClusterRing); ok {
+			h.loads.forget(of.Name)
+			h.metrics.forget(of.Name)
+		}
+	}})
+	if err != nil {
+		return fmt.Errorf("watch ClusterRings: %w", err)
+	}
+	return nil
+}
+
+// ClusterRules are what the handler needs besides what the rings' resources need, of which it reads those that control others
+// (MainRules), and what reads the Leases of shards.
+func ClusterRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"clusterrings"}, Verbs: []string{"get", "list", "watch"}}}
+}
+
+// MainRules are what it needs for a resource that has controlledResources.
+func MainRules(of v1alpha1.GroupResource) []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{APIGroups: []string{of.Group}, Resources: []string{of.Resource}, Verbs: []string{"get"}}}
+}
