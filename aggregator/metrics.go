@@ -9,8 +9,8 @@ import (
 // metrics are listed in docs/metrics.md.
 type metrics struct {
 	leading, epoch, slots, pods, protectors prometheus.Gauge
-	liveReads                        prometheus.Counter
-	writes, settled                  *prometheus.CounterVec
+	liveReads                               prometheus.Counter
+	writes, settled                         *prometheus.CounterVec
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {

@@ -24,7 +24,7 @@ type term struct {
 	*Aggregator
 	epoch int64
 	// tenure is the slots that it has, if the cell is shared out; nil is all of them, with the epoch of the term.
-	tenure *tenure
+	tenure  *tenure
 	tenancy *Tenancy
 	// heard is the highest epoch that was found above one of its own.
 	heard atomic.Int64
