@@ -17,16 +17,25 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/slot"
 )
 
-// lookAgain is how often a shard looks at who has which slots, although it has heard of no change.
-const lookAgain = 5 * time.Second
+const (
+	// lookAgain is how often a shard looks at who has which slots, although it has heard of no change.
+	lookAgain = 5 * time.Second
+	// gather is how long it waits when it has, so that several changes are one.
+	gather = 10 * time.Millisecond
+)
 
-// keepShare gives up slots that are to be another's, and claims those that are to be its own, until ctx ends.
+// keepShare gives up slots that are to be another's, claims those that are to be its own, and reports, until ctx ends.
 func (t *term) keepShare(ctx context.Context) {
-	again := time.NewTicker(lookAgain)
+	again := time.NewTicker(min(lookAgain, t.options.Heartbeat))
 	defer again.Stop()
+	var reported time.Time
 	for {
 		if err := t.rebalance(ctx); err != nil && ctx.Err() == nil {
 			t.log.Error(err, "Slots stay where they are")
+		}
+		if now := t.monotonic(); t.whole.Swap(false) || !now.Before(reported.Add(t.options.Heartbeat)) {
+			reported = now
+			t.reportOnce(ctx)
 		}
 		select {
 		case <-ctx.Done():
@@ -34,6 +43,21 @@ func (t *term) keepShare(ctx context.Context) {
 		case <-again.C:
 		case <-t.poke:
 		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(gather):
+		}
+		drain(again.C)
+		drain(t.poke)
+	}
+}
+
+// drain takes what has come meanwhile for part of what came first.
+func drain[T any](from <-chan T) {
+	select {
+	case <-from:
+	default:
 	}
 }
 
@@ -90,7 +114,7 @@ func (t *term) readShare(ctx context.Context) (*v1alpha1.Cell, error) {
 func (t *term) claim(ctx context.Context, shards *ring.Shards, has, wanted slot.Set) error {
 	var taken slot.Set
 	var epoch int64
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err := retry.RetryOnConflict(t.patience(), func() error {
 		cell, err := t.readShare(ctx)
 		if err != nil {
 			return err
@@ -162,7 +186,7 @@ func (t *term) deaths(ctx context.Context, cell *v1alpha1.Cell, shards *ring.Sha
 
 // beatShare writes a heartbeat into the shard's entry.
 func (t *term) beatShare(ctx context.Context) error {
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	return retry.RetryOnConflict(t.patience(), func() error {
 		cell, err := t.readShare(ctx)
 		if err != nil {
 			return err
@@ -187,7 +211,7 @@ func (t *term) beatShare(ctx context.Context) error {
 func (t *term) farewellShare(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err := retry.RetryOnConflict(t.patience(), func() error {
 		cell := &v1alpha1.Cell{}
 		if err := t.live.Get(ctx, client.ObjectKey{Name: t.options.Cell}, cell); err != nil {
 			return err

@@ -21,22 +21,27 @@ func (t *term) report(ctx context.Context) {
 	beat := time.NewTicker(t.options.Heartbeat)
 	defer beat.Stop()
 	for {
-		if !t.isWhole() {
-			t.log.V(1).Info("No heartbeat until the pods are listed")
-		} else if err := t.probe(ctx); err != nil {
-			t.log.Error(err, "The cell does not answer, so that its counts are told to be stale in time")
-		} else if err := t.beat(ctx, t.leading()); err != nil && ctx.Err() == nil {
-			t.log.Error(err, "No heartbeat")
-		}
-		if err := t.checkPast(ctx); err != nil && ctx.Err() == nil {
-			t.log.Error(err, "Whether the cell went back is not known")
-		}
+		t.reportOnce(ctx)
 		select {
 		case <-ctx.Done():
 			return
 		case <-beat.C:
-		case <-t.whole:
 		}
+	}
+}
+
+// reportOnce does so once, unless the pods of some slots are still to be listed.
+func (t *term) reportOnce(ctx context.Context) {
+	if !t.isWhole() {
+		return
+	}
+	if err := t.probe(ctx); err != nil {
+		t.log.Error(err, "The cell does not answer, so that its counts are told to be stale in time")
+	} else if err := t.beat(ctx, t.leading()); err != nil && ctx.Err() == nil {
+		t.log.Error(err, "No heartbeat")
+	}
+	if err := t.checkPast(ctx); err != nil && ctx.Err() == nil {
+		t.log.Error(err, "Whether the cell went back is not known")
 	}
 }
 

@@ -78,6 +78,8 @@ type Aggregator struct {
 	kinds      meta.RESTMapper
 	// handler takes in changes of protectors.
 	handler toolscache.ResourceEventHandlerRegistration
+	// unwatch ends what the core's cache tells of who has which slots; nil when nobody asks.
+	unwatch func() error
 	metrics *metrics
 	events  events.EventRecorder
 	log     logr.Logger
@@ -164,7 +166,10 @@ func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 		UpdateFunc: func(_, obj any) { a.protectorChanged(obj) },
 		DeleteFunc: func(obj any) { a.protectorChanged(obj) },
 	})
-	return err
+	if err != nil || a.options.Membership == nil {
+		return err
+	}
+	return a.watchShares(ctx, mgr)
 }
 
 // NeedLeaderElection is false: the lease is one for each cell and handled here, so that a process that loses

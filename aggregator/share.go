@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
+	"k8s.io/apimachinery/pkg/util/wait"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/slot"
 )
 
@@ -44,7 +48,7 @@ func (a *Aggregator) shareOnce(ctx context.Context) error {
 	// Of a restore that another shard has noted this one cannot tell how long ago that was.
 	t.noticed = l.restored > 0
 	t.tenure, t.tenancy, t.log = newTenure(), tenancy, a.log.WithValues("holder", tenancy.Holder)
-	t.poke, t.relist, t.whole = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
+	t.poke, t.relist = make(chan struct{}, 1), make(chan struct{}, 1)
 	t.snapshot.share(t.took)
 	a.term.Store(t)
 	if !a.past.IsSince(mark) {
@@ -62,11 +66,11 @@ func (a *Aggregator) shareOnce(ctx context.Context) error {
 
 // join makes the entry of an incarnation, which has no slots yet. What an earlier one had is nobody's from now on.
 func (a *Aggregator) join(ctx context.Context, tenancy *Tenancy) (leadership, error) {
-	if !cache.WaitForCacheSync(ctx.Done(), a.informer.HasSynced) {
+	if !toolscache.WaitForCacheSync(ctx.Done(), a.informer.HasSynced) {
 		return leadership{}, fmt.Errorf("read PodProtectors: %w", context.Cause(ctx))
 	}
 	l := leadership{}
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err := retry.RetryOnConflict(a.patience(), func() error {
 		cell, now, err := a.readCell(ctx)
 		if err != nil {
 			return err
@@ -93,13 +97,17 @@ func (a *Aggregator) join(ctx context.Context, tenancy *Tenancy) (leadership, er
 	return l, nil
 }
 
+// patience is how often, and how far apart, a shard tries to write the Cell that the others write too: each in its own steps.
+func (a *Aggregator) patience() wait.Backoff {
+	return wait.Backoff{Steps: 8, Duration: time.Duration(5+slot.Of(a.options.Membership.Name())%16) * time.Millisecond, Factor: 2}
+}
+
 func (t *term) runShare(ctx context.Context) {
 	forget := t.options.Membership.Tell(t.wake)
 	defer forget()
 	var running sync.WaitGroup
 	running.Go(func() { t.streamShare(ctx) })
 	running.Go(func() { t.keepShare(ctx) })
-	running.Go(func() { t.report(ctx) })
 	running.Go(func() { t.trigger(ctx) })
 	for range t.options.Workers {
 		running.Go(func() { t.work(ctx) })
@@ -134,7 +142,8 @@ func (t *term) streamShare(ctx context.Context) {
 func (t *term) took(slots slot.Set) {
 	t.log.Info("Counting", "slots", slots.String())
 	t.enqueueAll(func(namespace string) bool { return slots.Has(slot.Of(namespace)) })
-	nudge(t.whole)
+	t.whole.Store(true)
+	t.wake()
 }
 
 // wake looks at who has which slots.
@@ -242,4 +251,24 @@ func (t *term) isWhole() bool {
 	}
 	all, _ := t.tenure.all()
 	return t.snapshot.Covers(all)
+}
+
+// watchShares looks at who has which slots whenever that has changed, so that what one shard gives up another takes at once.
+func (a *Aggregator) watchShares(ctx context.Context, mgr manager.Manager) error {
+	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.Cell{})
+	if err != nil {
+		return fmt.Errorf("watch Cells: %w", err)
+	}
+	handler, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) {
+		old, _ := before.(*v1alpha1.Cell)
+		cell, ok := after.(*v1alpha1.Cell)
+		if t := a.term.Load(); ok && t != nil && cell.Name == a.options.Cell && !slices.Equal(holdings(old), holdings(cell)) {
+			t.wake()
+		}
+	}})
+	if err != nil {
+		return fmt.Errorf("watch Cells: %w", err)
+	}
+	a.unwatch = func() error { return informer.RemoveEventHandler(handler) }
+	return nil
 }

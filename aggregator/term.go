@@ -28,8 +28,9 @@ type term struct {
 	tenancy *Tenancy
 	// heard is the highest epoch that was found above one of its own.
 	heard atomic.Int64
-	// poke asks for a look at who has which slots, relist for another list, and whole for a heartbeat, since all pods are there.
-	poke, relist, whole chan struct{}
+	// poke asks for a look at who has which slots, and relist for another list; whole tells that a list has come.
+	poke, relist chan struct{}
+	whole        atomic.Bool
 	leadership
 	// began is when, on the monotonic clock.
 	began    time.Time

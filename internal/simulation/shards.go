@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -133,6 +134,31 @@ func (j *judge) sharesOut(core string, cell *v1alpha1.Cell, e *apiserver.Event) 
 	if taken > 0 && cell.Status.Aggregator.Epoch <= old.Status.Aggregator.Epoch {
 		j.fail("%s takes %d slots of cell %s and does not raise the epoch %d", e.By, taken, cell.Name, old.Status.Aggregator.Epoch)
 	}
+}
+
+// isSharedOut tells whether every slot of every cell is with a shard that holds its Lease, and every shard has slots.
+func (w *world) isSharedOut(core *clusterState) string {
+	if !w.scenario.Shared {
+		return ""
+	}
+	w.judge.mu.Lock()
+	defer w.judge.mu.Unlock()
+	objects, _ := core.store.List("cells", "")
+	for _, object := range objects {
+		cell, _ := object.(*v1alpha1.Cell)
+		owners, shards := ownersOf(cell), map[string]bool{}
+		for n := range slot.Count {
+			is := owners[n]
+			if holder := w.judge.leases[core.name+"/"+is.shard]; is.holder == "" || holder != is.holder {
+				return fmt.Sprintf("slot %d of cell %s is with %q, and the Lease with %q", n, cell.Name, is.holder, holder)
+			}
+			shards[is.shard] = true
+		}
+		if len(shards) != w.scenario.AggregatorsPerCell {
+			return fmt.Sprintf("the slots of cell %s are with %d of %d shards", cell.Name, len(shards), w.scenario.AggregatorsPerCell)
+		}
+	}
+	return ""
 }
 
 // inFlight is how long a write may be under way whose sender has stopped.

@@ -35,7 +35,7 @@ func play(t *testing.T, scheme *runtime.Scheme, s simulation.Scenario, trace *si
 func TestSeeds(t *testing.T) { playAll(t, *seeds, simulation.Draw) }
 
 // Shards share the cells out, and come and go.
-func TestSharedSeeds(t *testing.T) { playAll(t, *seeds/2, simulation.DrawShared) }
+func TestSharedSeeds(t *testing.T) { playAll(t, *seeds/4, simulation.DrawShared) }
 
 func playAll(t *testing.T, seeds int, draw func(seed uint64) simulation.Scenario) {
 	t.Helper()

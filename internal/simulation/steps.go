@@ -183,6 +183,9 @@ func (w *world) isCalm() string {
 		}
 	}
 	for _, core := range w.cores {
+		if word := w.isSharedOut(core); word != "" {
+			return word
+		}
 		for _, p := range core.protectors() {
 			if word := w.isHeardOf(core.name, p); word != "" {
 				return word
