@@ -26,6 +26,8 @@ type partWorld struct {
 	pending []any
 	begun   slot.Set
 	at      string
+	// missed is what has happened since, which a watch shows when the list has come.
+	missed []func()
 	// wanted are the slots that the snapshot was asked to keep, and whole those of which it must have all.
 	wanted, whole slot.Set
 	took          slot.Set
@@ -59,20 +61,26 @@ func (w *partWorld) remove(p *corev1.Pod) {
 	w.deliver(w.snapshot.Delete, p)
 }
 
-// deliver shows what happens, unless there is no watch since a list is under way.
+// deliver shows what happens, or keeps it while a list is under way.
 func (w *partWorld) deliver(to func(any) error, p *corev1.Pod) {
-	if w.pending != nil || w.snapshot.version == 0 {
-		return
+	seen := p.DeepCopy()
+	show := func() {
+		if err := to(seen); err != nil {
+			panic(err)
+		}
 	}
-	if err := to(p.DeepCopy()); err != nil {
-		panic(err)
+	switch {
+	case w.pending != nil:
+		w.missed = append(w.missed, show)
+	case w.snapshot.version > 0:
+		show()
 	}
 }
 
 // list begins a list as a reflector does; land hands it over.
 func (w *partWorld) list() {
 	transform := w.snapshot.Transformer()
-	w.pending, w.begun, w.at = []any{}, w.wanted, strconv.FormatUint(w.version, 10)
+	w.pending, w.missed, w.begun, w.at = []any{}, nil, w.wanted, strconv.FormatUint(w.version, 10)
 	for _, p := range w.pods {
 		stripped, err := transform(p.DeepCopy())
 		if err != nil {
@@ -86,12 +94,10 @@ func (w *partWorld) land() {
 	if err := w.snapshot.Replace(w.pending, w.at); err != nil {
 		panic(err)
 	}
-	w.whole, w.pending = w.whole.Or(w.begun.And(w.wanted)), nil
-	w.list() // and again, since what happened meanwhile was not shown
-	if err := w.snapshot.Replace(w.pending, w.at); err != nil {
-		panic(err)
-	}
 	w.whole, w.pending = w.whole.Or(w.begun), nil
+	for _, show := range w.missed {
+		show()
+	}
 }
 
 func (w *partWorld) take(slots slot.Set) {
