@@ -36,8 +36,10 @@ type RingShard struct {
 	arrived chan struct{}
 	// using are those that have joined it and are not done.
 	using *sync.WaitGroup
-	told  map[int]func()
-	next  int
+	// last is the incarnation that has ended last.
+	last string
+	told map[int]func()
+	next int
 }
 
 // RingShardOptions are those of a shard.
@@ -109,7 +111,7 @@ func (s *RingShard) once(ctx context.Context) error {
 	}
 	lease := &shardLease{
 		leases: s.leases.Leases(of.Spec.ShardNamespace), ring: s.ring, name: s.name, holder: s.name + "_" + string(uuid.NewUUID()),
-		seconds: of.Spec.LeaseDurationSeconds, now: s.now, monotonic: s.monotonic,
+		before: s.last, seconds: of.Spec.LeaseDurationSeconds, now: s.now, monotonic: s.monotonic,
 	}
 	if err := lease.acquire(ctx); err != nil {
 		return err
@@ -129,6 +131,7 @@ func (s *RingShard) once(ctx context.Context) error {
 		s.stop(ctx, lease, using)
 	}
 	using.Wait() // nothing of this incarnation is left when the next one begins
+	s.last = lease.holder
 	return nil
 }
 

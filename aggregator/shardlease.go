@@ -22,8 +22,10 @@ import (
 type shardLease struct {
 	leases             coordinationv1.LeaseInterface
 	ring, name, holder string
-	seconds            int32
-	now, monotonic     func() time.Time
+	// before is the incarnation that this process was last, of which nothing is left.
+	before         string
+	seconds        int32
+	now, monotonic func() time.Time
 
 	// stored is the Lease as it was written last, and seen since when another's is as it is.
 	stored *coordination.Lease
@@ -69,8 +71,8 @@ func (l *shardLease) acquire(ctx context.Context) error {
 }
 
 func (l *shardLease) try(ctx context.Context) (taken bool, err error) {
-	sent := l.monotonic()
 	lease, err := l.leases.Get(ctx, l.name, metav1.GetOptions{})
+	sent := l.monotonic()
 	if apierrors.IsNotFound(err) {
 		lease = &coordination.Lease{ObjectMeta: metav1.ObjectMeta{Name: l.name, Labels: map[string]string{v1alpha1.LabelRing: l.ring}}}
 		l.fill(lease)
@@ -100,7 +102,7 @@ func (l *shardLease) try(ctx context.Context) (taken bool, err error) {
 // isFree tells whether nobody can be at work by a Lease: its holder has left, or has not renewed it for as long as it lasts. One
 // that was revoked is waited for until it is buried.
 func (l *shardLease) isFree(lease *coordination.Lease, now time.Time) bool {
-	if holder := holderOf(lease); !mayWork(l.name, holder) || holder == l.name+"_" {
+	if holder := holderOf(lease); !mayWork(l.name, holder) || holder == l.name+"_" || holder == l.before {
 		return true
 	}
 	if l.seen.version != lease.ResourceVersion {

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -104,9 +105,11 @@ func (j *judge) sharesOut(core string, cell *v1alpha1.Cell, e *apiserver.Event) 
 		return
 	}
 	taken, mine := 0, 0
+	var parts []string
 	for i := range cell.Status.Shards {
 		slots, _ := slot.Parse(cell.Status.Shards[i].Slots)
 		mine += slots.Len()
+		parts = append(parts, fmt.Sprintf("%s %d", cell.Status.Shards[i].Name, slots.Len()))
 	}
 	if mine != len(after) {
 		j.fail("%s writes that a slot of cell %s has two shards", e.By, cell.Name)
@@ -129,7 +132,9 @@ func (j *judge) sharesOut(core string, cell *v1alpha1.Cell, e *apiserver.Event) 
 	}
 	if taken > 0 {
 		j.counts.Moves++
-		j.trace.add("%s: %s takes %d slots of cell %s with epoch %d", core, by, taken, cell.Name, cell.Status.Aggregator.Epoch)
+	}
+	if !maps.Equal(before, after) {
+		j.trace.add("%s: cell %s by %s, which takes %d slots, epoch %d: %v", core, cell.Name, by, taken, cell.Status.Aggregator.Epoch, parts)
 	}
 	if taken > 0 && cell.Status.Aggregator.Epoch <= old.Status.Aggregator.Epoch {
 		j.fail("%s takes %d slots of cell %s and does not raise the epoch %d", e.By, taken, cell.Name, old.Status.Aggregator.Epoch)
