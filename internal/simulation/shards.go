@@ -77,7 +77,9 @@ func (j *judge) leased(core string, lease *coordinationv1.Lease, e *apiserver.Ev
 		delete(j.leases, key)
 		return
 	}
-	j.leases[key] = *lease.Spec.HolderIdentity
+	if holder := *lease.Spec.HolderIdentity; holder != j.leases[key] {
+		j.leases[key], j.leaseOf[key] = holder, time.Now()
+	}
 }
 
 type owner struct{ shard, holder string }
@@ -154,7 +156,11 @@ func (w *world) isSharedOut(core *clusterState) string {
 		owners, shards := ownersOf(cell), map[string]bool{}
 		for n := range slot.Count {
 			is := owners[n]
-			if holder := w.judge.leases[core.name+"/"+is.shard]; is.holder == "" || holder != is.holder {
+			key := core.name + "/" + is.shard
+			if w.judge.leaseOf[key].Before(w.judge.beginOf[is.shard]) {
+				return fmt.Sprintf("slot %d of cell %s is with %s, which has not come back yet", n, cell.Name, is.shard)
+			}
+			if holder := w.judge.leases[key]; is.holder == "" || holder != is.holder {
 				return fmt.Sprintf("slot %d of cell %s is with %q, and the Lease with %q", n, cell.Name, is.holder, holder)
 			}
 			shards[is.shard] = true
