@@ -149,9 +149,16 @@ func (t *term) claim(ctx context.Context, shards *ring.Shards, has, wanted slot.
 	return nil
 }
 
+// hold keeps the protectors of the slots that the term has, and of some more.
+func (t *term) hold(more slot.Set) {
+	has, _ := t.tenure.all()
+	t.options.Interest.Set(t.options.Cell, has.Or(more))
+}
+
 // begin counts slots that were claimed, as soon as their pods are listed.
 func (t *term) begin(slots slot.Set, epoch int64) {
 	t.log.Info("Slots are taken", "slots", slots.String(), "epoch", epoch)
+	t.hold(slots)
 	t.tenure.take(slots, epoch, t.monotonic())
 	t.snapshot.Take(slots)
 	t.expectFirsts(func(namespace string) bool { return slots.Has(slot.Of(namespace)) })

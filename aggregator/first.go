@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
@@ -43,7 +44,7 @@ func (t *term) expectFirsts(in func(namespace string) bool) {
 	defer t.mu.Unlock()
 	for _, obj := range t.informer.GetStore().List() {
 		p, ok := obj.(*v1alpha1.PodProtector)
-		if ok && in(p.Namespace) && p.Spec.TargetRef == nil && !t.isCounted(p, nil) {
+		if ok && in(p.Namespace) && !fleet.IsLeftOut(p) && p.Spec.TargetRef == nil && !t.isCounted(p, nil) {
 			t.firsts[keyOf(p)] = &first{uid: p.UID, spec: quota.CountedSpec(&p.Spec)}
 		}
 	}

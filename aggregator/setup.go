@@ -43,6 +43,8 @@ type Options struct {
 	// Membership is the place in a ring by which this process shares the cell out with others; nil is to lead it alone, or to
 	// wait to.
 	Membership Membership
+	// Interest is what of the core's protectors the cache keeps, of a cell that is shared out; nil is all.
+	Interest *fleet.Interest
 	// Identity of this process among the candidates for the cell's leadership.
 	Identity string
 	// LeaseNamespace in the core cluster holds the Lease; LeaseDuration is how long a leader that does not

@@ -61,6 +61,7 @@ func (a *Aggregator) shareOnce(ctx context.Context) error {
 	a.metrics.slots.Set(0)
 	t.log.Info("No longer sharing the cell", "reason", reasonOf(ctx))
 	t.farewellShare(context.WithoutCancel(ctx))
+	a.options.Interest.Set(a.options.Cell, slot.Set{})
 	return nil
 }
 
@@ -171,6 +172,8 @@ func (t *term) giveUp(slots slot.Set) {
 		t.forget(key)
 	}
 	t.snapshot.GiveUp(slots)
+	t.hold(slot.Set{})
+	t.options.Interest.LeaveOut(t.informer.GetStore())
 	t.log.Info("No longer counting", "slots", slots.String())
 }
 

@@ -125,11 +125,12 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--core-kubeconfig: %w", err)
 	}
-	past := &fleet.Past{}
+	past, interest := &fleet.Past{}, &fleet.Interest{}
 	mgr, err := f.manager("aggregator", core, func(o *manager.Options) {
 		o.Cache = fleet.CacheOptionsOf(past)
 		if f.ring != "" {
 			members.Select(&o.Cache)
+			interest.Select(&o.Cache)
 		}
 	})
 	if err != nil {
@@ -143,6 +144,7 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 		Workers: f.workers, Trigger: f.trigger, Metrics: metrics.Registry, Past: past,
 	}
 	if f.ring != "" {
+		options.Interest = interest
 		if options.Membership, err = f.joinRing(ctx, mgr); err != nil {
 			return err
 		}

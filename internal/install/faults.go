@@ -23,7 +23,9 @@ func FleetAggregatorName(core string) string { return "aggregator-" + core }
 const AggregatorRing = "aggregators"
 
 // AggregatorShardName is the name of the nth of those of a core as a component, from 0, and as a shard.
-func AggregatorShardName(core string, n int) string { return "aggregator-" + core + "-" + strconv.Itoa(n) }
+func AggregatorShardName(core string, n int) string {
+	return "aggregator-" + core + "-" + strconv.Itoa(n)
+}
 
 // WebhookName is the name of the nth webhook as a component, from 0.
 func WebhookName(n int) string { return "webhook-" + strconv.Itoa(n) }

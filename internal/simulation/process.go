@@ -51,6 +51,8 @@ type process struct {
 	// reviews answers, if the process is a webhook.
 	reviews *webhook.Protection
 	paused  *pause
+	// interest is what a shard keeps of protectors.
+	interest *fleet.Interest
 
 	stop  context.CancelFunc
 	ended chan struct{}
@@ -170,6 +172,9 @@ func (p *process) run(link *apiserver.Link, past *fleet.Past, setup func(context
 	options := p.world.managerOptions(past)
 	if p.world.scenario.Shared {
 		members.Select(&options.Cache)
+		if p.interest != nil {
+			p.interest.Select(&options.Cache)
+		}
 	}
 	inner, err := ctrl.NewManager(link.Config(), options)
 	mgr := &host{Manager: inner}
@@ -233,6 +238,9 @@ func (w *world) startWebhook(name string) *process {
 
 func (w *world) startAggregator(name, core, cell string) *process {
 	p, past := w.newProcess(name), &fleet.Past{}
+	if w.scenario.Shared {
+		p.interest = &fleet.Interest{}
+	}
 	p.run(p.cores[core], past, func(ctx context.Context, mgr manager.Manager) error {
 		options := aggregator.Options{
 			// One worker: two would ask for the same list at one instant and race for the luck of it.
@@ -245,7 +253,7 @@ func (w *world) startAggregator(name, core, cell string) *process {
 			if err != nil {
 				return err
 			}
-			options.Membership = membership
+			options.Membership, options.Interest = membership, p.interest
 		}
 		return aggregator.SetupWithManager(ctx, inOrder{mgr}, options)
 	})
