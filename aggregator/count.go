@@ -30,14 +30,14 @@ type count struct {
 
 // Count takes the counts of a protector and looks for the pods of its reservations, in one look at the
 // snapshot. Until that has come as far as first, only what is alive there is counted; nil is nothing to go by.
-// ok is false when there is no snapshot yet or it does not cover the protector.
+// ok is false when there is no snapshot yet, or it does not cover the protector, or has not all pods of its namespace.
 func (s *Snapshot) Count(
 	key types.NamespacedName, spec *v1alpha1.PodProtectorSpec, reservations iter.Seq[quota.Reservation], first *liveRead,
 ) (count, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	members := s.members[key]
-	if s.version == 0 || members == nil {
+	if s.version == 0 || members == nil || !s.covers(key.Namespace) {
 		return count{}, false
 	}
 	now := s.now()

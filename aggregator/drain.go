@@ -17,7 +17,7 @@ import (
 func (t *term) drain() {
 	if !t.draining.Swap(true) {
 		t.log.Info("The cell is being removed, and waits for its reservations")
-		t.enqueueAll()
+		t.enqueueAll(t.has)
 	}
 }
 

@@ -38,11 +38,11 @@ func (a *Aggregator) raiseEpoch(ctx context.Context) (leadership, error) {
 		if err != nil {
 			return err
 		}
-		if own := a.options.Cluster; own != "" {
-			if known := cell.Status.Cluster; known != "" && known != own {
-				return fmt.Errorf("it is in cluster %s, and its kubeconfig leads to %s", known, own)
-			}
-			cell.Status.Cluster = own
+		if err := a.locate(cell); err != nil {
+			return err
+		}
+		if err := a.awaitShards(cell); err != nil {
+			return err
 		}
 		l.cell, l.restored = cell, parseVersion(cell.Status.Aggregator.RestoredVersion)
 		if l.noticed = a.isRestored(cell, now); l.noticed {
@@ -60,6 +60,17 @@ func (a *Aggregator) raiseEpoch(ctx context.Context) (leadership, error) {
 	}
 	a.epoch, l.version = l.cell.Status.Aggregator.Epoch, parseVersion(l.cell.ResourceVersion)
 	return l, nil
+}
+
+// locate refuses a Cell of another cluster than the one that is watched, or notes which it is.
+func (a *Aggregator) locate(cell *v1alpha1.Cell) error {
+	if own := a.options.Cluster; own != "" {
+		if known := cell.Status.Cluster; known != "" && known != own {
+			return fmt.Errorf("it is in cluster %s, and its kubeconfig leads to %s", known, own)
+		}
+		cell.Status.Cluster = own
+	}
+	return nil
 }
 
 // readCell reads the Cell, and the version that the core is at, from the apiserver.
@@ -103,7 +114,7 @@ func (a *Aggregator) restored() {
 // be ours.
 func (t *term) isBehind(ctx context.Context, key types.NamespacedName, stored *v1alpha1.Aggregation, version uint64) (bool, error) {
 	counted := max(parseVersion(stored.SnapshotVersion), parseVersion(stored.SettledVersion))
-	if own := stored.Epoch == t.epoch && stored.Holder == t.options.Identity; own || counted <= version {
+	if own := stored.Epoch == t.epochOf(key.Namespace) && stored.Holder == t.holder(); own || counted <= version {
 		return false, nil
 	}
 	live, err := t.readLive(ctx, key.Namespace, "")

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
@@ -36,11 +37,14 @@ func selectorOf(target *v1alpha1.Target) string {
 	return target.Selector
 }
 
-// expectFirsts notes the protectors that are known before the pods are listed: that list is late enough for them.
-func (t *term) expectFirsts() {
+// expectFirsts notes the protectors of some namespaces that are known before the pods are listed: that list is late enough for
+// them.
+func (t *term) expectFirsts(in func(namespace string) bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, obj := range t.informer.GetStore().List() {
 		p, ok := obj.(*v1alpha1.PodProtector)
-		if ok && p.Spec.TargetRef == nil && !t.isCounted(p, nil) {
+		if ok && in(p.Namespace) && !fleet.IsLeftOut(p) && p.Spec.TargetRef == nil && !t.isCounted(p, nil) {
 			t.firsts[keyOf(p)] = &first{uid: p.UID, spec: quota.CountedSpec(&p.Spec)}
 		}
 	}

@@ -154,4 +154,10 @@ func (f *Fleet) end(name string) {
 }
 
 // forgetProtectors ends what the core's cache tells the aggregator.
-func (a *Aggregator) forgetProtectors() error { return a.informer.RemoveEventHandler(a.handler) }
+func (a *Aggregator) forgetProtectors() error {
+	err := a.informer.RemoveEventHandler(a.handler)
+	if a.unwatch != nil {
+		err = errors.Join(err, a.unwatch())
+	}
+	return err
+}

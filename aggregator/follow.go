@@ -14,6 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/slot"
 )
 
 // longestProblem is as much as a status takes of a text, in bytes.
@@ -84,6 +85,14 @@ func (f *followed) follow(protector types.NamespacedName, target *workloadName) 
 		f.named[*target] = map[types.NamespacedName]bool{}
 	}
 	f.named[*target][protector] = true
+}
+
+// in adds the protectors of some slots.
+func (f *followed) in(slots slot.Set, keys map[types.NamespacedName]bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	keysOf(slots, f.last, keys)
+	keysOf(slots, f.targets, keys)
 }
 
 // by returns the protectors that go by a workload, since they name it or it owns their pods.

@@ -21,19 +21,27 @@ func (t *term) report(ctx context.Context) {
 	beat := time.NewTicker(t.options.Heartbeat)
 	defer beat.Stop()
 	for {
-		if err := t.probe(ctx); err != nil {
-			t.log.Error(err, "The cell does not answer, so that its counts are told to be stale in time")
-		} else if err := t.beat(ctx, t.leading()); err != nil && ctx.Err() == nil {
-			t.log.Error(err, "No heartbeat")
-		}
-		if err := t.checkPast(ctx); err != nil && ctx.Err() == nil {
-			t.log.Error(err, "Whether the cell went back is not known")
-		}
+		t.reportOnce(ctx)
 		select {
 		case <-ctx.Done():
 			return
 		case <-beat.C:
 		}
+	}
+}
+
+// reportOnce does so once, unless the pods of some slots are still to be listed.
+func (t *term) reportOnce(ctx context.Context) {
+	if !t.isWhole() {
+		return
+	}
+	if err := t.probe(ctx); err != nil {
+		t.log.Error(err, "The cell does not answer, so that its counts are told to be stale in time")
+	} else if err := t.beat(ctx, t.leading()); err != nil && ctx.Err() == nil {
+		t.log.Error(err, "No heartbeat")
+	}
+	if err := t.checkPast(ctx); err != nil && ctx.Err() == nil {
+		t.log.Error(err, "Whether the cell went back is not known")
 	}
 }
 
@@ -51,7 +59,7 @@ func (t *term) probe(ctx context.Context) error {
 	}
 	t.unheard.Store(false)
 	if t.stale.Swap(false) {
-		t.enqueueAll()
+		t.enqueueAll(t.has)
 	}
 	return nil
 }
@@ -87,6 +95,9 @@ func (t *term) farewell(ctx context.Context, reason string) {
 
 // beat writes one report, unless a later leader has written: that ends the term.
 func (t *term) beat(ctx context.Context, ready metav1.Condition) error {
+	if t.tenure != nil {
+		return t.beatShare(ctx)
+	}
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		cell := &v1alpha1.Cell{}
 		if err := t.live.Get(ctx, client.ObjectKey{Name: t.options.Cell}, cell); err != nil {

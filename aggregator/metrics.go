@@ -8,9 +8,9 @@ import (
 
 // metrics are listed in docs/metrics.md.
 type metrics struct {
-	leading, epoch, pods, protectors prometheus.Gauge
-	liveReads                        prometheus.Counter
-	writes, settled                  *prometheus.CounterVec
+	leading, epoch, slots, pods, protectors prometheus.Gauge
+	liveReads                               prometheus.Counter
+	writes, settled                         *prometheus.CounterVec
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -30,8 +30,9 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	})
 	registry.MustRegister(liveReads)
 	return &metrics{
-		leading:    gauge("leading", "1 while this process leads its cell."),
-		epoch:      gauge("epoch", "Epoch of the last term of this process."),
+		leading:    gauge("leading", "1 while this process leads its cell, or has slots of it."),
+		epoch:      gauge("epoch", "Epoch of the last term of this process, or of the last slots that it took."),
+		slots:      gauge("slots", "Slots of the cell that this shard has, of 256; 0 without --ring."),
 		pods:       gauge("pods", "Pods in the snapshot at the last heartbeat."),
 		protectors: gauge("protectors", "Protectors that pods are counted for, at the last heartbeat."),
 		liveReads:  liveReads,

@@ -52,13 +52,13 @@ var _ cache.TransformingStore = (*Snapshot)(nil)
 
 // Transformer strips the pods of a list that is streamed. The reflector asks for a new one for each list.
 func (s *Snapshot) Transformer() cache.TransformFunc {
-	strip := stripping()
+	strip, keeps := stripping(), s.beginList()
 	return func(obj any) (any, error) {
 		whole, ok := obj.(*corev1.Pod)
 		if !ok {
 			return nil, fmt.Errorf("the pod stream listed a %T", obj)
 		}
-		if !s.scope.Has(whole.Namespace, whole.Labels) {
+		if !keeps(whole.Namespace) || !s.scope.Has(whole.Namespace, whole.Labels) {
 			return outside, nil
 		}
 		return strip(whole), nil

@@ -17,6 +17,10 @@ import (
 // reconcile brings the cell's part of a protector's status up to date: it decides on the newest object it knows
 // and, after a conflict, anew on the newest there is.
 func (t *term) reconcile(ctx context.Context, key types.NamespacedName) error {
+	if !t.enter(key.Namespace) {
+		return nil // it is another's
+	}
+	defer t.leave(key.Namespace)
 	p, err := t.protectors.Newest(ctx, key)
 	for {
 		if apierrors.IsNotFound(err) {
@@ -44,6 +48,9 @@ func (t *term) write(ctx context.Context, key types.NamespacedName, p *v1alpha1.
 	}
 	t.depart(p)
 	t.conclude(p)
+	if !t.mayWrite(key.Namespace) {
+		return nil
+	}
 	if work.settled.Any() || !same(before, p, t.options.Cell) {
 		if err := t.protectors.WriteStatus(ctx, p); err != nil {
 			return err
@@ -79,7 +86,8 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 	if quota.Unfinished(p) {
 		return outcome{}, nil // there will be an event
 	}
-	if stored.Aggregation.Epoch > t.epoch {
+	if stored.Aggregation.Epoch > t.epochOf(key.Namespace) {
+		t.heardOf(stored.Aggregation.Epoch)
 		return outcome{}, fmt.Errorf("epoch %d on %s: %w", stored.Aggregation.Epoch, key, errDeposed)
 	}
 	held := t.heldBack(p, &stored)
@@ -117,8 +125,8 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 	cell.Aggregation.Target, cell.Aggregation.TargetProblem = aim.target, aim.problem
 	expectable := t.expect(ctx, p, &stored.Aggregation, &cell.Aggregation, look.owners)
 	cell.Aggregation.CountedSpec = quota.CountedSpec(&p.Spec)
-	cell.Aggregation.Epoch = t.epoch
-	cell.Aggregation.Holder = t.options.Identity
+	cell.Aggregation.Epoch = t.epochOf(key.Namespace)
+	cell.Aggregation.Holder = t.holder()
 	cell.Aggregation.TermVersion = formatVersion(t.version)
 	done := outcome{nextAvailable: look.nextAvailable, again: look.again || !expectable}
 	done.settled = quota.Settle(&cell.AdmissionHistory, look.see)

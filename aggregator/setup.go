@@ -28,6 +28,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/pulse"
 )
 
 // Options of an aggregator.
@@ -39,6 +40,11 @@ type Options struct {
 	// Cluster is the UID of that cluster's namespace kube-system; empty when it is not known. Another one than the Cell's
 	// is refused.
 	Cluster string
+	// Membership is the place in a ring by which this process shares the cell out with others; nil is to lead it alone, or to
+	// wait to.
+	Membership Membership
+	// Interest is what of the core's protectors the cache keeps, of a cell that is shared out; nil is all.
+	Interest *fleet.Interest
 	// Identity of this process among the candidates for the cell's leadership.
 	Identity string
 	// LeaseNamespace in the core cluster holds the Lease; LeaseDuration is how long a leader that does not
@@ -74,6 +80,8 @@ type Aggregator struct {
 	kinds      meta.RESTMapper
 	// handler takes in changes of protectors.
 	handler toolscache.ResourceEventHandlerRegistration
+	// unwatch ends what the core's cache tells of who has which slots; nil when nobody asks.
+	unwatch func() error
 	metrics *metrics
 	events  events.EventRecorder
 	log     logr.Logger
@@ -86,6 +94,8 @@ type Aggregator struct {
 	epoch int64
 	// term is the current leadership; nil while another process leads.
 	term atomic.Pointer[term]
+	// rivals tell whether others report that count the cell in another way.
+	rivals pulse.Pulses
 }
 
 // SetupWithManager adds an aggregator to the manager of its core cluster.
@@ -158,7 +168,10 @@ func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 		UpdateFunc: func(_, obj any) { a.protectorChanged(obj) },
 		DeleteFunc: func(obj any) { a.protectorChanged(obj) },
 	})
-	return err
+	if err != nil || a.options.Membership == nil {
+		return err
+	}
+	return a.watchShares(ctx, mgr)
 }
 
 // NeedLeaderElection is false: the lease is one for each cell and handled here, so that a process that loses
@@ -167,8 +180,12 @@ func (a *Aggregator) NeedLeaderElection() bool { return false }
 
 // Start stands for the leadership of the cell, again and again, until ctx ends.
 func (a *Aggregator) Start(ctx context.Context) error {
+	stand := a.standOnce
+	if a.options.Membership != nil {
+		stand = a.shareOnce
+	}
 	for ctx.Err() == nil {
-		if err := a.standOnce(ctx); err != nil {
+		if err := stand(ctx); err != nil {
 			return err
 		}
 		select {
@@ -186,7 +203,7 @@ func (a *Aggregator) standOnce(ctx context.Context) error {
 	defer resign()
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &lease{LeaseLock: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: a.options.LeaseNamespace, Name: "aggregator-" + a.options.Cell},
+			LeaseMeta:  metav1.ObjectMeta{Namespace: a.options.LeaseNamespace, Name: a.leaseName()},
 			Client:     a.leases.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: a.options.Identity},
 		}},
@@ -218,7 +235,7 @@ func (a *Aggregator) ready(*http.Request) error {
 		return errors.New("PodProtectors of the core cluster are not read yet")
 	}
 	if t := a.term.Load(); t != nil {
-		if !t.snapshot.Listed() {
+		if !t.isListed() {
 			return errors.New("pods of the cell are not listed yet")
 		}
 	}

@@ -31,6 +31,8 @@ type Snapshot struct {
 	hearing *hearing
 	// scope is which pods of the stream are the cell's; set before the stream begins.
 	scope scope.Scope
+	// part is which of them it keeps; nil is all.
+	part *part
 
 	// listed is closed when the first list has come.
 	listed chan struct{}
@@ -78,7 +80,7 @@ func newSnapshot(
 // Add takes in an event of the watch.
 func (s *Snapshot) Add(obj any) error {
 	return s.event(obj, func(p *corev1.Pod) {
-		if s.scope.Has(p.Namespace, p.Labels) {
+		if s.covers(p.Namespace) && s.scope.Has(p.Namespace, p.Labels) {
 			s.put(strip(p), p.Labels)
 		}
 	})
@@ -87,6 +89,9 @@ func (s *Snapshot) Add(obj any) error {
 // Update takes in an event of the watch.
 func (s *Snapshot) Update(obj any) error {
 	return s.event(obj, func(p *corev1.Pod) {
+		if !s.covers(p.Namespace) {
+			return
+		}
 		hash := quota.HashUID(p.UID)
 		if !s.scope.Has(p.Namespace, p.Labels) {
 			s.leave(hash)
@@ -103,7 +108,7 @@ func (s *Snapshot) Update(obj any) error {
 // Delete takes in an event of the watch.
 func (s *Snapshot) Delete(obj any) error {
 	return s.event(obj, func(p *corev1.Pod) {
-		if s.scope.HasNamespace(p.Namespace) {
+		if s.covers(p.Namespace) && s.scope.HasNamespace(p.Namespace) {
 			s.drop(quota.HashUID(p.UID))
 		}
 	})
@@ -139,11 +144,12 @@ func (s *Snapshot) Replace(list []any, resourceVersion string) error {
 		if !ok {
 			return fmt.Errorf("the pod stream listed a %T", obj)
 		}
-		if p != outside {
+		if p != outside && s.isListed(p.namespace) {
 			s.put(p, p.labels.read(labels))
 		}
 	}
 	s.dropUnlisted()
+	s.cover()
 	if first && s.version > 0 {
 		close(s.listed)
 	}

@@ -23,17 +23,20 @@ func (s *Snapshot) leave(hash quota.UIDHash) { s.remove(hash) }
 // outside stands in a streamed list for all pods that are not the cell's.
 var outside = &pod{} //nolint:gochecknoglobals // a constant in all but the language's sense
 
-// own lists only what is the cell's.
+// own lists only what is the cell's, and of a part of it.
 func (s *Snapshot) own(
 	list func(context.Context, metav1.ListOptions) (*corev1.PodList, error),
 ) func(context.Context, metav1.ListOptions) (*corev1.PodList, error) {
-	if s.scope.Everything() {
+	if s.scope.Everything() && s.part == nil {
 		return list
 	}
+	keeps := s.beginList()
 	return func(ctx context.Context, options metav1.ListOptions) (*corev1.PodList, error) {
 		page, err := list(ctx, options)
 		if err == nil {
-			page.Items = slices.DeleteFunc(page.Items, func(p corev1.Pod) bool { return !s.scope.Has(p.Namespace, p.Labels) })
+			page.Items = slices.DeleteFunc(page.Items, func(p corev1.Pod) bool {
+				return !keeps(p.Namespace) || !s.scope.Has(p.Namespace, p.Labels)
+			})
 		}
 		return page, err
 	}

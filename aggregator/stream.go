@@ -38,7 +38,7 @@ func newStream(cell kubernetes.Interface, snapshot *Snapshot, log logr.Logger) *
 			return listed, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return past.watch(ctx, options, pods.Watch)
+			return past.watch(ctx, options, snapshot.narrow(pods.Watch))
 		},
 	}
 	return cache.NewReflectorWithOptions(source, &corev1.Pod{}, snapshot, cache.ReflectorOptions{

@@ -124,6 +124,6 @@ func (t *term) giveUpCounting(p *v1alpha1.PodProtector, unknown aim) {
 	cell.Aggregation = v1alpha1.Aggregation{
 		TargetProblem: unknown.problem, LastEventTime: metav1.NewMicroTime(t.now()),
 		SnapshotVersion: stored.SnapshotVersion, SettledVersion: stored.SettledVersion,
-		TermVersion: formatVersion(t.version), Epoch: cmp.Or(stored.Epoch, t.epoch), Holder: cmp.Or(stored.Holder, t.options.Identity),
+		TermVersion: formatVersion(t.version), Epoch: cmp.Or(stored.Epoch, t.epochOf(p.Namespace)), Holder: cmp.Or(stored.Holder, t.holder()),
 	}
 }

@@ -23,6 +23,14 @@ import (
 type term struct {
 	*Aggregator
 	epoch int64
+	// tenure is the slots that it has, if the cell is shared out; nil is all of them, with the epoch of the term.
+	tenure  *tenure
+	tenancy *Tenancy
+	// heard is the highest epoch that was found above one of its own.
+	heard atomic.Int64
+	// poke asks for a look at who has which slots, and relist for another list; whole tells that a list has come.
+	poke, relist chan struct{}
+	whole        atomic.Bool
 	leadership
 	// began is when, on the monotonic clock.
 	began    time.Time
@@ -72,30 +80,8 @@ func (a *Aggregator) lead(ctx context.Context) {
 		return
 	}
 	cell := l.cell
-	pods, err := scope.Of(&cell.Spec)
-	if err != nil {
-		a.log.Error(err, "It is not known which pods the cell has, so none are counted")
-	}
-	t := &term{
-		Aggregator: a,
-		epoch:      cell.Status.Aggregator.Epoch,
-		leadership: l,
-		began:      a.monotonic(),
-		readLive:   a.readLive,
-		readPod:    a.readPod,
-		end:        end,
-		log:        a.log.WithValues("epoch", cell.Status.Aggregator.Epoch),
-		deadlines:  map[types.NamespacedName]*quota.Deadlines{},
-		firsts:     map[types.NamespacedName]*first{},
-		cleared:    map[types.NamespacedName]clearing{},
-		quiets:     map[types.NamespacedName]quiet{},
-		queue: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 5*time.Second)),
-	}
-	t.followWorkloads(ctx)
-	t.snapshot = newSnapshot(t.podsChanged, func(err error) { end(err) }, a.now)
-	t.snapshot.scope, t.snapshot.isSpent = pods, t.isSpent
-	t.heed(cell)
+	t := a.newTerm(ctx, l, end)
+	t.epoch, t.log = cell.Status.Aggregator.Epoch, a.log.WithValues("epoch", cell.Status.Aggregator.Epoch)
 	a.metrics.leading.Set(1)
 	a.metrics.epoch.Set(float64(t.epoch))
 	a.term.Store(t)
@@ -110,6 +96,34 @@ func (a *Aggregator) lead(ctx context.Context) {
 	t.farewell(context.WithoutCancel(ctx), reasonOf(ctx))
 }
 
+// newTerm makes one that knows nothing yet.
+func (a *Aggregator) newTerm(ctx context.Context, l leadership, end context.CancelCauseFunc) *term {
+	pods, err := scope.Of(&l.cell.Spec)
+	if err != nil {
+		a.log.Error(err, "It is not known which pods the cell has, so none are counted")
+	}
+	t := &term{
+		Aggregator: a,
+		leadership: l,
+		began:      a.monotonic(),
+		readLive:   a.readLive,
+		readPod:    a.readPod,
+		end:        end,
+		log:        a.log,
+		deadlines:  map[types.NamespacedName]*quota.Deadlines{},
+		firsts:     map[types.NamespacedName]*first{},
+		cleared:    map[types.NamespacedName]clearing{},
+		quiets:     map[types.NamespacedName]quiet{},
+		queue: workqueue.NewTypedRateLimitingQueue(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 5*time.Second)),
+	}
+	t.followWorkloads(ctx)
+	t.snapshot = newSnapshot(t.podsChanged, func(err error) { end(err) }, a.now)
+	t.snapshot.scope, t.snapshot.isSpent = pods, t.isSpent
+	t.heed(l.cell)
+	return t
+}
+
 func reasonOf(ctx context.Context) string {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause.Error()
@@ -118,12 +132,12 @@ func reasonOf(ctx context.Context) string {
 }
 
 func (t *term) run(ctx context.Context) {
-	t.expectFirsts()
+	t.expectFirsts(everywhere)
 	var running sync.WaitGroup
 	running.Go(func() { newStream(t.pods, t.snapshot, t.log).RunWithContext(ctx) })
 	select {
 	case <-t.snapshot.listed:
-		t.enqueueAll()
+		t.enqueueAll(everywhere)
 		running.Go(func() { t.report(ctx) })
 		running.Go(func() { t.trigger(ctx) })
 		for range t.options.Workers {
@@ -136,11 +150,14 @@ func (t *term) run(ctx context.Context) {
 	running.Wait()
 }
 
-// enqueueAll takes up the protectors that were there before the term, in the order of their names.
-func (t *term) enqueueAll() {
+// everywhere is in all namespaces.
+func everywhere(string) bool { return true }
+
+// enqueueAll takes up the protectors of some namespaces that are there, in the order of their names.
+func (t *term) enqueueAll(in func(namespace string) bool) {
 	for _, name := range slices.Sorted(slices.Values(t.informer.GetStore().ListKeys())) {
 		namespace, name, err := cache.SplitMetaNamespaceKey(name)
-		if err == nil {
+		if err == nil && in(namespace) {
 			t.queue.Add(types.NamespacedName{Namespace: namespace, Name: name})
 		}
 	}
@@ -158,6 +175,9 @@ func (t *term) isSpent(key types.NamespacedName) bool {
 
 // protectorChanged waits likewise, unless the pods have to be counted in another way now.
 func (t *term) protectorChanged(p *v1alpha1.PodProtector) {
+	if !t.has(p.Namespace) {
+		return
+	}
 	if t.mustCount(p) || p.DeletionTimestamp != nil {
 		t.queue.Add(keyOf(p))
 		return
@@ -189,7 +209,7 @@ func (t *term) workOn(ctx context.Context, key types.NamespacedName) {
 		t.queue.Forget(key)
 	case ctx.Err() != nil:
 	case errors.Is(err, errDeposed):
-		t.end(err)
+		t.depose(key.Namespace, err)
 	default:
 		t.metrics.writes.WithLabelValues("error").Inc()
 		t.log.Error(err, "Not aggregated", "protector", key)

@@ -10,11 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/breakwater-k8s/breakwater/aggregator"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/members"
 )
 
 type aggregatorFlags struct {
@@ -28,6 +30,9 @@ type aggregatorFlags struct {
 	workers       int
 	trigger       aggregator.Trigger
 	all           bool
+	// ring and shard are the place in a ring, if the process has one.
+	ring, shard  string
+	shardReturns bool
 }
 
 func aggregatorCommand() *cobra.Command {
@@ -43,7 +48,12 @@ The core cluster must have a Cell object of the name --cell.
 
 With --all-cells one process does so for every Cell of the core cluster that has a kubeconfigSecretRef, and follows them:
 Cells come and go, and kubeconfigs are rotated, without a restart. It needs to get the Secrets in the core cluster, and to
-get the namespace kube-system of each cell's cluster, by which it tells that from others.`,
+get the namespace kube-system of each cell's cluster, by which it tells that from others.
+
+With --ring several processes share each cell out instead of waiting for each other. They are shards of the ClusterRing of that
+name, which needs no resources, each under a --shard of its own. A namespace is in one of 256 slots, and each slot with one
+shard: that keeps the pods of its slots alone, counts and settles. When shards come and go slots move; while a slot has no shard
+its reservations only grow. All processes of a cell need the same --ring, or none of them any.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
 	}
@@ -65,6 +75,11 @@ get the namespace kube-system of each cell's cluster, by which it tells that fro
 		"`namespace` in the cell's cluster of a pod that is changed when a Cell with settlement Clock or Status waits for an event; empty: none")
 	flags.DurationVar(&f.trigger.Every, "update-trigger-period", 5*time.Second, "time between two changes of that pod")
 	flags.IntVar(&f.workers, "workers", 8, "protectors that are written at the same time")
+	flags.StringVar(&f.ring, "ring", "", "`name` of the ClusterRing whose shards share each cell out; empty: one leader for each cell")
+	flags.StringVar(&f.shard, "shard", "", "`name` of this shard, which no other process of the ring may have (default: the host name)")
+	flags.BoolVar(&f.shardReturns, "shard-returns", false,
+		"when this shard stops, keep its slots for it until it has been away for two lease durations of the ring, as a pod of a StatefulSet "+
+			"that is restarted; otherwise others take them at once")
 	f.bind(flags)
 	return command
 }
@@ -86,6 +101,12 @@ func (f *aggregatorFlags) validate() error {
 	if f.trigger.Every < time.Second {
 		all = append(all, fmt.Errorf("--update-trigger-period %s: want at least 1s", f.trigger.Every))
 	}
+	if f.ring == "" && (f.shard != "" || f.shardReturns) {
+		all = append(all, errors.New("--shard and --shard-returns are of a ring: give --ring"))
+	}
+	if problems := validation.IsDNS1123Label(f.shard); f.ring != "" && f.shard != "" && len(problems) > 0 {
+		all = append(all, fmt.Errorf("--shard %q cannot be the name of a Lease and the value of a label: %s", f.shard, problems[0]))
+	}
 	if f.workers < 1 {
 		all = append(all, fmt.Errorf("--workers %d: want at least 1", f.workers))
 	}
@@ -104,8 +125,14 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--core-kubeconfig: %w", err)
 	}
-	past := &fleet.Past{}
-	mgr, err := f.manager("aggregator", core, func(o *manager.Options) { o.Cache = fleet.CacheOptionsOf(past) })
+	past, interest := &fleet.Past{}, &fleet.Interest{}
+	mgr, err := f.manager("aggregator", core, func(o *manager.Options) {
+		o.Cache = fleet.CacheOptionsOf(past)
+		if f.ring != "" {
+			members.Select(&o.Cache)
+			interest.Select(&o.Cache)
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -116,6 +143,12 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 		Cell: f.name, Identity: f.identity, LeaseNamespace: f.namespace, LeaseDuration: f.leaseDuration, Heartbeat: f.heartbeat,
 		Workers: f.workers, Trigger: f.trigger, Metrics: metrics.Registry, Past: past,
 	}
+	if f.ring != "" {
+		options.Interest = interest
+		if options.Membership, err = f.joinRing(ctx, mgr); err != nil {
+			return err
+		}
+	}
 	if f.all {
 		err = aggregator.SetupFleetWithManager(mgr, options)
 	} else {
@@ -125,6 +158,24 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+func (f *aggregatorFlags) joinRing(ctx context.Context, mgr manager.Manager) (*aggregator.RingShard, error) {
+	name := f.shard
+	if name == "" {
+		host, err := os.Hostname()
+		if problems := validation.IsDNS1123Label(host); err != nil || len(problems) > 0 {
+			return nil, fmt.Errorf("the host name %q cannot be that of a shard: give --shard", host)
+		}
+		name = host
+	}
+	leases, err := kubernetes.NewForConfig(mgr.GetConfig())
+	if err != nil {
+		return nil, fmt.Errorf("--core-kubeconfig: %w", err)
+	}
+	return aggregator.NewRingShard(ctx, mgr, aggregator.RingShardOptions{
+		Ring: f.ring, Name: name, Returns: f.shardReturns, Leases: leases.CoordinationV1(),
+	})
 }
 
 func (f *aggregatorFlags) setUpOne(ctx context.Context, mgr manager.Manager, options aggregator.Options) error {

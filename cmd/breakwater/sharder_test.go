@@ -97,7 +97,7 @@ func TestSharderLeadsAssignsAndEnds(t *testing.T) {
 	for _, object := range []client.Object{
 		&v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Spec: v1alpha1.ClusterRingSpec{
 			ShardNamespace: namespace, Resources: []v1alpha1.RingResource{{GroupResource: v1alpha1.GroupResource{Resource: "configmaps"}}},
-			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+			NamespaceSelector: &v1alpha1.PodSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
 		}},
 		&coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shard-0", Labels: map[string]string{v1alpha1.LabelRing: namespace}},

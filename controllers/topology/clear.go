@@ -42,7 +42,7 @@ func (c Clearer) Reconcile(ctx context.Context, request reconcile.Request) (reco
 		return reconcile.Result{}, fmt.Errorf("get Cell %s: %w", name, err)
 	}
 	if there {
-		switch c.observe(cell) {
+		switch c.observe(cell).of(p.Namespace) {
 		case pulse.Unknown:
 			return reconcile.Result{RequeueAfter: ask}, nil
 		case pulse.Alive:

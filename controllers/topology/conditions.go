@@ -20,11 +20,14 @@ import (
 )
 
 // freshness says whether the aggregator reports. Until that is known nothing is said.
-func freshness(cell *v1alpha1.Cell, state pulse.State) (fresh metav1.Condition, known bool) {
+func freshness(cell *v1alpha1.Cell, is report) (fresh metav1.Condition, known bool) {
 	fresh = metav1.Condition{Type: v1alpha1.ConditionAggregationFresh}
-	switch state {
+	switch is.state {
 	case pulse.Alive:
 		fresh.Status, fresh.Reason, fresh.Message = metav1.ConditionTrue, v1alpha1.ReasonHeartbeatSeen, "The aggregator of the cell reports."
+		if is.shared {
+			fresh.Message = "The cell is shared out, and somebody reports on each slot."
+		}
 	case pulse.Silent:
 		fresh.Status, fresh.Reason = metav1.ConditionFalse, v1alpha1.ReasonNoHeartbeat
 		counts := "its pods count as they were counted last"
@@ -32,6 +35,9 @@ func freshness(cell *v1alpha1.Cell, state pulse.State) (fresh metav1.Condition, 
 			counts = "its pods count for nothing in other cells"
 		}
 		fresh.Message = fmt.Sprintf("No aggregator of the cell has reported for %s: %s.", staleAfter(cell), counts)
+		if is.shared {
+			fresh.Message = fleet.Shorten(fmt.Sprintf("%s: of their namespaces, %s.", whoIsSilent(cell, is.silent), counts), 1000)
+		}
 	default:
 		before := meta.FindStatusCondition(cell.Status.Conditions, fresh.Type)
 		if before == nil {

@@ -19,27 +19,30 @@ import (
 
 // discount tells protectors that a cell has gone silent, if its Cell wants that. The cell's aggregator takes it back when it
 // has counted; only if the Cell has come to trust a silent cell after all is it taken back here.
-func (r *Reconciler) discount(ctx context.Context, cell *v1alpha1.Cell, state pulse.State) error {
+func (r *Reconciler) discount(ctx context.Context, cell *v1alpha1.Cell, is report) error {
 	before, after := v1alpha1.DiscountStale, v1alpha1.Discount("")
 	if cell.Spec.WhenStale == v1alpha1.WhenStaleDiscount {
-		if state != pulse.Silent {
+		if is.state != pulse.Silent {
 			return nil
 		}
 		before, after = after, before
 	}
-	return r.eachEntry(ctx, cell.Name, before, func(p *v1alpha1.PodProtector) { quota.CellOf(p, cell.Name).Discount = after })
+	concerned := func(p *v1alpha1.PodProtector) bool { return after == "" || is.of(p.Namespace) == pulse.Silent }
+	return r.eachEntry(ctx, cell.Name, before, concerned, func(p *v1alpha1.PodProtector) { quota.CellOf(p, cell.Name).Discount = after })
 }
 
-// eachEntry changes what protectors have of a cell with that discount, each by compare-and-swap. Those that somebody else
+// eachEntry changes what the protectors concerned have of a cell with that discount, each by compare-and-swap. Those that somebody else
 // writes at the same time are left to the next time.
-func (r *Reconciler) eachEntry(ctx context.Context, cell string, discount v1alpha1.Discount, change func(*v1alpha1.PodProtector)) error {
+func (r *Reconciler) eachEntry(
+	ctx context.Context, cell string, discount v1alpha1.Discount, concerned func(*v1alpha1.PodProtector) bool, change func(*v1alpha1.PodProtector),
+) error {
 	protectors := &v1alpha1.PodProtectorList{}
 	if err := r.Client.List(ctx, protectors, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list PodProtectors: %w", err)
 	}
 	var failed []error
 	for i := range protectors.Items {
-		if entry := quota.CellOf(&protectors.Items[i], cell); entry == nil || entry.Discount != discount {
+		if entry := quota.CellOf(&protectors.Items[i], cell); entry == nil || entry.Discount != discount || !concerned(&protectors.Items[i]) {
 			continue
 		}
 		p := protectors.Items[i].DeepCopy() // it is the cache's
@@ -59,7 +62,8 @@ func (r *Reconciler) release(ctx context.Context, cell *v1alpha1.Cell) error {
 		return nil
 	}
 	// What was cleared has nothing left that somebody could wait for.
-	err := r.eachEntry(ctx, cell.Name, v1alpha1.DiscountCleared, func(p *v1alpha1.PodProtector) { quota.DropCell(p, cell.Name) })
+	all := func(*v1alpha1.PodProtector) bool { return true }
+	err := r.eachEntry(ctx, cell.Name, v1alpha1.DiscountCleared, all, func(p *v1alpha1.PodProtector) { quota.DropCell(p, cell.Name) })
 	if err != nil {
 		return err
 	}

@@ -57,6 +57,8 @@ type seen struct {
 	whose string
 	// cluster is the identity of its cluster, as far as it is known.
 	cluster string
+	// beats are those of its shards, if it is shared out.
+	beats *beats
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -94,7 +96,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 func cellKind() schema.GroupVersionKind { return v1alpha1.GroupVersion.WithKind("Cell") }
 
 // judge comes to what the Cell's conditions should be.
-func (r *Reconciler) judge(ctx context.Context, cell *v1alpha1.Cell, state pulse.State) ([]metav1.Condition, error) {
+func (r *Reconciler) judge(ctx context.Context, cell *v1alpha1.Cell, state report) ([]metav1.Condition, error) {
 	connected, guarded := r.inspect(ctx, cell)
 	conditions := []metav1.Condition{connected, guarded}
 	if fresh, known := freshness(cell, state); known {
@@ -108,19 +110,19 @@ func (r *Reconciler) judge(ctx context.Context, cell *v1alpha1.Cell, state pulse
 }
 
 // stateOf tells whether the cell's aggregator reports. Before it is found to be silent the apiserver is asked: a cache may lag.
-func (r *Reconciler) stateOf(ctx context.Context, cell *v1alpha1.Cell) (pulse.State, error) {
+func (r *Reconciler) stateOf(ctx context.Context, cell *v1alpha1.Cell) (report, error) {
 	state := r.observe(cell)
-	if state != pulse.Silent {
+	if state.state != pulse.Silent {
 		return state, nil
 	}
 	live := &v1alpha1.Cell{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(cell), live); err != nil {
-		return pulse.Unknown, fmt.Errorf("get the Cell from the apiserver: %w", err)
+		return report{}, fmt.Errorf("get the Cell from the apiserver: %w", err)
 	}
 	return r.observe(live), nil
 }
 
-func (r *Reconciler) observe(cell *v1alpha1.Cell) pulse.State {
+func (r *Reconciler) observe(cell *v1alpha1.Cell) report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	reporter, now := cell.Status.Aggregator, r.Monotonic()
@@ -129,18 +131,31 @@ func (r *Reconciler) observe(cell *v1alpha1.Cell) pulse.State {
 		heartbeat = fmt.Sprint(reporter.Holder, " ", reporter.Epoch, " ", reporter.LastHeartbeat.UnixMicro())
 	}
 	whose := string(cell.UID)
-	if known := r.seen[cell.Name]; known.whose != whose {
-		r.pulses.Forget(known.whose)
-		r.seen[cell.Name] = seen{whose: whose}
+	known := r.seen[cell.Name]
+	if known.whose != whose {
+		r.forgetPulses(known.whose)
+		known = seen{whose: whose}
 	}
 	r.pulses.Observe(whose, heartbeat, now)
-	return r.pulses.State(whose, staleAfter(cell), now)
+	is := report{state: r.pulses.State(whose, staleAfter(cell), now)}
+	switch {
+	case len(cell.Status.Shards) > 0:
+		if known.beats == nil {
+			known.beats = &beats{}
+		}
+		is = r.observeSlots(cell, known.beats)
+	case is.state == pulse.Alive && known.beats != nil: // one leader counts it now
+		r.forgetSlots(whose)
+		known.beats = nil
+	}
+	r.seen[cell.Name] = known
+	return is
 }
 
 func (r *Reconciler) forget(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.pulses.Forget(r.seen[name].whose)
+	r.forgetPulses(r.seen[name].whose)
 	delete(r.seen, name)
 }
 

@@ -41,7 +41,7 @@ type proof struct {
 func proofs() []proof {
 	return []proof{
 		{"properties", []string{
-			"./internal/quota", "./internal/podhealth", "./internal/desired", "./internal/fleet", "./aggregator", "./webhook",
+			"./internal/quota", "./internal/slot", "./internal/podhealth", "./internal/desired", "./internal/fleet", "./aggregator", "./webhook",
 		}, "^(" + strings.Join([]string{
 			"TestNothingIsReleasedByAnAccident",
 			"TestTheHistoryAgreesWithTheBooks", "TestABatchDecidesAsOneByOne", "TestDisruptionsAllowedIsWhatDecideAdmits",
@@ -53,8 +53,11 @@ func proofs() []proof {
 			"TestNothingForcedIsForgotten", "TestWhatIsForcedWhileTheCoreIsAwayIsCharged",
 			"TestAnUpdateIsReservedUntilItsContainersWereRestarted", "TestAnUpdateStaysReservedWhenTheRemovalOfItsPodFails",
 			"TestAPodThatALiveReadDidNotListIsNeverCounted",
+			"TestWhatAShardMayClaim", "TestASlotIsCountedWhenAllOfItsPodsAreThere", "TestNothingOfASlotIsWrittenThatWasGivenUp",
+			"TestWhatIsLeftOutIsReadFromTheApiserver",
 		}, "|") + ")$"},
 		{"simulation", []string{"./internal/simulation"}, "^TestSeeds$"},
+		{"simulation of shards", []string{"./internal/simulation"}, "^TestSharedSeeds$"},
 		{"corpus", []string{"./internal/simulation"}, "^TestCorpus$"},
 		{"properties at length", []string{"./aggregator", "-rapid.checks=40000"}, "^TestNothingInFlightIsEverFreed$"},
 	}
@@ -62,7 +65,7 @@ func proofs() []proof {
 
 func main() {
 	seeds := flag.Int("seeds", 600, "how many `seeds` the simulation plays for each mutant")
-	by := flag.String("by", "", "the one `proof` to try: properties, simulation, corpus or \"properties at length\"; empty: all, until one catches the mutant")
+	by := flag.String("by", "", "the one `proof` to try: properties, simulation, \"simulation of shards\", corpus or \"properties at length\"; empty: all, until one catches the mutant")
 	only := flag.String("only", "", "`pattern` of the names of the mutants to try")
 	table := flag.String("table", "", "`file` whose table of mutants is written anew (docs/safety.md)")
 	flag.Parse()
@@ -152,7 +155,7 @@ func sound(ctx context.Context, seeds int) error {
 func (p proof) play(ctx context.Context, seeds int, build ...string) outcome {
 	arguments := append([]string{"test", "-count=1", "-vet=off", "-timeout=3m", "-run", p.run}, build...)
 	arguments = append(arguments, p.packages...)
-	if p.name == "simulation" {
+	if strings.HasPrefix(p.name, "simulation") {
 		arguments = append(arguments, "-quick", "-seeds", strconv.Itoa(seeds))
 	}
 	return command(ctx, arguments...)

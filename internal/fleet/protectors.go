@@ -39,9 +39,17 @@ type write struct {
 // versions are lower than those of our writes for ever.
 const trustWritten = 10 * time.Second
 
-// Newest returns a copy of the newest known state of a protector; it reads from memory. An error is NotFound,
-// or the cache's.
+// Newest returns a copy of the newest known state of a protector; it reads from memory, unless the cache has left it out. An
+// error is NotFound, or the cache's, or that of the apiserver.
 func (s *Protectors) Newest(ctx context.Context, key types.NamespacedName) (*v1alpha1.PodProtector, error) {
+	known, err := s.known(ctx, key)
+	if err == nil && IsLeftOut(known) {
+		return s.Read(ctx, key)
+	}
+	return known, err
+}
+
+func (s *Protectors) known(ctx context.Context, key types.NamespacedName) (*v1alpha1.PodProtector, error) {
 	cached := &v1alpha1.PodProtector{}
 	if err := s.Cache.Get(ctx, key, cached); err != nil {
 		if apierrors.IsNotFound(err) {

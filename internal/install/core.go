@@ -27,6 +27,12 @@ func Client(cluster federation.Cluster) (client.Client, error) {
 // furnishCores makes what the components need before they start. The federation has installed the API.
 func (i *Installation) furnishCores(ctx context.Context) error {
 	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: SystemNamespace}}}
+	if i.options.AggregatorShards > 0 {
+		objects = append(objects, &v1alpha1.ClusterRing{
+			ObjectMeta: metav1.ObjectMeta{Name: AggregatorRing},
+			Spec:       v1alpha1.ClusterRingSpec{ShardNamespace: SystemNamespace, LeaseDurationSeconds: int32(i.options.ShardLease.Seconds())},
+		})
+	}
 	workers := i.options.Workers
 	if i.options.WithoutCells {
 		workers = nil

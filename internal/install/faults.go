@@ -19,6 +19,14 @@ func AggregatorName(core, cell string) string { return "aggregator-" + core + "-
 // FleetAggregatorName is the name of the aggregator of all cells of a core as a component.
 func FleetAggregatorName(core string) string { return "aggregator-" + core }
 
+// AggregatorRing is the ring of aggregators that share cells out.
+const AggregatorRing = "aggregators"
+
+// AggregatorShardName is the name of the nth of those of a core as a component, from 0, and as a shard.
+func AggregatorShardName(core string, n int) string {
+	return "aggregator-" + core + "-" + strconv.Itoa(n)
+}
+
 // WebhookName is the name of the nth webhook as a component, from 0.
 func WebhookName(n int) string { return "webhook-" + strconv.Itoa(n) }
 

@@ -31,6 +31,11 @@ type Options struct {
 	// CellsByObjects leaves it to the Cells of the cores which cells there are, and how they are reached: no flag names any, and
 	// one aggregator of each core counts for all.
 	CellsByObjects bool
+	// AggregatorShards is the number of aggregators of each core that share the cells out, which CellsByObjects tells of, as
+	// shards of the ring AggregatorRing; 0 means that one aggregator leads. ShardLease is how long a shard keeps its slots that
+	// does not answer.
+	AggregatorShards int
+	ShardLease       time.Duration
 	// WithoutCells leaves it to somebody else to make the Cells, and the Secrets with their kubeconfigs.
 	WithoutCells bool
 	// AggregatorArguments are added to those of the aggregators.
@@ -96,6 +101,13 @@ func (i *Installation) aggregators(core federation.Cluster) (wanted []component)
 	add := func(name string, arguments ...string) {
 		arguments = append([]string{"aggregator", "--core-kubeconfig=" + i.options.Kubeconfig(name, core)}, arguments...)
 		wanted = append(wanted, component{name: name, arguments: append(arguments, i.options.AggregatorArguments...)})
+	}
+	for n := range i.options.AggregatorShards {
+		name := AggregatorShardName(core.Name(), n)
+		add(name, "--all-cells", "--ring="+AggregatorRing, "--shard="+name)
+	}
+	if i.options.AggregatorShards > 0 {
+		return wanted
 	}
 	if i.options.CellsByObjects {
 		add(FleetAggregatorName(core.Name()), "--all-cells")

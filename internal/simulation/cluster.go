@@ -41,7 +41,7 @@ type clusterState struct {
 type removal struct {
 	id     string
 	evict  bool
-	pod    string
+	pod    types.NamespacedName
 	grace  time.Duration
 	dryRun bool
 	// stuck is how long the request hangs in the apiserver between its review and its effect.
@@ -68,7 +68,7 @@ type removal struct {
 func (c *clusterState) remove(r *removal) string {
 	ctx, cancel := context.WithTimeout(context.Background(), requestLimit)
 	defer cancel()
-	key := types.NamespacedName{Namespace: namespace, Name: r.pod}
+	key := r.pod
 	r.era = c.world.judge.era(c.name)
 	for attempt := 1; ; attempt++ {
 		object, err := c.store.Get("pods", key)
@@ -145,13 +145,13 @@ func (c *clusterState) ask(ctx context.Context, r *removal, pod *corev1.Pod) str
 
 func (c *clusterState) reviewOf(r *removal, pod *corev1.Pod) *admissionv1.AdmissionRequest {
 	review := &admissionv1.AdmissionRequest{
-		UID: types.UID(r.id), Namespace: namespace, Name: r.pod, DryRun: &r.dryRun,
+		UID: types.UID(r.id), Namespace: r.pod.Namespace, Name: r.pod.Name, DryRun: &r.dryRun,
 		Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
 	}
 	var object any = pod
 	if r.evict {
 		review.SubResource, review.Operation = "eviction", admissionv1.Create
-		object = &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: r.pod}}
+		object = &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: r.pod.Namespace, Name: r.pod.Name}}
 	} else {
 		review.Operation = admissionv1.Delete
 	}

@@ -18,6 +18,8 @@ func (w *world) fault(s Step) {
 		w.replace(&w.generators, s, func(old *process) *process {
 			return w.startGenerator(old.name, w.cores[slices.Index(w.generators, old)].name)
 		})
+	case StopAggregator:
+		w.stopAndReturn(s)
 	case PauseWebhook:
 		w.hold(w.hooks, s)
 	case PauseAggregator:
@@ -82,7 +84,7 @@ func (w *world) cluster(s Step) *clusterState {
 // replace kills a process, and starts it anew after a while.
 func (w *world) replace(all *[]*process, s Step, start func(old *process) *process) {
 	old, ok := pick(*all, s.Who)
-	if !ok || old.paused.isDead() {
+	if !ok || old.paused.isDead() || old.leaves.Load() {
 		return
 	}
 	old.kill()

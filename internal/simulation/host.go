@@ -39,10 +39,10 @@ func (h *host) Start(ctx context.Context) error {
 		})
 	}
 	start(h.GetCache().Start)
-	if h.GetCache().WaitForCacheSync(ctx) {
-		for _, part := range h.parts {
-			start(part.Start)
-		}
+	// Parts that come too late are started all the same, and end what they have begun when they were made.
+	h.GetCache().WaitForCacheSync(ctx)
+	for _, part := range h.parts {
+		start(part.Start)
 	}
 	<-ctx.Done()
 	running.Wait()

@@ -32,6 +32,10 @@ type judge struct {
 	effecting map[string]*removal
 	// epochs are the eras in which each cell's leaders came to lead, by core and cell.
 	epochs map[string]map[int64]int
+	// leases are the holders of the Leases of shards by core and name, leaseOf since when each is, and givenUp when an incarnation of one has given a slot up.
+	leases  map[string]string
+	leaseOf map[string]time.Time
+	givenUp map[slotOf]time.Time
 	// released tells whether the protector of a core's Deployment may go.
 	released map[string]bool
 	// vanished tells whether it went without an end.
@@ -51,6 +55,8 @@ type judge struct {
 // Counts say what a simulation was made of.
 type Counts struct {
 	Removals, Admitted, Refused, Effective, Writes, Races, Losses int
+	// Moves are writes by which a shard took slots.
+	Moves int
 }
 
 // Add adds other counts.
@@ -62,6 +68,7 @@ func (c *Counts) Add(other Counts) {
 	c.Writes += other.Writes
 	c.Races += other.Races
 	c.Losses += other.Losses
+	c.Moves += other.Moves
 }
 
 type protectorKey struct {
@@ -77,7 +84,7 @@ type openKey struct {
 func newJudge(trace *Trace) *judge {
 	return &judge{
 		began: time.Now(), cells: map[string]*truth{}, protectors: map[protectorKey]*watched{}, open: map[openKey]map[*removal]time.Time{}, asked: map[openKey]bool{},
-		effecting: map[string]*removal{}, epochs: map[string]map[int64]int{}, released: map[string]bool{},
+		effecting: map[string]*removal{}, epochs: map[string]map[int64]int{}, leases: map[string]string{}, leaseOf: map[string]time.Time{}, givenUp: map[slotOf]time.Time{}, released: map[string]bool{},
 		unreleased: map[string]time.Time{}, vanished: map[string]bool{}, beginOf: map[string]time.Time{},
 		trace: trace,
 	}

@@ -16,8 +16,13 @@ import (
 var oneRun = []uint64{2, 7, 22, 10013, 10038, 10040, 10042, 10044, 10056, 10057, 10130, 10148}
 
 // A failure that cannot be played again is of little use.
-func TestASeedIsOneRun(t *testing.T) {
-	all, runs := oneRun, 2
+func TestASeedIsOneRun(t *testing.T) { playAgain(t, oneRun, simulation.Draw) }
+
+func TestASharedSeedIsOneRun(t *testing.T) { playAgain(t, []uint64{1, 7, 1164}, simulation.DrawShared) }
+
+func playAgain(t *testing.T, all []uint64, draw func(seed uint64) simulation.Scenario) {
+	t.Helper()
+	runs := 2
 	if *times > 0 {
 		all, runs = nil, *times
 		for i := range uint64(*seeds) {
@@ -31,7 +36,7 @@ func TestASeedIsOneRun(t *testing.T) {
 		var first *simulation.Trace
 		for range runs {
 			trace := simulation.NewTrace()
-			play(t, scheme, simulation.Draw(seed), trace)
+			play(t, scheme, draw(seed), trace)
 			hashes[trace.Hash()]++
 			if first == nil {
 				first = trace

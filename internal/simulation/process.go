@@ -26,11 +26,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
 	"github.com/breakwater-k8s/breakwater/controllers/keeper"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/members"
 	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
-const leaseNamespace = "breakwater-system"
+const (
+	leaseNamespace = "breakwater-system"
+	leaseDuration  = 10 * time.Second
+)
 
 // process is one of our components: its real code, whose every connection can be held and severed.
 type process struct {
@@ -42,9 +46,13 @@ type process struct {
 	skew atomic.Int64
 	// began is when it started.
 	began time.Time
+	// leaves tells that it was asked to stop, and is to be replaced.
+	leaves atomic.Bool
 	// reviews answers, if the process is a webhook.
 	reviews *webhook.Protection
 	paused  *pause
+	// interest is what a shard keeps of protectors.
+	interest *fleet.Interest
 
 	stop  context.CancelFunc
 	ended chan struct{}
@@ -161,7 +169,14 @@ func (p *process) eachLink(do func(*apiserver.Link)) {
 func (p *process) run(link *apiserver.Link, past *fleet.Past, setup func(context.Context, manager.Manager) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
-	inner, err := ctrl.NewManager(link.Config(), p.world.managerOptions(past))
+	options := p.world.managerOptions(past)
+	if p.world.scenario.Shared {
+		members.Select(&options.Cache)
+		if p.interest != nil {
+			p.interest.Select(&options.Cache)
+		}
+	}
+	inner, err := ctrl.NewManager(link.Config(), options)
 	mgr := &host{Manager: inner}
 	if err == nil {
 		err = setup(ctx, mgr)
@@ -223,13 +238,24 @@ func (w *world) startWebhook(name string) *process {
 
 func (w *world) startAggregator(name, core, cell string) *process {
 	p, past := w.newProcess(name), &fleet.Past{}
+	if w.scenario.Shared {
+		p.interest = &fleet.Interest{}
+	}
 	p.run(p.cores[core], past, func(ctx context.Context, mgr manager.Manager) error {
-		return aggregator.SetupWithManager(ctx, inOrder{mgr}, aggregator.Options{
+		options := aggregator.Options{
 			// One worker: two would ask for the same list at one instant and race for the luck of it.
 			Workers: 1,
 			Cell:    cell, CellConfig: p.cells[cell].Config(), Identity: name, LeaseNamespace: leaseNamespace,
-			LeaseDuration: 10 * time.Second, Heartbeat: 10 * time.Second, Metrics: prometheus.NewRegistry(), Now: p.now, Past: past,
-		})
+			LeaseDuration: leaseDuration, Heartbeat: 10 * time.Second, Metrics: prometheus.NewRegistry(), Now: p.now, Past: past,
+		}
+		if w.scenario.Shared {
+			membership, err := p.joinRing(ctx, inOrder{mgr}, cell)
+			if err != nil {
+				return err
+			}
+			options.Membership, options.Interest = membership, p.interest
+		}
+		return aggregator.SetupWithManager(ctx, inOrder{mgr}, options)
 	})
 	return p
 }

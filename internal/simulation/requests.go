@@ -27,7 +27,7 @@ func (j *judge) allowed(p *process, cell string, r *removal) {
 	if j.cells[cell].era != r.era {
 		return // nobody hears the answer
 	}
-	line := j.livingPod(cell, r.pod)
+	line := j.livingPod(cell, r.pod.Name)
 	// The webhook itself reads the pod of an eviction; only a pod that has not changed since is sure to be what it saw.
 	if line == nil || line.now().version != parseVersion(r.reviewed.ResourceVersion) {
 		return

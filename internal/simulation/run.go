@@ -6,8 +6,10 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
@@ -95,7 +97,7 @@ func (w *world) live() {
 		again = false
 		for _, c := range w.workers {
 			for _, pod := range c.pods() {
-				if w.tryOne(c, pod.Name) {
+				if w.tryOne(c, pod) {
 					again = true
 				}
 				if len(w.judge.failures) > 0 {
@@ -114,7 +116,7 @@ func (w *world) burst(round int) {
 		for i, pod := range c.pods() {
 			if i%3 == round {
 				asked.Go(func() {
-					w.remove(c, &removal{id: fmt.Sprintf("burst-%d-%s", round, pod.Name), pod: pod.Name, grace: time.Second})
+					w.remove(c, &removal{id: fmt.Sprintf("burst-%d-%s", round, pod.Name), pod: client.ObjectKeyFromObject(pod), grace: time.Second})
 				})
 			}
 		}
@@ -123,23 +125,23 @@ func (w *world) burst(round int) {
 }
 
 // tryOne removes a pod if it may be removed, and says whether it was. It fails when the answer is not the right one.
-func (w *world) tryOne(c *clusterState, pod string) bool {
-	legal := w.isLegal(c, pod)
+func (w *world) tryOne(c *clusterState, pod *corev1.Pod) bool {
+	legal := w.isLegal(c, pod.Name)
 	w.mu.Lock()
 	w.serial++
 	id := fmt.Sprintf("calm-%d", w.serial)
 	w.mu.Unlock()
-	word := w.remove(c, &removal{id: id, pod: pod})
+	word := w.remove(c, &removal{id: id, pod: client.ObjectKeyFromObject(pod)})
 	for deadline := time.Now().Add(usableAfter); legal == "" && word != "removed" && time.Now().Before(deadline); {
 		time.Sleep(500 * time.Millisecond)
-		word = w.remove(c, &removal{id: id, pod: pod})
+		word = w.remove(c, &removal{id: id, pod: client.ObjectKeyFromObject(pod)})
 	}
 	if removed := word == "removed"; removed != (legal == "") {
-		w.judge.fail("all is calm, and the removal of %s ends: %s; it is legal unless %q", pod, word, legal)
+		w.judge.fail("all is calm, and the removal of %s ends: %s; it is legal unless %q", pod.Name, word, legal)
 		return false
 	}
 	if err := w.await(convergence, w.isCalm); err != nil {
-		w.judge.fail("after the removal of %s in a calm the status does not become the truth %v", pod, err)
+		w.judge.fail("after the removal of %s in a calm the status does not become the truth %v", pod.Name, err)
 	}
 	return legal == ""
 }

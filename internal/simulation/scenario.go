@@ -20,15 +20,19 @@ type Scenario struct {
 	// Generated makes the generator derive a protector from a Deployment besides.
 	Generated bool
 	// Kept makes keepers hold all protectors, and make those anew that vanish.
-	Kept  bool
-	Storm Storm
-	Steps []Step
+	Kept bool
+	// Shared makes the aggregators of a cell shards of a ring, which share it out, and Spaces is how many namespaces there are
+	// then.
+	Shared bool
+	Spaces int
+	Storm  Storm
+	Steps  []Step
 }
 
 // ProtectorPlan is a protector of the pods with a label.
 type ProtectorPlan struct {
 	Name, Label            string
-	Core, Floor            int
+	Core, Floor, Space     int
 	Compact, Lag, MinReady int
 	RateMillis             int
 }
@@ -80,6 +84,7 @@ const (
 	PauseWebhook    What = "pause a webhook"
 	KillAggregator  What = "kill an aggregator"
 	PauseAggregator What = "pause an aggregator"
+	StopAggregator  What = "stop an aggregator, which may come back"
 	KillGenerator   What = "kill the generator"
 	CutLink         What = "cut a process off a cluster"
 	StallWatches    What = "stall the watches of a process"
@@ -113,8 +118,8 @@ func (s Step) String() string {
 
 func (s Scenario) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: %d cores, %d workers, %d webhooks, %d aggregators a cell, %d pods, generated %v, kept %v\n",
-		s.Seed, s.Cores, s.Workers, s.Webhooks, s.AggregatorsPerCell, s.Pods, s.Generated, s.Kept)
+	fmt.Fprintf(&b, "seed %d: %d cores, %d workers, %d webhooks, %d aggregators a cell, shared %v, %d pods in %d namespaces, generated %v, kept %v\n",
+		s.Seed, s.Cores, s.Workers, s.Webhooks, s.AggregatorsPerCell, s.Shared, s.Pods, max(s.Spaces, 1), s.Generated, s.Kept)
 	fmt.Fprintf(&b, "storm %+v\n", s.Storm)
 	for _, p := range s.Protectors {
 		fmt.Fprintf(&b, "protector %+v\n", p)
@@ -136,9 +141,11 @@ func (s Scenario) agesMatter() bool {
 // stormTime is how long things happen, before all faults end.
 const stormTime = 40 * time.Second
 
+func randOf(seed, kind uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, kind)) }
+
 // Draw makes the scenario of a seed.
 func Draw(seed uint64) Scenario {
-	r := rand.New(rand.NewPCG(seed, 0x6272656b))
+	r := randOf(seed, 0x6272656b)
 	s := Scenario{
 		Seed: seed, Cores: 1, Workers: 1 + r.IntN(3), Webhooks: 1 + r.IntN(3), AggregatorsPerCell: 1 + r.IntN(2), Pods: 3 + r.IntN(14),
 		Generated: r.IntN(4) == 0,

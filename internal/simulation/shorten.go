@@ -37,6 +37,7 @@ func (s Scenario) shorter() []Scenario {
 	}
 	add(s.Storm != Storm{}, func(s *Scenario) { s.Storm = Storm{} })
 	add(s.Kept, func(s *Scenario) { s.Kept = false })
+	add(s.Shared && s.AggregatorsPerCell == 1, func(s *Scenario) { s.Shared = false })
 	add(s.Generated, func(s *Scenario) { s.Generated = false })
 	add(s.Cores > 1, func(s *Scenario) { s.Cores-- })
 	add(s.Webhooks > 1, func(s *Scenario) { s.Webhooks-- })

@@ -32,11 +32,17 @@ func play(t *testing.T, scheme *runtime.Scheme, s simulation.Scenario, trace *si
 	return result
 }
 
-func TestSeeds(t *testing.T) {
+func TestSeeds(t *testing.T) { playAll(t, *seeds, simulation.Draw) }
+
+// Shards share the cells out, and come and go.
+func TestSharedSeeds(t *testing.T) { playAll(t, *seeds/4, simulation.DrawShared) }
+
+func playAll(t *testing.T, seeds int, draw func(seed uint64) simulation.Scenario) {
+	t.Helper()
 	scheme := simulation.NewScheme()
 	var total simulation.Counts
-	for i := range *seeds {
-		s := simulation.Draw(*from + uint64(i))
+	for i := range seeds {
+		s := draw(*from + uint64(i))
 		result := play(t, scheme, s, nil)
 		total.Add(result.Counts)
 		if len(result.Failures) == 0 {
@@ -56,7 +62,7 @@ func TestSeeds(t *testing.T) {
 		}
 		t.Errorf("seed %d: %v\n%s\n%s", s.Seed, result.Failures, s, trace)
 	}
-	t.Logf("%d seeds: %+v", *seeds, total)
+	t.Logf("%d seeds: %+v", seeds, total)
 }
 
 func store(t *testing.T, s simulation.Scenario) {

@@ -20,6 +20,7 @@ func (j *judge) judgeStatus(w *watched, old *v1alpha1.PodProtector, e *apiserver
 			}
 		}
 		j.judgeCounts(w, cell, &before)
+		j.judgeWriter(w, cell, &before, e)
 		j.judgeReservations(w, cell, &before, e)
 	}
 	if old != nil && old.UID == w.stored.UID {
@@ -35,6 +36,9 @@ func (j *judge) judgeStatus(w *watched, old *v1alpha1.PodProtector, e *apiserver
 // judgeCounts compares the counts of a cell with what was there at their version.
 func (j *judge) judgeCounts(w *watched, cell, before *v1alpha1.PodProtectorCell) {
 	a, b := &cell.Aggregation, &before.Aggregation
+	if a.Epoch == b.Epoch && a.Epoch > 0 && a.Holder != b.Holder && w.restored.IsZero() {
+		j.fail("%s and %s have both written cell %s of protector %s with epoch %d", b.Holder, a.Holder, cell.CellID, w.name(), a.Epoch)
+	}
 	if a.Epoch == b.Epoch && a.SnapshotVersion == b.SnapshotVersion {
 		return
 	}

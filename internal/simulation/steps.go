@@ -51,7 +51,7 @@ func pick[T any](all []T, who int) (one T, ok bool) {
 
 func (w *world) removal(id string, pod *corev1.Pod, s Step) *removal {
 	return &removal{
-		id: id, pod: pod.Name, evict: s.What == Evict, dryRun: s.What == DryRun, grace: s.For, stuck: s.Stuck, refusedLater: s.RefusedLater,
+		id: id, pod: client.ObjectKeyFromObject(pod), evict: s.What == Evict, dryRun: s.What == DryRun, grace: s.For, stuck: s.Stuck, refusedLater: s.RefusedLater,
 	}
 }
 
@@ -67,7 +67,7 @@ func (w *world) removeOne(id string, s Step) {
 func (w *world) remove(c *clusterState, r *removal) string {
 	word := c.remove(r)
 	w.judge.answered(r, word)
-	w.trace.add("%s: removal %s of %s ends: %s", c.name, r.id, r.pod, word)
+	w.trace.add("%s: removal %s of %s ends: %s", c.name, r.id, r.pod.Name, word)
 	return word
 }
 
@@ -183,6 +183,9 @@ func (w *world) isCalm() string {
 		}
 	}
 	for _, core := range w.cores {
+		if word := w.isSharedOut(core); word != "" {
+			return word
+		}
 		for _, p := range core.protectors() {
 			if word := w.isHeardOf(core.name, p); word != "" {
 				return word

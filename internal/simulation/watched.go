@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -66,6 +67,9 @@ type decision struct {
 
 // covers tells whether a pod is the protector's. Selectors of scenarios have labels only.
 func (w *watched) covers(pod *corev1.Pod) bool {
+	if pod.Namespace != w.stored.Namespace {
+		return false
+	}
 	for key, value := range w.stored.Spec.Selector.MatchLabels {
 		if got, ok := pod.Labels[key]; !ok || got != value {
 			return false
@@ -91,8 +95,12 @@ func (w *watched) lowestFloorSince(at time.Time) int {
 func (j *judge) coreChanged(core string, e *apiserver.Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if cell, ok := e.New.(*v1alpha1.Cell); ok {
-		j.leads(core, cell)
+	switch object := e.New.(type) {
+	case *v1alpha1.Cell:
+		j.leads(core, object)
+		j.sharesOut(core, object, e)
+	case *coordinationv1.Lease:
+		j.leased(core, object, e)
 	}
 	if isSource(e.New) {
 		j.sourceChanged(core, e)

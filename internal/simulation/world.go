@@ -20,8 +20,16 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/simulation/dice"
 )
 
-// namespace is where all pods and protectors are.
+// namespace is where all pods and protectors are, of a scenario that has no more.
 const namespace = "default"
+
+// space is one of several namespaces.
+func space(n int) string {
+	if n == 0 {
+		return namespace
+	}
+	return fmt.Sprint("team-", n)
+}
 
 // world is a federation in which a scenario happens.
 type world struct {
@@ -91,6 +99,9 @@ func (w *world) populate() {
 			})
 		}
 	}
+	if w.scenario.Shared {
+		w.createRings()
+	}
 	for i := range w.scenario.Pods {
 		w.createPod(w.workers[i%len(w.workers)], true)
 	}
@@ -103,7 +114,7 @@ func (w *world) populate() {
 }
 
 func (p ProtectorPlan) object() *v1alpha1.PodProtector {
-	o := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: p.Name}}
+	o := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: space(p.Space), Name: p.Name}}
 	compact, rate := int32(p.Compact), int32(p.RateMillis)
 	o.Spec = v1alpha1.PodProtectorSpec{
 		Selector:     &v1alpha1.PodSelector{MatchLabels: map[string]string{p.Label: "x"}},
@@ -134,9 +145,9 @@ func (c *clusterState) create(resource string, object client.Object) {
 func (w *world) createPod(c *clusterState, ready bool) types.NamespacedName {
 	w.mu.Lock()
 	w.serial++
-	name := fmt.Sprintf("web-%d", w.serial)
+	name, in := fmt.Sprintf("web-%d", w.serial), space(w.serial%max(w.scenario.Spaces, 1))
 	w.mu.Unlock()
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": "x", "tier": "x"}}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name, Labels: map[string]string{"app": "x", "tier": "x"}}}
 	p.Spec.NodeName = "node-1"
 	p.Status.Phase = corev1.PodRunning
 	setReady(p, ready)
@@ -189,7 +200,7 @@ func (w *world) everybody() []*process {
 
 // pods are the living pods of a cell, by name.
 func (c *clusterState) pods() []*corev1.Pod {
-	objects, _ := c.store.List("pods", namespace)
+	objects, _ := c.store.List("pods", "")
 	var living []*corev1.Pod
 	for _, o := range objects {
 		if p, ok := o.(*corev1.Pod); ok && p.DeletionTimestamp == nil {
@@ -200,7 +211,7 @@ func (c *clusterState) pods() []*corev1.Pod {
 }
 
 func (c *clusterState) protectors() []*v1alpha1.PodProtector {
-	objects, _ := c.store.List("podprotectors", namespace)
+	objects, _ := c.store.List("podprotectors", "")
 	var all []*v1alpha1.PodProtector
 	for _, o := range objects {
 		if p, ok := o.(*v1alpha1.PodProtector); ok {

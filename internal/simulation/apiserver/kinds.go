@@ -31,6 +31,7 @@ func Kinds() []Kind {
 		{v1alpha1.GroupVersion.WithKind("ProtectionPolicy"), "protectionpolicies", true, func() client.Object { return &v1alpha1.ProtectionPolicy{} }},
 		{v1alpha1.GroupVersion.WithKind("ClusterProtectionPolicy"), "clusterprotectionpolicies", false,
 			func() client.Object { return &v1alpha1.ClusterProtectionPolicy{} }},
+		{v1alpha1.GroupVersion.WithKind("ClusterRing"), "clusterrings", false, func() client.Object { return &v1alpha1.ClusterRing{} }},
 		{coordinationv1.SchemeGroupVersion.WithKind("Lease"), "leases", true, func() client.Object { return &coordinationv1.Lease{} }},
 		{eventsv1.SchemeGroupVersion.WithKind("Event"), "events", true, func() client.Object { return &eventsv1.Event{} }},
 	}

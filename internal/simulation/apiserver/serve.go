@@ -66,7 +66,7 @@ func (s *Store) handle(c *call, by *Link) (any, error) {
 	case http.MethodPatch:
 		return s.patch(c, by)
 	case http.MethodDelete:
-		return s.Delete(c.kind.Resource, c.key, "", by.name)
+		return s.Delete(c.kind.Resource, c.key, c.precondition(), by.name)
 	}
 	return nil, apierrors.NewMethodNotSupported(s.group(c.kind.Resource), c.method)
 }
@@ -125,6 +125,15 @@ func metadataOf(objects []client.Object, version uint64) any {
 		}})
 	}
 	return list
+}
+
+// precondition is the version that an object must have to be deleted; empty is any.
+func (c *call) precondition() string {
+	options := metav1.DeleteOptions{}
+	if json.Unmarshal(c.body, &options) != nil || options.Preconditions == nil || options.Preconditions.ResourceVersion == nil {
+		return ""
+	}
+	return *options.Preconditions.ResourceVersion
 }
 
 func (c *call) object() (client.Object, error) {

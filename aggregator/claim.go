@@ -1,0 +1,236 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/ring"
+	"github.com/breakwater-k8s/breakwater/internal/scope"
+	"github.com/breakwater-k8s/breakwater/internal/slot"
+)
+
+const (
+	// lookAgain is how often a shard looks at who has which slots, although it has heard of no change.
+	lookAgain = 5 * time.Second
+	// gather is how long it waits when it has, so that several changes are one.
+	gather = 10 * time.Millisecond
+)
+
+// keepShare gives up slots that are to be another's, claims those that are to be its own, and reports, until ctx ends.
+func (t *term) keepShare(ctx context.Context) {
+	again := time.NewTicker(min(lookAgain, t.options.Heartbeat))
+	defer again.Stop()
+	var reported time.Time
+	for {
+		if err := t.rebalance(ctx); err != nil && ctx.Err() == nil {
+			t.log.Error(err, "Slots stay where they are")
+		}
+		if now := t.monotonic(); t.whole.Swap(false) || !now.Before(reported.Add(t.options.Heartbeat)) {
+			reported = now
+			t.reportOnce(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-again.C:
+		case <-t.poke:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(gather):
+		}
+		drain(again.C)
+		drain(t.poke)
+	}
+}
+
+// drain takes what has come meanwhile for part of what came first.
+func drain[T any](from <-chan T) {
+	select {
+	case <-from:
+	default:
+	}
+}
+
+// rebalance brings the slots that the shard has to those that it is to have.
+func (t *term) rebalance(ctx context.Context) error {
+	shards, known := t.options.Membership.Shards(ctx)
+	if !known || !shards.IsAvailable(t.options.Membership.Name()) {
+		return nil // what the others are to have is not known either
+	}
+	cell, err := t.readShare(ctx)
+	if err != nil {
+		return err
+	}
+	wanted, recorded := slot.Shares(shards)[t.options.Membership.Name()], t.recorded(cell)
+	has, closed := t.tenure.all()
+	// What the record does not give it is lost, and what a later epoch was seen of; what it is not to have it gives up.
+	if stop := has.Minus(recorded).Or(closed).Or(has.Minus(wanted)); !stop.Empty() {
+		t.giveUp(stop)
+		has = has.Minus(stop)
+	}
+	if has == wanted && recorded == wanted || !t.tenancy.Held() {
+		return nil
+	}
+	return t.claim(ctx, shards, has, wanted)
+}
+
+// recorded are the slots that the Cell says this incarnation has.
+func (t *term) recorded(cell *v1alpha1.Cell) slot.Set {
+	return slotsOf(cell, t.options.Membership.Name(), t.tenancy.Holder)
+}
+
+// readShare reads the Cell, and ends the term if what it goes by is void.
+func (t *term) readShare(ctx context.Context) (*v1alpha1.Cell, error) {
+	cell := &v1alpha1.Cell{}
+	if err := t.live.Get(ctx, client.ObjectKey{Name: t.options.Cell}, cell); err != nil {
+		return nil, fmt.Errorf("read Cell %s: %w", t.options.Cell, err)
+	}
+	entry := entryOf(cell, t.options.Membership.Name())
+	switch pods, _ := scope.Of(&cell.Spec); {
+	case entry == nil || entry.Holder != t.tenancy.Holder:
+		t.end(errors.New("the Cell knows nothing of this shard any more"))
+	case !pods.Equal(t.snapshot.scope):
+		t.end(errors.New("the Cell has other pods now"))
+	case parseVersion(cell.Status.Aggregator.RestoredVersion) > t.leadership.restored:
+		t.end(errRestored) // another shard has noted it
+	default:
+		return cell, nil
+	}
+	return nil, errDeposed
+}
+
+// claim writes that the shard has what it kept of its slots, and of those that it is to have what it may take. These have an
+// epoch above all that are stored, so that whoever had them before, and does not know it yet, is refused once they are written.
+func (t *term) claim(ctx context.Context, shards *ring.Shards, has, wanted slot.Set) error {
+	var taken slot.Set
+	var epoch int64
+	err := retry.RetryOnConflict(t.patience(), func() error {
+		cell, err := t.readShare(ctx)
+		if err != nil {
+			return err
+		}
+		if !has.Minus(t.recorded(cell)).Empty() {
+			return errors.New("slots were taken meanwhile")
+		}
+		isDead := t.deaths(ctx, cell, shards)
+		taken = slot.Claimable(t.options.Membership.Name(), wanted.Minus(has), holdings(cell), isDead)
+		slots := has.Or(taken)
+		if slots == t.recorded(cell) && taken.Empty() {
+			return nil
+		}
+		place(cell, t.options.Membership.Name(), slots, isDead)
+		epoch = cell.Status.Aggregator.Epoch
+		if !taken.Empty() {
+			epoch = max(epoch, t.highestStoredEpoch(), t.heard.Load(), t.Aggregator.epoch) + 1
+			cell.Status.Aggregator.Epoch, cell.Status.Aggregator.Holder = epoch, t.tenancy.Holder
+			entryOf(cell, t.options.Membership.Name()).Epoch = epoch
+		}
+		addUp(cell)
+		return t.core.Status().Update(ctx, cell)
+	})
+	if err != nil {
+		return fmt.Errorf("claim slots of Cell %s: %w", t.options.Cell, err)
+	}
+	if taken.Empty() {
+		return nil
+	}
+	t.Aggregator.epoch = epoch
+	t.begin(taken, epoch)
+	return nil
+}
+
+// hold keeps the protectors of the slots that the term has, and of some more.
+func (t *term) hold(more slot.Set) {
+	has, _ := t.tenure.all()
+	t.options.Interest.Set(t.options.Cell, has.Or(more))
+}
+
+// begin counts slots that were claimed, as soon as their pods are listed.
+func (t *term) begin(slots slot.Set, epoch int64) {
+	t.log.Info("Slots are taken", "slots", slots.String(), "epoch", epoch)
+	t.hold(slots)
+	t.tenure.take(slots, epoch, t.monotonic())
+	t.snapshot.Take(slots)
+	t.expectFirsts(func(namespace string) bool { return slots.Has(slot.Of(namespace)) })
+	nudge(t.relist)
+	all, _ := t.tenure.all()
+	t.metrics.leading.Set(1)
+	t.metrics.epoch.Set(float64(epoch))
+	t.metrics.slots.Set(float64(all.Len()))
+}
+
+// deaths tells which shards that have slots certainly do not work any more. One of another ring is known by its heartbeats alone.
+func (t *term) deaths(ctx context.Context, cell *v1alpha1.Cell, shards *ring.Shards) func(shard string) bool {
+	known := map[string]bool{}
+	return func(shard string) bool {
+		if dead, asked := known[shard]; asked || shards.IsAvailable(shard) {
+			return dead
+		}
+		entry := entryOf(cell, shard)
+		if entry.Ring != t.options.Membership.Ring() {
+			known[shard] = t.isSilent("shard "+shard, beatOf(entry), rivalPatience)
+			return known[shard]
+		}
+		// The Leases that are watched may be behind: a shard that is new is in none of them.
+		works, err := t.options.Membership.MayWork(ctx, shard)
+		if err != nil {
+			t.log.Error(err, "Whether a shard is dead is not known, so that its slots are not taken", "shard", shard)
+		}
+		known[shard] = err == nil && !works
+		return known[shard]
+	}
+}
+
+// beatShare writes a heartbeat into the shard's entry.
+func (t *term) beatShare(ctx context.Context) error {
+	return retry.RetryOnConflict(t.patience(), func() error {
+		cell, err := t.readShare(ctx)
+		if err != nil {
+			return err
+		}
+		t.heed(cell)
+		if has, _ := t.tenure.all(); !has.Minus(t.recorded(cell)).Empty() {
+			t.wake()
+		}
+		pods, protectors := t.snapshot.Size()
+		t.metrics.pods.Set(float64(pods))
+		t.metrics.protectors.Set(float64(protectors))
+		now := metav1.NewMicroTime(t.now())
+		entry := entryOf(cell, t.options.Membership.Name())
+		entry.Pods, entry.Protectors, entry.LastHeartbeat = clamp(pods), clamp(protectors), &now
+		cell.Status.Aggregator.LastHeartbeat = &now
+		addUp(cell)
+		return t.core.Status().Update(ctx, cell)
+	})
+}
+
+// farewellShare gives up all slots: others may have them now.
+func (t *term) farewellShare(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	err := retry.RetryOnConflict(t.patience(), func() error {
+		cell := &v1alpha1.Cell{}
+		if err := t.live.Get(ctx, client.ObjectKey{Name: t.options.Cell}, cell); err != nil {
+			return err
+		}
+		if entry := entryOf(cell, t.options.Membership.Name()); entry == nil || entry.Holder != t.tenancy.Holder {
+			return nil
+		}
+		leave(cell, t.options.Membership.Name())
+		addUp(cell)
+		return t.core.Status().Update(ctx, cell)
+	})
+	if err != nil {
+		t.log.V(1).Info("No farewell", "error", err.Error())
+	}
+}

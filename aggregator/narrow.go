@@ -1,0 +1,85 @@
+package aggregator
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/breakwater-k8s/breakwater/internal/slot"
+)
+
+// narrow takes out of a watch, before anybody keeps anything of it, the pods of slots that the snapshot is not to keep. Of an event
+// of such a pod its version is left, as that of a bookmark: the snapshot is as new as the cell. Of a list nothing is, since the order
+// of that tells nothing. A slot that is taken later is listed anew, so that nothing is missed.
+//
+// Where reservations end by time, any pod's time counts: then all events pass.
+func (s *Snapshot) narrow(
+	open func(context.Context, metav1.ListOptions) (watch.Interface, error),
+) func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	if s.part == nil {
+		return open
+	}
+	return func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+		w, err := open(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		n := &narrowed{Interface: w, results: make(chan watch.Event), stopped: make(chan struct{})}
+		go n.pass(lists(options), s.leaveOut)
+		return n, nil
+	}
+}
+
+// leaveOut tells whether an event is of a pod that is not wanted, and that nothing else can be learned from.
+func (s *Snapshot) leaveOut(event watch.Event, listing bool) bool {
+	p, ok := event.Object.(*corev1.Pod)
+	if !ok || event.Type == watch.Bookmark || !listing && !s.hearing.isExact() {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.part.wanted.Has(slot.Of(p.Namespace))
+}
+
+// narrowed is a watch that shows less.
+type narrowed struct {
+	watch.Interface
+	results chan watch.Event
+	stopped chan struct{}
+	stop    sync.Once
+}
+
+func (n *narrowed) pass(listing bool, leaveOut func(event watch.Event, listing bool) bool) {
+	defer close(n.results)
+	for event := range n.Interface.ResultChan() {
+		p, ok := event.Object.(*corev1.Pod)
+		switch {
+		case ok && event.Type == watch.Bookmark:
+			listing = listing && p.Annotations[metav1.InitialEventsAnnotationKey] != "true"
+		case !leaveOut(event, listing):
+		case listing:
+			continue
+		default:
+			event = watch.Event{Type: watch.Bookmark, Object: &corev1.Pod{
+				TypeMeta: p.TypeMeta, ObjectMeta: metav1.ObjectMeta{ResourceVersion: p.ResourceVersion},
+			}}
+		}
+		select {
+		case n.results <- event:
+		case <-n.stopped:
+			return
+		}
+	}
+}
+
+// ResultChan implements watch.Interface.
+func (n *narrowed) ResultChan() <-chan watch.Event { return n.results }
+
+// Stop implements watch.Interface.
+func (n *narrowed) Stop() {
+	n.stop.Do(func() { close(n.stopped) })
+	n.Interface.Stop()
+}

@@ -1,0 +1,210 @@
+package aggregator
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+	"github.com/breakwater-k8s/breakwater/internal/slot"
+)
+
+// partWorld is a cluster of a few namespaces, and a snapshot of some slots of it.
+type partWorld struct {
+	version  uint64
+	pods     map[types.UID]*corev1.Pod
+	snapshot *Snapshot
+	// pending is the list that was begun, if one was: what it has, in pods and in slots.
+	pending []any
+	begun   slot.Set
+	at      string
+	// missed is what has happened since, which a watch shows when the list has come.
+	missed []func()
+	// wanted are the slots that the snapshot was asked to keep, and whole those of which it must have all.
+	wanted, whole slot.Set
+	took          slot.Set
+}
+
+var partSpec = v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{}} //nolint:gochecknoglobals // a constant
+
+func newPartWorld() *partWorld {
+	w := &partWorld{version: 1, pods: map[types.UID]*corev1.Pod{}}
+	w.snapshot = newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, time.Now)
+	w.snapshot.share(func(slots slot.Set) { w.took = w.took.Or(slots) })
+	return w
+}
+
+func (w *partWorld) create(namespace string) {
+	w.version++
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: fmt.Sprint("web-", w.version), UID: types.UID(fmt.Sprint("uid-", w.version)),
+		ResourceVersion: strconv.FormatUint(w.version, 10), Labels: map[string]string{"app": "web"},
+	}}
+	p.Spec.NodeName, p.Status.Phase = "node-1", corev1.PodRunning
+	setReady(p, true)
+	w.pods[p.UID] = p
+	w.deliver(w.snapshot.Add, p)
+}
+
+func (w *partWorld) remove(p *corev1.Pod) {
+	w.version++
+	p.ResourceVersion = strconv.FormatUint(w.version, 10)
+	delete(w.pods, p.UID)
+	w.deliver(w.snapshot.Delete, p)
+}
+
+// deliver shows what happens, or keeps it while a list is under way.
+func (w *partWorld) deliver(to func(any) error, p *corev1.Pod) {
+	seen := p.DeepCopy()
+	show := func() {
+		if err := to(seen); err != nil {
+			panic(err)
+		}
+	}
+	switch {
+	case w.pending != nil:
+		w.missed = append(w.missed, show)
+	case w.snapshot.version > 0:
+		show()
+	}
+}
+
+// list begins a list as a reflector does; land hands it over.
+func (w *partWorld) list() {
+	transform := w.snapshot.Transformer()
+	w.pending, w.missed, w.begun, w.at = []any{}, nil, w.wanted, strconv.FormatUint(w.version, 10)
+	for _, p := range w.pods {
+		stripped, err := transform(p.DeepCopy())
+		if err != nil {
+			panic(err)
+		}
+		w.pending = append(w.pending, stripped)
+	}
+}
+
+func (w *partWorld) land() {
+	if err := w.snapshot.Replace(w.pending, w.at); err != nil {
+		panic(err)
+	}
+	w.whole, w.pending = w.whole.Or(w.begun), nil
+	for _, show := range w.missed {
+		show()
+	}
+}
+
+func (w *partWorld) take(slots slot.Set) {
+	w.snapshot.Take(slots)
+	w.wanted, w.begun = w.wanted.Or(slots), w.begun.Minus(slots)
+}
+
+func (w *partWorld) giveUp(slots slot.Set) {
+	w.snapshot.GiveUp(slots)
+	w.wanted, w.whole, w.begun = w.wanted.Minus(slots), w.whole.Minus(slots), w.begun.Minus(slots)
+}
+
+// A part of a cell is counted exactly, or not at all while any of its pods may be missing.
+func TestASlotIsCountedWhenAllOfItsPodsAreThere(t *testing.T) {
+	namespaces := []string{"default", "shop", "team-1", "kube-system"}
+	rapid.Check(t, func(t *rapid.T) {
+		w := newPartWorld()
+		some := func() slot.Set {
+			return slot.Set{}.With(slot.Of(rapid.SampledFrom(namespaces).Draw(t, "namespace")))
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"create": func(t *rapid.T) { w.create(rapid.SampledFrom(namespaces).Draw(t, "namespace")) },
+			"remove": func(t *rapid.T) { w.remove(drawPod(t, w.pods, "pod")) },
+			"take": func(*rapid.T) {
+				if fresh := some().Minus(w.wanted); !fresh.Empty() {
+					w.take(fresh)
+				}
+			},
+			"give up": func(*rapid.T) { w.giveUp(some()) },
+			"list":    func(*rapid.T) { w.list() },
+			"land": func(t *rapid.T) {
+				if w.pending == nil {
+					t.Skip("no list")
+				}
+				w.land()
+			},
+			"": func(t *rapid.T) { w.check(t, namespaces) },
+		})
+	})
+}
+
+func (w *partWorld) check(t *rapid.T, namespaces []string) {
+	kept := 0
+	for _, namespace := range namespaces {
+		key := types.NamespacedName{Namespace: namespace, Name: "web"}
+		coverage, _ := selectorindex.CountedOf(&partSpec, nil)
+		w.snapshot.Cover(key, coverage, time.Second)
+		whole := w.whole.Has(slot.Of(namespace))
+		count, ok := w.snapshot.Count(key, &partSpec, func(func(quota.Reservation) bool) {}, nil)
+		w.snapshot.Uncover(key)
+		if ok != whole {
+			t.Fatalf("namespace %s is counted: %v, and all of its pods are there: %v", namespace, ok, whole)
+		}
+		there := 0
+		for _, p := range w.pods {
+			if p.Namespace == namespace {
+				there++
+			}
+		}
+		if whole {
+			kept += there
+		}
+		if whole && w.pending == nil && int(count.aggregation.CountedReplicas) != there {
+			t.Fatalf("namespace %s has %d pods, and %d are counted", namespace, there, count.aggregation.CountedReplicas)
+		}
+	}
+	if pods, _ := w.snapshot.Size(); w.pending == nil && pods != kept {
+		t.Fatalf("%d pods are kept, and %d are of slots that are counted", pods, kept)
+	}
+	if !w.whole.Minus(w.took).Empty() {
+		t.Fatalf("nobody was told of slots %q", w.whole.Minus(w.took))
+	}
+}
+
+func TestNothingOfASlotIsWrittenThatWasGivenUp(t *testing.T) {
+	seven, all := slot.Set{}.With(7), slot.All()
+	claims := newTenure()
+	claims.take(all, 3, time.Now())
+	if !claims.enter(7) || !claims.enter(8) {
+		t.Fatal("a slot that was taken cannot be worked on")
+	}
+	dropped := make(chan struct{})
+	go func() {
+		defer close(dropped)
+		claims.drop(seven)
+	}()
+	for claims.has(7) {
+		time.Sleep(time.Millisecond) //nolint:forbidigo // until the other goroutine has begun
+	}
+	if claims.enter(7) {
+		t.Error("work begins in a slot that is being given up")
+	}
+	select {
+	case <-dropped:
+		t.Fatal("the slot is given up while its protectors are worked on")
+	case <-time.After(50 * time.Millisecond):
+	}
+	if claims.of(7).epoch != 3 {
+		t.Error("the work that is under way has another epoch now")
+	}
+	claims.leave(7)
+	<-dropped
+	if has, _ := claims.all(); has != all.Minus(seven) || claims.enter(7) || claims.of(8).busy != 1 {
+		t.Errorf("it has %q", has)
+	}
+	claims.take(seven, 5, time.Now())
+	if !claims.enter(7) || claims.of(7).epoch != 5 || claims.of(8).epoch != 3 {
+		t.Error("a slot that is taken again has another epoch, and no other has")
+	}
+}

@@ -1,0 +1,114 @@
+package aggregator
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/slot"
+)
+
+// The Cell's status tells which shard has which slots. It is only ever changed by compare-and-swap.
+
+// holdings are what the shards have. An entry that cannot be read has none: nobody of us writes one.
+func holdings(cell *v1alpha1.Cell) []slot.Holding {
+	all := make([]slot.Holding, 0, len(cell.Status.Shards))
+	for i := range cell.Status.Shards {
+		s := &cell.Status.Shards[i]
+		slots, _ := slot.Parse(s.Slots)
+		all = append(all, slot.Holding{Shard: s.Name, Slots: slots})
+	}
+	return all
+}
+
+// entryOf is a shard's; nil when it has none.
+func entryOf(cell *v1alpha1.Cell, shard string) *v1alpha1.CellShard {
+	i := slices.IndexFunc(cell.Status.Shards, func(s v1alpha1.CellShard) bool { return s.Name == shard })
+	if i < 0 {
+		return nil
+	}
+	return &cell.Status.Shards[i]
+}
+
+// slotsOf are those that an incarnation of a shard has.
+func slotsOf(cell *v1alpha1.Cell, shard, holder string) slot.Set {
+	entry := entryOf(cell, shard)
+	if entry == nil || entry.Holder != holder {
+		return slot.Set{}
+	}
+	slots, _ := slot.Parse(entry.Slots)
+	return slots
+}
+
+// enter makes an entry for an incarnation of a shard, which has nothing yet. What an earlier one had nobody has from now on.
+func enter(cell *v1alpha1.Cell, ring, shard, holder string) {
+	if entry := entryOf(cell, shard); entry == nil || entry.Holder != holder {
+		leave(cell, shard)
+		cell.Status.Shards = append(cell.Status.Shards, v1alpha1.CellShard{Name: shard, Ring: ring, Holder: holder})
+		slices.SortFunc(cell.Status.Shards, func(a, b v1alpha1.CellShard) int { return cmp.Compare(a.Name, b.Name) })
+	}
+}
+
+// leave takes a shard out.
+func leave(cell *v1alpha1.Cell, shard string) {
+	cell.Status.Shards = slices.DeleteFunc(cell.Status.Shards, func(s v1alpha1.CellShard) bool { return s.Name == shard })
+}
+
+// place writes that a shard has these slots, some of which may have been another's, and takes those out that are left with nothing
+// and are dead.
+func place(cell *v1alpha1.Cell, shard string, slots slot.Set, isDead func(shard string) bool) {
+	for i := range cell.Status.Shards {
+		s := &cell.Status.Shards[i]
+		has, _ := slot.Parse(s.Slots)
+		if s.Name == shard {
+			has = slots
+		} else {
+			has = has.Minus(slots)
+		}
+		s.Slots = has.String()
+	}
+	cell.Status.Shards = slices.DeleteFunc(cell.Status.Shards, func(s v1alpha1.CellShard) bool {
+		return s.Name != shard && s.Slots == "" && isDead(s.Name)
+	})
+}
+
+// addUp makes the Cell's own counts and condition of those of its shards.
+func addUp(cell *v1alpha1.Cell) {
+	var pods, protectors int64
+	for i := range cell.Status.Shards {
+		pods, protectors = pods+int64(cell.Status.Shards[i].Pods), protectors+int64(cell.Status.Shards[i].Protectors)
+	}
+	cell.Status.Pods, cell.Status.Protectors = clamp(int(pods)), clamp(int(protectors))
+	meta.SetStatusCondition(&cell.Status.Conditions, completeness(cell))
+}
+
+func clamp(n int) int32 { return int32(min(n, math.MaxInt32)) }
+
+// completeness tells whether all slots have a shard.
+func completeness(cell *v1alpha1.Cell) metav1.Condition {
+	ready := metav1.Condition{Type: v1alpha1.ConditionReady, ObservedGeneration: cell.Generation}
+	var names []string
+	for i := range cell.Status.Shards {
+		if cell.Status.Shards[i].Slots != "" {
+			names = append(names, cell.Status.Shards[i].Name)
+		}
+	}
+	if unowned := slot.Unowned(holdings(cell)); !unowned.Empty() {
+		ready.Status, ready.Reason = metav1.ConditionFalse, v1alpha1.ReasonAggregatorIdle
+		ready.Message = fmt.Sprintf("%d of %d slots have no aggregator (%s): until a shard takes them, their pods count as they were "+
+			"counted last, and nothing that is reserved there is settled.", unowned.Len(), slot.Count, unowned)
+		return ready
+	}
+	ready.Status, ready.Reason = metav1.ConditionTrue, v1alpha1.ReasonAggregating
+	ready.Message = fmt.Sprintf("%s count the pods of this cell.", strings.Join(names, ", "))
+	if len(names) == 1 {
+		ready.Message = fmt.Sprintf("%s counts the pods of this cell.", names[0])
+	}
+	return ready
+}

@@ -1,0 +1,71 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/pulse"
+)
+
+// A cell is counted by one leader, or by the shards of one ring. Nothing breaks when both try: epochs tell who is later. But they
+// would take the cell from each other, for ever. So each waits for the other to have stopped.
+
+// rivalPatience is how long somebody must have been silent who counts the cell in another way.
+const rivalPatience = time.Minute
+
+func (a *Aggregator) leaseName() string { return "aggregator-" + a.options.Cell }
+
+// awaitShards keeps a leader from a cell whose shards report. What silent ones have left behind goes.
+func (a *Aggregator) awaitShards(cell *v1alpha1.Cell) error {
+	for i := range cell.Status.Shards {
+		if s := &cell.Status.Shards[i]; !a.isSilent("shard "+s.Name, beatOf(s), rivalPatience) {
+			return fmt.Errorf("shard %s of ring %s counts some of its namespaces: stop the shards, or give --ring and --shard here too", s.Name, s.Ring)
+		}
+	}
+	cell.Status.Shards = nil
+	return nil
+}
+
+// beatOf is a shard's heartbeat.
+func beatOf(s *v1alpha1.CellShard) string {
+	beat := fmt.Sprint(s.Holder, " ", s.Epoch, " ", s.Slots)
+	if s.LastHeartbeat != nil {
+		beat += " " + s.LastHeartbeat.Time.String()
+	}
+	return beat
+}
+
+// isSilent tells whether somebody's heartbeat has not changed for so long.
+func (a *Aggregator) isSilent(whose, beat string, patience time.Duration) bool {
+	now := a.monotonic()
+	a.rivals.Observe(whose, beat, now)
+	return a.rivals.State(whose, patience, now) == pulse.Silent
+}
+
+var errLed = errors.New("an aggregator without --ring leads the cell: stop it, and the shards take over")
+
+// awaitLeader keeps shards from a cell that one leader counts. One that stands for a cell that has shards does not.
+func (a *Aggregator) awaitLeader(ctx context.Context, cell *v1alpha1.Cell) error {
+	if len(cell.Status.Shards) > 0 {
+		return nil
+	}
+	lease, err := a.leases.CoordinationV1().Leases(a.options.LeaseNamespace).Get(ctx, a.leaseName(), metav1.GetOptions{})
+	switch spec := &lease.Spec; {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("find out whether the cell has a leader: %w", err)
+	case spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.LeaseDurationSeconds == nil:
+		return nil
+	case a.isSilent("leader", lease.ResourceVersion, time.Duration(*spec.LeaseDurationSeconds)*time.Second):
+		return nil
+	default:
+		return errLed
+	}
+}

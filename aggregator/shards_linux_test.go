@@ -1,0 +1,54 @@
+package aggregator
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/crowd"
+	"github.com/breakwater-k8s/breakwater/internal/measure"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// BenchmarkShard runs one shard of a cell beside a real core and a stand-in for the cell, alone and as one of five, and reports
+// the memory that the kernel says it has. The Leases of the others are all that there is of them.
+func BenchmarkShard(b *testing.B) {
+	l := newLaboratory(b)
+	l.protect(crowd.ReplicaSets)
+	ring := &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: l.namespace}}
+	ring.Spec = v1alpha1.ClusterRingSpec{ShardNamespace: l.namespace, LeaseDurationSeconds: 600}
+	l.must(l.core.Create(b.Context(), ring))
+	b.Cleanup(func() { _ = l.core.Delete(b.Context(), ring) })
+	for _, shards := range []int{1, 5} {
+		b.Run(fmt.Sprintf("pods=%d/shards=%d", *processPods, shards), func(b *testing.B) { l.of(b).shard(shards) })
+	}
+}
+
+func (l *laboratory) shard(shards int) {
+	l.Helper()
+	for n := 1; n < shards; n++ {
+		holder, seconds, now := fmt.Sprintf("of-%d-%d_1", shards, n), int32(600), metav1.NowMicro()
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: holder[:len(holder)-2]}}
+		lease.Labels = map[string]string{v1alpha1.LabelRing: l.namespace}
+		lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &now}
+		l.must(l.core.Create(l.Context(), lease))
+		l.Cleanup(func() { _ = client.IgnoreNotFound(l.core.Delete(l.Context(), lease)) })
+	}
+	cell := newStandInCell(l.B, *processPods, 0)
+	p := measure.Start(l, l.program, "aggregator", "--cell="+crowdCell, "--core-kubeconfig="+testplane.Kubeconfig(l),
+		"--kubeconfig="+cell.kubeconfig(), "--ring="+l.namespace, fmt.Sprintf("--shard=of-%d-0", shards), "--heartbeat=1s")
+	p.AwaitReady()
+	pods := func() float64 { return p.Metric("breakwater_aggregator_pods", "") }
+	p.Await(time.Second, func() bool { return pods() > 0 }, func() string { return fmt.Sprintf("%v pods are counted", pods()) })
+	l.ReportMetric(p.Settle(still), "aggregator-MiB-settled")
+	l.ReportMetric(p.Memory("VmHWM"), "aggregator-MiB-peak")
+	l.ReportMetric(pods(), "pods")
+	l.ReportMetric(p.Metric("breakwater_aggregator_slots", ""), "slots")
+	l.ReportMetric(0, "ns/op")
+	p.Stop()
+}

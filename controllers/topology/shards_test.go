@@ -1,0 +1,78 @@
+package topology
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/slot"
+)
+
+// share reports as shards do, each for its slots.
+func (l *lab) share(cell *v1alpha1.Cell, slots map[string]string, reports ...string) {
+	l.Helper()
+	now := l.now(cell)
+	at := metav1.NewMicroTime(l.clock.Add(-24 * time.Hour))
+	before := now.Status.Shards
+	now.Status.Shards = nil
+	for name, has := range slots {
+		s := v1alpha1.CellShard{Name: name, Ring: "r", Holder: name + "_1", Epoch: 1, Slots: has}
+		for i := range before {
+			if before[i].Name == name {
+				s.LastHeartbeat = before[i].LastHeartbeat
+			}
+		}
+		for _, reporter := range reports {
+			if reporter == name {
+				s.LastHeartbeat = &at
+				now.Status.Aggregator = v1alpha1.CellAggregator{Holder: name + "_1", Epoch: 1, LastHeartbeat: &at}
+			}
+		}
+		now.Status.Shards = append(now.Status.Shards, s)
+	}
+	l.must(l.Client.Status().Update(l.Context(), now))
+	l.look(cell)
+}
+
+func TestACellThatIsSharedOutIsFreshWhenSomebodyReportsOnEachSlot(t *testing.T) {
+	l := newLab(t)
+	cell := l.cell("a", func(s *v1alpha1.CellSpec) { s.WhenStale = v1alpha1.WhenStaleDiscount })
+	other := l.cell("b", func(*v1alpha1.CellSpec) {})
+	p := l.protect(3, cell, other)
+	own := slot.Set{}.With(slot.Of(l.namespace))
+	both := map[string]string{"x": own.String(), "y": own.Without().String()}
+	pass := func(slots map[string]string, reports ...string) {
+		t.Helper()
+		for range 4 {
+			l.clock = l.clock.Add(20 * time.Second)
+			l.share(cell, slots, reports...)
+		}
+	}
+	discount := func() v1alpha1.Discount { return l.protector(p).Status.Cells[0].Discount }
+
+	pass(both, "x", "y")
+	l.want(l.now(cell), v1alpha1.ConditionAggregationFresh, metav1.ConditionTrue, v1alpha1.ReasonHeartbeatSeen, "each slot")
+	// One of them is silent: the protectors of the other's namespaces do not mind.
+	pass(both, "x")
+	l.want(l.now(cell), v1alpha1.ConditionAggregationFresh, metav1.ConditionFalse, v1alpha1.ReasonNoHeartbeat, "of shard y", "255 of 256")
+	if discount() != "" {
+		t.Errorf("discount %q of a slot that is reported on", discount())
+	}
+	// A slot that nobody has is silent in time.
+	pass(map[string]string{"y": both["y"]}, "y")
+	l.want(l.now(cell), v1alpha1.ConditionAggregationFresh, metav1.ConditionFalse, v1alpha1.ReasonNoHeartbeat, own.String()+" of no shard", "1 of 256")
+	if discount() != v1alpha1.DiscountStale {
+		t.Errorf("discount %q of a slot that nobody has", discount())
+	}
+	// That a shard has taken it says nothing yet, that it reports does.
+	l.share(cell, both, "y")
+	l.want(l.now(cell), v1alpha1.ConditionAggregationFresh, metav1.ConditionFalse, v1alpha1.ReasonNoHeartbeat, own.String()+" of shard x")
+	l.clock = l.clock.Add(time.Second)
+	l.share(cell, both, "x", "y")
+	l.want(l.now(cell), v1alpha1.ConditionAggregationFresh, metav1.ConditionTrue, v1alpha1.ReasonHeartbeatSeen)
+	// All have left.
+	pass(nil)
+	l.want(l.now(cell), v1alpha1.ConditionAggregationFresh, metav1.ConditionFalse, v1alpha1.ReasonNoHeartbeat, "No aggregator of the cell")
+}
