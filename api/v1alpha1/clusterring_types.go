@@ -42,6 +42,7 @@ type ClusterRingList struct {
 // ClusterRingSpec says what is shared out, and how.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.resources) || self.resources.all(r, !has(r.controlledResources) || r.controlledResources.all(c, !self.resources.exists(m, m.group == c.group && m.resource == c.resource)))",message="a resource is either one of resources or of controlledResources, not both",fieldPath=".resources"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxLoadPercent) || !has(self.keyPolicy) || self.keyPolicy != 'Namespace'",message="maxLoadPercent needs keyPolicy Object: objects that are assigned together are not spread",fieldPath=".maxLoadPercent"
 type ClusterRingSpec struct {
 	// Resources are those whose objects are assigned to shards, each by its own name. Two objects of different resources are
 	// not assigned to the same shard, unless keyPolicy is Namespace or they carry the same annotation breakwater.dev/sharding-key.
@@ -88,7 +89,8 @@ type ClusterRingSpec struct {
 	TokensPerShard int32 `json:"tokensPerShard,omitempty"`
 
 	// MaxLoadPercent bounds how many objects a shard has, as a percentage of the mean: with 110, and 1,000 objects for 10
-	// shards, each has at most 110. What is over goes to the next shard on the ring. Without it there is no bound.
+	// shards, each has at most 110. What is over goes to the next shard on the ring, but for objects that carry the annotation
+	// breakwater.dev/sharding-key, which are together. Without it there is no bound.
 	//
 	// +kubebuilder:validation:Minimum=101
 	// +kubebuilder:validation:Maximum=1000

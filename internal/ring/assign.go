@@ -47,9 +47,10 @@ func Limit(objects int64, shards int, maxLoadPercent *int32) int64 {
 	return max((objects*int64(*maxLoadPercent)+of-1)/of, 1)
 }
 
-// Want is the shard that is to have a key: its owner, or when that is full the next one that is not; false when there is none.
+// Want is the shard that is to have a key: its owner, or when that is full the next one that is not; false when there is none. Objects
+// that must be together are not counted when they are placed: they are with the owner of their key, full or not.
 func (s *Shards) Want(key string, load Load) (string, bool) {
-	if load.Limit > 0 {
+	if load.Limit > 0 && !isShared(key) {
 		for shard := range s.Walk(key) {
 			if load.Of[shard] < load.Limit {
 				return shard, true

@@ -180,13 +180,38 @@ func TestNoShardHasMoreThanTheBound(t *testing.T) {
 	})
 }
 
+func TestWhatMustBeTogetherIsNotSpread(t *testing.T) {
+	s := shardsOf(map[string]v1alpha1.ShardState{"a": v1alpha1.ShardReady, "b": v1alpha1.ShardReady, "c": v1alpha1.ShardReady})
+	for policy, object := range map[v1alpha1.KeyPolicy]*metav1.ObjectMeta{
+		v1alpha1.KeyPolicyNamespace: {Namespace: "shop"},
+		v1alpha1.KeyPolicyObject:    {Namespace: "shop", Annotations: map[string]string{v1alpha1.AnnotationShardingKey: "mine"}},
+	} {
+		load := ring.Load{Limit: 2, Of: map[string]int64{}}
+		for _, name := range names("web", 5) {
+			object.Name = name
+			shard, _ := s.Want(ring.KeyOf(policy, v1alpha1.GroupResource{Resource: "configmaps"}, object), load)
+			load.Of[shard]++
+		}
+		if len(load.Of) != 1 {
+			t.Errorf("%s: spread as %v", policy, load.Of)
+		}
+	}
+	load := ring.Load{Limit: 2, Of: map[string]int64{}}
+	for _, uid := range names("uid", 5) {
+		made := &metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AnnotationShardingKey: ring.Generated(uid)}}
+		shard, _ := s.Want(ring.KeyOf(v1alpha1.KeyPolicyObject, v1alpha1.GroupResource{}, made), load)
+		load.Of[shard]++
+	}
+	if len(load.Of) != 3 {
+		t.Errorf("objects with keys of their own are with %v", load.Of)
+	}
+}
+
 func TestKeysTellObjectsApartAsThePolicySays(t *testing.T) {
 	object := func(namespace, name string) *metav1.ObjectMeta {
 		return &metav1.ObjectMeta{Namespace: namespace, Name: name}
 	}
 	deployments, sets := v1alpha1.GroupResource{Group: "apps", Resource: "deployments"}, v1alpha1.GroupResource{Group: "apps", Resource: "statefulsets"}
-	like := object("bank", "b")
-	like.Annotations = map[string]string{v1alpha1.AnnotationShardingKey: ring.KeyOf(v1alpha1.KeyPolicyObject, deployments, object("shop", "a"))}
 	own := object("shop", "web")
 	own.Annotations = map[string]string{v1alpha1.AnnotationShardingKey: "mine"}
 	for claim, test := range map[string]struct {
@@ -195,16 +220,15 @@ func TestKeysTellObjectsApartAsThePolicySays(t *testing.T) {
 		of, and    *metav1.ObjectMeta
 		isTogether bool
 	}{
-		"two names":                         {v1alpha1.KeyPolicyObject, deployments, deployments, object("shop", "a"), object("shop", "b"), false},
-		"one name in two namespaces":        {v1alpha1.KeyPolicyObject, deployments, deployments, object("shop", "a"), object("bank", "a"), false},
-		"one name of two resources":         {v1alpha1.KeyPolicyObject, deployments, sets, object("shop", "a"), object("shop", "a"), false},
-		"an object and itself":              {v1alpha1.KeyPolicyObject, deployments, deployments, object("shop", "a"), object("shop", "a"), true},
-		"two of a namespace":                {v1alpha1.KeyPolicyNamespace, deployments, sets, object("shop", "a"), object("shop", "b"), true},
-		"two of two namespaces":             {v1alpha1.KeyPolicyNamespace, deployments, deployments, object("shop", "a"), object("bank", "a"), false},
-		"two of cluster scope":              {v1alpha1.KeyPolicyNamespace, deployments, deployments, object("", "a"), object("", "b"), false},
-		"two that say so":                   {v1alpha1.KeyPolicyObject, deployments, sets, own, own, true},
-		"one that wants to be with another": {v1alpha1.KeyPolicyObject, deployments, sets, object("shop", "a"), like, true},
-		"two that say so, by a namespace":   {v1alpha1.KeyPolicyNamespace, deployments, deployments, own, object("shop", "b"), false},
+		"two names":                       {v1alpha1.KeyPolicyObject, deployments, deployments, object("shop", "a"), object("shop", "b"), false},
+		"one name in two namespaces":      {v1alpha1.KeyPolicyObject, deployments, deployments, object("shop", "a"), object("bank", "a"), false},
+		"one name of two resources":       {v1alpha1.KeyPolicyObject, deployments, sets, object("shop", "a"), object("shop", "a"), false},
+		"an object and itself":            {v1alpha1.KeyPolicyObject, deployments, deployments, object("shop", "a"), object("shop", "a"), true},
+		"two of a namespace":              {v1alpha1.KeyPolicyNamespace, deployments, sets, object("shop", "a"), object("shop", "b"), true},
+		"two of two namespaces":           {v1alpha1.KeyPolicyNamespace, deployments, deployments, object("shop", "a"), object("bank", "a"), false},
+		"two of cluster scope":            {v1alpha1.KeyPolicyNamespace, deployments, deployments, object("", "a"), object("", "b"), false},
+		"two that say so":                 {v1alpha1.KeyPolicyObject, deployments, sets, own, own, true},
+		"two that say so, by a namespace": {v1alpha1.KeyPolicyNamespace, deployments, deployments, own, object("shop", "b"), false},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			a, b := ring.KeyOf(test.policy, test.a, test.of), ring.KeyOf(test.policy, test.b, test.and)

@@ -71,7 +71,8 @@ func (o *Object) Assign(shards *ring.Shards, load ring.Load) Answer {
 	}
 	key := ring.KeyOf(o.ring.Spec.KeyPolicy, o.of, &o.meta)
 	if key == "" {
-		key, answer.Key = string(o.review), string(o.review)
+		answer.Key = ring.Generated(string(o.review))
+		key = answer.Key
 	}
 	shard, ok := shards.Admit(had, key, load)
 	switch {

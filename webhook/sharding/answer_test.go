@@ -125,7 +125,7 @@ func TestWhereObjectsOfARingGo(t *testing.T) {
 	owner, _ := twoShards().Owner("object/apps/deployments/shop/web")
 	other := map[string]string{"a": "b", "b": "a"}[owner]
 	ofOther := "x"
-	for s, _ := twoShards().Owner(ofOther); s != other; s, _ = twoShards().Owner(ofOther) {
+	for s, _ := twoShards().Owner("shared/" + ofOther); s != other; s, _ = twoShards().Owner("shared/" + ofOther) {
 		ofOther += "x"
 	}
 	const web = `"namespace":"shop","name":"web"`
@@ -220,7 +220,7 @@ func answerTo(t *testing.T, of *v1alpha1.ClusterRing, request *admissionv1.Admis
 func TestObjectsWithoutANameGetAKey(t *testing.T) {
 	object, namespace := v1alpha1.KeyPolicyObject, v1alpha1.KeyPolicyNamespace
 	large := strings.Repeat("x", 256<<10-20)
-	key := map[string]string{v1alpha1.AnnotationShardingKey: reviewUID}
+	key := map[string]string{v1alpha1.AnnotationShardingKey: ring.Generated(reviewUID)}
 	for claim, test := range map[string]struct {
 		policy      v1alpha1.KeyPolicy
 		resource    string
@@ -229,14 +229,14 @@ func TestObjectsWithoutANameGetAKey(t *testing.T) {
 		key         string // what it is assigned by
 		annotations map[string]string
 	}{
-		"one that will be named":                           {object, "", `"namespace":"shop","generateName":"web-"`, sharding.Assigned, reviewUID, key},
-		"one that will be named, with annotations":         {object, "", `"namespace":"shop","generateName":"web-","annotations":{"a":"b"}`, sharding.Assigned, reviewUID, with(key, "a", "b")},
-		"one that will be named, with no annotations":      {object, "", `"namespace":"shop","generateName":"web-","annotations":{}`, sharding.Assigned, reviewUID, key},
-		"one that has a key":                               {object, "", `"namespace":"shop","generateName":"web-","annotations":{"breakwater.dev/sharding-key":"k"}`, sharding.Assigned, "k", map[string]string{v1alpha1.AnnotationShardingKey: "k"}},
-		"one with an empty key":                            {object, "", `"namespace":"shop","generateName":"web-","annotations":{"breakwater.dev/sharding-key":""}`, sharding.Assigned, reviewUID, key},
+		"one that will be named":                           {object, "", `"namespace":"shop","generateName":"web-"`, sharding.Assigned, ring.Generated(reviewUID), key},
+		"one that will be named, with annotations":         {object, "", `"namespace":"shop","generateName":"web-","annotations":{"a":"b"}`, sharding.Assigned, ring.Generated(reviewUID), with(key, "a", "b")},
+		"one that will be named, with no annotations":      {object, "", `"namespace":"shop","generateName":"web-","annotations":{}`, sharding.Assigned, ring.Generated(reviewUID), key},
+		"one that has a key":                               {object, "", `"namespace":"shop","generateName":"web-","annotations":{"breakwater.dev/sharding-key":"k"}`, sharding.Assigned, "shared/k", map[string]string{v1alpha1.AnnotationShardingKey: "k"}},
+		"one with an empty key":                            {object, "", `"namespace":"shop","generateName":"web-","annotations":{"breakwater.dev/sharding-key":""}`, sharding.Assigned, ring.Generated(reviewUID), key},
 		"one with a name as well":                          {object, "", `"namespace":"shop","name":"web","generateName":"web-"`, sharding.Assigned, "object/apps/deployments/shop/web", nil},
 		"one that goes by its namespace":                   {namespace, "", `"namespace":"shop","generateName":"web-"`, sharding.Assigned, "namespace/shop", nil},
-		"one of no namespace, where others go by theirs":   {namespace, "example.com/widgets", `"generateName":"web-"`, sharding.Assigned, reviewUID, key},
+		"one of no namespace, where others go by theirs":   {namespace, "example.com/widgets", `"generateName":"web-"`, sharding.Assigned, ring.Generated(reviewUID), key},
 		"a namespace, whose review has its name twice":     {namespace, "/namespaces", `"name":"shop"`, sharding.Assigned, "object//namespaces//shop", nil},
 		"one that has no room for it":                      {object, "", `"generateName":"web-","annotations":{"a":"` + large + `"}`, sharding.TooLarge, "", map[string]string{"a": large}},
 		"one that has no room, and needs none":             {object, "", `"name":"web","annotations":{"a":"` + large + `"}`, sharding.Assigned, "object/apps/deployments/shop/web", map[string]string{"a": large}},

@@ -127,7 +127,7 @@ func TestObjectsMoveInTheWriteThatLetsGoAndNeverBefore(t *testing.T) {
 	}
 	// Its key belongs to another shard now: its label alone says where it is.
 	key := "x"
-	for ownerOf(key) != next {
+	for ownerOf("shared/"+key) != next {
 		key += "x"
 	}
 	p.patch(widget, `{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AnnotationShardingKey, key)
