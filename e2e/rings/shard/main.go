@@ -1,0 +1,165 @@
+// Command shard is a controller of ConfigMaps as its author would write it, which runs as a shard of a ring or, without one, alone. What
+// it does to an object takes it some time, and it tells a recorder when it begins and when it ends.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/breakwater-k8s/breakwater/api/sharding"
+)
+
+type program struct {
+	kubeconfig, ring, shard, recorder, prefix string
+	health, metrics, format                   string
+	work                                      time.Duration
+	workers                                   int
+	stable                                    bool
+
+	http *http.Client
+}
+
+func main() {
+	p := program{http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
+	flag.StringVar(&p.kubeconfig, "kubeconfig", "", "the `file` of the cluster")
+	flag.StringVar(&p.ring, "ring", "", "`name` of the ClusterRing; empty: none")
+	flag.StringVar(&p.shard, "shard", "", "`name` of the shard")
+	flag.StringVar(&p.recorder, "recorder", "", "`URL` of the recorder")
+	flag.StringVar(&p.prefix, "namespaces", "", "`beginning` of the names of the namespaces that it works in; empty: all")
+	flag.DurationVar(&p.work, "work", 0, "how long it works on an object")
+	flag.IntVar(&p.workers, "workers", 16, "on how many objects it works at once")
+	flag.BoolVar(&p.stable, "stable", false, "a shard of the same name comes back after a stop")
+	flag.StringVar(&p.health, "health-listen", "0", "`address` of /readyz")
+	flag.StringVar(&p.metrics, "metrics-listen", "0", "`address` of /metrics")
+	flag.StringVar(&p.format, "log-format", "text", "the `format` of the log, which is text")
+	flag.Parse()
+	if err := p.run(ctrl.SetupSignalHandler()); err != nil {
+		fmt.Fprintln(os.Stderr, "shard:", err)
+		os.Exit(1)
+	}
+}
+
+func (p *program) run(ctx context.Context) error {
+	ctrl.SetLogger(logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, nil)))
+	config, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
+	if err != nil {
+		return err
+	}
+	config.QPS = -1
+	mgr, inner, err := p.join(ctx, config)
+	if err != nil {
+		return err
+	}
+	// It is ready when it takes part.
+	if err := mgr.AddReadyzCheck("elected", func(*http.Request) error {
+		select {
+		case <-mgr.Elected():
+			return nil
+		default:
+			return fmt.Errorf("%s has not joined ring %s", p.shard, p.ring)
+		}
+	}); err != nil {
+		return err
+	}
+	err = ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{}).
+		WithEventFilter(predicate.NewPredicateFuncs(func(object client.Object) bool { return p.isOurs(object.GetNamespace()) })).
+		WithOptions(controller.Options{MaxConcurrentReconciles: p.workers}).Complete(inner)
+	if err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// join makes the manager, that of a shard if there is a ring.
+func (p *program) join(ctx context.Context, config *rest.Config) (manager.Manager, reconcile.Reconciler, error) {
+	options := manager.Options{HealthProbeBindAddress: p.health, Metrics: metricsserver.Options{BindAddress: p.metrics}}
+	if p.ring == "" {
+		mgr, err := manager.New(config, options)
+		if err != nil {
+			return nil, nil, err
+		}
+		return mgr, &reconciler{program: p, client: mgr.GetClient()}, mgr.AddHealthzCheck("process", healthz.Ping)
+	}
+	shard, err := sharding.New(ctx, config, sharding.Options{
+		Ring: p.ring, Name: p.shard, Stable: p.stable, Objects: []client.Object{&corev1.ConfigMap{}},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	mgr, err := shard.NewManager(options)
+	if err != nil {
+		return nil, nil, err
+	}
+	inner, err := shard.Reconciler(mgr, &corev1.ConfigMap{}, &reconciler{program: p, client: mgr.GetClient()})
+	return mgr, inner, err
+}
+
+func (p *program) isOurs(namespace string) bool {
+	return len(namespace) >= len(p.prefix) && namespace[:len(p.prefix)] == p.prefix
+}
+
+// reconciler works on one object.
+type reconciler struct {
+	*program
+	client client.Client
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	object := &corev1.ConfigMap{}
+	if err := r.client.Get(ctx, request.NamespacedName, object); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	turn := object.Data["turn"]
+	if turn == "" {
+		return reconcile.Result{}, nil // not one of the test's
+	}
+	if err := ctx.Err(); err != nil {
+		return reconcile.Result{}, err
+	}
+	// What was begun is told, and told to have ended, whatever becomes of the context.
+	ctx = context.WithoutCancel(ctx)
+	if err := r.tell(ctx, "begin", request.String(), turn); err != nil {
+		return reconcile.Result{}, err
+	}
+	if r.work > 0 {
+		<-time.After(r.work)
+	}
+	return reconcile.Result{}, r.tell(ctx, "end", request.String(), turn)
+}
+
+func (r *reconciler) tell(ctx context.Context, what, object, turn string) error {
+	query := url.Values{"object": {object}, "shard": {r.shard}, "turn": {turn}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.recorder+"/"+what+"?"+query.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	response, err := r.http.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("the recorder says %s", response.Status)
+	}
+	return nil
+}
