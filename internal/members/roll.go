@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -31,7 +32,9 @@ import (
 // compared with another machine's. So a process that starts takes all shards for alive at first.
 type Roll struct {
 	client client.Client
-	log    logr.Logger
+	// live reads Leases as they are: what is in a cache may have been so.
+	live client.Reader
+	log  logr.Logger
 	// buries tells whether this process may take a Lease from a shard that has fallen silent. All replicas see the same in the
 	// end, but one is enough to do it.
 	buries func() bool
@@ -40,7 +43,9 @@ type Roll struct {
 	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	synced func() bool
 
-	mu     sync.Mutex
+	mu sync.Mutex
+	// began is when all Leases had been read; zero is not yet.
+	began  time.Time
 	leases map[types.NamespacedName]*seen
 	told   []func(ring string)
 	shards map[string]known
@@ -50,6 +55,20 @@ type Roll struct {
 type seen struct {
 	lease *coordinationv1.Lease
 	since time.Time
+	// lost tells that it was taken away from a shard that may work on for a while.
+	lost bool
+}
+
+// stateAt is what is known of the shard.
+func (s *seen) stateAt(now time.Time) v1alpha1.ShardState {
+	if s.lost {
+		return v1alpha1.ShardUncertain
+	}
+	return ring.StateOf(s.lease, now.Sub(s.since))
+}
+
+func (s *seen) duration() time.Duration {
+	return time.Duration(*s.lease.Spec.LeaseDurationSeconds) * time.Second
 }
 
 // known are the shards of a ring as they were asked for last.
@@ -74,7 +93,7 @@ func Select(options *cache.Options) {
 // whether this process is the one that takes Leases from shards that have fallen silent.
 func NewRoll(ctx context.Context, mgr manager.Manager, buries func() bool) (*Roll, error) {
 	r := &Roll{
-		client: mgr.GetClient(), log: mgr.GetLogger().WithName("shards"), buries: buries, now: time.Now,
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), log: mgr.GetLogger().WithName("shards"), buries: buries, now: time.Now,
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](100*time.Millisecond, 10*time.Second)),
 		leases: map[types.NamespacedName]*seen{}, shards: map[string]known{},
@@ -99,7 +118,17 @@ func NewRoll(ctx context.Context, mgr manager.Manager, buries func() bool) (*Rol
 func (r *Roll) Tell(who func(ring string)) { r.told = append(r.told, who) }
 
 // HasSynced tells whether all Leases were read once.
-func (r *Roll) HasSynced() bool { return r.synced() }
+func (r *Roll) HasSynced() bool {
+	if !r.synced() {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.began.IsZero() {
+		r.began = r.now()
+	}
+	return true
+}
 
 // Of returns the shards of a ring, by their names.
 func (r *Roll) Of(of *v1alpha1.ClusterRing) []v1alpha1.RingMember {
@@ -112,7 +141,7 @@ func (r *Roll) of(of *v1alpha1.ClusterRing) []v1alpha1.RingMember {
 	var all []v1alpha1.RingMember
 	for name, s := range r.leases {
 		if name.Namespace == of.Spec.ShardNamespace && s.lease.Labels[v1alpha1.LabelRing] == of.Name {
-			all = append(all, v1alpha1.RingMember{Name: name.Name, State: ring.StateOf(s.lease, r.now().Sub(s.since))})
+			all = append(all, v1alpha1.RingMember{Name: name.Name, State: s.stateAt(r.now())})
 		}
 	}
 	slices.SortFunc(all, func(a, b v1alpha1.RingMember) int { return cmp.Compare(a.Name, b.Name) })
@@ -152,10 +181,38 @@ func (r *Roll) Revoke(ctx context.Context, of *v1alpha1.ClusterRing, shard strin
 	r.mu.Lock()
 	s := r.leases[types.NamespacedName{Namespace: of.Spec.ShardNamespace, Name: shard}]
 	r.mu.Unlock()
-	if s == nil || s.lease.Labels[v1alpha1.LabelRing] != of.Name || holderOf(s.lease) == ring.Revoked {
+	if s == nil || s.lost || s.lease.Labels[v1alpha1.LabelRing] != of.Name || holderOf(s.lease) == ring.Revoked {
 		return nil
 	}
 	return r.hold(ctx, s.lease, ring.Revoked)
+}
+
+// Holder returns whom a shard's Lease names, which tells one incarnation of it from another; empty is nobody.
+func (r *Roll) Holder(of *v1alpha1.ClusterRing, shard string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.leases[types.NamespacedName{Namespace: of.Spec.ShardNamespace, Name: shard}]
+	if s == nil || s.lost || s.lease.Labels[v1alpha1.LabelRing] != of.Name {
+		return ""
+	}
+	return holderOf(s.lease)
+}
+
+// IsGone makes certain that a shard does not work. What Shards tells may lag: a shard that has just come would seem to be unknown. And of
+// one that has no Lease nobody knows how long it has had none, until this process has seen none for long enough.
+func (r *Roll) IsGone(ctx context.Context, of *v1alpha1.ClusterRing, shard string) (bool, error) {
+	lease := &coordinationv1.Lease{}
+	err := r.live.Get(ctx, types.NamespacedName{Namespace: of.Spec.ShardNamespace, Name: shard}, lease)
+	switch {
+	case apierrors.IsNotFound(err):
+		return r.HasSynced() && r.now().Sub(r.began) > 2*time.Duration(of.Spec.LeaseDurationSeconds)*time.Second, nil
+	case err != nil:
+		return false, fmt.Errorf("read the Lease of shard %s: %w", shard, err)
+	case lease.Labels[v1alpha1.LabelRing] != of.Name || ring.CheckLease(lease) != nil:
+		return true, nil
+	default:
+		return !ring.IsAvailable(ring.StateOf(lease, 0)), nil
+	}
 }
 
 func holderOf(lease *coordinationv1.Lease) string {

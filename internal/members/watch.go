@@ -25,23 +25,39 @@ func (r *Roll) changed(object any) {
 	r.mu.Lock()
 	before := r.leases[key]
 	if err := ring.CheckLease(lease); err != nil {
-		delete(r.leases, key)
+		now := r.lose(key)
 		r.mu.Unlock()
 		r.log.Info("A Lease is not heeded", "lease", key, "ring", lease.Labels[v1alpha1.LabelRing], "reason", err.Error())
-		r.tell(before, nil)
+		r.tell(before, now)
 		return
 	}
 	now := &seen{lease: lease, since: r.now()}
 	switch {
 	case before == nil:
 		now.since = now.since.Add(-r.ageOf(lease))
-	case equality.Semantic.DeepEqual(before.lease.Spec, lease.Spec):
+	case !before.lost && equality.Semantic.DeepEqual(before.lease.Spec, lease.Spec):
 		now.since = before.since
 	}
 	r.leases[key] = now
 	r.mu.Unlock()
 	r.tell(before, now)
 	r.queue.Add(key)
+}
+
+// lose takes in that a Lease is no more, and returns what is left of it. A shard that had it works on until it has noticed, which takes
+// as long as the Lease lasts; that of a dead one leaves nothing.
+func (r *Roll) lose(key types.NamespacedName) *seen {
+	s := r.leases[key]
+	if s == nil || !ring.IsAvailable(s.stateAt(r.now())) {
+		delete(r.leases, key)
+		return nil
+	}
+	if !s.lost {
+		s = &seen{lease: s.lease, since: r.now(), lost: true}
+		r.leases[key] = s
+		r.queue.Add(key)
+	}
+	return s
 }
 
 // ageOf is how old a Lease that is seen for the first time seems, by its own word and the clock of this machine. It counts for at most
@@ -62,9 +78,9 @@ func (r *Roll) deleted(object any) {
 	key := client.ObjectKeyFromObject(lease)
 	r.mu.Lock()
 	before := r.leases[key]
-	delete(r.leases, key)
+	now := r.lose(key)
 	r.mu.Unlock()
-	r.tell(before, nil)
+	r.tell(before, now)
 }
 
 // tell calls all who want to know, for a Lease that came, went, or is another's now.
@@ -76,7 +92,7 @@ func (r *Roll) tell(before, now *seen) {
 		return s.lease.Labels[v1alpha1.LabelRing]
 	}
 	if before != nil && now != nil && of(before) == of(now) && holderOf(before.lease) == holderOf(now.lease) &&
-		ring.StateOf(before.lease, r.now().Sub(before.since)) == v1alpha1.ShardReady {
+		before.lost == now.lost && before.stateAt(r.now()) == v1alpha1.ShardReady {
 		return // it was only renewed
 	}
 	if of(before) != "" && of(before) != of(now) {
@@ -129,12 +145,16 @@ func (r *Roll) look(ctx context.Context, key types.NamespacedName) error {
 	}
 	lease, unchanged := s.lease, r.now().Sub(s.since)
 	r.mu.Unlock()
+	if s.lost {
+		r.waitOut(key, s, 2*s.duration()-unchanged)
+		return nil
+	}
 	step, after := ring.NextStep(lease, unchanged)
 	if after > 0 {
 		r.queue.AddAfter(key, after)
 	}
 	name := lease.Labels[v1alpha1.LabelRing]
-	if unchanged > time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second {
+	if unchanged > s.duration() {
 		r.announce(name) // it is not what it was
 	}
 	if step == ring.Wait {
@@ -150,4 +170,20 @@ func (r *Roll) look(ctx context.Context, key types.NamespacedName) error {
 	}
 	r.log.Info("A shard has fallen silent: its objects go to others", "ring", name, "shard", lease.Name, "holder", holderOf(lease))
 	return r.hold(ctx, lease, "")
+}
+
+// waitOut drops a shard that has lost its Lease when it must have noticed.
+func (r *Roll) waitOut(key types.NamespacedName, s *seen, left time.Duration) {
+	if left >= 0 {
+		r.queue.AddAfter(key, left+time.Millisecond)
+		return
+	}
+	r.mu.Lock()
+	if r.leases[key] == s {
+		delete(r.leases, key)
+	}
+	r.mu.Unlock()
+	name := s.lease.Labels[v1alpha1.LabelRing]
+	r.log.Info("A shard has lost its Lease: its objects go to others", "ring", name, "shard", key.Name)
+	r.announce(name)
 }
