@@ -159,9 +159,9 @@ func (t *term) hold(more slot.Set) {
 func (t *term) begin(slots slot.Set, epoch int64) {
 	t.log.Info("Slots are taken", "slots", slots.String(), "epoch", epoch)
 	t.hold(slots)
-	t.tenure.take(slots, epoch, t.monotonic())
-	t.snapshot.Take(slots)
 	t.expectFirsts(func(namespace string) bool { return slots.Has(slot.Of(namespace)) })
+	t.tenure.take(slots, epoch, t.monotonic())
+	t.snapshot.Take(slots) // a list that begins from here on is late enough for all that was noted
 	nudge(t.relist)
 	all, _ := t.tenure.all()
 	t.metrics.leading.Set(1)

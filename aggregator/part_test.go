@@ -33,7 +33,7 @@ type partWorld struct {
 	took          slot.Set
 }
 
-var partSpec = v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{}} //nolint:gochecknoglobals // a constant
+var partSpec = v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{}}
 
 func newPartWorld() *partWorld {
 	w := &partWorld{version: 1, pods: map[types.UID]*corev1.Pod{}}

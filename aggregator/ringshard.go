@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -75,7 +76,16 @@ func NewRingShard(ctx context.Context, mgr manager.Manager, options RingShardOpt
 			s.tell()
 		}
 	})
+	if err := mgr.AddReadyzCheck("ring", s.ready); err != nil {
+		return nil, err
+	}
 	return s, mgr.Add(s)
+}
+
+// ready is true when the ring is there. A shard may still wait for the Lease that it had before it was restarted.
+func (s *RingShard) ready(request *http.Request) error {
+	_, err := s.of(request.Context())
+	return err
 }
 
 // Ring implements Membership.

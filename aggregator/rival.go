@@ -36,7 +36,7 @@ func (a *Aggregator) awaitShards(cell *v1alpha1.Cell) error {
 func beatOf(s *v1alpha1.CellShard) string {
 	beat := fmt.Sprint(s.Holder, " ", s.Epoch, " ", s.Slots)
 	if s.LastHeartbeat != nil {
-		beat += " " + s.LastHeartbeat.Time.String()
+		beat += " " + s.LastHeartbeat.String()
 	}
 	return beat
 }

@@ -94,6 +94,8 @@ type Aggregator struct {
 	epoch int64
 	// term is the current leadership; nil while another process leads.
 	term atomic.Pointer[term]
+	// told is why the cell was not shared, as it was told last.
+	told string
 	// rivals tell whether others report that count the cell in another way.
 	rivals pulse.Pulses
 }

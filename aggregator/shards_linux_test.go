@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/crowd"
 	"github.com/breakwater-k8s/breakwater/internal/measure"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
@@ -19,7 +18,7 @@ import (
 // the memory that the kernel says it has. The Leases of the others are all that there is of them.
 func BenchmarkShard(b *testing.B) {
 	l := newLaboratory(b)
-	l.protect(crowd.ReplicaSets)
+	l.protect(*processProtectors)
 	ring := &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: l.namespace}}
 	ring.Spec = v1alpha1.ClusterRingSpec{ShardNamespace: l.namespace, LeaseDurationSeconds: 600}
 	l.must(l.core.Create(b.Context(), ring))
@@ -39,13 +38,19 @@ func (l *laboratory) shard(shards int) {
 		l.must(l.core.Create(l.Context(), lease))
 		l.Cleanup(func() { _ = client.IgnoreNotFound(l.core.Delete(l.Context(), lease)) })
 	}
-	cell := newStandInCell(l.B, *processPods, 0)
+	cell := newStandInCell(l.B, *processPods, l.applications)
 	p := measure.Start(l, l.program, "aggregator", "--cell="+crowdCell, "--core-kubeconfig="+testplane.Kubeconfig(l),
 		"--kubeconfig="+cell.kubeconfig(), "--ring="+l.namespace, fmt.Sprintf("--shard=of-%d-0", shards), "--heartbeat=1s")
 	p.AwaitReady()
 	pods := func() float64 { return p.Metric("breakwater_aggregator_pods", "") }
 	p.Await(time.Second, func() bool { return pods() > 0 }, func() string { return fmt.Sprintf("%v pods are counted", pods()) })
+	own := func() float64 { return p.Metric("breakwater_aggregator_protectors", "") }
+	writes := func() float64 { return p.Metric("breakwater_aggregator_writes_total", `result="written"`) }
+	p.Await(time.Second, func() bool { return own() > 0 && writes() >= own() }, func() string {
+		return fmt.Sprintf("%v protectors are written of %v", writes(), own())
+	})
 	l.ReportMetric(p.Settle(still), "aggregator-MiB-settled")
+	l.ReportMetric(own(), "protectors")
 	l.ReportMetric(p.Memory("VmHWM"), "aggregator-MiB-peak")
 	l.ReportMetric(pods(), "pods")
 	l.ReportMetric(p.Metric("breakwater_aggregator_slots", ""), "slots")

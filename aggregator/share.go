@@ -39,11 +39,13 @@ func (a *Aggregator) shareOnce(ctx context.Context) error {
 	mark := a.past.Mark()
 	l, err := a.join(ctx, tenancy)
 	if err != nil {
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && err.Error() != a.told {
+			a.told = err.Error() // once, and not each second
 			a.log.Error(err, "Not sharing the cell")
 		}
 		return nil
 	}
+	a.told = ""
 	t := a.newTerm(ctx, l, end)
 	// Of a restore that another shard has noted this one cannot tell how long ago that was.
 	t.noticed = l.restored > 0

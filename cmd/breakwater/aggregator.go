@@ -53,7 +53,11 @@ get the namespace kube-system of each cell's cluster, by which it tells that fro
 With --ring several processes share each cell out instead of waiting for each other. They are shards of the ClusterRing of that
 name, which needs no resources, each under a --shard of its own. A namespace is in one of 256 slots, and each slot with one
 shard: that keeps the pods of its slots alone, counts and settles. When shards come and go slots move; while a slot has no shard
-its reservations only grow. All processes of a cell need the same --ring, or none of them any.`,
+its reservations only grow. All processes of a cell need the same --ring, or none of them any. With --cell the ring must have no
+shards of other cells.
+
+A shard needs besides, in the core cluster: get, list and watch clusterrings; list and watch leases everywhere; and create, get, update
+and delete those in the ring's shardNamespace.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
 	}

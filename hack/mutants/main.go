@@ -65,7 +65,8 @@ func proofs() []proof {
 
 func main() {
 	seeds := flag.Int("seeds", 600, "how many `seeds` the simulation plays for each mutant")
-	by := flag.String("by", "", "the one `proof` to try: properties, simulation, \"simulation of shards\", corpus or \"properties at length\"; empty: all, until one catches the mutant")
+	by := flag.String("by", "", "the one `proof` to try: properties, simulation, \"simulation of shards\", corpus or "+
+		"\"properties at length\"; empty: all, until one catches the mutant")
 	only := flag.String("only", "", "`pattern` of the names of the mutants to try")
 	table := flag.String("table", "", "`file` whose table of mutants is written anew (docs/safety.md)")
 	flag.Parse()

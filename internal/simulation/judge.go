@@ -84,7 +84,8 @@ type openKey struct {
 func newJudge(trace *Trace) *judge {
 	return &judge{
 		began: time.Now(), cells: map[string]*truth{}, protectors: map[protectorKey]*watched{}, open: map[openKey]map[*removal]time.Time{}, asked: map[openKey]bool{},
-		effecting: map[string]*removal{}, epochs: map[string]map[int64]int{}, leases: map[string]string{}, leaseOf: map[string]time.Time{}, givenUp: map[slotOf]time.Time{}, released: map[string]bool{},
+		effecting: map[string]*removal{}, epochs: map[string]map[int64]int{}, released: map[string]bool{},
+		leases: map[string]string{}, leaseOf: map[string]time.Time{}, givenUp: map[slotOf]time.Time{},
 		unreleased: map[string]time.Time{}, vanished: map[string]bool{}, beginOf: map[string]time.Time{},
 		trace: trace,
 	}
