@@ -156,6 +156,16 @@ type CellStatus struct {
 	// +optional
 	Aggregator CellAggregator `json:"aggregator,omitempty"`
 
+	// Shards are the aggregators that share the cell out among them, if they do: each counts the namespaces of some slots, of
+	// which there are 256. Each writes its own entry, and takes a slot only from one that has given it up, or that is dead by
+	// its Lease.
+	//
+	// +kubebuilder:validation:MaxItems=256
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Shards []CellShard `json:"shards,omitempty"`
+
 	// Cluster is the UID of the namespace kube-system of the cluster that the cell is in, by which it is told from others: a
 	// kubeconfig that leads to another one is refused. Written once by the aggregator, if the kubeconfig is from a Secret.
 	//
@@ -163,12 +173,12 @@ type CellStatus struct {
 	// +optional
 	Cluster string `json:"cluster,omitempty"`
 
-	// Pods is the number of pods in the newest snapshot.
+	// Pods is the number of pods in the newest snapshot, or in those of all shards.
 	//
 	// +optional
 	Pods int32 `json:"pods"`
 
-	// Protectors is the number of protectors that the aggregator counts for.
+	// Protectors is the number of protectors that the aggregator, or all shards, count for.
 	//
 	// +optional
 	Protectors int32 `json:"protectors"`
@@ -182,14 +192,61 @@ type CellStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// CellAggregator is the leadership of a cell.
-type CellAggregator struct {
-	// Holder is the identity of the leading aggregator.
+// CellShard is one of the aggregators that share a cell out.
+type CellShard struct {
+	// Name of the shard, which is that of its Lease.
+	//
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+
+	// Ring is the ClusterRing that it is a shard of.
+	//
+	// +kubebuilder:validation:MaxLength=57
+	// +optional
+	Ring string `json:"ring,omitempty"`
+
+	// Holder is the incarnation of the shard that has the slots, as in its Lease.
 	//
 	// +optional
 	Holder string `json:"holder,omitempty"`
 
-	// Epoch is raised by each new leader before its first write, above every epoch stored anywhere.
+	// Epoch is that of the last slots that it has taken. Those that it had before keep theirs.
+	//
+	// +optional
+	Epoch int64 `json:"epoch,omitempty"`
+
+	// Slots that it has, as numbers and ranges: 0-12,17. Nobody else writes counts of their namespaces, or settles what is
+	// reserved there.
+	//
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Slots string `json:"slots,omitempty"`
+
+	// LastHeartbeat is the shard's clock when it last reported.
+	//
+	// +optional
+	LastHeartbeat *metav1.MicroTime `json:"lastHeartbeat,omitempty"`
+
+	// Pods is the number of pods in its newest snapshot.
+	//
+	// +optional
+	Pods int32 `json:"pods"`
+
+	// Protectors is the number of protectors that it counts for.
+	//
+	// +optional
+	Protectors int32 `json:"protectors"`
+}
+
+// CellAggregator is the leadership of a cell.
+type CellAggregator struct {
+	// Holder is the identity of the leading aggregator, or of the shard that took slots last.
+	//
+	// +optional
+	Holder string `json:"holder,omitempty"`
+
+	// Epoch is raised by each new leader before its first write, and by each shard that takes slots, above every epoch stored
+	// anywhere.
 	//
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
@@ -200,7 +257,7 @@ type CellAggregator struct {
 	// +optional
 	RestoredVersion string `json:"restoredVersion,omitempty"`
 
-	// LastHeartbeat is the leader's clock when it last reported.
+	// LastHeartbeat is the leader's clock when it last reported, or that of the shard which reported last.
 	//
 	// +optional
 	LastHeartbeat *metav1.MicroTime `json:"lastHeartbeat,omitempty"`
