@@ -94,10 +94,10 @@ func (f *generatorFlags) run(ctx context.Context) error {
 	if err := generator.Setup(ctx, mgr, options); err != nil {
 		return fmt.Errorf("set up the generator: %w", err)
 	}
-	if err := keeper.Setup(ctx, mgr, metrics.Registry, losses); err != nil {
+	if err := keeper.Setup(ctx, mgr, metrics.Registry, losses, nil); err != nil {
 		return fmt.Errorf("set up the keeper: %w", err)
 	}
-	if err := overlap.Setup(mgr); err != nil {
+	if err := overlap.Setup(mgr, nil); err != nil {
 		return fmt.Errorf("set up the controller of overlaps: %w", err)
 	}
 	return mgr.Start(ctx)
