@@ -54,8 +54,10 @@ type ClusterRingSpec struct {
 	Resources []RingResource `json:"resources,omitempty"`
 
 	// NamespaceSelector chooses the namespaces whose objects are assigned. Without it, or empty, those of all are. Objects of
-	// cluster scope are assigned whatever it says.
+	// cluster scope are assigned whatever it says. It is one value to server-side
+	// apply.
 	//
+	// +structType=atomic
 	// +optional
 	NamespaceSelector *PodSelector `json:"namespaceSelector,omitempty"`
 

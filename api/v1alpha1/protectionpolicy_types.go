@@ -70,8 +70,10 @@ type ClusterProtectionPolicyList struct {
 
 // ClusterProtectionPolicySpec is a ProtectionPolicySpec for the namespaces that a selector chooses.
 type ClusterProtectionPolicySpec struct {
-	// NamespaceSelector chooses namespaces by their labels. Without it, or empty, it chooses all.
+	// NamespaceSelector chooses namespaces by their labels. Without it, or empty, it chooses all. It is one value to server-side
+	// apply.
 	//
+	// +structType=atomic
 	// +optional
 	NamespaceSelector *PodSelector `json:"namespaceSelector,omitempty"`
 

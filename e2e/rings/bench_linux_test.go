@@ -30,7 +30,7 @@ const (
 func BenchmarkThroughput(b *testing.B) {
 	b.Run("alone", func(b *testing.B) {
 		l := newLab(b, 10, nil)
-		l.start("alone", "--ring=", "--work="+work.String(), fmt.Sprintf("--workers=%d", workers), "--namespace-label="+l.ring.Name)
+		l.start("alone", "--ring=", "--work="+work.String(), fmt.Sprintf("--workers=%d", workers), "--namespaces="+l.objects.prefix)
 		l.throughput(b)
 	})
 	for shards := range 5 {

@@ -25,7 +25,9 @@ const turnKey = "turn"
 // objects are the ConfigMaps of a ring, in some namespaces, that clients make, change and delete.
 type objects struct {
 	testing.TB
-	clientset  *kubernetes.Clientset
+	clientset *kubernetes.Clientset
+	// prefix begins the names of the namespaces.
+	prefix     string
 	namespaces []string
 
 	mu sync.Mutex
@@ -36,10 +38,10 @@ type objects struct {
 
 func newObjects(t testing.TB, namespaces int, label string) *objects {
 	t.Helper()
-	o := &objects{TB: t, clientset: kubernetes.NewForConfigOrDie(testplane.Config(t)), turns: map[string]int{}}
+	o := &objects{TB: t, clientset: kubernetes.NewForConfigOrDie(testplane.Config(t)), turns: map[string]int{}, prefix: "ring-" + label + "-"}
 	for range namespaces {
 		made, err := o.clientset.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
-			ObjectMeta: metav1.ObjectMeta{GenerateName: "ring-", Labels: map[string]string{ringLabel: label}},
+			ObjectMeta: metav1.ObjectMeta{GenerateName: o.prefix, Labels: map[string]string{ringLabel: label}},
 		}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)

@@ -60,6 +60,7 @@ func figures() map[string]figure {
 	}
 	maps.Copy(all, webhookFigures())
 	maps.Copy(all, loadFigures())
+	maps.Copy(all, ringFigures())
 	return all
 }
 
@@ -91,6 +92,31 @@ func loadFigures() map[string]figure {
 	}
 }
 
+// ringFigures are those of the sharding of controllers.
+func ringFigures() map[string]figure {
+	const balance = "^Balance/tokens=1000$"
+	throughput := func(of string) *figure {
+		return &figure{benchmark: "^Throughput/" + of + "$", unit: "objects/s", lower: true}
+	}
+	plain := figure{benchmark: "^Assign$", unit: "plain-p99-ms"}
+	all := map[string]figure{
+		"ring_max_over_mean":  {benchmark: balance, unit: "max/mean-worst"},
+		"ring_moved_on_add":   {benchmark: balance, unit: "moved-on-add"},
+		"assign_added_p99_ms": {benchmark: "^Assign$", unit: "assigned-p99-ms", less: &plain},
+		"shard_reassigned_s":  {benchmark: "^Loss$", unit: "reassigned-s"},
+		"shard_added_moved":   {benchmark: "^ScaleUp$", unit: "moved"},
+	}
+	for n, key := range map[string]string{"1000": "sharder_mib_1k", "50000": "sharder_mib_50k"} {
+		all[key] = figure{benchmark: "^Sharder/objects=" + n + "$", unit: "sharder-MiB-peak"}
+	}
+	for _, shards := range []string{"1", "2", "3", "4", "5"} {
+		f := *throughput("shards=" + shards)
+		f.over = throughput("alone")
+		all["sharding_speedup_"+shards] = f
+	}
+	return all
+}
+
 // report works the figures out, and names those that there are no benchmarks for.
 func report(results []result) (values map[string]float64, missing []string) {
 	values = map[string]float64{}
@@ -104,6 +130,9 @@ func report(results []result) (values map[string]float64, missing []string) {
 	}
 	if kept, ok := values["replicas_3_over_1"]; ok {
 		values["replica_conflict_cost"] = 1 - kept
+	}
+	if speedup, ok := values["sharding_speedup_5"]; ok {
+		values["sharding_efficiency_5"] = speedup / 5
 	}
 	slices.Sort(missing)
 	return maps.Clone(values), missing

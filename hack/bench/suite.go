@@ -20,13 +20,14 @@ type suite struct {
 // suites are all, the longest last.
 func suites() []suite {
 	return []suite{
-		{"parts", []string{"-benchmem", "./internal/selectorindex", "./internal/batch", "./internal/quota", "./internal/storm"}},
+		{"parts", []string{"-benchmem", "./internal/selectorindex", "./internal/batch", "./internal/quota", "./internal/storm", "./internal/ring"}},
 		{"federation", []string{"-benchtime=5x", "./internal/federation/local"}},
 		{"api", []string{"-benchtime=500x", "./api/v1alpha1"}},
 		{"cells", []string{"-bench=^BenchmarkCells$", "-benchtime=300x", "./webhook"}},
 		{"webhook", []string{"-skip=^BenchmarkCells$", "-benchtime=3000x", "./webhook"}},
 		{"e2e", []string{"-benchtime=3x", "./e2e"}},
 		{"living", []string{"-benchtime=2x", "./e2e/living"}},
+		{"rings", []string{"-benchtime=1x", "./e2e/rings"}},
 		{"terraform", []string{"-benchtime=1x", "./terraform-provider/provider"}},
 		{"aggregator", []string{"-benchtime=1x", "-timeout=40m", "./aggregator"}},
 	}

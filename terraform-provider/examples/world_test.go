@@ -64,9 +64,10 @@ func createAll(t *testing.T, c client.Client, objects ...client.Object) error {
 // takeUp plays the components: all is ready that was not, of its newest generation, and cells are cleared that are dead. What
 // fails is tried again.
 func takeUp(ctx context.Context, c client.Client) {
-	protectors, cells := &v1alpha1.PodProtectorList{}, &v1alpha1.CellList{}
+	protectors, cells, rings := &v1alpha1.PodProtectorList{}, &v1alpha1.CellList{}, &v1alpha1.ClusterRingList{}
 	_ = c.List(ctx, protectors)
 	_ = c.List(ctx, cells)
+	_ = c.List(ctx, rings)
 	for _, p := range protectors.Items {
 		if p.Annotations[v1alpha1.AnnotationRemoveCell] != "" {
 			p.Status.Cells = nil
@@ -87,6 +88,13 @@ func takeUp(ctx context.Context, c client.Client) {
 			ready(&cell.Status.Conditions, cell.Generation, v1alpha1.ConditionReady, v1alpha1.ConditionConnected,
 				v1alpha1.ConditionAggregationFresh, v1alpha1.ConditionGuarded)
 			_ = c.Status().Update(ctx, &cell)
+		}
+	}
+	for _, ring := range rings.Items {
+		if ring.Status.ObservedGeneration < ring.Generation {
+			ring.Status.ObservedGeneration = ring.Generation
+			ready(&ring.Status.Conditions, ring.Generation, v1alpha1.ConditionReady)
+			_ = c.Status().Update(ctx, &ring)
 		}
 	}
 }
@@ -153,7 +161,7 @@ func clear(t *testing.T, c client.Client) {
 			}
 		}
 	}
-	for _, kind := range []client.Object{&v1alpha1.ClusterProtectionPolicy{}, &v1alpha1.Cell{}} {
+	for _, kind := range []client.Object{&v1alpha1.ClusterProtectionPolicy{}, &v1alpha1.Cell{}, &v1alpha1.ClusterRing{}} {
 		if err := c.DeleteAllOf(context.Background(), kind); err != nil {
 			t.Error(err)
 		}

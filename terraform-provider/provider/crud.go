@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
@@ -167,15 +168,9 @@ func (t *task) left(live *unstructured.Unstructured, d *diag.Diagnostics) {
 	if t.before == nil {
 		return
 	}
-	had, _ := t.before.object.Object["spec"].(map[string]any)
-	wants, _ := t.want.object.Object["spec"].(map[string]any)
-	now, _ := live.Object["spec"].(map[string]any)
-	for name := range had {
-		f := t.kind.Spec.Child(name)
-		if _, wanted := wants[name]; wanted || now[name] == nil || f == nil || f.Default != nil {
-			continue
-		}
-		d.AddAttributeWarning(path.Root(f.Name), fmt.Sprintf("%s of %s %s stays", f.Name, t.kind.Kind.Kind, t.want),
+	for _, name := range t.kind.Spec.Left(t.before.object.Object["spec"], t.want.object.Object["spec"], live.Object["spec"]) {
+		attribute := name[:strings.IndexAny(name+".", ".[")]
+		d.AddAttributeWarning(path.Root(attribute), fmt.Sprintf("%s of %s %s stays", name, t.kind.Kind.Kind, t.want),
 			"It was taken out of the configuration, but another field manager has set it as well, and Terraform only lets go of its own part. "+
 				"Remove it there, or set it here to what it should be.")
 	}

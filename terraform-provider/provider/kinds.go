@@ -29,8 +29,9 @@ func kinds() ([]*kind, error) {
 		{name: "protection_policy"},
 		{name: "cluster_protection_policy"},
 		{name: "cell", kubeconfigs: true},
+		{name: "cluster_ring"},
 	}
-	files := []string{"podprotectors", "protectionpolicies", "clusterprotectionpolicies", "cells"}
+	files := []string{"podprotectors", "protectionpolicies", "clusterprotectionpolicies", "cells", "clusterrings"}
 	for i, k := range all {
 		var err error
 		if k.Definition, err = shape.Read(crds.FS, "breakwater.dev_"+files[i]+".yaml"); err != nil {

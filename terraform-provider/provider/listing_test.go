@@ -57,6 +57,8 @@ func oneOfEach(namespace string) map[string]client.Object {
 		"breakwater_protection_policy":         &v1alpha1.ProtectionPolicy{ObjectMeta: meta, Spec: rule},
 		"breakwater_cluster_protection_policy": &v1alpha1.ClusterProtectionPolicy{ObjectMeta: wide, Spec: v1alpha1.ClusterProtectionPolicySpec{ProtectionPolicySpec: rule}},
 		"breakwater_cell":                      &v1alpha1.Cell{ObjectMeta: wide, Spec: v1alpha1.CellSpec{Namespaces: []string{"shop"}}},
+		"breakwater_cluster_ring": &v1alpha1.ClusterRing{ObjectMeta: wide, Spec: v1alpha1.ClusterRingSpec{Resources: []v1alpha1.RingResource{{
+			GroupResource: v1alpha1.GroupResource{Resource: "configmaps"}, ControlledResources: []v1alpha1.GroupResource{{Resource: "secrets"}}}}}},
 	}
 }
 

@@ -14,12 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
 )
 
 // model is an object that Terraform makes here, and others make after it, by a manifest.
 type model struct {
+	*shape.Definition
 	kind, fields, namespace, name string
 	// manifest is the file with it.
 	manifest string
@@ -27,7 +28,7 @@ type model struct {
 
 // metadata is the identity of an object, in the words of a configuration or of a manifest.
 func (m model) metadata(name string) string {
-	if m.kind == "cell" || m.kind == "cluster_protection_policy" {
+	if !m.Namespaced {
 		return fmt.Sprintf("name = %q", m.namespace+"-"+name)
 	}
 	return fmt.Sprintf("namespace = %q\n name = %q", m.namespace, name)
@@ -43,10 +44,9 @@ func (m model) copied() string {
 func (m model) write(t *testing.T) {
 	t.Helper()
 	live := &unstructured.Unstructured{}
-	live.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(map[string]string{"pod_protector": "PodProtector", "protection_policy": "ProtectionPolicy",
-		"cluster_protection_policy": "ClusterProtectionPolicy", "cell": "Cell"}[m.kind]))
+	live.SetGroupVersionKind(m.Kind)
 	key := client.ObjectKey{Namespace: m.namespace, Name: m.name}
-	if !strings.Contains(m.metadata(m.name), "namespace =") {
+	if !m.Namespaced {
 		key = client.ObjectKey{Name: m.namespace + "-" + m.name}
 	}
 	if err := testplane.Client(t).Get(t.Context(), key, live); err != nil {
@@ -74,7 +74,7 @@ func TestEveryFieldIsMovedWithoutAChange(t *testing.T) {
 			if what == "empty" {
 				continue // that something is empty is not in an object
 			}
-			m := model{kind: kind, fields: everyField()[name], namespace: namespace, name: fmt.Sprintf("it-%d", i)}
+			m := model{Definition: definitions(t)[kind], kind: kind, fields: everyField()[name], namespace: namespace, name: fmt.Sprintf("it-%d", i)}
 			m.manifest = filepath.Join(folder, m.name+".json")
 			models = append(models, m)
 			made += fmt.Sprintf("resource \"breakwater_%s\" %q {\n%s\n%s\n}\n", kind, m.name, m.metadata(m.name), m.fields)

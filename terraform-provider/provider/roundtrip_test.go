@@ -10,7 +10,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/plancheck"
 	"github.com/hashicorp/terraform-plugin-testing/terraform"
 
-	"github.com/breakwater-k8s/breakwater/api/crds"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
 )
@@ -86,12 +85,30 @@ func everyField() map[string]string {
 		"cluster_protection_policy/share":    "floor = { max_unavailable = \"100%\" }" + behaviour,
 		"cell/namespaces":                    "kubeconfig_secret_ref = { namespace = \"default\", name = \"worker\", key = \"value\" }\n namespaces = [\"shop\", \"pay\"]\n settlement = \"Clock\"\n admission_deadline = \"1m30s\"\n stale_after = \"0.5h\"\n when_stale = \"Discount\"" + behaviour,
 		"cell/pods":                          "pod_selector = " + selectors + behaviour,
-		"pod_protector/as little":            "selector = {}\n min_available = \"0\"\n deletion_protection = false",
-		"protection_policy/as little":        "",
-		"cluster_protection_policy/little":   "",
-		"cell/as little":                     "",
-		"cell/empty":                         "pod_selector = {}\n labels = {}\n annotations = {}",
-		"protection_policy/empty":            "workloads = {}\n admission_history = {}\n exempt_pod_selector = { match_labels = {}, match_expressions = [] }",
+		"cluster_ring/objects": `
+  resources = [
+    { group = "apps", resource = "deployments", controlled_resources = [{ group = "apps", resource = "replicasets" }, { resource = "pods" }] },
+    { resource = "configmaps" },
+    { group = "", resource = "secrets", controlled_resources = [{ group = "", resource = "endpoints" }] },
+  ]
+  namespace_selector = ` + selectors + `
+  shard_namespace        = "shop"
+  key_policy             = "Object"
+  tokens_per_shard       = 10000
+  max_load_percent       = 110
+  lease_duration_seconds = 2
+  drain_timeout_seconds  = 86400
+  resync_period_seconds  = 10
+  max_concurrent_moves   = 1` + behaviour,
+		"cluster_ring/namespaces":          "key_policy = \"Namespace\"\n namespace_selector = {}\n resources = [{ group = \"example.com\", resource = \"databases\" }]" + behaviour,
+		"cluster_ring/as little":           "",
+		"cluster_ring/empty":               "resources = []\n namespace_selector = { match_labels = {}, match_expressions = [] }\n labels = {}\n annotations = {}",
+		"pod_protector/as little":          "selector = {}\n min_available = \"0\"\n deletion_protection = false",
+		"protection_policy/as little":      "",
+		"cluster_protection_policy/little": "",
+		"cell/as little":                   "",
+		"cell/empty":                       "pod_selector = {}\n labels = {}\n annotations = {}",
+		"protection_policy/empty":          "workloads = {}\n admission_history = {}\n exempt_pod_selector = { match_labels = {}, match_expressions = [] }",
 	}
 }
 
@@ -142,12 +159,7 @@ var indices = regexp.MustCompile(`\.([0-9]+|[#%])(\b|$)`)
 func specFields(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for kind, plural := range map[string]string{"pod_protector": "podprotectors", "protection_policy": "protectionpolicies",
-		"cluster_protection_policy": "clusterprotectionpolicies", "cell": "cells"} {
-		d, err := shape.Read(crds.FS, "breakwater.dev_"+plural+".yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
+	for kind, d := range definitions(t) {
 		all = append(all, leaves(kind, d.Spec)...)
 	}
 	return all
@@ -173,7 +185,7 @@ func resourceOf(t *testing.T, kind, fields string) (config, address string) {
 	t.Helper()
 	namespace := testplane.Namespace(t)
 	identity := fmt.Sprintf("namespace = %q\n  name = \"it\"", namespace)
-	if kind == "cell" || kind == "cluster_protection_policy" {
+	if !definitions(t)[kind].Namespaced {
 		identity = fmt.Sprintf("name = %q", namespace)
 	}
 	return configured(t, "resource \"breakwater_%s\" \"it\" {\n  %s\n  %s\n}\n", kind, identity, fields), "breakwater_" + kind + ".it"

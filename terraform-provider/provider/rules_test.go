@@ -34,11 +34,21 @@ func TestAMistakeFailsInValidateInTheWordsOfTheAPI(t *testing.T) {
 			"a deadline out of range":   {"cell", `admission_deadline = "1s"`, "admissionDeadline must be from 5s to 1h"},
 			"a deadline in words":       {"cell", `stale_after = "1d"`, "spec.staleAfter in body should match"},
 			"a name that is too long":   {"cell", `name = "a123456789-123456789-123456789-123456789-123456789-123456789-123"`, "the name of a Cell has at most 63 characters"},
+			"a resource in both lists":  {"cluster_ring", `resources = [{ group = "apps", resource = "deployments", controlled_resources = [{ resource = "pods" }] }, { resource = "pods" }]`, "a resource is either one of resources or of controlledResources, not both"},
+			"a resource twice":          {"cluster_ring", `resources = [{ resource = "pods" }, { group = "", resource = "pods" }]`, `Duplicate value: {"group":"","resource":"pods"}`},
+			"controlled twice":          {"cluster_ring", `resources = [{ resource = "pods", controlled_resources = [{ resource = "secrets" }, { resource = "secrets" }] }]`, `Duplicate value: {"group":"","resource":"secrets"}`},
+			"leases":                    {"cluster_ring", `resources = [{ group = "coordination.k8s.io", resource = "leases" }]`, "leases, events, clusterrings and what admission is configured by cannot be sharded"},
+			"controlled leases":         {"cluster_ring", `resources = [{ resource = "pods", controlled_resources = [{ group = "coordination.k8s.io", resource = "leases" }] }]`, "leases and events cannot be sharded"},
+			"all resources":             {"cluster_ring", `resources = [{ group = "apps", resource = "*" }]`, "spec.resources[0].resource in body should match"},
+			"a resource without a name": {"cluster_ring", `resources = [{ group = "apps" }]`, `attribute "resource" is required`},
+			"a load below the mean":     {"cluster_ring", `max_load_percent = 100`, "greater than or equal to 101"},
+			"too long for a label":      {"cluster_ring", `name = "a123456789-123456789-123456789-123456789-123456789-1234567"`, "the name of a ClusterRing has at most 57 characters"},
+			"a name with a dot":         {"cluster_ring", `name = "a.b"`, "lower case letters, digits and hyphens"},
 			"a kubeconfig that is none": {"cell", `kubeconfig_wo = "secret", kubeconfig_secret_ref = { namespace = "a", name = "b" }`, "It must be the text of a kubeconfig"},
 			"a kubeconfig for nowhere":  {"cell", `kubeconfig_wo = "secret"`, `Attribute "kubeconfig_secret_ref" must be specified`},
 		} {
 			mistakes[strings.ReplaceAll(claim, " ", "_")] = inAnyLines(test.want)
-			configuration += written(test.kind, strings.ReplaceAll(claim, " ", "_"), test.fields)
+			configuration += written(t, test.kind, strings.ReplaceAll(claim, " ", "_"), test.fields)
 		}
 		out, err := in(t, configuration).Try("validate")
 		if err == nil {
@@ -57,7 +67,8 @@ func TestAMistakeFailsInValidateInTheWordsOfTheAPI(t *testing.T) {
 }
 
 // written is a resource of that name in Terraform: its fields, with commas between them, and a name where they give none.
-func written(kind, name, fields string) string {
+func written(t *testing.T, kind, name, fields string) string {
+	t.Helper()
 	text := regexp.MustCompile(`, ([a-z_]+ =)`).ReplaceAllString(fields, "\n  $1")
 	text = regexp.MustCompile(`\{[^{}]*\n[^{}]*\}`).ReplaceAllStringFunc(text, func(s string) string {
 		return regexp.MustCompile(`\n  `).ReplaceAllString(s, ", ")
@@ -65,7 +76,7 @@ func written(kind, name, fields string) string {
 	if !regexp.MustCompile(`(?m)^ *name =`).MatchString(text) {
 		text = "name = \"it\"\n  " + text
 	}
-	if kind == "pod_protector" || kind == "protection_policy" {
+	if definitions(t)[kind].Namespaced {
 		text = "namespace = \"shop\"\n  " + text
 	}
 	return "resource \"breakwater_" + kind + "\" \"" + name + "\" {\n  " + text + "\n}\n"

@@ -40,6 +40,9 @@ type Field struct {
 	// Fields are those of an Object, by name; Element is what a List, Set or Map holds.
 	Fields  []*Field
 	Element *Field
+	// Keys are the fields, by their names in the API, that tell the elements of a List apart, each of which then has owners of its
+	// own. Without them the list has one owner, and its elements are told apart by their order.
+	Keys []string
 
 	Description string
 	Required    bool
@@ -75,6 +78,7 @@ func Parse(name string, props *apiextensionsv1.JSONSchemaProps) (*Field, error) 
 		if props.XListType != nil && *props.XListType == "set" {
 			f.Kind = Set
 		}
+		f.Keys = slices.Sorted(slices.Values(props.XListMapKeys))
 		f.Element, err = Parse("", props.Items.Schema)
 	case props.Type == "object" && props.AdditionalProperties != nil:
 		f.Kind = Map

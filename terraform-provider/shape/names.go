@@ -1,6 +1,7 @@
 package shape
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -55,7 +56,8 @@ func facts(props *apiextensionsv1.JSONSchemaProps) []string {
 		all = append(all, fmt.Sprintf("%.0f or more.", *props.Minimum))
 	}
 	if props.Default != nil && props.Type != "object" {
-		all = append(all, "Default: `"+strings.Trim(string(props.Default.Raw), `"`)+"`.")
+		value := string(props.Default.Raw)
+		all = append(all, "Default: `"+cmp.Or(strings.Trim(value, `"`), value)+"`.")
 	}
 	return all
 }

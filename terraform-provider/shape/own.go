@@ -2,11 +2,9 @@ package shape
 
 import (
 	"reflect"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
-	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
 // Owned is what a manager has applied to an object; nil is nothing.
@@ -25,14 +23,18 @@ func Owned(entries []metav1.ManagedFieldsEntry, manager string) *fieldpath.Set {
 
 // Below is what of a set is below a field; nil is nothing.
 func Below(owned *fieldpath.Set, name string) *fieldpath.Set {
+	return below(owned, fieldpath.PathElement{FieldName: &name})
+}
+
+func below(owned *fieldpath.Set, at fieldpath.PathElement) *fieldpath.Set {
 	if owned == nil {
 		return nil
 	}
-	below, ok := owned.Children.Get(fieldpath.PathElement{FieldName: &name})
+	set, ok := owned.Children.Get(at)
 	if !ok {
 		return nil
 	}
-	return below
+	return set
 }
 
 func has(owned *fieldpath.Set, name string) bool {
@@ -70,8 +72,9 @@ func (f *Field) show(before, live any, owned *fieldpath.Set, mine bool) any {
 		had, _ := before.(map[string]any)
 		return showKeys(had, asMap(live), owned)
 	case f.Kind == Set && !f.Atomic:
-		had, _ := before.([]any)
-		return showElements(had, live, owned)
+		return showElements(asList(before), asList(live), owned)
+	case f.Kind == List && len(f.Keys) > 0:
+		return f.showKeyed(asList(before), asList(live), owned)
 	default:
 		return live
 	}
@@ -80,6 +83,11 @@ func (f *Field) show(before, live any, owned *fieldpath.Set, mine bool) any {
 func asMap(v any) map[string]any {
 	m, _ := v.(map[string]any)
 	return m
+}
+
+func asList(v any) []any {
+	l, _ := v.([]any)
+	return l
 }
 
 // showKeys is Show for the keys of a map, each of which has owners of its own.
@@ -104,18 +112,6 @@ func ShowKeys(had map[string]any, live map[string]string, owned *fieldpath.Set) 
 	}
 	shown, _ := showKeys(had, now, owned).(map[string]any)
 	return shown
-}
-
-// showElements is Show for the elements of a set, each of which has owners of its own.
-func showElements(had []any, live any, owned *fieldpath.Set) any {
-	list, _ := live.([]any)
-	return slices.DeleteFunc(slices.Clone(list), func(element any) bool {
-		if slices.ContainsFunc(had, func(h any) bool { return reflect.DeepEqual(h, element) }) {
-			return false
-		}
-		v := value.NewValueInterface(element)
-		return owned == nil || !owned.Members.Has(fieldpath.PathElement{Value: &v})
-	})
 }
 
 // Adopt is what Terraform shows of an object that it has not made: all but what the apiserver filled in, or could have, where

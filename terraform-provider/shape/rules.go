@@ -50,7 +50,7 @@ func (r *Rules) Check(ctx context.Context, object, old map[string]any, unknown [
 	defaulting.Default(object, r.structural)
 	all := validation.ValidateCustomResource(nil, object, r.schema)
 	all = append(all, listtype.ValidateListSetsAndMaps(nil, r.structural, object)...)
-	all = slices.DeleteFunc(all, func(e *field.Error) bool { return e.Type == field.ErrorTypeRequired && isOne(e.Field, unknown) })
+	all = slices.DeleteFunc(all, func(e *field.Error) bool { return isOfTheUnknown(e, unknown) })
 	if slices.ContainsFunc(all, isOfTheWrongShape) {
 		return all
 	}
@@ -81,8 +81,18 @@ func isOfTheWrongShape(e *field.Error) bool {
 	}
 }
 
-func isOne(name string, unknown []Path) bool {
-	return slices.ContainsFunc(unknown, func(p Path) bool { return p.String() == name })
+// isOfTheUnknown tells of what is said only because something is not known: that it is missing, or that two elements of a list are
+// the same, which they are without it.
+func isOfTheUnknown(e *field.Error, unknown []Path) bool {
+	switch e.Type {
+	case field.ErrorTypeRequired:
+		return slices.ContainsFunc(unknown, func(p Path) bool { return p.String() == e.Field })
+	case field.ErrorTypeDuplicate:
+		list := e.Field[:max(0, strings.LastIndexByte(e.Field, '['))]
+		return slices.ContainsFunc(unknown, func(p Path) bool { return len(p) > 1 && p[:len(p)-2].String() == list })
+	default:
+		return false
+	}
 }
 
 // silence takes the rules from all schemas on the way to what is not known.

@@ -49,6 +49,15 @@ func TestTheRulesSayWhatTheAPIServerSays(t *testing.T) {
 				`{}`, `{namespaces: []}`, `{namespaces: [A]}`, `{namespaces: [a], podSelector: {}}`, `{admissionDeadline: 1s}`,
 				`{admissionDeadline: 1d, staleAfter: "x"}`, `{kubeconfigSecretRef: {}}`, `{settlement: Guess, whenStale: Never}`,
 			},
+			"ClusterRing": {
+				`{}`, `{resources: []}`, `{resources: [{}, {}]}`, `{resources: [{group: apps}, {group: apps, resource: deployments}]}`,
+				`{resources: [{resource: pods}, {group: "", resource: pods}, {resource: pods, controlledResources: [{resource: a}, {resource: a}]}]}`,
+				`{resources: [{resource: pods, controlledResources: [{resource: pods}, {resource: events}]}, {resource: "*"}, {group: "*", resource: a}]}`,
+				`{resources: [{group: coordination.k8s.io, resource: leases}, {group: breakwater.dev, resource: clusterrings}, {resource: pods/status}]}`,
+				`{keyPolicy: Guess, shardNamespace: "", tokensPerShard: 0, maxLoadPercent: 100, leaseDurationSeconds: 1}`,
+				`{drainTimeoutSeconds: 86401, resyncPeriodSeconds: 9, maxConcurrentMoves: 10001, shardNamespace: A}`,
+				`{namespaceSelector: {matchLabels: {"a b": c}, matchExpressions: [{key: a, operator: In}]}}`,
+			},
 		}[d.Kind.Kind] {
 			t.Run(d.Kind.Kind+" "+spec, func(t *testing.T) {
 				raw, err := yaml.YAMLToJSON(fmt.Appendf(nil, "{apiVersion: %s, kind: %s, spec: %s}", d.Kind.GroupVersion(), d.Kind.Kind, spec))
@@ -104,54 +113,56 @@ func saidBy(t *testing.T, err error) []string {
 
 // The rules about changes.
 func TestAChangeThatIsForbiddenIsSaidSo(t *testing.T) {
-	for _, d := range definitions(t) {
-		if d.Kind.Kind != "Cell" {
-			continue
-		}
-		rules, err := d.Rules()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cell := func(namespaces ...any) map[string]any {
-			return map[string]any{"metadata": map[string]any{"name": "it"}, "spec": map[string]any{"namespaces": namespaces}}
-		}
-		if got := words(rules.Check(context.Background(), cell("a", "b"), cell("a"), nil)); len(got) != 1 || !strings.Contains(got[0], "namespaces cannot be changed") {
-			t.Errorf("said %q", got)
-		}
-		if got := words(rules.Check(context.Background(), cell("a"), cell("a"), nil)); len(got) != 0 {
-			t.Errorf("said %q of no change", got)
-		}
+	rules, err := definition(t, "Cell").Rules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cell := func(namespaces ...any) map[string]any {
+		return map[string]any{"metadata": map[string]any{"name": "it"}, "spec": map[string]any{"namespaces": namespaces}}
+	}
+	if got := words(rules.Check(context.Background(), cell("a", "b"), cell("a"), nil)); len(got) != 1 || !strings.Contains(got[0], "namespaces cannot be changed") {
+		t.Errorf("said %q", got)
+	}
+	if got := words(rules.Check(context.Background(), cell("a"), cell("a"), nil)); len(got) != 0 {
+		t.Errorf("said %q of no change", got)
 	}
 }
 
 // No rule is asked about what is not known; the others are.
 func TestWhatIsNotKnownIsHeldAgainstNobody(t *testing.T) {
-	for _, d := range definitions(t) {
-		if d.Kind.Kind != "PodProtector" {
-			continue
-		}
-		rules, err := d.Rules()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for claim, test := range map[string]struct {
-			spec    map[string]any
-			unknown []shape.Path
-			want    int
-		}{
-			"an unknown floor":                 {map[string]any{"selector": map[string]any{}}, []shape.Path{{"spec", "minAvailable"}}, 0},
-			"an unknown selector":              {map[string]any{"minAvailable": int64(1)}, []shape.Path{{"spec", "selector"}}, 0},
-			"an unknown value, a bad operator": {selecting(map[string]any{"key": "a", "operator": "Maybe"}), []shape.Path{{"spec", "selector", "matchExpressions", "[0]", "values"}}, 1},
-			"an unknown key":                   {selecting(map[string]any{"operator": "Exists"}), []shape.Path{{"spec", "selector", "matchExpressions", "[0]", "key"}}, 0},
-			"a missing key beside it":          {selecting(map[string]any{"operator": "Exists"}), []shape.Path{{"spec", "expectedReplicas"}}, 1},
-		} {
-			t.Run(claim, func(t *testing.T) {
-				object := map[string]any{"metadata": map[string]any{"name": "it"}, "spec": test.spec}
-				if got := rules.Check(context.Background(), object, nil, test.unknown); len(got) != test.want {
-					t.Errorf("said %v, want %d complaints", fmt.Sprint(got), test.want)
-				}
-			})
-		}
+	resources := func(all ...any) map[string]any { return map[string]any{"resources": all} }
+	named := func(name string) map[string]any { return map[string]any{"resource": name} }
+	for claim, test := range map[string]struct {
+		kind    string
+		spec    map[string]any
+		unknown []shape.Path
+		want    int
+	}{
+		"an unknown floor":                 {"PodProtector", map[string]any{"selector": map[string]any{}}, []shape.Path{{"spec", "minAvailable"}}, 0},
+		"an unknown selector":              {"PodProtector", map[string]any{"minAvailable": int64(1)}, []shape.Path{{"spec", "selector"}}, 0},
+		"an unknown value, a bad operator": {"PodProtector", selecting(map[string]any{"key": "a", "operator": "Maybe"}), []shape.Path{{"spec", "selector", "matchExpressions", "[0]", "values"}}, 1},
+		"an unknown key":                   {"PodProtector", selecting(map[string]any{"operator": "Exists"}), []shape.Path{{"spec", "selector", "matchExpressions", "[0]", "key"}}, 0},
+		"a missing key beside it":          {"PodProtector", selecting(map[string]any{"operator": "Exists"}), []shape.Path{{"spec", "expectedReplicas"}}, 1},
+		"two unknown resources": {"ClusterRing", resources(map[string]any{}, map[string]any{}),
+			[]shape.Path{{"spec", "resources", "[0]", "resource"}, {"spec", "resources", "[1]", "resource"}}, 0},
+		"one of an unknown group":          {"ClusterRing", resources(named("pods"), named("pods")), []shape.Path{{"spec", "resources", "[0]", "group"}}, 0},
+		"one resource twice":               {"ClusterRing", resources(named("pods"), named("pods")), nil, 1},
+		"one resource twice, and a number": {"ClusterRing", resources(named("pods"), named("pods")), []shape.Path{{"spec", "maxLoadPercent"}}, 1},
+		"one twice, and what it controls": {"ClusterRing", resources(map[string]any{"resource": "pods", "controlledResources": []any{map[string]any{}}}, named("pods")),
+			[]shape.Path{{"spec", "resources", "[0]", "controlledResources", "[0]", "resource"}}, 1},
+		"two unknown ones that are controlled": {"ClusterRing", resources(map[string]any{"resource": "pods", "controlledResources": []any{map[string]any{}, map[string]any{}}}),
+			[]shape.Path{{"spec", "resources", "[0]", "controlledResources", "[0]", "resource"}, {"spec", "resources", "[0]", "controlledResources", "[1]", "resource"}}, 0},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			rules, err := definition(t, test.kind).Rules()
+			if err != nil {
+				t.Fatal(err)
+			}
+			object := map[string]any{"metadata": map[string]any{"name": "it"}, "spec": test.spec}
+			if got := rules.Check(context.Background(), object, nil, test.unknown); len(got) != test.want {
+				t.Errorf("said %v, want %d complaints", fmt.Sprint(got), test.want)
+			}
+		})
 	}
 }
 

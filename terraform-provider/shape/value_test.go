@@ -30,6 +30,17 @@ func definitions(t testing.TB) []*shape.Definition {
 	return all
 }
 
+func definition(t testing.TB, kind string) *shape.Definition {
+	t.Helper()
+	for _, d := range definitions(t) {
+		if d.Kind.Kind == kind {
+			return d
+		}
+	}
+	t.Fatalf("the API has no %s", kind)
+	return nil
+}
+
 // some draws JSON that a field can hold.
 func some(t *rapid.T, f *shape.Field, label string) any {
 	switch f.Kind {

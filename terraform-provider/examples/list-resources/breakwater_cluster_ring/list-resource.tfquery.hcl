@@ -1,0 +1,3 @@
+list "breakwater_cluster_ring" "all" {
+  provider = breakwater
+}

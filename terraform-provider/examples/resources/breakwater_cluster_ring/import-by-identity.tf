@@ -1,0 +1,4 @@
+import {
+  to       = breakwater_cluster_ring.databases
+  identity = { name = "databases" }
+}

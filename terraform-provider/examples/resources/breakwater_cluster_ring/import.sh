@@ -1,0 +1,2 @@
+# by NAME
+terraform import breakwater_cluster_ring.databases databases

@@ -1,0 +1,162 @@
+package provider_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/terraform"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// sharedRing is a ring to which Terraform and others add resources.
+type sharedRing struct {
+	*terraform.Dir
+	client client.Client
+	name   string
+}
+
+// apply applies those resources by Terraform, and sees to it that nothing is left to do.
+func (r *sharedRing) apply(resources string) string {
+	r.Helper()
+	r.Write("ring.tf", fmt.Sprintf("resource \"breakwater_cluster_ring\" \"it\" {\n  name = %q\n  resources = [%s]\n}\n", r.name, resources))
+	out := r.Run("apply", "-auto-approve")
+	r.unchanged()
+	return strings.Join(strings.Fields(strings.ReplaceAll(out, "│", " ")), " ")
+}
+
+func (r *sharedRing) unchanged() {
+	r.Helper()
+	if out, err := r.Try("plan", "-detailed-exitcode"); err != nil {
+		r.Fatalf("the plan is not empty: %v\n%s", err, out)
+	}
+}
+
+// others apply those resources, without the groups that an apiserver fills in.
+func (r *sharedRing) others(resources string) {
+	r.Helper()
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte("{spec: {resources: ["+resources+"]}}"), &object.Object); err != nil {
+		r.Fatal(err)
+	}
+	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("ClusterRing"))
+	object.SetName(r.name)
+	if err := r.client.Apply(r.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("kubectl")); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r *sharedRing) live() *v1alpha1.ClusterRing {
+	r.Helper()
+	ring := &v1alpha1.ClusterRing{}
+	if err := r.client.Get(r.Context(), client.ObjectKey{Name: r.name}, ring); err != nil {
+		r.Fatal(err)
+	}
+	return ring
+}
+
+// edit changes the resources as somebody would who edits the ring.
+func (r *sharedRing) edit(change func([]v1alpha1.RingResource)) {
+	r.Helper()
+	ring := r.live()
+	change(ring.Spec.Resources)
+	if err := r.client.Update(r.Context(), ring, client.FieldOwner("by-hand")); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// has sees to it that the ring has just those resources, with what each controls behind it.
+func (r *sharedRing) has(want ...string) {
+	r.Helper()
+	var got []string
+	for _, one := range r.live().Spec.Resources {
+		names := []string{one.Resource}
+		for _, controlled := range one.ControlledResources {
+			names = append(names, controlled.Resource)
+		}
+		slices.Sort(names[1:])
+		got = append(got, strings.Join(names, " "))
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		r.Fatalf("- the resources that the ring should have, + those that it has\n%s", diff)
+	}
+}
+
+// Elements with keys have owners of their own, as fields have.
+func TestResourcesThatOthersAddToARingAreNoDriftAndStay(t *testing.T) {
+	const deployments = `{ group = "apps", resource = "deployments", controlled_resources = [{ group = "apps", resource = "replicasets" }] }`
+	each(t, func(t *testing.T) {
+		r := &sharedRing{Dir: in(t, configured(t, "")), client: testplane.Client(t), name: testplane.Namespace(t)}
+		r.apply(deployments + `, { resource = "configmaps" }`)
+
+		r.others(`{resource: secrets}, {group: apps, resource: deployments, controlledResources: [{resource: pods}]}, {resource: nodes}`)
+		r.unchanged()
+		r.has("configmaps", "deployments pods replicasets", "nodes", "secrets")
+
+		// In another order, with one more, and with one that others have as well.
+		r.apply(`{ resource = "nodes" }, { resource = "configmaps" }, { group = "batch", resource = "jobs" }, ` + deployments)
+		r.has("configmaps", "deployments pods replicasets", "jobs", "nodes", "secrets")
+
+		r.edit(slices.Reverse)
+		r.unchanged()
+		r.edit(func(resources []v1alpha1.RingResource) {
+			i := slices.IndexFunc(resources, func(one v1alpha1.RingResource) bool { return one.Resource == "configmaps" })
+			resources[i].Resource = "endpoints"
+		})
+		if out, err := r.Try("plan", "-detailed-exitcode"); err == nil || !strings.Contains(err.Error(), "exit status 2") {
+			t.Errorf("that somebody made another of a resource is no drift: %v\n%s", err, out)
+		}
+		r.Run("apply", "-auto-approve")
+		r.unchanged()
+		r.has("configmaps", "deployments pods replicasets", "endpoints", "jobs", "nodes", "secrets")
+
+		out := r.apply(`{ group = "batch", resource = "jobs" }`)
+		r.has("deployments pods", "endpoints", "jobs", "nodes", "secrets")
+		for _, left := range []string{`group = "apps", resource = "deployments"`, `group = "", resource = "nodes"`} {
+			if !strings.Contains(out, "resources["+left+"] of ClusterRing "+r.name+" stays") {
+				t.Errorf("that %s stays, which others have set as well, is not told:\n%s", left, out)
+			}
+		}
+		if strings.Contains(out, `"configmaps"] of`) {
+			t.Errorf("what is gone is said to stay:\n%s", out)
+		}
+	})
+}
+
+// The name of a resource may be that of something that is made in the same apply.
+func TestResourcesOfARingThatAreNotKnownYetArePlannedWithoutThem(t *testing.T) {
+	each(t, func(t *testing.T) {
+		d := in(t, configured(t, `
+variable "second" {
+  type = string
+}
+resource "terraform_data" "first" {
+  input = "configmaps"
+}
+resource "breakwater_cluster_ring" "it" {
+  name = %q
+  resources = [
+    { resource = terraform_data.first.output },
+    { resource = var.second, controlled_resources = [{ resource = terraform_data.first.output == "" ? "" : "pods" }, { resource = "nodes" }] },
+  ]
+}`, testplane.Namespace(t)), "TF_VAR_second=secrets")
+		d.Run("validate")
+		d.Run("apply", "-auto-approve")
+		if out, err := d.Try("plan", "-detailed-exitcode"); err != nil {
+			t.Errorf("the second plan is not empty: %v\n%s", err, out)
+		}
+		d.Variables = []string{"TF_VAR_second=configmaps"}
+		if out, err := d.Try("plan"); err == nil || !strings.Contains(out, "Duplicate value") {
+			t.Errorf("that a resource is there twice is not told: %v\n%s", err, out)
+		}
+		d.Variables = []string{"TF_VAR_second=secrets"}
+	})
+}

@@ -1,0 +1,78 @@
+package shape
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Left names what of an object was set, is not wanted any more, and is still there, since others set it too: fields, and elements
+// that have owners of their own, by their names in Terraform. What the apiserver fills in is not among it.
+func (f *Field) Left(had, wants, live any) []string {
+	var all []string
+	for _, c := range f.Fields {
+		for _, left := range c.left(asMap(had)[c.JSON], asMap(wants)[c.JSON], asMap(live)[c.JSON]) {
+			all = append(all, c.Name+left)
+		}
+	}
+	return all
+}
+
+// left is Left by what follows the name of the field, which is nothing for the field itself.
+func (f *Field) left(had, wants, live any) []string {
+	switch {
+	case had == nil || live == nil || wants == nil && f.Default != nil:
+		return nil
+	case f.Kind == Set && !f.Atomic:
+		return leftElements(asList(had), asList(wants), asList(live))
+	case f.Kind == List && len(f.Keys) > 0:
+		return f.leftKeyed(asList(had), asList(wants), asList(live))
+	case wants == nil:
+		return []string{""}
+	case f.Kind == Object && !f.Atomic:
+		all := f.Left(had, wants, live)
+		for i, left := range all {
+			all[i] = "." + left
+		}
+		return all
+	default:
+		return nil
+	}
+}
+
+func leftElements(had, wants, live []any) []string {
+	var all []string
+	for _, element := range had {
+		if !contains(wants, element) && contains(live, element) {
+			all = append(all, fmt.Sprintf("[%q]", element))
+		}
+	}
+	return all
+}
+
+func (f *Field) leftKeyed(had, wants, live []any) []string {
+	var all []string
+	for _, element := range had {
+		wanted, now := f.find(wants, element), f.find(live, element)
+		for _, left := range f.Element.left(element, wanted, now) {
+			all = append(all, "["+f.keysOf(element)+"]"+left)
+		}
+	}
+	return all
+}
+
+// find is the element of a list with the keys of another one; nil when it has none.
+func (f *Field) find(list []any, element any) any {
+	if i := f.position(list, element); i < len(list) {
+		return list[i]
+	}
+	return nil
+}
+
+// keysOf are what tells an element apart: group = "apps", resource = "deployments".
+func (f *Field) keysOf(element any) string {
+	all := make([]string, 0, len(f.Keys))
+	for _, key := range *f.key(element).Key {
+		all = append(all, fmt.Sprintf("%s = %q", snake(key.Name), fmt.Sprint(key.Value.Unstructured())))
+	}
+	return strings.Join(all, ", ")
+}
