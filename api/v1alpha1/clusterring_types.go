@@ -223,6 +223,15 @@ type ClusterRingStatus struct {
 	// +optional
 	Members []RingMember `json:"members,omitempty"`
 
+	// Holdings are the slots of namespaces that the shards of a ring without resources have, where those share namespaces out
+	// among themselves, as generators do. Written by the shards, by compare-and-swap.
+	//
+	// +kubebuilder:validation:MaxItems=1000
+	// +listType=map
+	// +listMapKey=shard
+	// +optional
+	Holdings []RingHolding `json:"holdings,omitempty"`
+
 	// Conditions are Ready, ShardsAvailable and Balanced.
 	//
 	// +listType=map
@@ -245,6 +254,23 @@ type RingMember struct {
 	//
 	// +optional
 	Assigned int64 `json:"assigned"`
+}
+
+// RingHolding is what a shard has of what a ring without resources shares out.
+type RingHolding struct {
+	// Shard that has it.
+	//
+	// +kubebuilder:validation:MaxLength=63
+	Shard string `json:"shard"`
+	// Holder is the incarnation of the shard, as its Lease names it. What a former one had nobody has.
+	//
+	// +kubebuilder:validation:MaxLength=253
+	Holder string `json:"holder"`
+	// Slots of the 256 that namespaces are in, as 0-12,17.
+	//
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Slots string `json:"slots,omitempty"`
 }
 
 // ShardState is what a shard's Lease tells of it.

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -17,11 +18,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/controllers/keeper"
 	"github.com/breakwater-k8s/breakwater/controllers/overlap"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/share"
 )
 
 type generatorFlags struct {
 	componentFlags
 	electionFlags
+	ringFlags
 	core     fleet.Connection
 	selector string
 	kinds    []string
@@ -50,7 +53,12 @@ The generator also holds every other PodProtector by the finalizer breakwater.de
 for, and makes anew any that vanishes without, with what was reserved. While no generator runs, a PodProtector that
 is deleted stays until its finalizers are taken off.
 
-Several replicas elect a leader. Run one set for each core cluster.`,
+Several replicas elect a leader. Run one set for each core cluster.
+
+With --ring all replicas work: they are shards of the ClusterRing of that name, which needs no resources, each under a --shard of
+its own. A namespace is in one of 256 slots, and each slot with one shard, which has the protectors, workloads and policies of
+its namespaces; another takes over from a shard that dies. All remember all protectors all the same, so that one which vanishes
+is made anew whichever shards are left. All replicas need the same --ring, or none of them any.`,
 		Example: `  breakwater generator --kubeconfig core.kubeconfig --leader-elect=false
   kubectl label deployment web ` + v1alpha1.LabelProtect + `=true`,
 		Args: cobra.NoArgs,
@@ -63,6 +71,7 @@ Several replicas elect a leader. Run one set for each core cluster.`,
 		"label `selector` of the workloads that have protectors also without a policy; those that it does not choose lose them")
 	flags.StringSliceVar(&f.kinds, "kinds", kindNames(), "`kinds` of Kubernetes' own workloads that are watched; a protector of any other stays as it is")
 	f.electionFlags.bind(flags)
+	f.ringFlags.bind(flags, "namespaces")
 	f.componentFlags.bind(flags)
 	return command
 }
@@ -80,27 +89,38 @@ func (f *generatorFlags) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
-	if err := f.resolve(ctx, config); err != nil {
+	if err := f.ringFlags.validate(); err != nil {
 		return err
 	}
-	mgr, err := f.manager("generator", config, f.change(generator.Name), func(options *manager.Options) {
-		options.Cache = generator.CacheOptions()
-	})
+	mgr, own, err := f.set(ctx, config)
 	if err != nil {
 		return err
 	}
 	losses := keeper.NewLosses()
-	options := generator.Options{Selector: selector, Kinds: kinds, Registry: metrics.Registry, Losses: losses}
+	options := generator.Options{Selector: selector, Kinds: kinds, Registry: metrics.Registry, Losses: losses, Share: own}
 	if err := generator.Setup(ctx, mgr, options); err != nil {
 		return fmt.Errorf("set up the generator: %w", err)
 	}
-	if err := keeper.Setup(ctx, mgr, metrics.Registry, losses); err != nil {
+	if err := keeper.Setup(ctx, mgr, metrics.Registry, losses, own); err != nil {
 		return fmt.Errorf("set up the keeper: %w", err)
 	}
-	if err := overlap.Setup(mgr); err != nil {
+	if err := overlap.Setup(mgr, own); err != nil {
 		return fmt.Errorf("set up the controller of overlaps: %w", err)
 	}
 	return mgr.Start(ctx)
+}
+
+// set makes the manager of one of several replicas, of which one leads, or of a shard, with its share.
+func (f *generatorFlags) set(ctx context.Context, config *rest.Config) (manager.Manager, *share.Share, error) {
+	cached := func(options *manager.Options) { options.Cache = generator.CacheOptions() }
+	if f.ring != "" {
+		return f.share(ctx, "generator", config, &f.componentFlags, cached)
+	}
+	if err := f.resolve(ctx, config); err != nil {
+		return nil, nil, err
+	}
+	mgr, err := f.manager("generator", config, f.change(generator.Name), cached)
+	return mgr, nil, err
 }
 
 // workloads reads --workload-selector. The empty selector would give every Deployment of the cluster a

@@ -78,6 +78,19 @@ func (r *PolicyReconciler) Reconcile(ctx context.Context, ref policyRef) (reconc
 	return reconcile.Result{}, nil
 }
 
+// follow watches what a policy names, whose status another shard writes: workloads of this shard's namespaces go by it too.
+func (r *PolicyReconciler) follow(ctx context.Context, ref policyRef) (reconcile.Result, error) {
+	object, err := r.get(ctx, ref)
+	if err != nil || object == nil {
+		return reconcile.Result{}, err
+	}
+	served, err := r.watch(ctx, desired.NewPolicy(object))
+	if err == nil && served.Status != metav1.ConditionTrue {
+		return reconcile.Result{RequeueAfter: servedRetry}, nil
+	}
+	return reconcile.Result{}, err
+}
+
 func (r *PolicyReconciler) get(ctx context.Context, ref policyRef) (client.Object, error) {
 	var object client.Object = &v1alpha1.ProtectionPolicy{}
 	if ref.Namespace == "" {

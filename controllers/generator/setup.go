@@ -20,6 +20,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/desired"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/share"
 )
 
 // workers is how many sources are reconciled at once. It bounds the time until all are protected after a
@@ -45,6 +46,8 @@ type Options struct {
 	Registry prometheus.Registerer
 	// Losses are the keeper's, which makes protectors anew that vanished; nil when there is no keeper.
 	Losses Losses
+	// Share tells in which namespaces this generator works; nil is all.
+	Share *share.Share
 }
 
 // AllKinds are the kinds of Kubernetes' own that can be watched.
@@ -77,11 +80,11 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Kinds: kinds, Selector: options.Selector,
 		Events: mgr.GetEventRecorder(Name), Metrics: metrics, Losses: options.Losses,
 	}
-	if err := r.setup(mgr); err != nil {
+	if err := r.setup(mgr, options.Share); err != nil {
 		return err
 	}
 	policies := &PolicyReconciler{Client: r.Client, Live: r.Live, Kinds: kinds, Events: r.Events, Now: time.Now}
-	if err := policies.setup(mgr); err != nil {
+	if err := policies.setup(mgr, options.Share); err != nil {
 		return err
 	}
 	return addReadiness(ctx, mgr, kinds)
@@ -103,14 +106,18 @@ func newKinds(mgr manager.Manager, options Options) (*Kinds, error) {
 	}, nil
 }
 
-func (r *Reconciler) setup(mgr manager.Manager) error {
+func (r *Reconciler) setup(mgr manager.Manager, own *share.Share) error {
+	gate := &share.Gate[desired.Ref]{TypedReconciler: r, Share: own, Namespace: func(ref desired.Ref) string { return ref.Namespace }}
 	c, err := controller.NewTyped(Name, mgr, controller.TypedOptions[desired.Ref]{
 		MaxConcurrentReconciles: workers,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[desired.Ref](firstRetry, lastRetry),
-		Reconciler:              r,
+		Reconciler:              gate,
 	})
 	if err != nil {
 		return fmt.Errorf("make the controller: %w", err)
+	}
+	if err := c.Watch(gate.Source()); err != nil {
+		return fmt.Errorf("watch slots: %w", err)
 	}
 	if err := c.Watch(r.Kinds.source()); err != nil {
 		return fmt.Errorf("watch other kinds: %w", err)
@@ -137,13 +144,19 @@ func (r *Reconciler) setup(mgr manager.Manager) error {
 	return nil
 }
 
-func (r *PolicyReconciler) setup(mgr manager.Manager) error {
+func (r *PolicyReconciler) setup(mgr manager.Manager, own *share.Share) error {
+	gate := &share.Gate[policyRef]{
+		TypedReconciler: r, Share: own, Beside: r.follow, Namespace: func(ref policyRef) string { return ref.Namespace },
+	}
 	c, err := controller.NewTyped(Name+"-policies", mgr, controller.TypedOptions[policyRef]{
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[policyRef](firstRetry, lastRetry),
-		Reconciler:  r,
+		Reconciler:  gate,
 	})
 	if err != nil {
 		return fmt.Errorf("make the controller of policies: %w", err)
+	}
+	if err := c.Watch(gate.Source()); err != nil {
+		return fmt.Errorf("watch slots: %w", err)
 	}
 	if err := c.Watch(source.TypedFunc[policyRef](func(ctx context.Context, queue policyQueue) error {
 		r.Kinds.onChange(func(namespace string) {

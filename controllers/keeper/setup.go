@@ -19,6 +19,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/share"
 )
 
 const (
@@ -29,7 +30,8 @@ const (
 
 // Setup adds the keeper to the manager of a core cluster, whose cache must show the cells of protectors' status. Losses
 // are remembered also while another instance leads.
-func Setup(ctx context.Context, mgr manager.Manager, registry prometheus.Registerer, losses *Losses) error {
+// own tells in which namespaces this keeper works; nil is all.
+func Setup(ctx context.Context, mgr manager.Manager, registry prometheus.Registerer, losses *Losses, own *share.Share) error {
 	metrics, err := newMetrics(registry, losses)
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
@@ -41,15 +43,19 @@ func Setup(ctx context.Context, mgr manager.Manager, registry prometheus.Registe
 	if _, err := informer.AddEventHandler(losses.handler()); err != nil {
 		return fmt.Errorf("watch PodProtectors: %w", err)
 	}
+	gate := share.OfRequests(own, &Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name), Losses: losses, metrics: metrics,
+	})
 	c, err := controller.New(Name, mgr, controller.Options{
 		MaxConcurrentReconciles: workers,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
-		Reconciler: &Reconciler{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name), Losses: losses, metrics: metrics,
-		},
+		Reconciler:              gate,
 	})
 	if err != nil {
 		return fmt.Errorf("make the controller: %w", err)
+	}
+	if err := c.Watch(gate.Source()); err != nil {
+		return fmt.Errorf("watch slots: %w", err)
 	}
 	if err := c.Watch(source.Kind(mgr.GetCache(), &v1alpha1.PodProtector{},
 		&handler.TypedEnqueueRequestForObject[*v1alpha1.PodProtector]{}, changed())); err != nil {

@@ -29,7 +29,7 @@ type plane struct {
 // newPlane is a namespace of a real apiserver with the controller.
 func newPlane(t *testing.T) *plane {
 	t.Helper()
-	testplane.Manage(t, testplane.Config(t), func(_ context.Context, mgr manager.Manager) error { return overlap.Setup(mgr) })
+	testplane.Manage(t, testplane.Config(t), func(_ context.Context, mgr manager.Manager) error { return overlap.Setup(mgr, nil) })
 	return &plane{t, testplane.Client(t), testplane.Namespace(t)}
 }
 

@@ -15,16 +15,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/share"
 )
 
-// Setup adds the controller to the manager of a core cluster, beside others that watch PodProtectors.
-func Setup(mgr manager.Manager) error {
+// Setup adds the controller to the manager of a core cluster, beside others that watch PodProtectors. own tells in which namespaces it
+// works; nil is all.
+func Setup(mgr manager.Manager, own *share.Share) error {
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name), territory: newTerritory(),
 	}
-	c, err := controller.New(Name, mgr, controller.Options{Reconciler: r})
+	gate := share.OfRequests(own, r)
+	c, err := controller.New(Name, mgr, controller.Options{Reconciler: gate})
 	if err != nil {
 		return fmt.Errorf("make the controller: %w", err)
+	}
+	if err := c.Watch(gate.Source()); err != nil {
+		return fmt.Errorf("watch slots: %w", err)
 	}
 	if err := c.Watch(source.Kind(mgr.GetCache(), &v1alpha1.PodProtector{}, r.territory.handler())); err != nil {
 		return fmt.Errorf("watch PodProtectors: %w", err)

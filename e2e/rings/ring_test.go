@@ -50,11 +50,8 @@ type lab struct {
 // newLab makes a ring and runs sharders for it. change may be nil.
 func newLab(t testing.TB, namespaces int, change func(*v1alpha1.ClusterRingSpec)) *lab {
 	t.Helper()
-	l := &lab{TB: t, Client: testplane.Client(t), recorder: newRecorder(t)}
-	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: install.SystemNamespace}}
-	if err := l.Create(t.Context(), system); err != nil && !apierrors.IsAlreadyExists(err) {
-		t.Fatal(err)
-	}
+	l := bareLab(t)
+	l.furnish()
 	folder := t.TempDir()
 	l.breakwater = build(t, folder, "breakwater", "github.com/breakwater-k8s/breakwater/cmd/breakwater")
 	l.shard = build(t, folder, "shard", "github.com/breakwater-k8s/breakwater/e2e/rings/shard")
@@ -68,6 +65,20 @@ func newLab(t testing.TB, namespaces int, change func(*v1alpha1.ClusterRingSpec)
 	l.makeRing(change)
 	l.objects = newObjects(t, namespaces, l.ring.Name)
 	return l
+}
+
+func bareLab(t testing.TB) *lab {
+	t.Helper()
+	return &lab{TB: t, Client: testplane.Client(t), recorder: newRecorder(t)}
+}
+
+// furnish makes the namespace of Leases.
+func (l *lab) furnish() {
+	l.Helper()
+	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: install.SystemNamespace}}
+	if err := l.Create(l.Context(), system); err != nil && !apierrors.IsAlreadyExists(err) {
+		l.Fatal(err)
+	}
 }
 
 func build(t testing.TB, folder, name, pkg string) string {

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/breakwater-k8s/breakwater/api/sharding"
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/members"
+	"github.com/breakwater-k8s/breakwater/internal/share"
+)
+
+// ringFlags are those of components that can share their work out.
+type ringFlags struct {
+	ring, shard string
+	returns     bool
+}
+
+// bind adds the flags. work is what is shared out.
+func (f *ringFlags) bind(flags *pflag.FlagSet, work string) {
+	flags.StringVar(&f.ring, "ring", "", "`name` of the ClusterRing whose shards share "+work+" out; empty: none, and one leader does all")
+	flags.StringVar(&f.shard, "shard", "", "`name` of this shard, which no other process of the ring may have (default: the host name)")
+	flags.BoolVar(&f.returns, "shard-returns", false,
+		"when this shard stops, keep its slots for it until it has been away for two lease durations of the ring, as a pod of a StatefulSet "+
+			"that is restarted; otherwise others take them at once")
+}
+
+func (f *ringFlags) validate() error {
+	if f.ring == "" {
+		if f.shard != "" || f.returns {
+			return errors.New("--shard and --shard-returns are of a ring: give --ring")
+		}
+		return nil
+	}
+	if problems := validation.IsDNS1123Label(f.shard); f.shard != "" && len(problems) > 0 {
+		return fmt.Errorf("--shard %q cannot be the name of a Lease and the value of a label: %s", f.shard, problems[0])
+	}
+	return nil
+}
+
+// join makes the shard that the process is.
+func (f *ringFlags) join(ctx context.Context, config *rest.Config) (*sharding.Shard, error) {
+	shard, err := sharding.New(ctx, config, sharding.Options{Ring: f.ring, Name: f.shard, Stable: f.returns})
+	if err != nil {
+		return nil, fmt.Errorf("--ring %s: %w", f.ring, err)
+	}
+	return shard, nil
+}
+
+// share makes a manager that works while the shard has its Lease, and what it has of what the ring shares out.
+func (f *ringFlags) share(
+	ctx context.Context, component string, config *rest.Config, common *componentFlags, change ...func(*manager.Options),
+) (manager.Manager, *share.Share, error) {
+	shard, err := f.join(ctx, config)
+	if err != nil {
+		return nil, nil, err
+	}
+	var configured error
+	change = append(change, func(options *manager.Options) {
+		members.Select(&options.Cache)
+		configured = shard.Configure(options)
+	})
+	mgr, err := common.manager(component, config, change...)
+	if err := errors.Join(configured, err); err != nil {
+		return nil, nil, err
+	}
+	if err := mgr.Add(shard); err != nil {
+		return nil, nil, err
+	}
+	roll, err := members.NewRoll(ctx, mgr, func() bool { return shard.Held() })
+	if err != nil {
+		return nil, nil, err
+	}
+	own := share.New(share.Options{
+		Ring: f.ring, Shard: shard.Name(), Holder: shard.Identity(), Held: shard.Held, Shards: roll.Shards, IsDead: roll.IsGone,
+		Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Log: mgr.GetLogger().WithName("share"),
+	})
+	roll.Tell(func(string) { own.Poke() })
+	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.ClusterRing{})
+	if err != nil {
+		return nil, nil, fmt.Errorf("watch ClusterRings: %w", err)
+	}
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { own.Poke() }, UpdateFunc: func(any, any) { own.Poke() },
+	}); err != nil {
+		return nil, nil, fmt.Errorf("watch ClusterRings: %w", err)
+	}
+	return mgr, own, mgr.Add(own)
+}

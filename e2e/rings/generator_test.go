@@ -1,0 +1,189 @@
+package rings_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/install"
+	"github.com/breakwater-k8s/breakwater/internal/slot"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// Whatever generators there are, each workload has its protector, and loses it when it is deleted.
+func TestGeneratorsShareNamespacesOut(t *testing.T) {
+	l := bareLab(t)
+	l.furnish()
+	folder := t.TempDir()
+	breakwater := build(t, folder, "breakwater", "github.com/breakwater-k8s/breakwater/cmd/breakwater")
+	l.processes = install.NewProcesses(folder, 10*time.Second)
+	t.Cleanup(l.processes.End)
+	l.ring = &v1alpha1.ClusterRing{
+		ObjectMeta: metav1.ObjectMeta{Name: "generators"}, Spec: v1alpha1.ClusterRingSpec{LeaseDurationSeconds: leaseSeconds},
+	}
+	if err := l.Create(t.Context(), l.ring); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Delete(context.Background(), l.ring) })
+	start := func(name string) {
+		if err := l.processes.Start(t.Context(), name, breakwater, "generator", "--kubeconfig="+testplane.Kubeconfig(t),
+			"--ring="+l.ring.Name, "--shard="+name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := newWorkloads(l, 20)
+	start("generator-a")
+	w.make(100)
+	w.awaitProtected()
+	l.awaitHoldings("generator-a")
+
+	start("generator-b")
+	start("generator-c")
+	w.make(100)
+	l.awaitHoldings("generator-a", "generator-b", "generator-c")
+	w.remove(50)
+	w.awaitProtected()
+
+	if err := l.processes.Kill("generator-a"); err != nil { // what it had waits, until it is certain that it does not work
+		t.Fatal(err)
+	}
+	ended, err := l.processes.Dismiss("generator-b")
+	if err == nil {
+		err = l.processes.Freeze("generator-b")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.make(100)
+	w.remove(50)
+	l.awaitHoldings("generator-c")
+	w.awaitProtected()
+	if err := l.processes.Thaw("generator-b"); err != nil {
+		t.Fatal(err)
+	}
+	l.await("generator-b has ended, since it has lost its Lease", func() (bool, string) {
+		select {
+		case <-ended:
+			return true, ""
+		default:
+			return false, "it runs"
+		}
+	})
+	l.vanish(w)
+	w.awaitProtected()
+}
+
+// awaitHoldings waits until all slots are those of these shards, and each has some.
+func (l *lab) awaitHoldings(shards ...string) {
+	l.Helper()
+	l.await(fmt.Sprintf("%v have all slots", shards), func() (bool, string) {
+		var all slot.Set
+		holdings := l.get().Status.Holdings
+		for _, h := range holdings {
+			slots, err := slot.Parse(h.Slots)
+			if err != nil || slots.Empty() {
+				return false, fmt.Sprintf("%+v", holdings)
+			}
+			all = all.Or(slots)
+		}
+		return all == slot.All() && len(holdings) == len(shards), fmt.Sprintf("%+v", holdings)
+	})
+}
+
+// workloads are Deployments that ask for protectors.
+type workloads struct {
+	*lab
+	namespaces []string
+	there      map[client.ObjectKey]bool
+	made       int
+}
+
+func newWorkloads(l *lab, namespaces int) *workloads {
+	w := &workloads{lab: l, there: map[client.ObjectKey]bool{}}
+	for range namespaces {
+		w.namespaces = append(w.namespaces, testplane.Namespace(l))
+	}
+	return w
+}
+
+func (w *workloads) make(n int) {
+	w.Helper()
+	for range n {
+		w.made++
+		labels := map[string]string{"app": fmt.Sprintf("web-%d", w.made)}
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.namespaces[w.made%len(w.namespaces)], Name: labels["app"], Labels: map[string]string{v1alpha1.LabelProtect: "true"},
+		}, Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To[int32](4), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web"}}},
+			},
+		}}
+		if err := w.Create(w.Context(), d); err != nil {
+			w.Fatal(err)
+		}
+		w.there[client.ObjectKeyFromObject(d)] = true
+	}
+}
+
+func (w *workloads) remove(n int) {
+	w.Helper()
+	for key := range w.there {
+		if n--; n < 0 {
+			return
+		}
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+		if err := w.Delete(w.Context(), d); err != nil {
+			w.Fatal(err)
+		}
+		delete(w.there, key)
+	}
+}
+
+// awaitProtected waits until each workload that there is has a protector, and nothing is left of the others.
+func (w *workloads) awaitProtected() {
+	w.Helper()
+	w.await("each workload has its protector, and no other has", func() (bool, string) {
+		protectors, deployments := &v1alpha1.PodProtectorList{}, &appsv1.DeploymentList{}
+		want, left := len(w.there), 0
+		for _, namespace := range w.namespaces {
+			if err := w.List(w.Context(), protectors, client.InNamespace(namespace)); err != nil {
+				w.Fatal(err)
+			}
+			for i := range protectors.Items {
+				p := &protectors.Items[i]
+				if !w.there[client.ObjectKey{Namespace: namespace, Name: p.Annotations[v1alpha1.AnnotationSourceName]}] {
+					left++
+				} else if p.Spec.MinAvailable != nil || p.Spec.MaxUnavailable != nil {
+					want--
+				}
+			}
+			if err := w.List(w.Context(), deployments, client.InNamespace(namespace)); err != nil {
+				w.Fatal(err)
+			}
+			for i := range deployments.Items {
+				if !w.there[client.ObjectKeyFromObject(&deployments.Items[i])] {
+					left++
+				}
+			}
+		}
+		return want == 0 && left == 0, fmt.Sprintf("%d protectors are missing, and of %d that are gone something is left", want, left)
+	})
+}
+
+// vanish takes a protector out of etcd that nobody has released: whoever has its slot now makes it anew.
+func (l *lab) vanish(w *workloads) {
+	l.Helper()
+	for key := range w.there {
+		testplane.Erase(l, "breakwater.dev", "podprotectors", key.Namespace, "deployment-"+key.Name)
+		return
+	}
+}
