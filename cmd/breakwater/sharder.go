@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
@@ -173,19 +174,28 @@ func (f *sharderFlags) setUp(ctx context.Context, mgr manager.Manager, stopping 
 	if err != nil {
 		return fmt.Errorf("set up the shards: %w", err)
 	}
-	kicks := newKicks()
-	authority, err := f.authority(mgr, kicks)
+	kicks := &sharder.Kicks{}
+	authority, err := f.authority(mgr, newKicks())
 	if err != nil {
 		return err
 	}
-	options := sharder.Options{Roll: roll, Kicks: kicks, ClientConfig: authority.clientConfig, Registry: metrics.Registry}
-	if f.injectFrom != "" {
-		options.Annotations = map[string]string{injectAnnotation: f.injectFrom}
+	address := func() (sharder.Address, error) {
+		c := authority.clientConfig()
+		a := sharder.Address{CABundle: c.CABundle}
+		if c.URL != nil {
+			a.URL = *c.URL
+		} else {
+			a.Service, a.Port = types.NamespacedName{Namespace: c.Service.Namespace, Name: c.Service.Name}, *c.Service.Port
+		}
+		if f.injectFrom != "" {
+			a.Annotations = map[string]string{injectAnnotation: f.injectFrom}
+		}
+		return a, nil
 	}
-	if err := sharder.Setup(ctx, mgr, options); err != nil {
+	if err := sharder.Setup(ctx, mgr, sharder.Options{Roll: roll, Kicks: kicks, Address: address, Registry: metrics.Registry}); err != nil {
 		return fmt.Errorf("set up the sharder: %w", err)
 	}
-	err = sharding.Setup(ctx, mgr, sharding.Options{Roll: roll, Kick: kicks.kick, Stopping: stopping, Registry: metrics.Registry})
+	err = sharding.Setup(ctx, mgr, sharding.Options{Roll: roll, Kick: kicks.Kick, Stopping: stopping, Registry: metrics.Registry})
 	if err != nil {
 		return fmt.Errorf("set up the admission of rings: %w", err)
 	}

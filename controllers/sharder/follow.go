@@ -1,0 +1,161 @@
+package sharder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/internal/ring"
+)
+
+// follower is an object that another one may control.
+type follower struct {
+	*plan
+	// main is the resource of the object that controls it, owner its name and uid its identity; nil when none of the ring does.
+	main  *resource
+	owner id
+	uid   types.UID
+}
+
+// landing is where an object is that controls others.
+type landing struct {
+	uid types.UID
+	ring.Placement
+}
+
+// follow brings the objects that others control where those are.
+func (p *pass) follow(ctx context.Context) error {
+	var failed []error
+	for _, r := range p.layout.controlled {
+		if slices.ContainsFunc(r.mains, func(main *resource) bool { return !p.looked[main] }) {
+			continue // it is not known which of those are strays
+		}
+		err := p.pages(ctx, r, "", func(page []object) error {
+			some, err := p.followers(ctx, r, page, p.mayMove)
+			if err != nil {
+				return err
+			}
+			where, err := p.locate(ctx, some)
+			if err != nil {
+				return err
+			}
+			return p.followTo(ctx, some, where)
+		})
+		if isEnd(ctx, err) {
+			return err
+		}
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
+}
+
+// followers are the objects of a page that some condition holds of.
+func (p *pass) followers(ctx context.Context, r *resource, page []object, holds func(*follower) bool) ([]*follower, error) {
+	var all []*follower
+	land := p.territory()
+	for i := range page {
+		o := &page[i]
+		f := &follower{plan: &plan{of: r, object: o, had: p.placementOf(o)}}
+		var err error
+		if f.isMember, err = land.has(ctx, o.Namespace, f.had != ring.Placement{}); err != nil {
+			return nil, err
+		}
+		if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
+			f.main, f.owner = r.controller(o, owner)
+			f.uid = owner.UID
+		}
+		if holds(f) {
+			all = append(all, f)
+		}
+	}
+	return all, nil
+}
+
+// controller is the object that an owner reference names, if it is of a resource whose objects control those of this one.
+func (r *resource) controller(o *object, owner *metav1.OwnerReference) (*resource, id) {
+	version, err := schema.ParseGroupVersion(owner.APIVersion)
+	if err != nil {
+		return nil, id{}
+	}
+	for _, main := range r.mains {
+		if main.Group == version.Group && main.kind == owner.Kind {
+			of := id{GroupResource: main.GroupResource, name: owner.Name}
+			if main.namespaced {
+				of.namespace = o.Namespace
+			}
+			return main, of
+		}
+	}
+	return nil, id{}
+}
+
+// mayMove tells whether an object may not be where it is to be, as far as can be told without asking where the one is that controls it.
+// That one is where its name would have it, unless it is a stray.
+func (p *pass) mayMove(f *follower) bool {
+	isNowhere := f.had == ring.Placement{}
+	switch {
+	case f.main == nil:
+		return f.of.whole && !isNowhere
+	case !f.isMember:
+		return !isNowhere
+	}
+	byName, ok := p.shards.Owner(p.nameKey(f.main, f.owner.namespace, f.owner.name))
+	return ok && (f.had != ring.Placement{Shard: byName} || p.strays.may(f.owner))
+}
+
+// locate asks where the objects are that control others. One that does not exist is left out.
+func (p *pass) locate(ctx context.Context, all []*follower) (map[id]*landing, error) {
+	where := map[id]*landing{}
+	mains := map[id]*resource{}
+	for _, f := range all {
+		if f.main != nil {
+			where[f.owner], mains[f.owner] = &landing{}, f.main
+		}
+	}
+	err := each(ctx, p.tempo.writers, slices.Collect(maps.Keys(where)), func(ctx context.Context, of id) error {
+		o, err := p.objects.get(ctx, mains[of], of.namespace, of.name)
+		if err == nil {
+			*where[of] = landing{o.UID, p.placementOf(o)}
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("get %s: %w", of, err)
+		}
+		return nil
+	})
+	return where, err
+}
+
+// followTo brings objects where those are that control them. What controls them and does not exist any more, or is another of its name,
+// leaves them where they are: the garbage collector sees to them.
+func (p *pass) followTo(ctx context.Context, all []*follower, where map[id]*landing) error {
+	plans := make([]*plan, 0, len(all))
+	for _, f := range all {
+		to := where[f.owner]
+		if f.main != nil && (to == nil || to.uid != f.uid) {
+			continue
+		}
+		f.decide = func(has ring.Placement) step {
+			switch {
+			case f.main == nil:
+				return step{action: p.shards.Leave(has, true)}
+			case !f.isMember && (!f.main.namespaced || to.Shard == ""):
+				return step{action: p.shards.Leave(has, true)} // what controls it has left the ring, or has never been in that namespace
+			default:
+				return step{action: p.shards.Follow(has, to.Placement), shard: to.Shard}
+			}
+		}
+		f.step = f.decide(f.had)
+		plans = append(plans, f.plan)
+	}
+	if err := p.settleAll(ctx, plans); err != nil {
+		return fmt.Errorf("assign what others control: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package sharder
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// Metrics are listed in docs/metrics.md. Only the leader's say something. They tell rings apart, and no shards: of those there may be a
+// thousand.
+type Metrics struct {
+	shards, objects                                        *prometheus.GaugeVec
+	largest                                                *prometheus.GaugeVec
+	moves, assignments, passes, conflicts, revoked, failed *prometheus.CounterVec
+	duration                                               *prometheus.HistogramVec
+}
+
+// NewMetrics registers them.
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "breakwater_ring_" + name, Help: help}, append([]string{"ring"}, labels...))
+	}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "breakwater_ring_" + name, Help: help}, append([]string{"ring"}, labels...))
+	}
+	m := &Metrics{
+		shards:      gauge("shards", "Shards of a ring, by what their Leases tell.", "state"),
+		objects:     gauge("objects", "Objects of a ring's resources when they were counted last.", "state"),
+		largest:     gauge("largest_shard_objects", "Objects of the shard that has most of them."),
+		moves:       counter("moves_total", "Objects that a shard was asked to let go of, and what has become of them.", "outcome"),
+		assignments: counter("assignments_total", "Objects that the sharder has assigned, and not the admission webhook.", "cause"),
+		passes:      counter("passes_total", "Looks at all objects of a ring, and how they ended.", "outcome"),
+		conflicts:   counter("patch_conflicts_total", "Objects that somebody else had written when the sharder did."),
+		revoked:     counter("revoked_shards_total", "Shards that were put out of a ring, since they did not let go of an object in time."),
+		failed:      counter("failed_writes_total", "Objects that could not be written, for another reason than a conflict."),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "breakwater_ring_pass_duration_seconds", Help: "How long looks at all objects of a ring took, with the moves that they led to.",
+			Buckets: prometheus.ExponentialBuckets(0.05, 4, 9),
+		}, []string{"ring"}),
+	}
+	for _, c := range []prometheus.Collector{m.shards, m.objects, m.largest, m.moves, m.assignments, m.passes, m.conflicts, m.revoked, m.failed, m.duration} {
+		if err := registry.Register(c); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// begin makes series of a ring, so that they are there before something happens.
+func (m *Metrics) begin(ring string) {
+	for _, outcome := range []string{moveDone, moveStayed, moveUnassigned, moveDeleted} {
+		m.moves.WithLabelValues(ring, outcome)
+	}
+	for _, cause := range []string{causeUnassigned, causeGone, causeController} {
+		m.assignments.WithLabelValues(ring, cause)
+	}
+	for _, outcome := range []string{passDone, passAgain, passOutdated, passFailed} {
+		m.passes.WithLabelValues(ring, outcome)
+	}
+	for _, c := range []*prometheus.CounterVec{m.conflicts, m.revoked, m.failed} {
+		c.WithLabelValues(ring)
+	}
+}
+
+// end drops a ring that is deleted.
+func (m *Metrics) end(ring string) {
+	of := prometheus.Labels{"ring": ring}
+	for _, c := range []interface {
+		DeletePartialMatch(prometheus.Labels) int
+	}{m.shards, m.objects, m.largest, m.moves, m.assignments, m.passes, m.conflicts, m.revoked, m.failed, m.duration} {
+		c.DeletePartialMatch(of)
+	}
+}
+
+func (m *Metrics) count(ring string, c count) {
+	m.objects.WithLabelValues(ring, "assigned").Set(float64(c.assigned))
+	m.objects.WithLabelValues(ring, "draining").Set(float64(c.draining))
+	m.objects.WithLabelValues(ring, "unassigned").Set(float64(c.unassigned))
+	most := int64(0)
+	for _, n := range c.of {
+		most = max(most, n)
+	}
+	m.largest.WithLabelValues(ring).Set(float64(most))
+}
+
+func (m *Metrics) members(ring string, all []v1alpha1.RingMember) {
+	states := map[v1alpha1.ShardState]int{
+		v1alpha1.ShardReady: 0, v1alpha1.ShardExpired: 0, v1alpha1.ShardUncertain: 0, v1alpha1.ShardDead: 0, v1alpha1.ShardOrphaned: 0,
+	}
+	for _, member := range all {
+		states[member.State]++
+	}
+	for state, n := range states {
+		m.shards.WithLabelValues(ring, string(state)).Set(float64(n))
+	}
+}
+
+func (m *Metrics) pass(ring, outcome string, took time.Duration) {
+	m.passes.WithLabelValues(ring, outcome).Inc()
+	m.duration.WithLabelValues(ring).Observe(took.Seconds())
+}

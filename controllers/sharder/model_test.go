@@ -1,0 +1,212 @@
+package sharder
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/ring"
+)
+
+// passes are those of a world.
+func (w *world) passes() *Passes {
+	metrics, err := NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		panic(err)
+	}
+	tempo := usual()
+	tempo.page, tempo.writers = 4, 1
+	return &Passes{
+		rings:   func(context.Context, string) (*v1alpha1.ClusterRing, error) { return w.ring, nil },
+		objects: w, namespaces: atlas{w}, roll: roster{w}, events: &events.FakeRecorder{}, metrics: metrics, tempo: tempo,
+		inspect: func(context.Context, *v1alpha1.ClusterRingSpec) (layout, []problem) {
+			return layout{mains: []*resource{w.widgets, w.nodes}, controlled: []*resource{w.parts}}, nil
+		},
+		findings: &findings{of: map[string]finding{}, tell: func(string) {}},
+		now:      w.now, wait: w.wait, of: map[string]*history{}, kicked: map[string]bool{},
+	}
+}
+
+// run lets a sharder work for a while.
+func (w *world) run(p *Passes, limit time.Duration, until func() bool) error {
+	end := w.clock.Add(limit)
+	for !until() {
+		if w.clock.After(end) {
+			return fmt.Errorf("not after %s", limit)
+		}
+		result, err := p.Reconcile(context.Background(), reconcile.Request{NamespacedName: client.ObjectKey{Name: ringName}})
+		if err != nil {
+			return err
+		}
+		// Whatever happens meanwhile does not wait for the sharder.
+		for left := result.RequeueAfter; left > 0; left -= 200 * time.Millisecond {
+			_ = w.wait(context.Background(), min(left, 200*time.Millisecond))
+		}
+	}
+	return nil
+}
+
+// misplaced are the objects that are not where they are to be.
+func (w *world) misplaced() []string {
+	var all []string
+	shards, load := roster{w}.Shards(w.ring), ring.Load{Of: map[string]int64{}}
+	complain := func(of id, want string) {
+		all = append(all, fmt.Sprintf("%s is at %+v, want %s", of, w.placement(w.objects[of]), want))
+	}
+	total := int64(0)
+	for _, of := range w.ids() {
+		t := w.objects[of]
+		at := w.placement(t)
+		main := w.resource(of.Resource)
+		switch {
+		case of.Resource == "parts":
+			if want, known := w.whereParts(of, t); known && at != want {
+				complain(of, fmt.Sprintf("%+v", want))
+			}
+			continue
+		case !w.isMember(of.namespace):
+			if (at != ring.Placement{}) {
+				complain(of, "nowhere")
+			}
+			continue
+		case len(shards.Shards()) == 0:
+			continue
+		case w.ring.Spec.MaxLoadPercent == nil:
+			if want, _ := shards.Owner(ring.KeyOf(w.ring.Spec.KeyPolicy, main.GroupResource, &t.object)); at != (ring.Placement{Shard: want}) {
+				complain(of, want)
+			}
+		default:
+			if !shards.IsAvailable(at.Shard) || at.Draining {
+				complain(of, "a shard")
+			}
+		}
+		total++
+		load.Of[at.Shard]++
+	}
+	if limit := ring.Limit(total, len(shards.Shards()), w.ring.Spec.MaxLoadPercent); limit > 0 {
+		for shard, n := range load.Of {
+			if n > limit {
+				all = append(all, fmt.Sprintf("%s has %d of at most %d", shard, n, limit))
+			}
+		}
+	}
+	return all
+}
+
+// whereParts is where an object is to be that another one may control; false when that does not matter.
+func (w *world) whereParts(of id, t *thing) (ring.Placement, bool) {
+	owner := metav1.GetControllerOfNoCopy(&t.object)
+	if owner == nil {
+		return ring.Placement{}, true
+	}
+	c := w.controller(t)
+	if c == nil {
+		return ring.Placement{}, false
+	}
+	at := w.placement(c)
+	if at.Shard == "" && w.isMember(of.namespace) || !(roster{w}).Shards(w.ring).IsAvailable(at.Shard) && at.Shard != "" {
+		return ring.Placement{}, false // it waits
+	}
+	if !w.isMember(of.namespace) {
+		return ring.Placement{}, (w.placement(t) != ring.Placement{})
+	}
+	return ring.Placement{Shard: at.Shard}, true
+}
+
+// Whatever others do meanwhile: no object is taken from a shard that works before that has let go of it, none goes anywhere before what
+// controls it, no more are on their way at once than may be, and when nobody does anything any more all come to rest where they are to be.
+func TestPassesAreSafeAndComeToAnEnd(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(rapid.Uint64().Draw(t, "seed"))
+		w.calm = true
+		if rapid.Bool().Draw(t, "is bounded") {
+			w.ring.Spec.MaxLoadPercent = ptr.To(rapid.Int32Range(101, 150).Draw(t, "percent"))
+		}
+		if rapid.Bool().Draw(t, "by namespace") {
+			w.ring.Spec.KeyPolicy = v1alpha1.KeyPolicyNamespace
+		}
+		for i := range rapid.IntRange(0, 4).Draw(t, "shards") {
+			w.join(fmt.Sprint("s-", i))
+		}
+		for i := range rapid.IntRange(0, 40).Draw(t, "objects") {
+			w.hasWebhook = w.chance(50)
+			w.create([]*resource{w.widgets, w.nodes, w.parts}[w.IntN(3)], []string{"in", "also-in", "out"}[w.IntN(3)], fmt.Sprint("o-", i))
+			for of := range w.objects {
+				if of.Resource == "nodes" && of.namespace != "" { // what create was given does not fit
+					o := w.objects[of]
+					delete(w.objects, of)
+					o.Namespace = ""
+					w.objects[id{of.GroupResource, "", of.name}] = o
+				}
+			}
+		}
+		w.calm, w.hasWebhook, w.peak = false, true, 0
+		p := w.passes()
+		busy := w.clock.Add(time.Duration(rapid.IntRange(0, 120).Draw(t, "seconds")) * time.Second)
+		if err := w.run(p, time.Hour, func() bool { return w.clock.After(busy) }); err != nil {
+			t.Fatal(err)
+		}
+		if rapid.Bool().Draw(t, "another leader") {
+			p = w.passes()
+		}
+		w.calm, w.hasWebhook = true, rapid.Bool().Draw(t, "webhook at the end")
+		var left []string
+		if err := w.run(p, 20*time.Minute, func() bool { left = w.misplaced(); return len(left) == 0 }); err != nil {
+			t.Fatalf("%v:\n%s\n%s", err, strings.Join(left, "\n"), w.tail())
+		}
+		if len(w.wrong) > 0 {
+			t.Fatalf("%s\n%s", strings.Join(w.wrong, "\n"), w.tail())
+		}
+	})
+}
+
+// tail is what has happened before something went wrong, or before the end.
+func (w *world) tail() string {
+	end := len(w.log)
+	if i := slices.IndexFunc(w.log, func(line string) bool { return strings.Contains(line, "WRONG") }); i >= 0 {
+		end = i + 1
+	}
+	return strings.Join(w.log[max(0, end-60):end], "\n")
+}
+
+func TestNoMoreAreOnTheirWayAtOnceThanMayBe(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(rapid.Uint64().Draw(t, "seed"))
+		w.calm = true
+		w.ring.Spec.MaxConcurrentMoves = rapid.Int32Range(1, 10).Draw(t, "at once")
+		w.join("s-0")
+		for i := range 60 {
+			w.create(w.widgets, "in", fmt.Sprint("w-", i))
+		}
+		p := w.passes()
+		rest := func() bool { return len(w.misplaced()) == 0 }
+		if err := w.run(p, 10*time.Minute, rest); err != nil {
+			t.Fatal(err, w.tail())
+		}
+		w.join("s-1")
+		w.members["s-0"].hangs, w.members["s-1"].hangs = false, false
+		w.clock = w.clock.Add(time.Second)
+		w.roll("s-1", w.members["s-1"])
+		if err := w.run(p, 10*time.Minute, rest); err != nil {
+			t.Fatal(err, w.misplaced(), w.tail())
+		}
+		if w.peak == 0 || w.peak > int(w.ring.Spec.MaxConcurrentMoves) {
+			t.Fatalf("%d were on their way at once, at most %d may be\n%s", w.peak, w.ring.Spec.MaxConcurrentMoves, w.tail())
+		}
+		if !slices.Equal(w.wrong, nil) {
+			t.Fatal(w.wrong)
+		}
+	})
+}

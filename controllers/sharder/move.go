@@ -1,0 +1,217 @@
+package sharder
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/ring"
+)
+
+const (
+	// share is for how much of the time, at most one in so many, is looked after what is on its way.
+	share = 4
+	// maxLanded is how many objects may have moved before those that they control follow, and followEvery, for how long they wait.
+	maxLanded   = 2000
+	followEvery = 2 * time.Second
+	// maxSelected is how many shards a selector names.
+	maxSelected = 50
+)
+
+// move asks shards to let go of objects that are to be with others, so many at once, and waits until all have.
+func (p *pass) move(ctx context.Context) error {
+	p.began = p.now()
+	p.followed.at = p.began
+	if err := p.poll(ctx, true); err != nil {
+		return err
+	}
+	for _, main := range p.layout.mains {
+		if err := p.walk(ctx, main, p.load, p.drain); err != nil {
+			return err
+		}
+	}
+	for len(p.moves.onWay) > 0 {
+		if err := p.await(ctx); err != nil {
+			return err
+		}
+	}
+	return p.followLanded(ctx)
+}
+
+// drain asks shards to let go of objects, as soon as others have arrived. Shards that do not work now are left alone: they will come
+// back, or be dead, and then nobody needs to be asked.
+func (p *pass) drain(ctx context.Context, plans []*plan) error {
+	var waiting []*plan
+	states := p.states()
+	for _, x := range plans {
+		from := p.placementOf(x.object).Shard
+		if x.action == ring.Await {
+			p.moves.send(idOf(x.of, x.object), x.shard)
+		}
+		if x.action != ring.Drain || x.outcome == gone {
+			continue
+		}
+		if states[from] != v1alpha1.ShardReady {
+			p.left++
+			continue
+		}
+		waiting = append(waiting, x)
+	}
+	for len(waiting) > 0 {
+		room := int(p.ring.Spec.MaxConcurrentMoves) - len(p.moves.onWay)
+		if room <= 0 {
+			if err := p.await(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		some := waiting[:min(room, len(waiting))]
+		for _, x := range some {
+			x.mayDrain = true
+		}
+		err := p.settleAll(ctx, some)
+		for _, x := range some {
+			if x.outcome == done && x.action == ring.Drain {
+				p.moves.add(idOf(x.of, x.object), x.object.UID, x.had.Shard, p.now())
+				p.moves.send(idOf(x.of, x.object), x.shard)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("drain %s: %w", some[0].of, err)
+		}
+		waiting = waiting[len(some):]
+	}
+	if p.now().Sub(p.polled.at) > p.pause() {
+		return p.poll(ctx, false)
+	}
+	return nil
+}
+
+// pause is for how long nobody looks after what is on its way: to find out is work for the apiserver.
+func (p *pass) pause() time.Duration { return max(p.tempo.poll, share*p.polled.took) }
+
+func (p *pass) await(ctx context.Context) error {
+	if err := p.wait(ctx, p.pause()); err != nil {
+		return err
+	}
+	return p.poll(ctx, false)
+}
+
+// poll finds out what has arrived, of what was on its way, and does what follows from it. all takes up what a former leader has left.
+func (p *pass) poll(ctx context.Context, all bool) error {
+	began := p.now()
+	underway := map[id]bool{}
+	for _, main := range p.layout.mains {
+		if !all && !p.moves.of(main) {
+			continue
+		}
+		err := p.pages(ctx, main, v1alpha1.LabelDrain(p.ring.Name), func(page []object) error {
+			for i := range page {
+				o, of := &page[i], idOf(main, &page[i])
+				from := p.placementOf(o).Shard
+				if p.shards.IsAvailable(from) && p.moves.add(of, o.UID, from, began) {
+					underway[of] = true
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := p.land(ctx, underway); err != nil {
+		return err
+	}
+	p.revoke(ctx)
+	p.polled = lap{p.now(), p.now().Sub(began)}
+	p.reportMoves()
+	if due := max(followEvery, share*p.followed.took); len(p.landed) >= maxLanded || p.now().Sub(p.followed.at) >= due {
+		if err := p.followLanded(ctx); err != nil {
+			return err
+		}
+	}
+	if p.now().Sub(p.began) > time.Duration(p.ring.Spec.ResyncPeriodSeconds)*time.Second {
+		return errOverdue
+	}
+	return nil
+}
+
+// states are those of the ring's shards.
+func (p *pass) states() map[string]v1alpha1.ShardState {
+	states := map[string]v1alpha1.ShardState{}
+	for _, member := range p.roll.Of(p.ring) {
+		states[member.Name] = member.State
+	}
+	return states
+}
+
+// revoke puts shards out of the ring that have not let go of an object in time.
+func (p *pass) revoke(ctx context.Context) {
+	if len(p.moves.onWay) == 0 {
+		return
+	}
+	states := p.states()
+	p.moves.observe(states, func(shard string) string { return p.roll.Holder(p.ring, shard) }, p.now())
+	limit := time.Duration(p.ring.Spec.DrainTimeoutSeconds) * time.Second
+	for shard, of := range p.moves.overdue(limit, p.now()) {
+		err := p.roll.Revoke(ctx, p.ring, shard)
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			continue // the next time, of what its Lease is now
+		}
+		if err != nil {
+			p.failures.add("shard "+shard+", which does not let go of "+of.String()+",", fmt.Errorf("put it out of the ring: %w", err))
+			continue
+		}
+		p.moves.shards[shard] = ready{since: p.now()}
+		p.metrics.revoked.WithLabelValues(p.ring.Name).Inc()
+		log.FromContext(ctx).Info("A shard was put out of its ring", "ring", p.ring.Name, "shard", shard, "object", of.String())
+		p.events.Eventf(p.ring, nil, corev1.EventTypeWarning, "DrainTimeout", "Revoke", "%s", fleet.Note(fmt.Sprintf(
+			"Shard %s has not let go of %s for %s: it is put out of the ring, and its objects go to others when it must have stopped. "+
+				"Find out why it hangs, or raise spec.drainTimeoutSeconds if it needs longer.", shard, of, limit)))
+	}
+}
+
+// followLanded brings what objects control that have moved where they are now. The rest of what their former shards had stays.
+func (p *pass) followLanded(ctx context.Context) error {
+	began := p.now()
+	if len(p.landed) == 0 {
+		p.followed.at = began
+		return nil
+	}
+	where, from := map[id]*landing{}, map[string]bool{}
+	mains := map[v1alpha1.GroupResource]bool{}
+	for of, l := range p.landed {
+		where[of], from[l.from], mains[of.GroupResource] = &l.landing, true, true
+	}
+	selector := v1alpha1.LabelShard(p.ring.Name)
+	if len(from) <= maxSelected {
+		selector += " in (" + strings.Join(slices.Sorted(maps.Keys(from)), ",") + ")"
+	}
+	for _, r := range p.layout.controlled {
+		if !slices.ContainsFunc(r.mains, func(main *resource) bool { return mains[main.GroupResource] }) {
+			continue
+		}
+		err := p.pages(ctx, r, selector, func(page []object) error {
+			some, err := p.followers(ctx, r, page, func(f *follower) bool { return where[f.owner] != nil })
+			if err != nil {
+				return err
+			}
+			return p.followTo(ctx, some, where)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	clear(p.landed)
+	p.followed = lap{p.now(), p.now().Sub(began)}
+	return nil
+}

@@ -1,0 +1,50 @@
+package sharder
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+)
+
+// requestTime bounds each request: an apiserver that is silent must not keep a pass for ever.
+const requestTime = time.Minute
+
+// object is as much of an object as the sharder ever sees.
+type object = metav1.PartialObjectMetadata
+
+// objects are those of a cluster.
+type objects interface {
+	list(ctx context.Context, of *resource, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
+	get(ctx context.Context, of *resource, namespace, name string) (*object, error)
+	// label changes labels of an object, unless it has changed since it was read; nil takes one off.
+	label(ctx context.Context, of *resource, o *object, labels map[string]any) (*object, error)
+}
+
+// cluster has the objects of a real one.
+type cluster struct{ metadata.Interface }
+
+func (c cluster) list(ctx context.Context, of *resource, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	return c.Resource(of.version3()).List(ctx, options)
+}
+
+func (c cluster) get(ctx context.Context, of *resource, namespace, name string) (*object, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	return c.Resource(of.version3()).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+}
+
+func (c cluster) label(ctx context.Context, of *resource, o *object, labels map[string]any) (*object, error) {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": o.ResourceVersion, "labels": labels}})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	return c.Resource(of.version3()).Namespace(o.Namespace).Patch(ctx, o.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: Name})
+}

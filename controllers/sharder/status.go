@@ -1,0 +1,149 @@
+package sharder
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/ring"
+)
+
+// maxMembers is how many shards a status has room for.
+const maxMembers = 1000
+
+// tell writes the status of a ring if it says something new, and makes an event of each condition that does.
+func (r *Reconciler) tell(ctx context.Context, of *v1alpha1.ClusterRing, problems []problem) error {
+	after := of.DeepCopy()
+	r.fill(after, problems)
+	if equality.Semantic.DeepEqual(of.Status, after.Status) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(of, client.MergeFromWithOptimisticLock{})
+	if err := r.client.Status().Patch(ctx, after, patch, client.FieldOwner(Name)); err != nil {
+		return fmt.Errorf("write the status: %w", err)
+	}
+	r.announce(ctx, of, after.Status.Conditions)
+	return nil
+}
+
+// fill makes the status what is known. What was not found out yet stays as a former leader has left it.
+func (r *Reconciler) fill(of *v1alpha1.ClusterRing, problems []problem) {
+	status, found := &of.Status, r.findings.get(of.Name)
+	status.ObservedGeneration = of.Generation
+	if len(of.Spec.Resources) == 0 {
+		status.Assigned, status.Draining, status.Unassigned, status.LastCounted = 0, 0, 0, nil
+		found = finding{balanced: metav1.Condition{
+			Type: v1alpha1.ConditionBalanced, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonBalanced, Message: "The ring has no resources.",
+		}}
+	} else if !found.at.IsZero() {
+		at := metav1.NewTime(found.at).Rfc3339Copy()
+		status.LastCounted = &at
+		status.Assigned, status.Draining, status.Unassigned = found.count.assigned, found.count.draining, found.count.unassigned
+	}
+	all := r.roll.Of(of)
+	r.metrics.members(of.Name, all)
+	assigned := map[string]int64{}
+	for _, member := range status.Members {
+		assigned[member.Name] = member.Assigned
+	}
+	if !found.at.IsZero() || len(of.Spec.Resources) == 0 {
+		assigned = found.count.of
+	}
+	available := int32(0)
+	for i := range all {
+		all[i].Assigned = assigned[all[i].Name]
+		if ring.IsAvailable(all[i].State) {
+			available++
+		}
+	}
+	status.Shards, status.AvailableShards, status.Members = int32(len(all)), available, fit(all)
+	conditions := []metav1.Condition{readiness(of, problems), shardsAvailable(status)}
+	if found.balanced.Type != "" {
+		conditions = append(conditions, found.balanced)
+	}
+	for _, c := range conditions {
+		c.ObservedGeneration = of.Generation
+		meta.SetStatusCondition(&status.Conditions, c)
+	}
+}
+
+// fit leaves those shards out for which there is no room, first such as objects are not assigned to.
+func fit(all []v1alpha1.RingMember) []v1alpha1.RingMember {
+	if len(all) <= maxMembers {
+		return all
+	}
+	isOut := func(m v1alpha1.RingMember) int {
+		if ring.IsAvailable(m.State) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(all, func(a, b v1alpha1.RingMember) int { return cmp.Compare(isOut(a), isOut(b)) })
+	all = all[:maxMembers]
+	slices.SortFunc(all, func(a, b v1alpha1.RingMember) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+func readiness(of *v1alpha1.ClusterRing, problems []problem) metav1.Condition {
+	c := metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConfigured,
+		Message: "The apiserver asks which shard is to have an object when it stores one of the ring's resources.",
+	}
+	if len(of.Spec.Resources) == 0 {
+		c.Message = "The ring has no resources, so that there is nothing to ask."
+	}
+	if len(problems) > 0 {
+		c.Status, c.Reason = metav1.ConditionFalse, problems[0].reason
+		texts := make([]string, 0, len(problems))
+		for _, p := range problems {
+			texts = append(texts, p.message)
+		}
+		c.Message = fleet.Shorten(strings.Join(texts, " "), maxMessage)
+	}
+	return c
+}
+
+func shardsAvailable(status *v1alpha1.ClusterRingStatus) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionShardsAvailable}
+	if status.AvailableShards == 0 {
+		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonNoShards
+		c.Message = "No shard is available: nobody works on the ring's objects. Shards have a Lease in spec.shardNamespace with the label " + v1alpha1.LabelRing + "."
+		return c
+	}
+	c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonShardsReady
+	c.Message = fmt.Sprintf("%d of %d shards are available.", status.AvailableShards, status.Shards)
+	return c
+}
+
+// announce makes events of conditions that have changed.
+func (r *Reconciler) announce(ctx context.Context, before *v1alpha1.ClusterRing, conditions []metav1.Condition) {
+	for _, now := range conditions {
+		have := meta.FindStatusCondition(before.Status.Conditions, now.Type)
+		if have != nil && have.Status == now.Status && have.Reason == now.Reason {
+			continue
+		}
+		kind := corev1.EventTypeWarning
+		if now.Status == metav1.ConditionTrue || now.Reason == v1alpha1.ReasonMoving {
+			kind = corev1.EventTypeNormal
+		}
+		log.FromContext(ctx).Info("condition changed", "ring", before.Name, "condition", now.Type, "status", now.Status, "reason", now.Reason)
+		r.events.Eventf(before, nil, kind, now.Reason, "Shard", "%s", fleet.Note(now.Message))
+	}
+}
+
+// sentence is what an error says to people.
+func sentence(err error) string {
+	text := err.Error()
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}

@@ -1,0 +1,526 @@
+package sharder
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/ring"
+)
+
+// world is a cluster with shards in which others act whenever the sharder does something. It is used by one goroutine.
+type world struct {
+	*rand.Rand
+	clock time.Time
+	ring  *v1alpha1.ClusterRing
+	// calm is that nobody acts but shards.
+	calm bool
+
+	widgets, nodes, parts *resource
+	objects               map[id]*thing
+	version               int
+	members               map[string]*member
+	known                 struct {
+		names  string
+		shards *ring.Shards
+	}
+	chosen map[string]bool
+	// rechosen is when that has changed last.
+	rechosen time.Time
+	// hasWebhook tells whether admission assigns objects.
+	hasWebhook bool
+	// peak is how many objects were on their way at once, at most.
+	peak  int
+	wrong []string
+	log   []string
+}
+
+// thing is an object, and where it has ever been.
+type thing struct {
+	object
+	been map[string]bool
+}
+
+// member is a shard: as it is, and as the roll shows it, which lags.
+type member struct {
+	works, hangs bool
+	// joined is when it has begun to work, and died, when the roll has shown it as dead.
+	joined, died time.Time
+	holder       int
+	state        v1alpha1.ShardState
+	// until is when the roll shows what comes next.
+	until time.Time
+}
+
+const ringName = "r"
+
+func newWorld(seed uint64) *world {
+	w := &world{
+		Rand: rand.New(rand.NewPCG(seed, 1)), clock: time.Unix(1_000_000, 0), objects: map[id]*thing{}, members: map[string]*member{},
+		chosen: map[string]bool{"in": true, "also-in": true, "out": false}, hasWebhook: true,
+	}
+	w.widgets = &resource{GroupResource: v1alpha1.GroupResource{Group: "x.io", Resource: "widgets"}, version: "v1", kind: "Widget", namespaced: true}
+	w.nodes = &resource{GroupResource: v1alpha1.GroupResource{Group: "x.io", Resource: "nodes"}, version: "v1", kind: "Node"}
+	w.parts = &resource{
+		GroupResource: v1alpha1.GroupResource{Group: "x.io", Resource: "parts"}, version: "v1", kind: "Part", namespaced: true,
+		mains: []*resource{w.widgets, w.nodes}, whole: true,
+	}
+	w.ring = &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: ringName, UID: "ring", Generation: 1}}
+	w.ring.Spec = v1alpha1.ClusterRingSpec{
+		Resources: []v1alpha1.RingResource{
+			{GroupResource: w.widgets.GroupResource, ControlledResources: []v1alpha1.GroupResource{w.parts.GroupResource}},
+			{GroupResource: w.nodes.GroupResource, ControlledResources: []v1alpha1.GroupResource{w.parts.GroupResource}},
+		},
+		NamespaceSelector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"in": "true"}}, TokensPerShard: 20,
+		LeaseDurationSeconds: 10, DrainTimeoutSeconds: 30, ResyncPeriodSeconds: 60, MaxConcurrentMoves: 5,
+	}
+	return w
+}
+
+func (w *world) fail(format string, arguments ...any) {
+	w.wrong = append(w.wrong, fmt.Sprintf(format, arguments...))
+	w.note("WRONG: "+format, arguments...)
+}
+
+func (w *world) note(format string, arguments ...any) {
+	w.log = append(w.log, fmt.Sprintf("%6.2fs ", w.clock.Sub(time.Unix(1_000_000, 0)).Seconds())+fmt.Sprintf(format, arguments...))
+}
+
+func (w *world) chance(percent int) bool { return w.IntN(100) < percent }
+
+func (w *world) placement(t *thing) ring.Placement { return ring.PlacementOf(ringName, t.Labels) }
+
+// put gives an object labels, as the apiserver does when somebody writes it.
+func (w *world) put(t *thing, shard string, draining bool) {
+	w.version++
+	t.ResourceVersion = fmt.Sprint(w.version)
+	t.Labels = map[string]string{}
+	if shard != "" {
+		t.Labels[v1alpha1.LabelShard(ringName)] = shard
+		t.been[shard] = true
+	}
+	if draining {
+		t.Labels[v1alpha1.LabelDrain(ringName)] = "true"
+	}
+}
+
+func (w *world) isMember(namespace string) bool { return namespace == "" || w.chosen[namespace] }
+
+// truth is the shards as a replica of the webhook sees them whose roll does not lag.
+func (w *world) truth() *ring.Shards {
+	states := map[string]v1alpha1.ShardState{}
+	for name, m := range w.members {
+		if m.works || ring.IsAvailable(m.state) {
+			states[name] = v1alpha1.ShardReady
+		}
+	}
+	return ring.NewShards(states, int(w.ring.Spec.TokensPerShard))
+}
+
+// load is what shards have, as the webhook counts it.
+func (w *world) load(shards *ring.Shards) ring.Load {
+	load, all := ring.Load{Of: map[string]int64{}}, int64(0)
+	for of, t := range w.objects {
+		if of.Resource == "parts" || !w.isMember(of.namespace) {
+			continue
+		}
+		all++
+		if at := w.placement(t).Shard; shards.IsAvailable(at) {
+			load.Of[at]++
+		}
+	}
+	load.Limit = ring.Limit(all, len(shards.Shards()), w.ring.Spec.MaxLoadPercent)
+	return load
+}
+
+// admit is the webhook, if it is there.
+func (w *world) admit(of id, t *thing, had ring.Placement) {
+	shard := ""
+	if w.hasWebhook && !w.chance(5) && w.isMember(of.namespace) {
+		shards := w.truth()
+		if of.Resource != "parts" {
+			main := w.resource(of.Resource)
+			shard, _ = shards.Admit(had, ring.KeyOf(w.ring.Spec.KeyPolicy, main.GroupResource, &t.object), w.load(shards))
+		} else if owner := w.controller(t); owner != nil && shards.IsAvailable(w.placement(owner).Shard) {
+			shard = w.placement(owner).Shard
+		}
+	}
+	w.put(t, shard, false)
+}
+
+func (w *world) resource(name string) *resource {
+	return map[string]*resource{"widgets": w.widgets, "nodes": w.nodes, "parts": w.parts}[name]
+}
+
+func (w *world) controller(t *thing) *thing {
+	owner := metav1.GetControllerOfNoCopy(&t.object)
+	if owner == nil {
+		return nil
+	}
+	main, of := w.parts.controller(&t.object, owner)
+	if c := w.objects[of]; main != nil && c != nil && c.UID == owner.UID {
+		return c
+	}
+	return nil
+}
+
+// create makes an object; parts of a random one, of none, or of one that does not exist.
+func (w *world) create(r *resource, namespace, name string) {
+	w.version++
+	t := &thing{been: map[string]bool{}}
+	t.Name, t.Namespace, t.UID = name, namespace, types.UID(fmt.Sprint(w.version))
+	of := idOf(r, &t.object)
+	if w.objects[of] != nil {
+		return
+	}
+	if r != w.parts && w.chance(20) {
+		t.Annotations = map[string]string{v1alpha1.AnnotationShardingKey: fmt.Sprint("key-", w.IntN(20))}
+	}
+	if r == w.parts && !w.chance(10) {
+		var owners []id
+		for of := range w.objects {
+			if of.Resource == "nodes" || of.Resource == "widgets" && of.namespace == namespace {
+				owners = append(owners, of)
+			}
+		}
+		slices.SortFunc(owners, compareIDs)
+		owner := id{w.widgets.GroupResource, namespace, "none"}
+		uid := types.UID("none")
+		if len(owners) > 0 && !w.chance(5) {
+			owner = owners[w.IntN(len(owners))]
+			uid = w.objects[owner].UID
+		}
+		t.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: "x.io/v2", Kind: w.resource(owner.Resource).kind, Name: owner.name, UID: uid, Controller: ptr.To(true),
+		}}
+	}
+	w.objects[of] = t
+	w.admit(of, t, ring.Placement{})
+	w.note("created %s at %+v", of, w.placement(t))
+}
+
+func compareIDs(a, b id) int {
+	return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
+}
+
+func (w *world) ids() []id { return slices.SortedFunc(maps.Keys(w.objects), compareIDs) }
+
+func (w *world) shardNames() []string { return slices.Sorted(maps.Keys(w.members)) }
+
+// join lets a shard begin; the roll shows it a little later.
+func (w *world) join(name string) {
+	m := w.members[name]
+	if m == nil {
+		m = &member{}
+		w.members[name] = m
+	}
+	if m.works || ring.IsAvailable(m.state) {
+		return
+	}
+	*m = member{works: true, joined: w.clock, hangs: w.chance(10), holder: m.holder + 1, state: m.state, died: m.died, until: w.clock.Add(time.Duration(w.IntN(500)) * time.Millisecond)}
+	w.note("shard %s joins, and hangs: %t", name, m.hangs)
+}
+
+// stop ends a shard: it has given its Lease up, or is silent.
+func (w *world) stop(name string) {
+	m := w.members[name]
+	if m == nil || !m.works || m.state == "" {
+		return
+	}
+	m.works = false
+	if w.chance(50) {
+		m.state, m.died = v1alpha1.ShardDead, w.clock
+	} else {
+		m.state, m.until = v1alpha1.ShardExpired, w.clock.Add(10*time.Second)
+	}
+	w.note("shard %s stops: %s", name, m.state)
+}
+
+// tick lets others act.
+func (w *world) tick() {
+	for _, name := range w.shardNames() {
+		w.roll(name, w.members[name])
+		w.acknowledge(name)
+	}
+	if w.calm {
+		return
+	}
+	ids := w.ids()
+	namespace := []string{"in", "also-in", "out"}[w.IntN(3)]
+	switch w.IntN(40) {
+	case 0:
+		w.create(w.widgets, namespace, fmt.Sprint("w-", w.IntN(40)))
+	case 1:
+		w.create(w.nodes, "", fmt.Sprint("n-", w.IntN(10)))
+	case 2:
+		w.create(w.parts, namespace, fmt.Sprint("p-", w.IntN(40)))
+	case 3:
+		if len(ids) > 0 {
+			delete(w.objects, ids[w.IntN(len(ids))])
+		}
+	case 4: // somebody writes something else
+		if len(ids) > 0 {
+			t := w.objects[ids[w.IntN(len(ids))]]
+			at := w.placement(t)
+			w.put(t, at.Shard, at.Draining)
+		}
+	case 5: // somebody asks for a drain that nobody else wants
+		if len(ids) > 0 {
+			if t := w.objects[ids[w.IntN(len(ids))]]; w.chance(20) {
+				w.put(t, w.placement(t).Shard, true)
+			}
+		}
+	case 6:
+		if w.chance(20) {
+			w.join(fmt.Sprint("s-", w.IntN(5)))
+		}
+	case 7:
+		if w.chance(20) {
+			w.stop(fmt.Sprint("s-", w.IntN(5)))
+		}
+	case 8:
+		if w.chance(10) {
+			w.chosen[namespace], w.rechosen = !w.chosen[namespace], w.clock
+			w.note("namespace %s is chosen: %t", namespace, w.chosen[namespace])
+		}
+	case 9:
+		if w.chance(10) {
+			w.ring = w.ring.DeepCopy()
+			w.ring.Generation++
+			w.ring.Spec.TokensPerShard = int32(10 + w.IntN(3))
+			w.note("the ring changes")
+		}
+	case 10:
+		w.hasWebhook = !w.chance(30)
+	}
+}
+
+// roll lets the roll see what has happened to a shard.
+func (w *world) roll(name string, m *member) {
+	if w.clock.Before(m.until) {
+		return
+	}
+	switch {
+	case m.works && (m.state == "" || m.state == v1alpha1.ShardDead):
+		m.state = v1alpha1.ShardReady
+		w.note("the roll shows shard %s", name)
+	case m.state == v1alpha1.ShardExpired:
+		m.state, m.until = v1alpha1.ShardUncertain, w.clock.Add(10*time.Second)
+	case m.state == v1alpha1.ShardUncertain:
+		m.state, m.works, m.died = v1alpha1.ShardDead, false, w.clock
+		w.note("shard %s is dead", name)
+	}
+}
+
+// acknowledge lets a shard let go of what it was asked to.
+func (w *world) acknowledge(name string) {
+	m := w.members[name]
+	if !m.works || m.hangs {
+		return
+	}
+	for _, of := range w.ids() {
+		t := w.objects[of]
+		if had := w.placement(t); had == (ring.Placement{Shard: name, Draining: true}) && of.Resource != "parts" && w.chance(30) {
+			w.admit(of, t, had)
+			w.note("%s lets go of %s, now at %+v", name, of, w.placement(t))
+		}
+	}
+}
+
+// The world as Passes sees it.
+
+func (w *world) now() time.Time { return w.clock }
+
+func (w *world) wait(ctx context.Context, duration time.Duration) error {
+	w.clock = w.clock.Add(duration)
+	w.tick()
+	return ctx.Err()
+}
+
+func (w *world) list(_ context.Context, of *resource, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	w.clock = w.clock.Add(5 * time.Millisecond)
+	w.tick()
+	selector, err := labels.Parse(options.LabelSelector)
+	if err != nil {
+		return nil, err
+	}
+	if options.Continue != "" && !w.calm && w.chance(5) {
+		expired := apierrors.NewResourceExpired("too old")
+		if w.chance(50) {
+			expired.ErrStatus.Continue = options.Continue
+		}
+		return nil, expired
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	for _, i := range w.ids() {
+		t := w.objects[i]
+		if i.GroupResource != of.GroupResource || !selector.Matches(labels.Set(t.Labels)) || i.namespace+"/"+i.name <= options.Continue {
+			continue
+		}
+		if int64(len(list.Items)) == options.Limit {
+			last := list.Items[len(list.Items)-1]
+			list.Continue = last.Namespace + "/" + last.Name
+			break
+		}
+		list.Items = append(list.Items, *t.DeepCopy())
+	}
+	return list, nil
+}
+
+func (w *world) get(_ context.Context, of *resource, namespace, name string) (*object, error) {
+	w.tick()
+	t := w.objects[id{of.GroupResource, namespace, name}]
+	if t == nil {
+		return nil, apierrors.NewNotFound(schema.GroupResource{}, name)
+	}
+	return t.DeepCopy(), nil
+}
+
+func (w *world) label(_ context.Context, of *resource, o *object, changes map[string]any) (*object, error) {
+	w.clock = w.clock.Add(time.Millisecond)
+	w.tick()
+	t := w.objects[idOf(of, o)]
+	switch {
+	case t == nil:
+		return nil, apierrors.NewNotFound(schema.GroupResource{}, o.Name)
+	case t.ResourceVersion != o.ResourceVersion:
+		return nil, apierrors.NewConflict(schema.GroupResource{}, o.Name, errors.New("changed"))
+	case !w.calm && w.chance(2):
+		return nil, apierrors.NewInvalid(schema.GroupKind{}, o.Name, nil)
+	}
+	before := w.placement(t)
+	after := maps.Clone(t.Labels)
+	if after == nil {
+		after = map[string]string{}
+	}
+	for key, value := range changes {
+		if value == nil {
+			delete(after, key)
+		} else {
+			after[key] = value.(string)
+		}
+	}
+	now := ring.PlacementOf(ringName, after)
+	w.judge(idOf(of, o), t, before, now)
+	w.put(t, now.Shard, now.Draining)
+	w.note("the sharder puts %s from %+v to %+v", idOf(of, o), before, now)
+	w.peak = max(w.peak, w.draining())
+	return t.DeepCopy(), nil
+}
+
+// judge checks what must never happen.
+func (w *world) judge(of id, t *thing, before, now ring.Placement) {
+	if m := w.members[now.Shard]; now.Shard != before.Shard && m != nil && m.state == v1alpha1.ShardDead && w.clock.Sub(m.died) > time.Second {
+		w.fail("%s goes to %s, which is dead", of, now.Shard)
+	}
+	settled := w.clock.Sub(w.rechosen) > time.Second
+	if of.Resource == "parts" {
+		if c := w.controller(t); settled && c != nil && w.placement(c).Shard == before.Shard && now.Shard != before.Shard &&
+			w.members[before.Shard] != nil && w.members[before.Shard].works && (c.Namespace != "" || w.isMember(of.namespace)) {
+			w.fail("%s is taken from %s, where the one is that controls it", of, before.Shard)
+		}
+		if now.Draining {
+			w.fail("%s is drained, which others control", of)
+		}
+		if c := w.controller(t); now.Shard != "" && c != nil && !c.been[now.Shard] {
+			w.fail("%s goes to %s, where what controls it has never been", of, now.Shard)
+		}
+		return
+	}
+	if (now == ring.Placement{}) && w.isMember(of.namespace) && settled {
+		w.fail("%s is taken out of the ring, to which it belongs", of)
+	}
+	// One that comes back in the moment after it was found to be gone is not seen.
+	if m := w.members[before.Shard]; m != nil && m.works && now.Shard != before.Shard && w.clock.Sub(m.joined) > graveTime+50*time.Millisecond {
+		w.fail("%s is taken from %s, which works, and given to %q", of, before.Shard, now.Shard)
+	}
+}
+
+func (w *world) draining() int {
+	n := 0
+	for _, t := range w.objects {
+		if at := w.placement(t); at.Draining && at.Shard != "" {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) namespaceLabels(namespace string) labels.Set {
+	return labels.Set{"in": fmt.Sprint(w.chosen[namespace])}
+}
+
+// roster is the roll of a world.
+type roster struct{ *world }
+
+func (r roster) HasSynced() bool { return true }
+
+func (r roster) Of(*v1alpha1.ClusterRing) []v1alpha1.RingMember {
+	var all []v1alpha1.RingMember
+	for _, name := range r.shardNames() {
+		if m := r.members[name]; m.state != "" {
+			all = append(all, v1alpha1.RingMember{Name: name, State: m.state})
+		}
+	}
+	return all
+}
+
+func (r roster) Shards(of *v1alpha1.ClusterRing) *ring.Shards {
+	states, names := map[string]v1alpha1.ShardState{}, []string{fmt.Sprint(of.Spec.TokensPerShard)}
+	for _, m := range r.Of(of) {
+		if ring.IsAvailable(m.State) {
+			states[m.Name] = m.State
+			names = append(names, m.Name)
+		}
+	}
+	if all := strings.Join(names, " "); r.known.shards == nil || r.known.names != all {
+		r.known.names, r.known.shards = all, ring.NewShards(states, int(of.Spec.TokensPerShard))
+	}
+	return r.known.shards
+}
+
+func (r roster) Holder(_ *v1alpha1.ClusterRing, shard string) string {
+	if m := r.members[shard]; m != nil {
+		return fmt.Sprint(shard, "_", m.holder)
+	}
+	return ""
+}
+
+func (r roster) IsGone(_ context.Context, _ *v1alpha1.ClusterRing, shard string) (bool, error) {
+	m := r.members[shard]
+	return m == nil || !m.works && !ring.IsAvailable(m.state), nil
+}
+
+func (r roster) Revoke(_ context.Context, _ *v1alpha1.ClusterRing, shard string) error {
+	m := r.members[shard]
+	if m.state != v1alpha1.ShardReady {
+		r.fail("%s is put out, which is %s", shard, m.state)
+	}
+	m.state, m.until = v1alpha1.ShardUncertain, r.clock.Add(20*time.Second)
+	r.note("shard %s is put out", shard)
+	return nil
+}
+
+// atlas is the namespaces of a world; what is cached of them may be wrong.
+type atlas struct{ *world }
+
+func (a atlas) labels(_ context.Context, namespace string, certain bool) (labels.Set, bool, error) {
+	if !certain && !a.calm && a.chance(5) {
+		return nil, false, nil
+	}
+	return a.namespaceLabels(namespace), true, nil
+}
