@@ -9,6 +9,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/ring"
 )
 
 // finding is what passes have found out of a ring last.
@@ -16,6 +17,8 @@ type finding struct {
 	// at is when its objects were counted; zero is not yet.
 	at    time.Time
 	count count
+	// by are the shards that they were counted by.
+	by *ring.Shards
 	// balanced is the condition; without a type nothing is known yet.
 	balanced metav1.Condition
 }
@@ -53,7 +56,7 @@ func (f *findings) forget(ring string) {
 func (p *pass) report() {
 	p.metrics.count(p.ring.Name, p.count)
 	p.findings.change(p.ring.Name, func(f *finding) {
-		f.at, f.count, f.balanced = p.now(), p.count, p.balanced()
+		f.at, f.by, f.count, f.balanced = p.now(), p.shards, p.count, p.balanced()
 	})
 	p.reported = p.now()
 }

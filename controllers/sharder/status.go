@@ -69,6 +69,10 @@ func (r *Reconciler) fill(of *v1alpha1.ClusterRing, problems []problem) {
 	}
 	status.Shards, status.AvailableShards, status.Members = int32(len(all)), available, fit(all)
 	conditions := []metav1.Condition{readiness(of, problems), shardsAvailable(status)}
+	if found.by != nil && found.by != r.roll.Shards(of) && found.balanced.Status == metav1.ConditionTrue {
+		found.balanced.Status, found.balanced.Reason = metav1.ConditionFalse, v1alpha1.ReasonMoving
+		found.balanced.Message = "The shards have changed, and which objects are to move is being found out."
+	}
 	if found.balanced.Type != "" {
 		conditions = append(conditions, found.balanced)
 	}

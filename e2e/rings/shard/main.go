@@ -40,18 +40,19 @@ type program struct {
 
 func main() {
 	p := program{http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
-	flag.StringVar(&p.kubeconfig, "kubeconfig", "", "the `file` of the cluster")
-	flag.StringVar(&p.ring, "ring", "", "`name` of the ClusterRing; empty: none")
-	flag.StringVar(&p.shard, "shard", "", "`name` of the shard")
-	flag.StringVar(&p.recorder, "recorder", "", "`URL` of the recorder")
-	flag.StringVar(&p.prefix, "namespaces", "", "`beginning` of the names of the namespaces that it works in; empty: all")
-	flag.DurationVar(&p.work, "work", 0, "how long it works on an object")
-	flag.IntVar(&p.workers, "workers", 16, "on how many objects it works at once")
-	flag.BoolVar(&p.stable, "stable", false, "a shard of the same name comes back after a stop")
-	flag.StringVar(&p.health, "health-listen", "0", "`address` of /readyz")
-	flag.StringVar(&p.metrics, "metrics-listen", "0", "`address` of /metrics")
-	flag.StringVar(&p.format, "log-format", "text", "the `format` of the log, which is text")
-	flag.Parse()
+	flags := flag.NewFlagSet("shard", flag.ExitOnError) // controller-runtime has flags of its own in that which all share
+	flags.StringVar(&p.kubeconfig, "kubeconfig", "", "the `file` of the cluster")
+	flags.StringVar(&p.ring, "ring", "", "`name` of the ClusterRing; empty: none")
+	flags.StringVar(&p.shard, "shard", "", "`name` of the shard")
+	flags.StringVar(&p.recorder, "recorder", "", "`URL` of the recorder")
+	flags.StringVar(&p.prefix, "namespaces", "", "`beginning` of the names of the namespaces that it works in; empty: all")
+	flags.DurationVar(&p.work, "work", 0, "how long it works on an object")
+	flags.IntVar(&p.workers, "workers", 16, "on how many objects it works at once")
+	flags.BoolVar(&p.stable, "stable", false, "a shard of the same name comes back after a stop")
+	flags.StringVar(&p.health, "health-listen", "0", "`address` of /readyz")
+	flags.StringVar(&p.metrics, "metrics-listen", "0", "`address` of /metrics")
+	flags.StringVar(&p.format, "log-format", "text", "the `format` of the log, which is text")
+	_ = flags.Parse(os.Args[1:]) // it exits
 	if err := p.run(ctrl.SetupSignalHandler()); err != nil {
 		fmt.Fprintln(os.Stderr, "shard:", err)
 		os.Exit(1)
