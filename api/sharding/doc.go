@@ -27,9 +27,9 @@
 // # Objects
 //
 // The label breakwater.dev/shard-RING of an object is the shard that works on it; the manager's cache selects by it the types of
-// [Options.Objects]. The label breakwater.dev/drain-RING asks the shard to let go: when nobody reconciles the object, both labels are
-// taken off in one patch, and who gets the object next is decided in that request. This goes by a queue of its own, so that neither
-// predicates nor a long queue of the controller are in its way.
+// [Options.Objects]. The label breakwater.dev/drain-RING asks the shard to let go: when nobody reconciles the object, the first label is
+// taken off and the second made "done" in one patch, and who gets the object next is decided in that request. This goes by a queue of
+// its own, so that neither predicates nor a long queue of the controller are in its way.
 //
 // # Rights
 //

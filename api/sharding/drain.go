@@ -79,12 +79,13 @@ func (d *drainer) Reconcile(ctx context.Context, request reconcile.Request) (rec
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
-// acknowledge takes both labels off, if the object is what it was when it was read. Who gets it next is decided in that very request.
+// acknowledge takes the label off and answers, if the object is what it was when it was read. Who gets it next is decided in that very
+// request.
 func (d *drainer) acknowledge(ctx context.Context, object client.Object) error {
 	of := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName()}}
 	of.SetGroupVersionKind(d.kind)
-	patch := fmt.Sprintf(`{"metadata":{"resourceVersion":%q,"labels":{%q:null,%q:null}}}`,
-		object.GetResourceVersion(), v1alpha1.LabelShard(d.shard.ring), v1alpha1.LabelDrain(d.shard.ring))
+	patch := fmt.Sprintf(`{"metadata":{"resourceVersion":%q,"labels":{%q:null,%q:%q}}}`,
+		object.GetResourceVersion(), v1alpha1.LabelShard(d.shard.ring), v1alpha1.LabelDrain(d.shard.ring), v1alpha1.DrainAnswered)
 	if err := d.client.Patch(ctx, of, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		return fmt.Errorf("let go of it: %w", err)
 	}

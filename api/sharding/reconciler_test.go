@@ -150,7 +150,7 @@ func TestWhatIsLetGoOf(t *testing.T) {
 				t.Errorf("again %s, want %t; says %v", result.RequeueAfter, of.again, err)
 			}
 			after := d.labels()
-			letGo := after["breakwater.dev/shard-r"] == "" && after["breakwater.dev/drain-r"] == ""
+			letGo := after["breakwater.dev/shard-r"] == "" && after["breakwater.dev/drain-r"] == "done"
 			if letGo != of.letsGo || !letGo && len(after) != len(before) || after["l"] != before["l"] {
 				t.Errorf("before it has labels %v, after %v", before, after)
 			}

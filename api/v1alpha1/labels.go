@@ -90,10 +90,17 @@ const (
 	AnnotationShardingKey = "breakwater.dev/sharding-key"
 )
 
+// The values of LabelDrain.
+const (
+	DrainAsked    = "true"
+	DrainAnswered = "done"
+)
+
 // LabelShard on an object is the shard of a ring that works on it.
 func LabelShard(ring string) string { return "breakwater.dev/shard-" + ring }
 
-// LabelDrain on an object asks its shard to let go of it, by taking this label and LabelShard off.
+// LabelDrain on an object asks its shard to let go of it, with the value DrainAsked. The shard answers in one patch that takes
+// LabelShard off and makes this one DrainAnswered: who just writes the object without labels has not answered.
 func LabelDrain(ring string) string { return "breakwater.dev/drain-" + ring }
 
 // Audit annotations of an admission review; the apiserver puts the webhook's name before them.

@@ -131,10 +131,10 @@ func TestPassesAreSafeAndComeToAnEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(rapid.Uint64().Draw(t, "seed"))
 		w.calm = true
-		if rapid.Bool().Draw(t, "is bounded") {
+		switch rapid.IntRange(0, 2).Draw(t, "policy") { // what is together has no bound
+		case 1:
 			w.ring.Spec.MaxLoadPercent = ptr.To(rapid.Int32Range(101, 150).Draw(t, "percent"))
-		}
-		if rapid.Bool().Draw(t, "by namespace") {
+		case 2:
 			w.ring.Spec.KeyPolicy = v1alpha1.KeyPolicyNamespace
 		}
 		for i := range rapid.IntRange(0, 4).Draw(t, "shards") {

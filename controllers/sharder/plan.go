@@ -25,7 +25,7 @@ func (s step) labels(of string) map[string]any {
 	case ring.Assign:
 		return map[string]any{shard: s.shard, drain: nil}
 	case ring.Drain:
-		return map[string]any{drain: "true"}
+		return map[string]any{drain: v1alpha1.DrainAsked}
 	case ring.Undrain:
 		return map[string]any{drain: nil}
 	case ring.Clear:

@@ -154,7 +154,7 @@ func (w *world) admit(of id, t *thing, had ring.Placement) {
 		shards := w.truth()
 		if of.Resource != "parts" {
 			main := w.resource(of.Resource)
-			shard, _ = shards.Admit(had, ring.KeyOf(w.ring.Spec.KeyPolicy, main.GroupResource, &t.object), w.load(shards))
+			shard, _ = shards.Admit(had, ring.Placement{LetGo: had.Draining}, ring.KeyOf(w.ring.Spec.KeyPolicy, main.GroupResource, &t.object), w.load(shards))
 		} else if owner := w.controller(t); owner != nil && shards.IsAvailable(w.placement(owner).Shard) {
 			shard = w.placement(owner).Shard
 		}

@@ -66,12 +66,18 @@ type Placement struct {
 	Shard string
 	// Draining tells that the shard is asked to let go of it.
 	Draining bool
+	// LetGo tells that the shard which had it has, and nobody has it yet.
+	LetGo bool
 }
 
 // PlacementOf reads the labels of an object.
 func PlacementOf(ring string, labels map[string]string) Placement {
-	_, draining := labels[v1alpha1.LabelDrain(ring)]
-	return Placement{Shard: labels[v1alpha1.LabelShard(ring)], Draining: draining}
+	value, draining := labels[v1alpha1.LabelDrain(ring)]
+	p := Placement{Shard: labels[v1alpha1.LabelShard(ring)], Draining: draining}
+	if p.Shard == "" && value == v1alpha1.DrainAnswered {
+		p.Draining, p.LetGo = false, true
+	}
+	return p
 }
 
 // Action is what has to be done to an object.
@@ -140,10 +146,11 @@ func (s *Shards) Leave(has Placement, controlled bool) Action {
 }
 
 // Admit is the shard of an object of a ring's resource that the apiserver is about to store without one; false when there is none. had
-// is where it was until now. A label that was taken off without a drain is put back: its shard may be at work. So may one that is not
-// available here, since a shard that has just come is not known to everybody. Who gives its objects to others makes certain first.
-func (s *Shards) Admit(had Placement, key string, load Load) (string, bool) {
-	if had.Shard != "" && !had.Draining {
+// is where it was until now, and has what the object says now. A label that was taken off by anybody but its shard, which was asked to,
+// is put back: the shard may be at work. So may one that is not available here, since a shard that has just come is not known to
+// everybody. Who gives its objects to others makes certain first.
+func (s *Shards) Admit(had, has Placement, key string, load Load) (string, bool) {
+	if had.Shard != "" && !(had.Draining && has.LetGo) {
 		return had.Shard, true
 	}
 	return s.Want(key, load)

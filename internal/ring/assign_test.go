@@ -94,22 +94,26 @@ func TestALabelThatWasTakenOffWithoutADrainIsPutBack(t *testing.T) {
 	want, _ := s.Owner(key)
 	other := map[string]string{"a": "b", "b": "a"}[want]
 	for claim, test := range map[string]struct {
-		had   ring.Placement
-		shard string
+		had, has ring.Placement
+		shard    string
 	}{
-		"a new object":                       {ring.Placement{}, want},
-		"an object that was let go":          {ring.Placement{Shard: other, Draining: true}, want},
-		"an object that was not":             {ring.Placement{Shard: other}, other},
-		"an object of a dead shard":          {ring.Placement{Shard: "gone"}, "gone"},
-		"an object of a shard nobody knows":  {ring.Placement{Shard: "new"}, "new"},
-		"an object that a dead shard let go": {ring.Placement{Shard: "gone", Draining: true}, want},
-		"an object that a shard unknown did": {ring.Placement{Shard: "new", Draining: true}, want},
+		"a new object":                            {ring.Placement{}, ring.Placement{}, want},
+		"an object that was let go":               {ring.Placement{Shard: other, Draining: true}, ring.Placement{LetGo: true}, want},
+		"an object that was let go a while ago":   {ring.Placement{LetGo: true}, ring.Placement{LetGo: true}, want},
+		"an object that was not":                  {ring.Placement{Shard: other}, ring.Placement{}, other},
+		"an object that somebody else wrote":      {ring.Placement{Shard: other, Draining: true}, ring.Placement{}, other},
+		"an object whose drain was left":          {ring.Placement{Shard: other, Draining: true}, ring.Placement{Draining: true}, other},
+		"an object of whom nobody asked anything": {ring.Placement{Shard: other}, ring.Placement{LetGo: true}, other},
+		"an object of a dead shard":               {ring.Placement{Shard: "gone"}, ring.Placement{}, "gone"},
+		"an object of a shard nobody knows":       {ring.Placement{Shard: "new"}, ring.Placement{}, "new"},
+		"an object that a dead shard let go":      {ring.Placement{Shard: "gone", Draining: true}, ring.Placement{LetGo: true}, want},
+		"an object that a shard unknown let go":   {ring.Placement{Shard: "new", Draining: true}, ring.Placement{LetGo: true}, want},
 	} {
-		if shard, ok := s.Admit(test.had, key, ring.Load{}); !ok || shard != test.shard {
+		if shard, ok := s.Admit(test.had, test.has, key, ring.Load{}); !ok || shard != test.shard {
 			t.Errorf("%s: %q, want %q", claim, shard, test.shard)
 		}
 	}
-	if shard, ok := shardsOf(nil).Admit(ring.Placement{}, key, ring.Load{}); ok {
+	if shard, ok := shardsOf(nil).Admit(ring.Placement{}, ring.Placement{}, key, ring.Load{}); ok {
 		t.Errorf("without shards: %q", shard)
 	}
 }
@@ -146,7 +150,7 @@ func TestEveryObjectComesToRestWhereItIsToBe(t *testing.T) {
 			case ring.Undrain:
 				has.Draining = false
 			case ring.Await: // the shard answers
-				shard, _ := s.Admit(has, key, ring.Load{})
+				shard, _ := s.Admit(has, ring.Placement{LetGo: true}, key, ring.Load{})
 				has = ring.Placement{Shard: shard}
 			default:
 				t.Fatalf("%s", action)
@@ -204,6 +208,27 @@ func TestWhatMustBeTogetherIsNotSpread(t *testing.T) {
 	}
 	if len(load.Of) != 3 {
 		t.Errorf("objects with keys of their own are with %v", load.Of)
+	}
+}
+
+func TestWhereLabelsSayThatAnObjectIs(t *testing.T) {
+	shard, drain := v1alpha1.LabelShard("shops"), v1alpha1.LabelDrain("shops")
+	for claim, test := range map[string]struct {
+		labels map[string]string
+		at     ring.Placement
+	}{
+		"nowhere":                     {nil, ring.Placement{}},
+		"with a shard":                {map[string]string{shard: "a"}, ring.Placement{Shard: "a"}},
+		"with one that is asked":      {map[string]string{shard: "a", drain: "true"}, ring.Placement{Shard: "a", Draining: true}},
+		"with one that is asked so":   {map[string]string{shard: "a", drain: ""}, ring.Placement{Shard: "a", Draining: true}},
+		"with one that says too much": {map[string]string{shard: "a", drain: "done"}, ring.Placement{Shard: "a", Draining: true}},
+		"let go":                      {map[string]string{drain: "done"}, ring.Placement{LetGo: true}},
+		"nowhere, with a drain":       {map[string]string{drain: "true"}, ring.Placement{Draining: true}},
+		"in another ring":             {map[string]string{v1alpha1.LabelShard("x"): "a"}, ring.Placement{}},
+	} {
+		if at := ring.PlacementOf("shops", test.labels); at != test.at {
+			t.Errorf("%s: %+v", claim, at)
+		}
 	}
 }
 

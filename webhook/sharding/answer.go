@@ -3,6 +3,7 @@ package sharding
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -57,36 +58,43 @@ type Answer struct {
 	Shard string
 	// Key is that of an object without a name; empty is not needed.
 	Key string
-	// Undrain takes the label off it that asks a shard to let go: it is none of the new one's.
-	Undrain bool
+	// Drain puts the label back that asks its shard to let go, and Undrain takes it off: it is none of the new one's.
+	Drain, Undrain bool
 	// Resync asks for a look at all objects of the ring soon, as this one may not be where it is to be.
 	Resync bool
 }
 
 // Assign answers for an object of a ring's resources.
 func (o *Object) Assign(shards *ring.Shards, load ring.Load) Answer {
-	had, answer := o.had, Answer{Reason: Assigned}
-	if o.has.Draining {
-		had.Draining = false // a shard that lets go takes both labels off
-	}
+	answer := Answer{Reason: Assigned}
 	key := ring.KeyOf(o.ring.Spec.KeyPolicy, o.of, &o.meta)
 	if key == "" {
 		answer.Key = ring.Generated(string(o.review))
 		key = answer.Key
 	}
-	shard, ok := shards.Admit(had, key, load)
+	shard, ok := shards.Admit(o.had, o.has, key, load)
 	switch {
 	case !ok:
 		return Answer{Reason: NoShards}
 	case answer.Key != "" && !o.hasRoom(answer.Key):
 		return Answer{Reason: TooLarge, Resync: true}
-	case had == ring.Placement{Shard: shard}:
+	case o.had.Shard == shard && !o.isLetGo():
 		answer.Reason, answer.Resync = PutBack, !shards.IsAvailable(shard)
-	case had.Shard != "" && had.Shard != shard:
+	case o.had.Shard != "" && o.had.Shard != shard:
 		answer.Reason = Moved
 	}
 	answer.Shard = shard
-	answer.Undrain = o.has.Draining && (answer.Reason != PutBack || !o.had.Draining)
+	return o.ask(answer)
+}
+
+// isLetGo tells whether the shard that had the object was asked to let go of it, and has.
+func (o *Object) isLetGo() bool { return o.had.Draining && o.has.LetGo }
+
+// ask completes an answer: an object is on its way only as long as it is with the shard that was asked to let go.
+func (o *Object) ask(answer Answer) Answer {
+	asked := answer.Reason == PutBack && o.had.Draining
+	answer.Drain = asked && !o.has.Draining
+	answer.Undrain = !asked && (o.has.Draining || o.has.LetGo)
 	return answer
 }
 
@@ -97,7 +105,7 @@ func (o *Object) Follow(shards *ring.Shards, controller ring.Placement) Answer {
 		answer.Resync = answer.Resync && len(shards.Shards()) > 0 // all objects are looked at when there is one
 		return answer
 	}
-	answer := Answer{Reason: Assigned, Shard: controller.Shard, Undrain: o.has.Draining}
+	answer := Answer{Reason: Assigned, Shard: controller.Shard, Undrain: o.has.Draining || o.has.LetGo}
 	switch o.had.Shard {
 	case "":
 	case controller.Shard:
@@ -110,10 +118,10 @@ func (o *Object) Follow(shards *ring.Shards, controller ring.Placement) Answer {
 
 // Stay answers for an object of which it cannot be told now where it is to be. One that its shard has not let go of stays there.
 func (o *Object) Stay(reason Reason) Answer {
-	if o.had.Shard == "" || o.had.Draining && !o.has.Draining {
+	if o.had.Shard == "" || o.isLetGo() {
 		return Answer{Reason: reason, Resync: true}
 	}
-	return Answer{Reason: PutBack, Shard: o.had.Shard, Undrain: o.has.Draining && !o.had.Draining, Resync: true}
+	return o.ask(Answer{Reason: PutBack, Shard: o.had.Shard, Resync: true})
 }
 
 // hasRoom tells whether a sharding key fits: the apiserver refuses an object whose annotations are too large together.
@@ -139,22 +147,29 @@ func (o *Object) Patch(answer Answer) ([]byte, error) {
 	if answer.Shard == "" {
 		return nil, nil
 	}
-	changes := add("labels", o.meta.Labels, v1alpha1.LabelShard(o.ring.Name), answer.Shard)
-	if drain := v1alpha1.LabelDrain(o.ring.Name); answer.Undrain {
+	labels, drain := map[string]string{v1alpha1.LabelShard(o.ring.Name): answer.Shard}, v1alpha1.LabelDrain(o.ring.Name)
+	if answer.Drain {
+		labels[drain] = v1alpha1.DrainAsked
+	}
+	changes := add("labels", o.meta.Labels, labels)
+	if answer.Undrain {
 		changes = append(changes, change{Op: "remove", Path: pathOf("labels", drain)})
 	}
 	if answer.Key != "" {
-		changes = append(changes, add("annotations", o.meta.Annotations, v1alpha1.AnnotationShardingKey, answer.Key)...)
+		changes = append(changes, add("annotations", o.meta.Annotations, map[string]string{v1alpha1.AnnotationShardingKey: answer.Key})...)
 	}
 	return json.Marshal(changes)
 }
 
-// add sets one of the object's labels or annotations. What has none yet is not there to be added to.
-func add(to string, has map[string]string, key, value string) []change {
+// add sets some of the object's labels or annotations. What has none yet is not there to be added to.
+func add(to string, has, set map[string]string) (changes []change) {
 	if has == nil {
-		return []change{{Op: "add", Path: "/metadata/" + to, Value: map[string]string{key: value}}}
+		return []change{{Op: "add", Path: "/metadata/" + to, Value: set}}
 	}
-	return []change{{Op: "add", Path: pathOf(to, key), Value: value}}
+	for _, key := range slices.Sorted(maps.Keys(set)) {
+		changes = append(changes, change{Op: "add", Path: pathOf(to, key), Value: set[key]})
+	}
+	return changes
 }
 
 func pathOf(in, key string) string {

@@ -121,6 +121,9 @@ func labelled(shard string, draining bool, more ...string) string {
 	return `"labels":{` + strings.Join(all, ",") + `}`
 }
 
+// letGo are the labels of an object whose shard has just let go of it.
+const letGo = `,"labels":{"breakwater.dev/drain-shops":"done"}`
+
 func TestWhereObjectsOfARingGo(t *testing.T) {
 	owner, _ := twoShards().Owner("object/apps/deployments/shop/web")
 	other := map[string]string{"a": "b", "b": "a"}[owner]
@@ -145,30 +148,34 @@ func TestWhereObjectsOfARingGo(t *testing.T) {
 		"one that is assigned":           {asked{object: web + "," + labelled(other, false)}, sharding.AlreadyAssigned, nil, false},
 		"one that is assigned to nobody": {asked{object: web + "," + labelled("x", true)}, sharding.AlreadyAssigned, nil, false},
 		"one that is being deleted": {
-			asked{object: web + `,"deletionTimestamp":"2026-01-01T00:00:00Z"`, old: web + "," + labelled(other, true)}, sharding.Moved, in(owner), false,
+			asked{object: web + letGo + `,"deletionTimestamp":"2026-01-01T00:00:00Z"`, old: web + "," + labelled(other, true)}, sharding.Moved, in(owner), false,
 		},
-		"one that was never assigned":              {asked{object: web, old: web}, sharding.Assigned, in(owner), false},
-		"one that was let go":                      {asked{object: web, old: web + "," + labelled(other, true)}, sharding.Moved, in(owner), false},
-		"one that was let go and is to stay":       {asked{object: web, old: web + "," + labelled(owner, true)}, sharding.Assigned, in(owner), false},
-		"one whose labels were taken off":          {asked{object: web, old: web + "," + labelled(other, false)}, sharding.PutBack, in(other), false},
-		"one whose label was taken off, not drain": {asked{object: web + "," + labelled("", true), old: web + "," + labelled(other, true)}, sharding.PutBack, in(other, "breakwater.dev/drain-shops", "true"), false},
-		"one whose label a drain has replaced":     {asked{object: web + "," + labelled("", true), old: web + "," + labelled(other, false)}, sharding.PutBack, in(other), false},
-		"one of a dead shard":                      {asked{object: web, old: web + "," + labelled("gone", false)}, sharding.PutBack, in("gone"), true},
-		"one of a shard that nobody knows":         {asked{object: web, old: web + "," + labelled("new", false)}, sharding.PutBack, in("new"), true},
-		"one that an unknown shard let go":         {asked{object: web, old: web + "," + labelled("new", true)}, sharding.Moved, in(owner), false},
-		"one of a dead shard that was asked":       {asked{object: web + "," + labelled("", true), old: web + "," + labelled("gone", true)}, sharding.PutBack, in("gone", "breakwater.dev/drain-shops", "true"), true},
-		"one of another group's resource":          {asked{resource: "extensions/deployments", object: web}, sharding.NotOfRing, nil, false},
-		"one written by an old resource":           {asked{resource: "apps/deployments", was: "extensions/deployments", object: web}, sharding.Assigned, in(owner), false},
-		"one that is asked about by an old rule":   {asked{resource: "extensions/deployments", was: "apps/deployments", object: web}, sharding.Assigned, in(owner), false},
-		"one named by the request alone":           {asked{object: `"labels":{}`, namespace: "shop", name: "web"}, sharding.Assigned, in(owner), false},
-		"a subresource":                            {asked{subresource: "status", object: web, old: web}, sharding.Ignored, nil, false},
-		"a deletion":                               {asked{operation: admissionv1.Delete, object: web, old: web}, sharding.Ignored, nil, false},
-		"a connection":                             {asked{operation: admissionv1.Connect, object: web}, sharding.Ignored, nil, false},
-		"one without metadata":                     {asked{object: `!{"spec":{}}`}, sharding.Invalid, nil, false},
-		"one that is not JSON":                     {asked{object: `!{`}, sharding.Invalid, nil, false},
-		"one that is none":                         {asked{}, sharding.Invalid, nil, false},
-		"one whose labels are none":                {asked{object: `"labels":{"a":1}`}, sharding.Invalid, nil, false},
-		"one whose state before is not JSON":       {asked{object: web, old: `!{`}, sharding.Invalid, nil, false},
+		"one that was never assigned":                {asked{object: web, old: web}, sharding.Assigned, in(owner), false},
+		"one that was let go":                        {asked{object: web + letGo, old: web + "," + labelled(other, true)}, sharding.Moved, in(owner), false},
+		"one that was let go while nobody answered":  {asked{object: web + letGo, old: web + letGo}, sharding.Assigned, in(owner), false},
+		"one that says so and was not asked":         {asked{object: web + letGo, old: web + "," + labelled(other, false)}, sharding.PutBack, in(other), false},
+		"one whose labels were taken off in a drain": {asked{object: web, old: web + "," + labelled(other, true)}, sharding.PutBack, in(other, "breakwater.dev/drain-shops", "true"), false},
+		"one that has other labels, in a drain":      {asked{object: web + `,"labels":{"a":"b"}`, old: web + "," + labelled(other, true)}, sharding.PutBack, in(other, "a", "b", "breakwater.dev/drain-shops", "true"), false},
+		"one that was let go and is to stay":         {asked{object: web + letGo, old: web + "," + labelled(owner, true)}, sharding.Assigned, in(owner), false},
+		"one whose labels were taken off":            {asked{object: web, old: web + "," + labelled(other, false)}, sharding.PutBack, in(other), false},
+		"one whose label was taken off, not drain":   {asked{object: web + "," + labelled("", true), old: web + "," + labelled(other, true)}, sharding.PutBack, in(other, "breakwater.dev/drain-shops", "true"), false},
+		"one whose label a drain has replaced":       {asked{object: web + "," + labelled("", true), old: web + "," + labelled(other, false)}, sharding.PutBack, in(other), false},
+		"one of a dead shard":                        {asked{object: web, old: web + "," + labelled("gone", false)}, sharding.PutBack, in("gone"), true},
+		"one of a shard that nobody knows":           {asked{object: web, old: web + "," + labelled("new", false)}, sharding.PutBack, in("new"), true},
+		"one that an unknown shard let go":           {asked{object: web + letGo, old: web + "," + labelled("new", true)}, sharding.Moved, in(owner), false},
+		"one of a dead shard that was asked":         {asked{object: web + "," + labelled("", true), old: web + "," + labelled("gone", true)}, sharding.PutBack, in("gone", "breakwater.dev/drain-shops", "true"), true},
+		"one of another group's resource":            {asked{resource: "extensions/deployments", object: web}, sharding.NotOfRing, nil, false},
+		"one written by an old resource":             {asked{resource: "apps/deployments", was: "extensions/deployments", object: web}, sharding.Assigned, in(owner), false},
+		"one that is asked about by an old rule":     {asked{resource: "extensions/deployments", was: "apps/deployments", object: web}, sharding.Assigned, in(owner), false},
+		"one named by the request alone":             {asked{object: `"labels":{}`, namespace: "shop", name: "web"}, sharding.Assigned, in(owner), false},
+		"a subresource":                              {asked{subresource: "status", object: web, old: web}, sharding.Ignored, nil, false},
+		"a deletion":                                 {asked{operation: admissionv1.Delete, object: web, old: web}, sharding.Ignored, nil, false},
+		"a connection":                               {asked{operation: admissionv1.Connect, object: web}, sharding.Ignored, nil, false},
+		"one without metadata":                       {asked{object: `!{"spec":{}}`}, sharding.Invalid, nil, false},
+		"one that is not JSON":                       {asked{object: `!{`}, sharding.Invalid, nil, false},
+		"one that is none":                           {asked{}, sharding.Invalid, nil, false},
+		"one whose labels are none":                  {asked{object: `"labels":{"a":1}`}, sharding.Invalid, nil, false},
+		"one whose state before is not JSON":         {asked{object: web, old: `!{`}, sharding.Invalid, nil, false},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			request := test.request()
@@ -295,7 +302,7 @@ func TestAControlledObjectGoesWhereItsControllerIs(t *testing.T) {
 		"nowhere when that is not read":        {asked{object: set}, nil, sharding.ControllerUnread, nil, true},
 		"where it was, when that is not read":  {asked{object: set, old: set + "," + labelled("b", false)}, nil, sharding.PutBack, in("b"), true},
 		"where it was, with the drain it has":  {asked{object: set + "," + labelled("", true), old: set + "," + labelled("b", true)}, nil, sharding.PutBack, in("b", "breakwater.dev/drain-shops", "true"), true},
-		"nowhere when it was let go":           {asked{object: set, old: set + "," + labelled("b", true)}, nil, sharding.ControllerUnread, nil, true},
+		"nowhere when it was let go":           {asked{object: set + letGo, old: set + "," + labelled("b", true)}, nil, sharding.ControllerUnread, nil, true},
 		"where it is, if it is anywhere":       {asked{object: set + "," + labelled("b", false)}, at("a", false), sharding.AlreadyAssigned, nil, false},
 	} {
 		t.Run(claim, func(t *testing.T) {

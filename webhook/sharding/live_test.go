@@ -153,9 +153,23 @@ func TestObjectsMoveInTheWriteThatLetsGoAndNeverBefore(t *testing.T) {
 	wantAt(home, "a PUT without labels")
 
 	p.drain(widget)
+	put = p.newWidget("moving")
+	put.SetResourceVersion(widget.GetResourceVersion())
+	put.SetAnnotations(widget.GetAnnotations())
+	if err := p.Update(t.Context(), put); err != nil {
+		t.Fatal(err)
+	}
+	widget = put
+	asked := ring.Placement{Shard: home, Draining: true}
+	if got := ring.PlacementOf(p.ring, widget.GetLabels()); got != asked {
+		t.Errorf("a PUT without labels while its shard is asked to let go: %+v", got)
+	}
 	p.release(widget)
 	wantAt(next, "a shard that lets go")
-	for reason, n := range map[sharding.Reason]int{sharding.PutBack: 2, sharding.Moved: 1} {
+	if _, left := widget.GetLabels()[v1alpha1.LabelDrain(p.ring)]; left {
+		t.Error("the answer of the former shard is left")
+	}
+	for reason, n := range map[sharding.Reason]int{sharding.PutBack: 3, sharding.Moved: 1} {
 		if got := counted(t, p.registry, p.ring, reason); got != n {
 			t.Errorf("%d reviews were %s, want %d", got, reason, n)
 		}

@@ -233,7 +233,8 @@ func (p *plane) drain(object client.Object) {
 // release is what a shard does that lets go.
 func (p *plane) release(object client.Object) {
 	p.Helper()
-	p.patch(object, `{"metadata":{"resourceVersion":%q,"labels":{%q:null,%q:null}}}`, object.GetResourceVersion(), v1alpha1.LabelShard(p.ring), v1alpha1.LabelDrain(p.ring))
+	p.patch(object, `{"metadata":{"resourceVersion":%q,"labels":{%q:null,%q:%q}}}`, object.GetResourceVersion(),
+		v1alpha1.LabelShard(p.ring), v1alpha1.LabelDrain(p.ring), v1alpha1.DrainAnswered)
 }
 
 func freePort(t *testing.T) int {
