@@ -1,0 +1,92 @@
+package sharding
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// drainers is how many objects of a type are let go of at once.
+const drainers = 8
+
+// drainer lets go of objects of a type when their shard is asked to.
+type drainer struct {
+	shard  *Shard
+	client client.Client
+	kind   schema.GroupVersionKind
+	object client.Object
+}
+
+// addDrainer adds the one of a type to the manager unless it has it.
+func (s *Shard) addDrainer(mgr manager.Manager, kind schema.GroupVersionKind, object client.Object) error {
+	if s.drained[kind] {
+		return nil
+	}
+	d := &drainer{shard: s, client: s.Client(mgr.GetClient()), kind: kind, object: object}
+	yes := true
+	c, err := controller.New(strings.ToLower("drain-"+s.ring+"-"+kind.GroupKind().String()), mgr, controller.Options{
+		Reconciler: d, MaxConcurrentReconciles: drainers, NeedLeaderElection: &yes,
+		SkipNameValidation: &yes, // a process may have several shards
+	})
+	if err != nil {
+		return fmt.Errorf("what lets go of objects: %w", err)
+	}
+	err = c.Watch(source.Kind(mgr.GetCache(), object, &handler.EnqueueRequestForObject{},
+		predicate.NewPredicateFuncs(func(object client.Object) bool { return s.has(object) && s.isAsked(object) })))
+	if err != nil {
+		return fmt.Errorf("watch %s: %w", kind.Kind, err)
+	}
+	s.drained[kind] = true
+	return nil
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (d *drainer) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	j := job{kind: d.kind, key: request.NamespacedName}
+	if !d.shard.work.letGo(j) {
+		return reconcile.Result{RequeueAfter: soon}, nil // it is worked on
+	}
+	defer d.shard.work.kept(j)
+	object := d.object.DeepCopyObject().(client.Object) // of the same type
+	if err := d.client.Get(ctx, request.NamespacedName, object); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !d.shard.has(object) || !d.shard.isAsked(object) {
+		return reconcile.Result{}, nil
+	}
+	err := d.acknowledge(ctx, object)
+	switch {
+	case apierrors.IsConflict(err):
+		return reconcile.Result{RequeueAfter: soon}, nil // the cache is about to have what it is now
+	case err == nil:
+		log.FromContext(ctx).V(1).Info("Let go of the object", "ring", d.shard.ring)
+	}
+	return reconcile.Result{}, client.IgnoreNotFound(err)
+}
+
+// acknowledge takes both labels off, if the object is what it was when it was read. Who gets it next is decided in that very request.
+func (d *drainer) acknowledge(ctx context.Context, object client.Object) error {
+	of := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName()}}
+	of.SetGroupVersionKind(d.kind)
+	patch := fmt.Sprintf(`{"metadata":{"resourceVersion":%q,"labels":{%q:null,%q:null}}}`,
+		object.GetResourceVersion(), v1alpha1.LabelShard(d.shard.ring), v1alpha1.LabelDrain(d.shard.ring))
+	if err := d.client.Patch(ctx, of, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		return fmt.Errorf("let go of it: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package sharding
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// longestRetry is how long a shard waits at most between renewals, so that it notices soon when its Lease was taken from it.
+const longestRetry = 10 * time.Second
+
+// NewManager makes a manager that works while the shard holds its Lease, and ends with an error when it has lost it. The process must end
+// with it: a new Shard is not possible in place of one that has ended.
+func (s *Shard) NewManager(options manager.Options) (manager.Manager, error) {
+	if err := s.Configure(&options); err != nil {
+		return nil, err
+	}
+	mgr, err := manager.New(s.config, options)
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range s.objects {
+		if err := s.checkAssigned(mgr, object, false); err != nil {
+			return nil, err
+		}
+	}
+	return mgr, mgr.Add(s)
+}
+
+// Configure is for those who cannot use NewManager: it makes the options of a manager those of the shard. Add the Shard to the manager
+// then, as otherwise it ends only some time after the Lease was lost.
+//
+// It elects no leader besides: whatever the options say of leader election is replaced. The manager's client is fenced as Client does
+// it, and its connections are, unless the options have an HTTPClient for it; its cache holds the shard's objects. A Shard is for one
+// manager.
+func (s *Shard) Configure(options *manager.Options) error {
+	options.LeaderElection, options.LeaderElectionResourceLockInterface = true, s.lock
+	options.LeaderElectionReleaseOnCancel = true
+	lasts := s.lock.duration
+	renew, retry := lasts*9/10, min(lasts*2/15, longestRetry)
+	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &lasts, &renew, &retry
+
+	kinds := options.Scheme
+	if kinds == nil {
+		kinds = scheme.Scheme
+	}
+	if err := s.restrict(&options.Cache, kinds, s.objects); err != nil {
+		return err
+	}
+	fenced := options.NewClient
+	if fenced == nil {
+		fenced = client.New
+	}
+	fenced = s.hold.fencedConnections(fenced, options.Client.HTTPClient != nil)
+	options.NewClient = func(config *rest.Config, of client.Options) (client.Client, error) {
+		inner, err := fenced(config, of)
+		if err != nil {
+			return nil, err
+		}
+		return s.Client(inner), nil
+	}
+	return nil
+}
+
+// Start implements manager.Runnable: it ends with an error when the Lease is lost.
+func (s *Shard) Start(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+	case <-s.hold.over.Done():
+	}
+	if lost := s.hold.Lost(); lost != nil {
+		return fmt.Errorf("shard %s of ring %s: %w", s.name, s.ring, lost)
+	}
+	return nil
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (s *Shard) NeedLeaderElection() bool { return false }
