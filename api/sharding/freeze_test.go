@@ -1,0 +1,37 @@
+package sharding_test
+
+import (
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestAShardThatStoodStillWritesNothingAfterItsObjectsWereGivenAway(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 4)
+	r.deploy(10, "a")
+	former := r.join("a", "--takes=500ms")
+	r.last(60)
+	other := r.join("b")
+	r.record.awaitWrites(former.identity, 0)
+	<-time.After(200 * time.Millisecond) // in the midst of its work, which it would write down as soon as it goes on
+	former.signal(syscall.SIGSTOP)
+	renewed := r.lease("a").Spec.RenewTime
+	<-time.After(time.Until(renewed.Add(8*time.Second + 100*time.Millisecond))) // twice the duration, as the sharder waits
+	r.hold("a", "")
+	given := r.record.now()
+	for _, d := range r.deployments() {
+		r.assign(&d, "b")
+	}
+	r.record.awaitWrites(other.identity, given)
+	former.signal(syscall.SIGCONT)
+	if code := former.awaitEnd(); code != 1 {
+		t.Errorf("it ended with %d", code)
+	}
+	r.record.awaitWrites(other.identity, r.record.now())
+	former.wantNoMoreWrites(given)
+	if holder := r.holder("a"); holder != "" {
+		t.Errorf("its Lease is held by %q again", holder)
+	}
+	former.wantSaid("the process must start anew")
+}

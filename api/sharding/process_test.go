@@ -1,0 +1,132 @@
+package sharding_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// program is the example, built once.
+var program = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(programs, "example")
+	if out, err := exec.Command("go", "build", "-o", path, "./example").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the example: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// process is a running example.
+type process struct {
+	*ring
+	shard string
+	// identity is what the Lease is held by while it is this process's.
+	identity string
+	command  *exec.Cmd
+	log      string
+	// ended is closed when it has.
+	ended chan struct{}
+}
+
+// start starts a shard that sums its Deployments up as often as it can.
+func (r *ring) start(shard string, arguments ...string) *process {
+	r.Helper()
+	path, err := program()
+	if err != nil {
+		r.Fatal(err)
+	}
+	log, err := os.CreateTemp(r.TempDir(), shard)
+	if err != nil {
+		r.Fatal(err)
+	}
+	p := &process{ring: r, shard: shard, log: log.Name(), ended: make(chan struct{})}
+	p.command = exec.Command(path, append([]string{"--kubeconfig=" + r.kubeconfig(), "--ring=" + r.name, "--name=" + shard, "--every=50ms"}, arguments...)...)
+	p.command.Stdout, p.command.Stderr = log, log
+	if err := p.command.Start(); err != nil {
+		r.Fatal(err)
+	}
+	go func() {
+		_ = p.command.Wait()
+		close(p.ended)
+	}()
+	r.Cleanup(func() {
+		_ = p.command.Process.Kill()
+		<-p.ended
+		log.Close()
+		if r.Failed() {
+			r.Logf("log of %s, %s:\n%s", shard, p.command.ProcessState, p.said())
+		}
+	})
+	return p
+}
+
+// join starts a shard and waits until it has its Lease.
+func (r *ring) join(shard string, arguments ...string) *process {
+	r.Helper()
+	before := r.holder(shard)
+	p := r.start(shard, arguments...)
+	p.awaitLease(before)
+	return p
+}
+
+// awaitLease waits until the Lease of the process's name is held by another incarnation than before, which is taken to be this one.
+func (p *process) awaitLease(before string) {
+	p.Helper()
+	testplane.Eventually(p, func() string {
+		p.identity = p.holder(p.shard)
+		if p.identity == before || !strings.HasPrefix(p.identity, p.shard+"_") || p.identity == p.shard+"_" {
+			return fmt.Sprintf("the Lease of %s is held by %q, before %q", p.shard, p.identity, before)
+		}
+		return ""
+	})
+}
+
+func (p *process) signal(signal syscall.Signal) {
+	p.Helper()
+	if err := p.command.Process.Signal(signal); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// awaitEnd waits until the process has ended, and returns how.
+func (p *process) awaitEnd() int {
+	p.Helper()
+	testplane.Eventually(p, func() string {
+		select {
+		case <-p.ended:
+			return ""
+		default:
+			return "shard " + p.shard + " goes on"
+		}
+	})
+	return p.command.ProcessState.ExitCode()
+}
+
+func (p *process) said() string {
+	p.Helper()
+	content, err := os.ReadFile(p.log)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return string(content)
+}
+
+func (p *process) wantSaid(word string) {
+	p.Helper()
+	if !strings.Contains(p.said(), word) {
+		p.Errorf("%s does not say %q", p.shard, word)
+	}
+}
+
+// wantNoMoreWrites fails when the process has written after a resourceVersion.
+func (p *process) wantNoMoreWrites(after int64) {
+	p.Helper()
+	if late := p.record.of(p.identity, after); len(late) > 0 {
+		p.Errorf("%s has written after %d: %v", p.identity, after, late)
+	}
+}
