@@ -85,13 +85,13 @@ func (u until) Read(content []byte) (int, error) {
 
 func TestALeaseIsRenewedPastAConnectionThatIsDead(t *testing.T) {
 	t.Parallel()
-	r := newRing(t, 4)
+	r := newRing(t, 6)
 	to := newWay(t, strings.TrimPrefix(testplane.Config(t).Host, "https://"))
 	r.account = rest.CopyConfig(r.account)
 	r.account.Host = "https://" + to.Addr().String()
 	s := r.work("a", nil)
 	to.block()
-	end := time.Now().Add(8 * time.Second)
+	end := time.Now().Add(12 * time.Second)
 	testplane.Eventually(t, func() string {
 		if !s.Held() {
 			t.Fatal("the Lease is lost")
@@ -110,7 +110,7 @@ func sneak(to client.Client, name string) error {
 
 func TestAConnectionSendsNothingWhenTheLeaseIsLost(t *testing.T) {
 	t.Parallel()
-	r := newRing(t, 2)
+	r := newRing(t, 10)
 	s, err := sharding.New(t.Context(), r.account, sharding.Options{Ring: r.name, Name: "a"})
 	if err != nil {
 		t.Fatal(err)

@@ -79,8 +79,7 @@ func (d *drainer) Reconcile(ctx context.Context, request reconcile.Request) (rec
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
-// acknowledge takes the label off and answers, if the object is what it was when it was read. Who gets it next is decided in that very
-// request.
+// acknowledge takes the label off and answers, if the object is what it was when it was read. Who gets it next is decided in that very request.
 func (d *drainer) acknowledge(ctx context.Context, object client.Object) error {
 	of := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName()}}
 	of.SetGroupVersionKind(d.kind)

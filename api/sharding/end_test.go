@@ -13,7 +13,7 @@ import (
 
 func TestAKilledShardIsFollowedByTheNextOfItsName(t *testing.T) {
 	t.Parallel()
-	r := newRing(t, 2)
+	r := newRing(t, 4)
 	r.deploy(5, "a")
 	former := r.join("a")
 	r.record.awaitWrites(former.identity, 0)
@@ -21,7 +21,7 @@ func TestAKilledShardIsFollowedByTheNextOfItsName(t *testing.T) {
 	former.awaitEnd()
 	killed, renewed := r.record.now(), r.lease("a").Spec.RenewTime
 	next := r.join("a")
-	if waited := r.lease("a").Spec.AcquireTime.Sub(renewed.Time); waited < 2*time.Second {
+	if waited := r.lease("a").Spec.AcquireTime.Sub(renewed.Time); waited < 4*time.Second {
 		t.Errorf("it has taken the Lease %s after the former one has renewed it", waited)
 	}
 	r.record.awaitWrites(next.identity, killed)
@@ -68,7 +68,7 @@ func TestAShardThatIsStopped(t *testing.T) {
 
 func TestTheSecondProcessOfANameWaits(t *testing.T) {
 	t.Parallel()
-	r := newRing(t, 2)
+	r := newRing(t, 4)
 	r.deploy(3, "a")
 	first := r.join("a")
 	second := r.start("a")
@@ -108,7 +108,7 @@ func TestAShardThatLosesItsLeaseEnds(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			t.Parallel()
-			r := newRing(t, 5)
+			r := newRing(t, 10)
 			r.deploy(3, "a")
 			p := r.join("a")
 			r.record.awaitWrites(p.identity, 0)

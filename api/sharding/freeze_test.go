@@ -8,14 +8,16 @@ import (
 
 func TestAShardThatStoodStillWritesNothingAfterItsObjectsWereGivenAway(t *testing.T) {
 	t.Parallel()
-	r := newRing(t, 2)
+	r := newRing(t, 4)
 	r.deploy(10, "a")
-	former, other := r.join("a", "--takes=500ms"), r.join("b")
+	former := r.join("a", "--takes=500ms")
+	r.last(60)
+	other := r.join("b")
 	r.record.awaitWrites(former.identity, 0)
 	<-time.After(200 * time.Millisecond) // in the midst of its work, which it would write down as soon as it goes on
 	former.signal(syscall.SIGSTOP)
 	renewed := r.lease("a").Spec.RenewTime
-	<-time.After(time.Until(renewed.Add(4*time.Second + 100*time.Millisecond))) // twice the duration, as the sharder waits
+	<-time.After(time.Until(renewed.Add(8*time.Second + 100*time.Millisecond))) // twice the duration, as the sharder waits
 	r.hold("a", "")
 	given := r.record.now()
 	for _, d := range r.deployments() {

@@ -15,6 +15,9 @@ import (
 // revoked is the holder of a Lease that the sharder has taken from a shard which may still work.
 const revoked = "breakwater-sharder"
 
+// longestLease is the most seconds that the Lease of a shard can last, as of a ClusterRing.
+const longestLease = 3600
+
 // incarnation is a shard as its Lease knows it.
 type incarnation struct {
 	ring, name string
@@ -69,6 +72,9 @@ func (i incarnation) lost(lease *coordinationv1.Lease) error {
 // until it can be taken from whoever has it.
 func (i incarnation) record(lease *coordinationv1.Lease) *resourcelock.LeaderElectionRecord {
 	record := resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
+	if record.LeaseDurationSeconds > longestLease {
+		record.LeaseDurationSeconds = 0 // that of no shard
+	}
 	record.LeaseDurationSeconds = max(record.LeaseDurationSeconds, i.seconds())
 	switch record.HolderIdentity {
 	case i.returning():

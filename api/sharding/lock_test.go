@@ -3,162 +3,17 @@ package sharding
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/leaderelection"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
-
-const lasts = 15 * time.Second
-
-// stage is an apiserver that has one Lease, and time that passes when nobody has anything to do.
-type stage struct {
-	*testing.T
-	client client.Client
-	// away makes the apiserver answer nothing but errors.
-	away bool
-	// writes counts those of shards.
-	writes int
-}
-
-// onStage runs a test. The Lease, if there is one, is that of shard a.
-func onStage(t *testing.T, lease *coordinationv1.Lease, play func(*stage)) {
-	synctest.Test(t, func(t *testing.T) {
-		scheme := runtime.NewScheme()
-		if err := coordinationv1.AddToScheme(scheme); err != nil {
-			t.Fatal(err)
-		}
-		building := fake.NewClientBuilder().WithScheme(scheme)
-		if lease != nil {
-			building = building.WithObjects(lease)
-		}
-		s := &stage{T: t, client: building.Build()}
-		play(s)
-	})
-}
-
-func leaseOf(ring, holder string) *coordinationv1.Lease {
-	seconds, now := int32(lasts/time.Second), metav1.NowMicro()
-	lease := &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shards", Name: "a"},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &now},
-	}
-	if ring != "" {
-		lease.Labels = map[string]string{v1alpha1.LabelRing: ring}
-	}
-	return lease
-}
-
-func (s *stage) lease() *coordinationv1.Lease {
-	s.Helper()
-	lease := &coordinationv1.Lease{}
-	if err := s.client.Get(s.Context(), client.ObjectKey{Namespace: "shards", Name: "a"}, lease); err != nil {
-		s.Fatal(err)
-	}
-	return lease
-}
-
-func (s *stage) change(change func(*coordinationv1.Lease)) {
-	s.Helper()
-	lease := s.lease()
-	change(lease)
-	if err := s.client.Update(s.Context(), lease); err != nil {
-		s.Fatal(err)
-	}
-}
-
-func (s *stage) wantHolder(want string) {
-	s.Helper()
-	synctest.Wait()
-	if have := holderOf(s.lease()); have != want {
-		s.Errorf("the Lease is held by %q, want %q", have, want)
-	}
-}
-
-// actor is an incarnation of shard a, with an elector of client-go's as a manager has it.
-type actor struct {
-	*stage
-	lock *lock
-	stop context.CancelFunc
-	// ended is closed when the elector has given up.
-	ended chan struct{}
-}
-
-func (s *stage) enter(incarnated string, stable bool) *actor {
-	failing := func() error {
-		if s.away {
-			return apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
-		}
-		return nil
-	}
-	mediated := interceptor.NewClient(s.client.(client.WithWatch), interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
-			return errors.Join(failing(), c.Get(ctx, key, o, options...))
-		},
-		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
-			if err := failing(); err != nil {
-				return err
-			}
-			s.writes++
-			return c.Create(ctx, o, options...)
-		},
-		Update: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.UpdateOption) error {
-			if err := failing(); err != nil {
-				return err
-			}
-			s.writes++
-			return c.Update(ctx, o, options...)
-		},
-	})
-	a := &actor{stage: s, ended: make(chan struct{}), lock: &lock{
-		incarnation: incarnation{ring: "r", name: "a", identity: "a_" + incarnated, duration: lasts},
-		client:      mediated, key: client.ObjectKey{Namespace: "shards", Name: "a"}, stable: stable,
-		hold: newHold(lasts), work: newWork(),
-	}}
-	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: a.lock, LeaseDuration: lasts, RenewDeadline: lasts * 9 / 10, RetryPeriod: lasts * 2 / 15, ReleaseOnCancel: true,
-		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
-	})
-	if err != nil {
-		s.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(s.Context())
-	a.stop = stop
-	go func() {
-		elector.Run(ctx)
-		close(a.ended)
-	}()
-	s.Cleanup(func() {
-		stop()
-		<-a.ended
-	})
-	synctest.Wait()
-	return a
-}
-
-func (a *actor) wantHeld(want bool, when string) {
-	a.Helper()
-	synctest.Wait()
-	if err := a.lock.hold.err(); (err == nil) != want {
-		a.Errorf("%s: held: %t (%v), want %t", when, err == nil, err, want)
-	}
-}
-
-func pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
-}
 
 func TestAShardMakesItsLease(t *testing.T) {
 	onStage(t, nil, func(s *stage) {
@@ -203,8 +58,8 @@ func TestWhenALeaseIsTaken(t *testing.T) {
 				a.wantHeld(of.after >= 0, "later")
 				if of.after < 0 {
 					pass(time.Hour)
-					if s.wantHolder(of.holder); s.writes > 0 {
-						s.Errorf("it was written %d times", s.writes)
+					if s.wantHolder(of.holder); s.writes.Load() > 0 {
+						s.Errorf("it was written %d times", s.writes.Load())
 					}
 				} else if s.lease().Labels[v1alpha1.LabelRing] != "r" {
 					s.Error("it has no label")
@@ -226,7 +81,7 @@ func TestAFormerIncarnationIsWaitedForAsLongAsItRenews(t *testing.T) {
 			})
 			a.wantHeld(false, "while the former one renews")
 		}
-		pass(lasts + 5*time.Second)
+		pass(lasts + 10*time.Second)
 		a.wantHeld(true, "when it does not any more")
 	})
 }
@@ -236,7 +91,7 @@ func TestARevokedLeaseIsTakenWhenItWasEmptied(t *testing.T) {
 		a := s.enter("1", false)
 		pass(5 * time.Second)
 		s.change(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = "" })
-		pass(3 * time.Second)
+		pass(5 * time.Second)
 		a.wantHeld(true, "soon")
 	})
 }
@@ -248,7 +103,7 @@ func TestOfTwoIncarnationsOneWorks(t *testing.T) {
 		first.wantHeld(true, "the first")
 		second.wantHeld(false, "the second")
 		first.stop()
-		pass(3 * time.Second)
+		pass(5 * time.Second)
 		first.wantHeld(false, "the first, stopped")
 		second.wantHeld(true, "the second, after that")
 	})
@@ -331,12 +186,12 @@ func TestAnApiserverThatIsAway(t *testing.T) {
 				a := s.enter("1", false)
 				pass(time.Minute)
 				until := a.lock.hold.until()
-				s.away = true
+				s.away.Store(true)
 				pass(of.away)
 				if !of.held {
 					pass(time.Until(until) - time.Nanosecond)
 				}
-				s.away = false
+				s.away.Store(false)
 				pass(4 * time.Second)
 				a.wantHeld(of.held, "later")
 				pass(time.Hour)
@@ -347,11 +202,40 @@ func TestAnApiserverThatIsAway(t *testing.T) {
 	}
 }
 
+func TestAnAnswerThatIsLostChangesNothing(t *testing.T) {
+	onStage(t, nil, func(s *stage) {
+		s.silent.Store(true)
+		a := s.enter("1", false)
+		pass(5 * time.Second)
+		a.wantHeld(false, "before anybody has said so")
+		s.wantHolder("a_1")
+		s.silent.Store(false)
+		pass(5 * time.Second)
+		a.wantHeld(true, "soon after")
+		pass(time.Minute)
+		s.silent.Store(true)
+		pass(10 * time.Second)
+		s.silent.Store(false)
+		pass(time.Minute)
+		a.wantHeld(true, "after other ones")
+	})
+}
+
+func TestALeaseThatLastsForEverIsNotWaitedForThatLong(t *testing.T) {
+	lease := leaseOf("r", "a_0")
+	*lease.Spec.LeaseDurationSeconds = math.MaxInt32
+	onStage(t, lease, func(s *stage) {
+		a := s.enter("1", false)
+		pass(lasts + 5*time.Second)
+		a.wantHeld(true, "after what the ring says")
+	})
+}
+
 func TestAHoldEndsToTheMoment(t *testing.T) {
 	onStage(t, nil, func(s *stage) {
 		a := s.enter("1", false)
 		pass(time.Minute)
-		s.away = true
+		s.away.Store(true)
 		ctx, cancel := a.lock.hold.context(s.Context())
 		defer cancel()
 		pass(time.Until(a.lock.hold.until()) - time.Nanosecond)

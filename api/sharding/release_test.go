@@ -15,7 +15,7 @@ func TestWhatAStopLeaves(t *testing.T) {
 	}{
 		"nobody, so that the objects go to others":        {false, func(*actor) {}, ""},
 		"the name, so that they wait":                     {true, func(*actor) {}, "a_"},
-		"the Lease as it is, while the apiserver is away": {true, func(a *actor) { a.away = true }, "a_1"},
+		"the Lease as it is, while the apiserver is away": {true, func(a *actor) { a.away.Store(true) }, "a_1"},
 		"nobody, when it ends because it was revoked": {true, func(a *actor) {
 			a.change(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = revoked })
 			pass(4 * time.Second)
@@ -54,7 +54,7 @@ func TestWhatAStopLeaves(t *testing.T) {
 				of.before(a)
 				a.stop()
 				pass(0)
-				a.wantHeld(a.away, "from the moment that the Lease is given up")
+				a.wantHeld(a.away.Load(), "from the moment that the Lease is given up")
 				<-a.ended
 				s.wantHolder(of.holder)
 				if seconds := *s.lease().Spec.LeaseDurationSeconds; seconds != 15 {

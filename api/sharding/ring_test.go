@@ -2,6 +2,7 @@ package sharding_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -85,6 +86,16 @@ func (r *ring) documented() []*unstructured.Unstructured {
 	return objects
 }
 
+// last changes how long the Leases of shards last that start from now on.
+func (r *ring) last(seconds int) {
+	r.Helper()
+	object := &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: r.name}}
+	patch := fmt.Sprintf(`{"spec":{"leaseDurationSeconds":%d}}`, seconds)
+	if err := r.Patch(r.Context(), object, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		r.Fatal(err)
+	}
+}
+
 // kubeconfig is that of the account, for a process.
 func (r *ring) kubeconfig() string {
 	r.Helper()
@@ -118,9 +129,8 @@ func (r *ring) deploy(count int, shard string) {
 // label sets labels of an object, or takes those off that are nil.
 func (r *ring) label(object client.Object, labels map[string]any) {
 	r.Helper()
-	patch := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"labels": labels}}}
-	raw, err := patch.MarshalJSON()
-	if err != nil && !strings.Contains(err.Error(), "Kind") {
+	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
+	if err != nil {
 		r.Fatal(err)
 	}
 	if err := r.Patch(r.Context(), object, client.RawPatch(types.MergePatchType, raw)); err != nil {

@@ -1,0 +1,164 @@
+package sharding
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/leaderelection"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+const lasts = 15 * time.Second
+
+// stage is an apiserver that has one Lease, and time that passes when nobody has anything to do.
+type stage struct {
+	*testing.T
+	client client.Client
+	// away makes the apiserver answer nothing but errors, and silent, write what it is asked and answer errors.
+	away, silent atomic.Bool
+	// writes counts those of shards.
+	writes atomic.Int64
+}
+
+// onStage runs a test. The Lease, if there is one, is that of shard a.
+func onStage(t *testing.T, lease *coordinationv1.Lease, play func(*stage)) {
+	synctest.Test(t, func(t *testing.T) {
+		scheme := runtime.NewScheme()
+		if err := coordinationv1.AddToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		building := fake.NewClientBuilder().WithScheme(scheme)
+		if lease != nil {
+			building = building.WithObjects(lease)
+		}
+		s := &stage{T: t, client: building.Build()}
+		play(s)
+	})
+}
+
+func leaseOf(ring, holder string) *coordinationv1.Lease {
+	seconds, now := int32(lasts/time.Second), metav1.NowMicro()
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shards", Name: "a"},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &now},
+	}
+	if ring != "" {
+		lease.Labels = map[string]string{v1alpha1.LabelRing: ring}
+	}
+	return lease
+}
+
+func (s *stage) lease() *coordinationv1.Lease {
+	s.Helper()
+	lease := &coordinationv1.Lease{}
+	if err := s.client.Get(s.Context(), client.ObjectKey{Namespace: "shards", Name: "a"}, lease); err != nil {
+		s.Fatal(err)
+	}
+	return lease
+}
+
+func (s *stage) change(change func(*coordinationv1.Lease)) {
+	s.Helper()
+	lease := s.lease()
+	change(lease)
+	if err := s.client.Update(s.Context(), lease); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *stage) wantHolder(want string) {
+	s.Helper()
+	synctest.Wait()
+	if have := holderOf(s.lease()); have != want {
+		s.Errorf("the Lease is held by %q, want %q", have, want)
+	}
+}
+
+// apiserver is how shards meet it.
+func (s *stage) apiserver() client.Client {
+	read := func(what func() error) error {
+		if s.away.Load() {
+			return apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
+		}
+		return what()
+	}
+	write := func(what func() error) error {
+		err := read(what)
+		if s.writes.Add(1); err == nil && s.silent.Load() {
+			return apierrors.NewTimeoutError("request did not complete within the allotted timeout", 1)
+		}
+		return err
+	}
+	return interceptor.NewClient(s.client.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			return read(func() error { return c.Get(ctx, key, o, options...) })
+		},
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+			return write(func() error { return c.Create(ctx, o, options...) })
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.UpdateOption) error {
+			return write(func() error { return c.Update(ctx, o, options...) })
+		},
+	})
+}
+
+// actor is an incarnation of shard a, with an elector of client-go's as a manager has it.
+type actor struct {
+	*stage
+	lock *lock
+	stop context.CancelFunc
+	// ended is closed when the elector has given up.
+	ended chan struct{}
+}
+
+func (s *stage) enter(incarnated string, stable bool) *actor {
+	a := &actor{stage: s, ended: make(chan struct{}), lock: &lock{
+		incarnation: incarnation{ring: "r", name: "a", identity: "a_" + incarnated, duration: lasts},
+		client:      s.apiserver(), key: client.ObjectKey{Namespace: "shards", Name: "a"}, stable: stable,
+		hold: newHold(lasts), work: newWork(),
+	}}
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: a.lock, LeaseDuration: lasts, RenewDeadline: lasts * 9 / 10, RetryPeriod: lasts * 2 / 15, ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(s.Context())
+	a.stop = stop
+	go func() {
+		elector.Run(ctx)
+		close(a.ended)
+	}()
+	s.Cleanup(func() {
+		stop()
+		<-a.ended
+	})
+	synctest.Wait()
+	return a
+}
+
+func (a *actor) wantHeld(want bool, when string) {
+	a.Helper()
+	synctest.Wait()
+	if err := a.lock.hold.err(); (err == nil) != want {
+		a.Errorf("%s: held: %t (%v), want %t", when, err == nil, err, want)
+	}
+}
+
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
