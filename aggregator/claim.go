@@ -145,7 +145,7 @@ func (t *term) claim(ctx context.Context, shards *ring.Shards, has, wanted slot.
 		return nil
 	}
 	t.Aggregator.epoch = epoch
-	t.begin(taken, epoch)
+	t.begin(ctx, taken, epoch)
 	return nil
 }
 
@@ -155,10 +155,41 @@ func (t *term) hold(more slot.Set) {
 	t.options.Interest.Set(t.options.Cell, has.Or(more))
 }
 
+const (
+	// manySlots are so many that to list all protectors of the core costs less than to read those of the slots one by one.
+	manySlots = slot.Count / 16
+	// protectorPage is how many protectors are listed at a time.
+	protectorPage = 500
+)
+
+// fetch lists the protectors that the cache has left out, and that are to be worked on now. Those that it misses are read one by one.
+func (t *term) fetch(ctx context.Context) {
+	if t.options.Interest == nil {
+		return
+	}
+	for page := (&v1alpha1.PodProtectorList{}); ; {
+		token := page.Continue
+		page = &v1alpha1.PodProtectorList{}
+		if err := t.live.List(ctx, page, client.Limit(protectorPage), client.Continue(token)); err != nil {
+			t.log.Error(err, "Protectors are read one by one")
+			return
+		}
+		for i := range page.Items {
+			t.options.Interest.TakeIn(t.informer.GetStore(), &page.Items[i])
+		}
+		if page.Continue == "" {
+			return
+		}
+	}
+}
+
 // begin counts slots that were claimed, as soon as their pods are listed.
-func (t *term) begin(slots slot.Set, epoch int64) {
+func (t *term) begin(ctx context.Context, slots slot.Set, epoch int64) {
 	t.log.Info("Slots are taken", "slots", slots.String(), "epoch", epoch)
 	t.hold(slots)
+	if slots.Len() >= manySlots {
+		t.fetch(ctx)
+	}
 	t.expectFirsts(func(namespace string) bool { return slots.Has(slot.Of(namespace)) })
 	t.tenure.take(slots, epoch, t.monotonic())
 	t.snapshot.Take(slots) // a list that begins from here on is late enough for all that was noted

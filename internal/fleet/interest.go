@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,6 +76,18 @@ func (i *Interest) LeaveOut(from toolscache.Store) {
 			_ = from.Update(without(p)) // a store in memory, whose keys are those of what it holds
 		}
 	}
+}
+
+// TakeIn puts a protector that was read from the apiserver into what an informer holds, if that has left out this very state of it.
+func (i *Interest) TakeIn(into toolscache.Store, p *v1alpha1.PodProtector) {
+	held, there, _ := into.GetByKey(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}.String())
+	known, ok := held.(*v1alpha1.PodProtector)
+	if !there || !ok || !IsLeftOut(known) || known.ResourceVersion != p.ResourceVersion || !i.has(p.Namespace) {
+		return
+	}
+	whole := p.DeepCopy() // the page that it came in goes
+	whole.ManagedFields = nil
+	_ = into.Update(whole) // a store in memory, whose keys are those of what it holds
 }
 
 // without is a protector of which nothing is kept.

@@ -61,6 +61,20 @@ func TestOnlyWhatSomebodyWorksOnIsKeptWhole(t *testing.T) {
 	}
 	interest.Set("a", slot.Set{})
 	interest.LeaveOut(store)
+	later := ofInterest("shop")
+	later.ResourceVersion = "8"
+	interest.TakeIn(store, ofInterest("shop"))
+	interest.Set("a", shop)
+	interest.TakeIn(store, later)
+	if p, _, _ := store.GetByKey("shop/web"); !IsLeftOut(p.(*v1alpha1.PodProtector)) { //nolint:forcetypeassert // a test
+		t.Error("another state than the one that was left out is taken in, or one that nobody is interested in")
+	}
+	interest.TakeIn(store, ofInterest("shop"))
+	if p, _, _ := store.GetByKey("shop/web"); IsLeftOut(p.(*v1alpha1.PodProtector)) { //nolint:forcetypeassert // a test
+		t.Error("what was left out is not taken in")
+	}
+	interest.Set("a", slot.Set{})
+	interest.LeaveOut(store)
 	for _, object := range store.List() {
 		if p, _ := object.(*v1alpha1.PodProtector); IsLeftOut(p) != (p.Namespace == "shop") {
 			t.Errorf("%s is left out: %v", p.Namespace, IsLeftOut(p))

@@ -72,6 +72,8 @@ func (w *world) restoreCore(c *clusterState, s Step) {
 	version := last - min(last-c.begin, uint64(s.N))
 	c.store.Restore(version, last+bumped, func() { w.judge.coreWillBeOld(c.name, version) })
 	c.restored = last + bumped
+	leases, _ := c.store.List("leases", "")
+	w.judge.sharesAreOld(c.name, leases)
 	objects, _ := c.store.List("deployments", namespace)
 	w.judge.coreIsOld(c.name, last+bumped, c.protectors(), objects)
 }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/aggregator"
@@ -79,6 +80,19 @@ func (j *judge) leased(core string, lease *coordinationv1.Lease, e *apiserver.Ev
 	}
 	if holder := *lease.Spec.HolderIdentity; holder != j.leases[key] {
 		j.leases[key], j.leaseOf[key] = holder, time.Now()
+	}
+}
+
+// sharesAreOld notes that a restored core tells of shards what was so once: who has given up a slot since may have it again.
+func (j *judge) sharesAreOld(core string, leases []client.Object) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	maps.DeleteFunc(j.givenUp, func(s slotOf, _ time.Time) bool { return s.core == core })
+	maps.DeleteFunc(j.leases, func(key, _ string) bool { return strings.HasPrefix(key, core+"/") })
+	for _, object := range leases {
+		if lease, ok := object.(*coordinationv1.Lease); ok && lease.Spec.HolderIdentity != nil {
+			j.leases[core+"/"+lease.Name] = *lease.Spec.HolderIdentity
+		}
 	}
 }
 
