@@ -175,6 +175,6 @@ func TestAnObjectThatIsDeletedIsReconciledAndLetGoOf(t *testing.T) {
 	r.drain(object)
 	r.awaitRelease("web-0")
 	before := reconciled.Load()
-	r.label(object, map[string]any{v1alpha1.LabelShard(r.name): "a"}) // it comes back
+	r.assign(object, "a") // it comes back
 	await(before + 1)
 }

@@ -89,7 +89,7 @@ func (f *generatorFlags) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
-	if err := f.ringFlags.validate(); err != nil {
+	if err := f.validate(); err != nil {
 		return err
 	}
 	mgr, own, err := f.set(ctx, config)

@@ -150,7 +150,7 @@ func (s *Shards) Leave(has Placement, controlled bool) Action {
 // is put back: the shard may be at work. So may one that is not available here, since a shard that has just come is not known to
 // everybody. Who gives its objects to others makes certain first.
 func (s *Shards) Admit(had, has Placement, key string, load Load) (string, bool) {
-	if had.Shard != "" && !(had.Draining && has.LetGo) {
+	if had.Shard != "" && (!had.Draining || !has.LetGo) {
 		return had.Shard, true
 	}
 	return s.Want(key, load)
