@@ -54,11 +54,9 @@ func TriggerRules() []rbacv1.PolicyRule {
 	}
 }
 
-// RingRules are what a shard of a ring needs besides in all of its core cluster, of Leases only in the ring's shardNamespace to
-// create, update and delete them.
+// RingRules are what a shard of a ring needs besides in all of its core cluster; in the ring's shardNamespace members.ShardRules.
 func RingRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"clusterrings"}, Verbs: []string{"get", "list", "watch"}},
-		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create", "delete", "get", "list", "update", "watch"}},
 	}
 }

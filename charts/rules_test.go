@@ -17,6 +17,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/controllers/topology"
 	"github.com/breakwater-k8s/breakwater/internal/check"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/members"
+	"github.com/breakwater-k8s/breakwater/internal/share"
 	"github.com/breakwater-k8s/breakwater/webhook"
 	"github.com/breakwater-k8s/breakwater/webhook/sharding"
 )
@@ -90,6 +92,10 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 		{"sharder", "Role", "breakwater-sharder-shards", [][]rbacv1.PolicyRule{shardRules()}},
 		{"sharder", "ClusterRole", "breakwater-webhook", nil},
 		{"single", "ClusterRole", "breakwater-sharder", nil},
+		{"sharded", "ClusterRole", "breakwater-generator", [][]rbacv1.PolicyRule{generator.ClusterRules(), keeper.ClusterRules(), share.ClusterRules()}},
+		{"sharded", "Role", "breakwater-generator", [][]rbacv1.PolicyRule{members.ShardRules()}},
+		{"sharded", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules(), aggregator.CellRules(), aggregator.RingRules()}},
+		{"sharded", "Role", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.LeaseRules(), members.ShardRules()}},
 		{"single", "ClusterRole", "breakwater-generator", [][]rbacv1.PolicyRule{generator.ClusterRules(), keeper.ClusterRules()}},
 		{"single", "Role", "breakwater-generator", [][]rbacv1.PolicyRule{fleet.ElectionRules()}},
 		{"single", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{topology.ClusterRules(), topology.CellRules()}},

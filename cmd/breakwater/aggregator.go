@@ -21,6 +21,7 @@ import (
 
 type aggregatorFlags struct {
 	componentFlags
+	ringFlags
 	core, cell    fleet.Connection
 	name          string
 	identity      string
@@ -30,9 +31,6 @@ type aggregatorFlags struct {
 	workers       int
 	trigger       aggregator.Trigger
 	all           bool
-	// ring and shard are the place in a ring, if the process has one.
-	ring, shard  string
-	shardReturns bool
 }
 
 func aggregatorCommand() *cobra.Command {
@@ -79,12 +77,8 @@ and delete those in the ring's shardNamespace.`,
 		"`namespace` in the cell's cluster of a pod that is changed when a Cell with settlement Clock or Status waits for an event; empty: none")
 	flags.DurationVar(&f.trigger.Every, "update-trigger-period", 5*time.Second, "time between two changes of that pod")
 	flags.IntVar(&f.workers, "workers", 8, "protectors that are written at the same time")
-	flags.StringVar(&f.ring, "ring", "", "`name` of the ClusterRing whose shards share each cell out; empty: one leader for each cell")
-	flags.StringVar(&f.shard, "shard", "", "`name` of this shard, which no other process of the ring may have (default: the host name)")
-	flags.BoolVar(&f.shardReturns, "shard-returns", false,
-		"when this shard stops, keep its slots for it until it has been away for two lease durations of the ring, as a pod of a StatefulSet "+
-			"that is restarted; otherwise others take them at once")
-	f.bind(flags)
+	f.ringFlags.bind(flags, "each cell")
+	f.componentFlags.bind(flags)
 	return command
 }
 
@@ -105,11 +99,8 @@ func (f *aggregatorFlags) validate() error {
 	if f.trigger.Every < time.Second {
 		all = append(all, fmt.Errorf("--update-trigger-period %s: want at least 1s", f.trigger.Every))
 	}
-	if f.ring == "" && (f.shard != "" || f.shardReturns) {
-		all = append(all, errors.New("--shard and --shard-returns are of a ring: give --ring"))
-	}
-	if problems := validation.IsDNS1123Label(f.shard); f.ring != "" && f.shard != "" && len(problems) > 0 {
-		all = append(all, fmt.Errorf("--shard %q cannot be the name of a Lease and the value of a label: %s", f.shard, problems[0]))
+	if err := f.ringFlags.validate(); err != nil {
+		all = append(all, err)
 	}
 	if f.workers < 1 {
 		all = append(all, fmt.Errorf("--workers %d: want at least 1", f.workers))
@@ -129,11 +120,15 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--core-kubeconfig: %w", err)
 	}
+	ring, err := f.of(ctx, core)
+	if err != nil {
+		return err
+	}
 	past, interest := &fleet.Past{}, &fleet.Interest{}
 	mgr, err := f.manager("aggregator", core, func(o *manager.Options) {
 		o.Cache = fleet.CacheOptionsOf(past)
-		if f.ring != "" {
-			members.Select(&o.Cache)
+		if ring != nil {
+			members.Select(&o.Cache, ring.Spec.ShardNamespace)
 			interest.Select(&o.Cache)
 		}
 	})
@@ -147,7 +142,7 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 		Cell: f.name, Identity: f.identity, LeaseNamespace: f.namespace, LeaseDuration: f.leaseDuration, Heartbeat: f.heartbeat,
 		Workers: f.workers, Trigger: f.trigger, Metrics: metrics.Registry, Past: past,
 	}
-	if f.ring != "" {
+	if ring != nil {
 		options.Interest = interest
 		if options.Membership, err = f.joinRing(ctx, mgr); err != nil {
 			return err
@@ -178,7 +173,7 @@ func (f *aggregatorFlags) joinRing(ctx context.Context, mgr manager.Manager) (*a
 		return nil, fmt.Errorf("--core-kubeconfig: %w", err)
 	}
 	return aggregator.NewRingShard(ctx, mgr, aggregator.RingShardOptions{
-		Ring: f.ring, Name: name, Returns: f.shardReturns, Leases: leases.CoordinationV1(),
+		Ring: f.ring, Name: name, Returns: f.returns, Leases: leases.CoordinationV1(),
 	})
 }
 

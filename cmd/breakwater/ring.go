@@ -6,13 +6,16 @@ import (
 	"fmt"
 
 	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/api/sharding"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/members"
 	"github.com/breakwater-k8s/breakwater/internal/share"
 )
@@ -45,26 +48,41 @@ func (f *ringFlags) validate() error {
 	return nil
 }
 
-// join makes the shard that the process is.
-func (f *ringFlags) join(ctx context.Context, config *rest.Config) (*sharding.Shard, error) {
-	shard, err := sharding.New(ctx, config, sharding.Options{Ring: f.ring, Name: f.shard, Stable: f.returns})
+// of reads the ring; nil when there is none.
+func (f *ringFlags) of(ctx context.Context, config *rest.Config) (*v1alpha1.ClusterRing, error) {
+	if f.ring == "" {
+		return nil, nil //nolint:nilnil // there is no ring, and that is no mistake
+	}
+	live, err := client.New(config, client.Options{Scheme: fleet.Scheme()})
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
+	}
+	of := &v1alpha1.ClusterRing{}
+	err = live.Get(ctx, client.ObjectKey{Name: f.ring}, of)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("--ring %s: %s has no ClusterRing of that name: create it, or correct the flag", f.ring, config.Host)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("--ring %s: %w", f.ring, err)
 	}
-	return shard, nil
+	return of, nil
 }
 
 // share makes a manager that works while the shard has its Lease, and what it has of what the ring shares out.
 func (f *ringFlags) share(
 	ctx context.Context, component string, config *rest.Config, common *componentFlags, change ...func(*manager.Options),
 ) (manager.Manager, *share.Share, error) {
-	shard, err := f.join(ctx, config)
+	of, err := f.of(ctx, config)
 	if err != nil {
 		return nil, nil, err
 	}
+	shard, err := sharding.New(ctx, config, sharding.Options{Ring: f.ring, Name: f.shard, Stable: f.returns})
+	if err != nil {
+		return nil, nil, fmt.Errorf("--ring %s: %w", f.ring, err)
+	}
 	var configured error
 	change = append(change, func(options *manager.Options) {
-		members.Select(&options.Cache)
+		members.Select(&options.Cache, of.Spec.ShardNamespace)
 		configured = shard.Configure(options)
 	})
 	mgr, err := common.manager(component, config, change...)

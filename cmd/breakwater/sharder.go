@@ -10,11 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -42,9 +38,9 @@ type sharderFlags struct {
 	service, url    string
 	drain           time.Duration
 
-	host   string
-	port   int
-	client admissionregistrationv1.WebhookClientConfig
+	host     string
+	port     int
+	endpoint sharder.Address
 }
 
 func sharderCommand() *cobra.Command {
@@ -99,10 +95,11 @@ func (f *sharderFlags) validate() error {
 	if err != nil || f.port < 1 || f.port > 65535 {
 		all = append(all, fmt.Errorf("--listen %q: want [HOST]:PORT", f.listen))
 	}
-	if f.client, err = sharderEndpoint(f.service, f.url); err != nil {
+	if f.endpoint, err = sharderEndpoint(f.service, f.url); err != nil {
 		all = append(all, err)
 	}
 	if f.injectFrom != "" {
+		f.endpoint.Annotations = map[string]string{injectAnnotation: f.injectFrom}
 		if f.authorityFile != "" {
 			all = append(all, errors.New("--tls-ca and --inject-ca-from exclude each other: they would write the same field in turn"))
 		}
@@ -137,8 +134,7 @@ func (f *sharderFlags) run(ctx context.Context) error {
 		return fmt.Errorf("--tls-cert %s, --tls-key %s: %w", f.certFile, f.keyFile, err)
 	}
 	mgr, err := f.manager("sharder", config, f.change(sharder.Name), func(options *manager.Options) {
-		members.Select(&options.Cache)
-		f.confine(&options.Cache)
+		members.Select(&options.Cache, f.shardNamespaces...)
 		options.WebhookServer = ctrlwebhook.NewServer(ctrlwebhook.Options{Host: f.host, Port: f.port, TLSOpts: []func(*tls.Config){
 			func(c *tls.Config) {
 				c.GetCertificate, c.NextProtos = certificate.GetCertificate, []string{"h2", "http/1.1"}
@@ -175,24 +171,11 @@ func (f *sharderFlags) setUp(ctx context.Context, mgr manager.Manager, stopping 
 		return fmt.Errorf("set up the shards: %w", err)
 	}
 	kicks := &sharder.Kicks{}
-	authority, err := f.authority(mgr, newKicks())
+	authority, err := f.authority(mgr)
 	if err != nil {
 		return err
 	}
-	address := func() (sharder.Address, error) {
-		c := authority.clientConfig()
-		a := sharder.Address{CABundle: c.CABundle}
-		if c.URL != nil {
-			a.URL = *c.URL
-		} else {
-			a.Service, a.Port = types.NamespacedName{Namespace: c.Service.Namespace, Name: c.Service.Name}, *c.Service.Port
-		}
-		if f.injectFrom != "" {
-			a.Annotations = map[string]string{injectAnnotation: f.injectFrom}
-		}
-		return a, nil
-	}
-	if err := sharder.Setup(ctx, mgr, sharder.Options{Roll: roll, Kicks: kicks, Address: address, Registry: metrics.Registry}); err != nil {
+	if err := sharder.Setup(ctx, mgr, sharder.Options{Roll: roll, Kicks: kicks, Address: authority.address, Registry: metrics.Registry}); err != nil {
 		return fmt.Errorf("set up the sharder: %w", err)
 	}
 	err = sharding.Setup(ctx, mgr, sharding.Options{Roll: roll, Kick: kicks.Kick, Stopping: stopping, Registry: metrics.Registry})
@@ -200,18 +183,4 @@ func (f *sharderFlags) setUp(ctx context.Context, mgr manager.Manager, stopping 
 		return fmt.Errorf("set up the admission of rings: %w", err)
 	}
 	return nil
-}
-
-// confine makes a cache hold Leases of the named namespaces only, so that the right to read them suffices.
-func (f *sharderFlags) confine(options *cache.Options) {
-	for object, by := range options.ByObject {
-		if _, ok := object.(*coordinationv1.Lease); !ok || len(f.shardNamespaces) == 0 {
-			continue
-		}
-		by.Namespaces = map[string]cache.Config{}
-		for _, namespace := range f.shardNamespaces {
-			by.Namespaces[namespace] = cache.Config{}
-		}
-		options.ByObject[object] = by
-	}
 }

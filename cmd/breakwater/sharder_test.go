@@ -13,18 +13,17 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/sharder"
@@ -122,7 +121,6 @@ func TestSharderLeadsAssignsAndEnds(t *testing.T) {
 	defer stop()
 	eventually(t, "ready", func() string { return fetch("http://"+health+"/readyz", "ok") })
 
-	configureRing(t, namespace, "https://"+address, certFile)
 	eventually(t, "a ConfigMap is assigned", func() string {
 		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "m-"}}
 		if err := admin.Create(t.Context(), m); err != nil {
@@ -148,35 +146,6 @@ func TestSharderLeadsAssignsAndEnds(t *testing.T) {
 	if err != nil || lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "" {
 		t.Errorf("the Lease is %+v, error %v: the next leader waits in vain", lease, err)
 	}
-}
-
-// configureRing makes the apiserver ask about a ring, unless the sharder has.
-func configureRing(t *testing.T, ring, url, caFile string) {
-	t.Helper()
-	bundle, err := os.ReadFile(caFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	url += "/rings/" + ring
-	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: "test-" + ring},
-		Webhooks: []admissionregistrationv1.MutatingWebhook{{
-			Name:         "test.breakwater.dev",
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: bundle},
-			Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
-			}},
-			FailurePolicy: ptr.To(admissionregistrationv1.Ignore), SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
-			AdmissionReviewVersions: []string{"v1"},
-			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: ring}},
-		}},
-	}
-	admin := testplane.Client(t)
-	if err := admin.Create(t.Context(), configuration); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = admin.Delete(context.Background(), configuration) })
 }
 
 // A sharder of some namespaces needs no right to read the Leases of others.
@@ -205,8 +174,7 @@ func TestSharderReadsLeasesWhereItIsToldTo(t *testing.T) {
 		}
 	}
 	options := fleet.CacheOptions()
-	members.Select(&options)
-	(&sharderFlags{shardNamespaces: []string{namespace}}).confine(&options)
+	members.Select(&options, namespace)
 	user := testplane.Config(t)
 	user.Impersonate = rest.ImpersonationConfig{UserName: "of-shards"}
 	leases, err := cache.New(user, options)
@@ -226,14 +194,11 @@ func TestSharderReadsLeasesWhereItIsToldTo(t *testing.T) {
 func TestSharderTellsApiserversHowToReachAndTrustIt(t *testing.T) {
 	certFile, _ := writeCertificate(t)
 	another, _ := writeCertificate(t)
-	rings := fake.NewClientBuilder().WithScheme(fleet.Scheme()).WithObjects(
-		&v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: "east"}}, &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: "west"}},
-	).Build()
-	config, err := sharderEndpoint("breakwater-system/sharder:8443", "")
+	endpoint, err := sharderEndpoint("breakwater-system/sharder:8443", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &authority{config: config, file: certFile, rings: rings, kicks: newKicks(), log: logr.Discard(), every: 5 * time.Millisecond}
+	a := &authority{endpoint: endpoint, file: certFile, log: logr.Discard(), every: 5 * time.Millisecond}
 	if _, err := a.read(); err != nil {
 		t.Fatal(err)
 	}
@@ -245,10 +210,17 @@ func TestSharderTellsApiserversHowToReachAndTrustIt(t *testing.T) {
 		}
 		return raw
 	}
-	want := admissionregistrationv1.WebhookClientConfig{CABundle: content(certFile), Service: &admissionregistrationv1.ServiceReference{
-		Namespace: "breakwater-system", Name: "sharder", Port: ptr.To[int32](8443),
-	}}
-	if diff := cmp.Diff(want, a.clientConfig()); diff != "" {
+	address := func() sharder.Address {
+		to, err := a.address()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return to
+	}
+	want := sharder.Address{
+		CABundle: content(certFile), Service: types.NamespacedName{Namespace: "breakwater-system", Name: "sharder"}, Port: 8443,
+	}
+	if diff := cmp.Diff(want, address()); diff != "" {
 		t.Errorf("want - got +\n%s", diff)
 	}
 	replace := func(raw []byte) {
@@ -261,42 +233,20 @@ func TestSharderTellsApiserversHowToReachAndTrustIt(t *testing.T) {
 		}
 	}
 	replace([]byte("garbage"))
-	if _, err := a.read(); err == nil || string(a.clientConfig().CABundle) != string(want.CABundle) {
-		t.Errorf("by garbage it trusts %s, error %v", a.clientConfig().CABundle, err)
+	if _, err := a.read(); err == nil || string(address().CABundle) != string(want.CABundle) {
+		t.Errorf("by garbage it trusts %s, error %v", address().CABundle, err)
 	}
 	replace(content(another))
 	want.CABundle = content(another)
-	for _, ring := range []string{"east", "west"} {
-		select {
-		case kicked := <-a.kicks:
-			if kicked != ring {
-				t.Errorf("%s is looked at, want %s", kicked, ring)
-			}
-		case <-time.After(time.Minute):
-			t.Fatal("nobody looks at rings")
-		}
-	}
-	if diff := cmp.Diff(want, a.clientConfig()); diff != "" {
-		t.Errorf("want - got +\n%s", diff)
-	}
+	eventually(t, "another authority", func() string { return cmp.Diff(want, address()) })
 	if err := os.Remove(certFile); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.read(); err == nil || len(a.clientConfig().CABundle) == 0 {
+	if _, err := a.read(); err == nil || len(address().CABundle) == 0 {
 		t.Errorf("without its file it trusts nobody, error %v", err)
 	}
 
-	if config, err = sharderEndpoint("", "https://a.example:9443/"); err != nil || *config.URL != "https://a.example:9443" || config.Service != nil {
-		t.Errorf("%+v, error %v", config, err)
-	}
-}
-
-func TestKicksNeverWait(t *testing.T) {
-	k := newKicks()
-	for range 2 * cap(k) {
-		k.kick("shops")
-	}
-	if len(k) != cap(k) {
-		t.Errorf("%d kicks", len(k))
+	if to, err := sharderEndpoint("", "https://a.example:9443/"); err != nil || to.URL != "https://a.example:9443" || to.Service.Name != "" {
+		t.Errorf("%+v, error %v", to, err)
 	}
 }

@@ -77,16 +77,24 @@ type known struct {
 	shards *ring.Shards
 }
 
-// Select makes a cache hold the Leases of shards and no others: a cluster has one for each node besides.
-func Select(options *cache.Options) {
+// Select makes a cache hold the Leases of shards and no others: a cluster has one for each node besides. With namespaces, only those in
+// them, so that the right to read them suffices.
+func Select(options *cache.Options, namespaces ...string) {
 	exists, err := labels.NewRequirement(v1alpha1.LabelRing, selection.Exists, nil)
 	if err != nil {
 		panic(err) // the label is a constant
 	}
+	by := cache.ByObject{Label: labels.NewSelector().Add(*exists)}
+	for _, namespace := range namespaces {
+		if by.Namespaces == nil {
+			by.Namespaces = map[string]cache.Config{}
+		}
+		by.Namespaces[namespace] = cache.Config{}
+	}
 	if options.ByObject == nil {
 		options.ByObject = map[client.Object]cache.ByObject{}
 	}
-	options.ByObject[&coordinationv1.Lease{}] = cache.ByObject{Label: labels.NewSelector().Add(*exists)}
+	options.ByObject[&coordinationv1.Lease{}] = by
 }
 
 // NewRoll makes a roll of the Leases in a manager's cache, which Select has made hold them, and adds it to the manager. buries tells

@@ -32,6 +32,9 @@
 {{- if and .Values.sharder.enabled .Values.webhook.enabled (eq (include "breakwater.sharderSecret" .) (include "breakwater.tlsSecret" .)) }}
 {{- fail "sharder.tlsSecretName: the sharder and the webhook must not share a Secret: replicas of the webhook trust who serves its certificate" }}
 {{- end }}
+{{- if and .Values.aggregator.sharded (not $core) (include "breakwater.aggregates" .) }}
+{{- fail "aggregator.sharded: aggregators in a worker have no ring of their own in the core. Run them in the core (aggregator.enabled there, not here), or give them one by aggregator.extraArgs" }}
+{{- end }}
 {{- if and (eq .Values.tls.mode "self-signed") .Values.tls.ipAddresses }}
 {{- fail "tls.ipAddresses: only cert-manager can put IP addresses into certificates; use host names (tls.dnsNames), or tls.mode=cert-manager" }}
 {{- end }}

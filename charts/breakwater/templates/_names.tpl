@@ -148,3 +148,24 @@ caBundle: {{ b64enc . }}
 {{- define "breakwater.readsCellSecrets" -}}
 {{- if and (include "breakwater.isCore" .) (or .Values.remoteCells .Values.anyCellSecret) }}true{{ end }}
 {{- end }}
+
+{{- /* The ClusterRing whose shards are the replicas of a component: root, its name, the component. It has no resources: they share namespaces. */ -}}
+{{- define "breakwater.ring" -}}
+{{- $root := index . 0 -}}
+{{- $name := index . 1 -}}
+{{- if gt (len $name) 57 }}
+{{- fail (printf "%s.sharded: the ring %s would have a name of more than 57 characters: set a shorter fullnameOverride, or name of the cell" (index . 2) $name) }}
+{{- end -}}
+apiVersion: breakwater.dev/v1alpha1
+kind: ClusterRing
+metadata:
+  name: {{ $name }}
+  labels:
+    {{- include "breakwater.labels" $root | nindent 4 }}
+    app.kubernetes.io/component: {{ index . 2 }}
+  annotations:
+    argocd.argoproj.io/sync-wave: "-1"
+    argocd.argoproj.io/sync-options: SkipDryRunOnMissingResource=true
+spec:
+  shardNamespace: {{ $root.Release.Namespace }}
+{{- end }}

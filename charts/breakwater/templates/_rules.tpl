@@ -109,6 +109,19 @@
 - {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [create, get, update]}
 {{- end }}
 
+{{- define "breakwater.rules.ring" -}}
+- {apiGroups: [breakwater.dev], resources: [clusterrings], verbs: [get, list, watch]}
+{{- end }}
+
+{{- define "breakwater.rules.share" -}}
+{{ include "breakwater.rules.ring" . }}
+- {apiGroups: [breakwater.dev], resources: [clusterrings/status], verbs: [update]}
+{{- end }}
+
+{{- define "breakwater.rules.shard" -}}
+- {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [create, delete, get, list, update, watch]}
+{{- end }}
+
 {{- define "breakwater.rules.election" -}}
 - {apiGroups: [""], resources: [namespaces], verbs: [get]}
 - {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [create, get, update]}
