@@ -18,6 +18,14 @@ type finding struct {
 	count count
 	// balanced is the condition; without a type nothing is known yet.
 	balanced metav1.Condition
+	inspection
+}
+
+// inspection is what of a ring's spec was found not to be possible.
+type inspection struct {
+	generation int64
+	problems   []problem
+	inspected  time.Time
 }
 
 // findings are those of all rings.

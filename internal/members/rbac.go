@@ -2,14 +2,10 @@ package members
 
 import rbacv1 "k8s.io/api/rbac/v1"
 
-// ClusterRules are what a roll needs in all namespaces: shards of any may be those of a ring. The tests run with these, with Rules,
-// and nothing more.
-func ClusterRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "list", "watch"}}}
-}
-
-// Rules are what it needs in the namespace of a ring's shards, where it buries those that have fallen silent. Others' Leases are there
-// too.
+// Rules are what a roll needs in the namespaces whose Leases its cache holds, which are all unless it is told otherwise: to know the
+// shards, and to bury those that have fallen silent. Others' Leases are there too. The tests run with these and nothing more.
 func Rules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"update", "delete"}}}
+	return []rbacv1.PolicyRule{{
+		APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "list", "watch", "update", "delete"},
+	}}
 }
