@@ -57,8 +57,12 @@ func (f *findings) forget(ring string) {
 	delete(f.of, ring)
 }
 
-// report takes down what all objects were found to be.
-func (p *pass) report() {
+// report takes down what all objects were found to be. If some were not found, it is still unknown how many there are.
+func (p *pass) report(err error) {
+	if err != nil {
+		p.findings.change(p.ring.Name, func(f *finding) { f.balanced = unbalanced(err) })
+		return
+	}
 	p.metrics.count(p.ring.Name, p.count)
 	p.findings.change(p.ring.Name, func(f *finding) {
 		f.at, f.count, f.balanced = p.now(), p.count, p.balanced()
@@ -73,7 +77,7 @@ func (p *pass) reportMoves() {
 		return
 	}
 	p.count.draining, p.reported = onWay, p.now()
-	p.metrics.count(p.ring.Name, p.count)
+	p.metrics.objects.WithLabelValues(p.ring.Name, "draining").Set(float64(onWay))
 	p.findings.change(p.ring.Name, func(f *finding) { f.count.draining = onWay })
 }
 

@@ -161,6 +161,8 @@ func (r *Passes) historyOf(of *v1alpha1.ClusterRing) *history {
 }
 
 func (r *Passes) forget(ring string) {
+	r.findings.forget(ring)
+	r.metrics.end(ring)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.of, ring)

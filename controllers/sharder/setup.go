@@ -99,7 +99,7 @@ func setup(ctx context.Context, mgr manager.Manager, options Options, tempo temp
 			return of, mgr.GetClient().Get(ctx, client.ObjectKey{Name: name}, of)
 		},
 		objects: cluster{ofMetadata}, namespaces: namespaces{mgr.GetClient(), mgr.GetAPIReader()}, roll: options.Roll,
-		inspect: inspector{ofAll}.inspect, events: mgr.GetEventRecorder(Name), metrics: metrics, findings: found, tempo: tempo,
+		inspect: newInspector(ofAll).inspect, events: mgr.GetEventRecorder(Name), metrics: metrics, findings: found, tempo: tempo,
 		now: time.Now, wait: wait, of: map[string]*history{}, kicked: map[string]bool{},
 	}
 	kick := func(ring string) {

@@ -365,6 +365,9 @@ func (w *world) list(_ context.Context, of *resource, options metav1.ListOptions
 		}
 		return nil, expired
 	}
+	if !w.calm && w.chance(1) {
+		return nil, apierrors.NewServiceUnavailable("not now")
+	}
 	list := &metav1.PartialObjectMetadataList{}
 	for _, i := range w.ids() {
 		t := w.objects[i]
