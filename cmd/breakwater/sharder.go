@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -38,9 +39,9 @@ type sharderFlags struct {
 	service, url    string
 	drain           time.Duration
 
-	host     string
-	port     int
-	endpoint sharder.Address
+	host   string
+	port   int
+	client admissionregistrationv1.WebhookClientConfig
 }
 
 func sharderCommand() *cobra.Command {
@@ -95,11 +96,10 @@ func (f *sharderFlags) validate() error {
 	if err != nil || f.port < 1 || f.port > 65535 {
 		all = append(all, fmt.Errorf("--listen %q: want [HOST]:PORT", f.listen))
 	}
-	if f.endpoint, err = sharderEndpoint(f.service, f.url); err != nil {
+	if f.client, err = sharderEndpoint(f.service, f.url); err != nil {
 		all = append(all, err)
 	}
 	if f.injectFrom != "" {
-		f.endpoint.Annotations = map[string]string{injectAnnotation: f.injectFrom}
 		if f.authorityFile != "" {
 			all = append(all, errors.New("--tls-ca and --inject-ca-from exclude each other: they would write the same field in turn"))
 		}
@@ -170,15 +170,19 @@ func (f *sharderFlags) setUp(ctx context.Context, mgr manager.Manager, stopping 
 	if err != nil {
 		return fmt.Errorf("set up the shards: %w", err)
 	}
-	kicks := &sharder.Kicks{}
-	authority, err := f.authority(mgr)
+	kicks := newKicks()
+	authority, err := f.authority(mgr, kicks)
 	if err != nil {
 		return err
 	}
-	if err := sharder.Setup(ctx, mgr, sharder.Options{Roll: roll, Kicks: kicks, Address: authority.address, Registry: metrics.Registry}); err != nil {
+	options := sharder.Options{Roll: roll, Kicks: kicks, ClientConfig: authority.clientConfig, Registry: metrics.Registry}
+	if f.injectFrom != "" {
+		options.Annotations = map[string]string{injectAnnotation: f.injectFrom}
+	}
+	if err := sharder.Setup(ctx, mgr, options); err != nil {
 		return fmt.Errorf("set up the sharder: %w", err)
 	}
-	err = sharding.Setup(ctx, mgr, sharding.Options{Roll: roll, Kick: kicks.Kick, Stopping: stopping, Registry: metrics.Registry})
+	err = sharding.Setup(ctx, mgr, sharding.Options{Roll: roll, Kick: kicks.kick, Stopping: stopping, Registry: metrics.Registry})
 	if err != nil {
 		return fmt.Errorf("set up the admission of rings: %w", err)
 	}

@@ -14,46 +14,49 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/types"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/breakwater-k8s/breakwater/controllers/sharder"
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
 // authorityEvery is how often the file of the authorities is read. Kubelets take a minute or more to replace it.
 const authorityEvery = 10 * time.Second
 
 // sharderEndpoint is how apiservers reach the sharder, without a path.
-func sharderEndpoint(service, address string) (sharder.Address, error) {
-	to := sharder.Address{}
+func sharderEndpoint(service, address string) (admissionregistrationv1.WebhookClientConfig, error) {
+	config := admissionregistrationv1.WebhookClientConfig{}
 	switch {
 	case service == "" && address == "":
-		return to, errors.New("say by which address the apiserver reaches the sharder: --service or --url is required")
+		return config, errors.New("say by which address the apiserver reaches the sharder: --service or --url is required")
 	case service != "" && address != "":
-		return to, errors.New("--service and --url exclude each other")
+		return config, errors.New("--service and --url exclude each other")
 	case address != "":
 		base, err := url.Parse(address)
 		if err != nil || base.Scheme != "https" || base.Host == "" || strings.Trim(base.Path, "/") != "" || base.RawQuery != "" || base.Fragment != "" || base.User != nil {
-			return to, fmt.Errorf("--url %q: want https://HOST:PORT and nothing more; the path is that of each ring", address)
+			return config, fmt.Errorf("--url %q: want https://HOST:PORT and nothing more; the path is that of each ring", address)
 		}
-		to.URL = "https://" + base.Host
-		return to, nil
+		plain := "https://" + base.Host
+		config.URL = &plain
+		return config, nil
 	}
 	name, port, hasPort := strings.Cut(service, ":")
 	if !isNamespacedName(name) {
-		return to, fmt.Errorf("--service %q: want NAMESPACE/NAME[:PORT]", service)
+		return config, fmt.Errorf("--service %q: want NAMESPACE/NAME[:PORT]", service)
 	}
 	number := int64(443)
 	if hasPort {
 		var err error
 		if number, err = strconv.ParseInt(port, 10, 32); err != nil || number < 1 || number > 65535 {
-			return to, fmt.Errorf("--service %q: %q is not a port", service, port)
+			return config, fmt.Errorf("--service %q: %q is not a port", service, port)
 		}
 	}
 	namespace, name, _ := strings.Cut(name, "/")
-	to.Service, to.Port = types.NamespacedName{Namespace: namespace, Name: name}, int32(number)
-	return to, nil
+	short := int32(number)
+	config.Service = &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: name, Port: &short}
+	return config, nil
 }
 
 // isNamespacedName tells whether a text is NAMESPACE/NAME.
@@ -62,20 +65,36 @@ func isNamespacedName(text string) bool {
 	return ok && len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0
 }
 
+// kicks are the names of rings whose objects are to be looked at soon.
+type kicks chan string
+
+// newKicks has room for so many rings that none is left out where somebody takes kicks, as the leader does.
+func newKicks() kicks { return make(kicks, 1024) }
+
+// kick never waits. What has no room is made up for: all rings are looked at from time to time, and by who comes to lead.
+func (k kicks) kick(ring string) {
+	select {
+	case k <- ring:
+	default:
+	}
+}
+
 // authority is the sharder's endpoint, with the authorities that vouch for it as its file has them now.
 type authority struct {
-	endpoint sharder.Address
-	file     string // empty is none
-	log      logr.Logger
-	every    time.Duration
+	config admissionregistrationv1.WebhookClientConfig
+	file   string // empty is none
+	rings  client.Reader
+	kicks  kicks
+	log    logr.Logger
+	every  time.Duration
 
 	mu     sync.Mutex
 	bundle []byte
 }
 
 // authority reads the file, and adds what follows it to a manager.
-func (f *sharderFlags) authority(mgr manager.Manager) (*authority, error) {
-	a := &authority{endpoint: f.endpoint, file: f.authorityFile, log: mgr.GetLogger(), every: authorityEvery}
+func (f *sharderFlags) authority(mgr manager.Manager, kicks kicks) (*authority, error) {
+	a := &authority{config: f.client, file: f.authorityFile, rings: mgr.GetClient(), kicks: kicks, log: mgr.GetLogger(), every: authorityEvery}
 	if a.file == "" {
 		return a, nil
 	}
@@ -85,13 +104,13 @@ func (f *sharderFlags) authority(mgr manager.Manager) (*authority, error) {
 	return a, mgr.Add(a)
 }
 
-// address is how apiservers reach the sharder now. It is asked again and again.
-func (a *authority) address() (sharder.Address, error) {
+// clientConfig is how apiservers reach the sharder now.
+func (a *authority) clientConfig() admissionregistrationv1.WebhookClientConfig {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	to := a.endpoint
-	to.CABundle = bytes.Clone(a.bundle)
-	return to, nil
+	config := *a.config.DeepCopy()
+	config.CABundle = bytes.Clone(a.bundle)
+	return config
 }
 
 // read takes the file in, and tells whether it has changed. One that holds no certificate changes nothing.
@@ -126,6 +145,7 @@ func (a *authority) Start(ctx context.Context) error {
 		changed, err := a.read()
 		if err == nil && changed {
 			a.log.Info("Webhook configurations of rings are to trust other authorities", "file", a.file)
+			err = a.kickAll(ctx)
 		}
 		if text := fmt.Sprint(err); err != nil && text != said {
 			a.log.Error(err, "The authorities of the sharder are as they were")
@@ -134,4 +154,16 @@ func (a *authority) Start(ctx context.Context) error {
 			said = ""
 		}
 	}
+}
+
+// kickAll makes the sharder look at all rings, and so at their webhook configurations.
+func (a *authority) kickAll(ctx context.Context) error {
+	rings := &v1alpha1.ClusterRingList{}
+	if err := a.rings.List(ctx, rings); err != nil {
+		return fmt.Errorf("list ClusterRings: %w", err)
+	}
+	for i := range rings.Items {
+		a.kicks.kick(rings.Items[i].Name)
+	}
+	return nil
 }

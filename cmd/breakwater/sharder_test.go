@@ -13,17 +13,18 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/sharder"
@@ -194,11 +195,14 @@ func TestSharderReadsLeasesWhereItIsToldTo(t *testing.T) {
 func TestSharderTellsApiserversHowToReachAndTrustIt(t *testing.T) {
 	certFile, _ := writeCertificate(t)
 	another, _ := writeCertificate(t)
-	endpoint, err := sharderEndpoint("breakwater-system/sharder:8443", "")
+	rings := fake.NewClientBuilder().WithScheme(fleet.Scheme()).WithObjects(
+		&v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: "east"}}, &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: "west"}},
+	).Build()
+	config, err := sharderEndpoint("breakwater-system/sharder:8443", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &authority{endpoint: endpoint, file: certFile, log: logr.Discard(), every: 5 * time.Millisecond}
+	a := &authority{config: config, file: certFile, rings: rings, kicks: newKicks(), log: logr.Discard(), every: 5 * time.Millisecond}
 	if _, err := a.read(); err != nil {
 		t.Fatal(err)
 	}
@@ -210,17 +214,10 @@ func TestSharderTellsApiserversHowToReachAndTrustIt(t *testing.T) {
 		}
 		return raw
 	}
-	address := func() sharder.Address {
-		to, err := a.address()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return to
-	}
-	want := sharder.Address{
-		CABundle: content(certFile), Service: types.NamespacedName{Namespace: "breakwater-system", Name: "sharder"}, Port: 8443,
-	}
-	if diff := cmp.Diff(want, address()); diff != "" {
+	want := admissionregistrationv1.WebhookClientConfig{CABundle: content(certFile), Service: &admissionregistrationv1.ServiceReference{
+		Namespace: "breakwater-system", Name: "sharder", Port: ptr.To[int32](8443),
+	}}
+	if diff := cmp.Diff(want, a.clientConfig()); diff != "" {
 		t.Errorf("want - got +\n%s", diff)
 	}
 	replace := func(raw []byte) {
@@ -233,20 +230,42 @@ func TestSharderTellsApiserversHowToReachAndTrustIt(t *testing.T) {
 		}
 	}
 	replace([]byte("garbage"))
-	if _, err := a.read(); err == nil || string(address().CABundle) != string(want.CABundle) {
-		t.Errorf("by garbage it trusts %s, error %v", address().CABundle, err)
+	if _, err := a.read(); err == nil || string(a.clientConfig().CABundle) != string(want.CABundle) {
+		t.Errorf("by garbage it trusts %s, error %v", a.clientConfig().CABundle, err)
 	}
 	replace(content(another))
 	want.CABundle = content(another)
-	eventually(t, "another authority", func() string { return cmp.Diff(want, address()) })
+	for _, ring := range []string{"east", "west"} {
+		select {
+		case kicked := <-a.kicks:
+			if kicked != ring {
+				t.Errorf("%s is looked at, want %s", kicked, ring)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("nobody looks at rings")
+		}
+	}
+	if diff := cmp.Diff(want, a.clientConfig()); diff != "" {
+		t.Errorf("want - got +\n%s", diff)
+	}
 	if err := os.Remove(certFile); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.read(); err == nil || len(address().CABundle) == 0 {
+	if _, err := a.read(); err == nil || len(a.clientConfig().CABundle) == 0 {
 		t.Errorf("without its file it trusts nobody, error %v", err)
 	}
 
-	if to, err := sharderEndpoint("", "https://a.example:9443/"); err != nil || to.URL != "https://a.example:9443" || to.Service.Name != "" {
-		t.Errorf("%+v, error %v", to, err)
+	if config, err = sharderEndpoint("", "https://a.example:9443/"); err != nil || *config.URL != "https://a.example:9443" || config.Service != nil {
+		t.Errorf("%+v, error %v", config, err)
+	}
+}
+
+func TestKicksNeverWait(t *testing.T) {
+	k := newKicks()
+	for range 2 * cap(k) {
+		k.kick("shops")
+	}
+	if len(k) != cap(k) {
+		t.Errorf("%d kicks", len(k))
 	}
 }

@@ -1,31 +1,14 @@
 package sharder
 
 import (
-	"fmt"
-	"maps"
-
-	"k8s.io/apimachinery/pkg/types"
-	admissionregistrationac "k8s.io/client-go/applyconfigurations/admissionregistration/v1"
-	metaac "k8s.io/client-go/applyconfigurations/meta/v1"
-
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	admissionregistrationac "k8s.io/client-go/applyconfigurations/admissionregistration/v1"
+	metaac "k8s.io/client-go/applyconfigurations/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
-
-// Address is where the apiserver finds the webhook that assigns objects.
-type Address struct {
-	// URL of it, as https://HOST:PORT, or its Service; one of them.
-	URL     string
-	Service types.NamespacedName
-	// Port of the Service.
-	Port int32
-	// CABundle vouches for its certificate. Empty leaves it to who injects it, or to the apiserver's own trust.
-	CABundle []byte
-	// Annotations are put on the configurations, such as those by which somebody knows where to inject an authority.
-	Annotations map[string]string
-}
 
 // Path is where the webhook answers for a ring.
 func Path(ring string) string { return "/rings/" + ring }
@@ -39,20 +22,28 @@ const webhookName = "assign.rings.breakwater.dev"
 // reviewSeconds is how long the apiserver waits for an answer. An object that is not assigned by then is found by the next pass.
 const reviewSeconds = 2
 
-// configurationOf makes the apiserver ask the webhook about objects of a ring that no shard has. It has nothing that somebody else may set
-// as well, such as an injected authority.
-func configurationOf(of *v1alpha1.ClusterRing, a Address) *admissionregistrationac.MutatingWebhookConfigurationApplyConfiguration {
+// clientConfiguration is how the apiserver reaches the webhook for a ring. Without a caBundle it says nothing of that, so that one that
+// somebody injects stays.
+func clientConfiguration(ring string, webhook admissionregistrationv1.WebhookClientConfig) *admissionregistrationac.WebhookClientConfigApplyConfiguration {
 	at := admissionregistrationac.WebhookClientConfig()
-	if a.URL != "" {
-		at.WithURL(a.URL + Path(of.Name))
-	} else {
+	if webhook.URL != nil {
+		at.WithURL(*webhook.URL + Path(ring))
+	}
+	if service := webhook.Service; service != nil {
 		at.WithService(admissionregistrationac.ServiceReference().
-			WithNamespace(a.Service.Namespace).WithName(a.Service.Name).WithPort(a.Port).WithPath(Path(of.Name)))
+			WithNamespace(service.Namespace).WithName(service.Name).WithPort(ptr.Deref(service.Port, 443)).WithPath(Path(ring)))
 	}
-	if len(a.CABundle) > 0 {
-		at.WithCABundle(a.CABundle...)
+	if len(webhook.CABundle) > 0 {
+		at.WithCABundle(webhook.CABundle...)
 	}
-	webhook := admissionregistrationac.MutatingWebhook().WithName(webhookName).WithClientConfig(at).
+	return at
+}
+
+// configurationOf makes the apiserver ask the webhook about objects of a ring that no shard has.
+func configurationOf(
+	of *v1alpha1.ClusterRing, at admissionregistrationv1.WebhookClientConfig, annotations map[string]string,
+) *admissionregistrationac.MutatingWebhookConfigurationApplyConfiguration {
+	webhook := admissionregistrationac.MutatingWebhook().WithName(webhookName).WithClientConfig(clientConfiguration(of.Name, at)).
 		WithAdmissionReviewVersions("v1").WithSideEffects(admissionregistrationv1.SideEffectClassNone).
 		WithFailurePolicy(admissionregistrationv1.Ignore).WithTimeoutSeconds(reviewSeconds).
 		WithMatchPolicy(admissionregistrationv1.Equivalent).WithReinvocationPolicy(admissionregistrationv1.IfNeededReinvocationPolicy).
@@ -65,7 +56,7 @@ func configurationOf(of *v1alpha1.ClusterRing, a Address) *admissionregistration
 			WithAPIGroups(rule.Group).WithAPIVersions("*").WithResources(rule.Resource).WithScope(admissionregistrationv1.AllScopes))
 	}
 	return admissionregistrationac.MutatingWebhookConfiguration(configurationPrefix + of.Name).
-		WithLabels(map[string]string{v1alpha1.LabelRing: of.Name}).WithAnnotations(maps.Clone(a.Annotations)).
+		WithLabels(map[string]string{v1alpha1.LabelRing: of.Name}).WithAnnotations(annotations).
 		WithOwnerReferences(metaac.OwnerReference().WithAPIVersion(v1alpha1.GroupVersion.String()).WithKind("ClusterRing").
 			WithName(of.Name).WithUID(of.UID).WithController(true)).
 		WithWebhooks(webhook)
@@ -99,11 +90,4 @@ func selectorConfiguration(selector *metav1.LabelSelector) *metaac.LabelSelector
 		all.WithMatchExpressions(metaac.LabelSelectorRequirement().WithKey(r.Key).WithOperator(r.Operator).WithValues(r.Values...))
 	}
 	return all.WithMatchLabels(selector.MatchLabels)
-}
-
-func (a Address) check() error {
-	if (a.URL == "") == (a.Service == types.NamespacedName{}) {
-		return fmt.Errorf("the webhook has neither a URL nor a Service, or both")
-	}
-	return nil
 }

@@ -21,6 +21,14 @@ type finding struct {
 	by *ring.Shards
 	// balanced is the condition; without a type nothing is known yet.
 	balanced metav1.Condition
+	inspection
+}
+
+// inspection is what of a ring's spec was found not to be possible.
+type inspection struct {
+	generation int64
+	problems   []problem
+	inspected  time.Time
 }
 
 // findings are those of all rings.
@@ -52,8 +60,12 @@ func (f *findings) forget(ring string) {
 	delete(f.of, ring)
 }
 
-// report takes down what all objects were found to be.
-func (p *pass) report() {
+// report takes down what all objects were found to be. If some were not found, it is still unknown how many there are.
+func (p *pass) report(err error) {
+	if err != nil {
+		p.findings.change(p.ring.Name, func(f *finding) { f.balanced = unbalanced(err) })
+		return
+	}
 	p.metrics.count(p.ring.Name, p.count)
 	p.findings.change(p.ring.Name, func(f *finding) {
 		f.at, f.by, f.count, f.balanced = p.now(), p.shards, p.count, p.balanced()
@@ -68,7 +80,7 @@ func (p *pass) reportMoves() {
 		return
 	}
 	p.count.draining, p.reported = onWay, p.now()
-	p.metrics.count(p.ring.Name, p.count)
+	p.metrics.objects.WithLabelValues(p.ring.Name, "draining").Set(float64(onWay))
 	p.findings.change(p.ring.Name, func(f *finding) { f.count.draining = onWay })
 }
 

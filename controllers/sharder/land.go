@@ -30,7 +30,7 @@ type landed struct {
 // land sees to objects that are not on their way any more. One that the webhook has not assigned is assigned here.
 func (p *pass) land(ctx context.Context, underway map[id]bool) error {
 	var arrived []*plan
-	for _, main := range p.layout.mains {
+	for _, main := range p.within() {
 		for of := range p.moves.onWay {
 			if of.GroupResource == main.GroupResource && !underway[of] {
 				o := &object{}

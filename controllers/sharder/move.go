@@ -2,6 +2,7 @@ package sharder
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -34,17 +35,20 @@ func (p *pass) move(ctx context.Context) error {
 	if err := p.poll(ctx, true); err != nil {
 		return err
 	}
-	for _, main := range p.layout.mains {
-		if err := p.walk(ctx, main, p.load, p.drain); err != nil {
+	var failed []error
+	for _, main := range p.within() {
+		err := p.walk(ctx, main, p.load, p.drain)
+		if isEnd(ctx, err) {
 			return err
 		}
+		failed = append(failed, err)
 	}
 	for len(p.moves.onWay) > 0 {
 		if err := p.await(ctx); err != nil {
 			return err
 		}
 	}
-	return p.followLanded(ctx)
+	return errors.Join(append(failed, p.followLanded(ctx))...)
 }
 
 // drain asks shards to let go of objects, as soon as others have arrived. Shards that do not work now are left alone: they will come
@@ -110,7 +114,7 @@ func (p *pass) await(ctx context.Context) error {
 func (p *pass) poll(ctx context.Context, all bool) error {
 	began := p.now()
 	underway := map[id]bool{}
-	for _, main := range p.layout.mains {
+	for _, main := range p.within() {
 		if !all && !p.moves.of(main) {
 			continue
 		}

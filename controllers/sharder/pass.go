@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -86,21 +87,28 @@ type lap struct {
 	took time.Duration
 }
 
+// run goes on with all else when something cannot be worked with.
 func (p *pass) run(ctx context.Context) error {
 	p.moves.begin(p.layout.mains)
-	if err := p.weigh(ctx); err != nil {
-		return err
+	err := p.weigh(ctx)
+	if err == nil {
+		err = errors.Join(p.look(ctx), p.follow(ctx))
 	}
-	err := errors.Join(p.look(ctx), p.follow(ctx))
 	p.tellOfTheDead()
-	if err != nil {
+	if isEnd(ctx, err) {
 		return err
 	}
-	p.report()
-	if p.count.moving == 0 && len(p.moves.onWay) == 0 {
-		return nil
+	p.report(err)
+	p.moves.begin(p.within())
+	if p.count.moving > 0 || len(p.moves.onWay) > 0 {
+		err = errors.Join(err, p.move(ctx))
 	}
-	return p.move(ctx)
+	return err
+}
+
+// within are the resources all of whose objects were looked at.
+func (p *pass) within() []*resource {
+	return slices.DeleteFunc(slices.Clone(p.layout.mains), func(main *resource) bool { return !p.looked[main] })
 }
 
 // look goes over the objects of the ring's resources, counts them, and assigns those that nobody works on.
@@ -165,8 +173,8 @@ func (p *pass) weigh(ctx context.Context) error {
 			}
 			return nil
 		})
-		if err != nil {
-			return err
+		if isEnd(ctx, err) {
+			return err // what cannot be listed is found out when it is looked at
 		}
 	}
 	p.load = ring.Load{Of: of, Limit: ring.Limit(objects, len(p.shards.Shards()), p.ring.Spec.MaxLoadPercent)}

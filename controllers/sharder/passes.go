@@ -93,7 +93,8 @@ func (r *Passes) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	}
 	h.begin(r.now())
 	r.unkick(of.Name)
-	resources, _ := r.inspect(ctx, &of.Spec)
+	resources, problems := r.inspect(ctx, &of.Spec)
+	r.findings.change(of.Name, func(f *finding) { f.inspection = inspection{of.Generation, problems, r.now()} })
 	p := &pass{
 		Passes: r, ring: of, shards: shards, selector: selector, layout: resources, moves: h.moves, strays: newStrays(),
 		count: count{of: map[string]int64{}}, looked: map[*resource]bool{}, from: map[string]int64{}, landed: map[id]landed{},
@@ -160,6 +161,8 @@ func (r *Passes) historyOf(of *v1alpha1.ClusterRing) *history {
 }
 
 func (r *Passes) forget(ring string) {
+	r.findings.forget(ring)
+	r.metrics.end(ring)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.of, ring)

@@ -33,16 +33,17 @@ const inspectEvery = time.Minute
 
 // Reconciler keeps the webhook configurations and the status of rings.
 type Reconciler struct {
-	client   client.Client
-	address  func() (Address, error)
-	roll     roll
-	inspect  func(context.Context, *v1alpha1.ClusterRingSpec) (layout, []problem)
-	kick     func(ring string)
-	findings *findings
-	events   events.EventRecorder
-	metrics  *Metrics
-	tempo    tempo
-	now      func() time.Time
+	client       client.Client
+	clientConfig func() admissionregistrationv1.WebhookClientConfig
+	annotations  map[string]string
+	roll         roll
+	inspect      func(context.Context, *v1alpha1.ClusterRingSpec) (layout, []problem)
+	kick         func(ring string)
+	findings     *findings
+	events       events.EventRecorder
+	metrics      *Metrics
+	tempo        tempo
+	now          func() time.Time
 
 	mu sync.Mutex
 	of map[string]seen
@@ -51,10 +52,7 @@ type Reconciler struct {
 // seen is what a ring was found to be.
 type seen struct {
 	ring string
-	// problems were found at a time, for a generation.
-	generation int64
-	problems   []problem
-	at         time.Time
+	inspection
 	// applied is what its configuration was made to say, and version what it has been since.
 	applied []byte
 	version string
@@ -92,9 +90,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return again, nil
 }
 
-// examine finds out what of a ring's spec cannot be done, now and then: of what can, whether it still can.
+// examine finds out what of a ring's spec cannot be done, now and then: of what can, whether it still can. Passes find out as well.
 func (r *Reconciler) examine(ctx context.Context, of *v1alpha1.ClusterRing, known *seen) []problem {
-	age := r.now().Sub(known.at)
+	if found := r.findings.get(of.Name).inspection; found.inspected.After(known.inspected) {
+		known.inspection = found
+	}
+	age := r.now().Sub(known.inspected)
 	if known.generation == of.Generation && age < inspectEvery && (len(known.problems) == 0 || age < r.tempo.look) {
 		return known.problems
 	}
@@ -102,7 +103,7 @@ func (r *Reconciler) examine(ctx context.Context, of *v1alpha1.ClusterRing, know
 	if known.generation == of.Generation && !slices.Equal(problems, known.problems) {
 		r.kick(of.Name) // there may be objects now that were not looked at
 	}
-	known.generation, known.at, known.problems = of.Generation, r.now(), problems
+	known.inspection = inspection{of.Generation, problems, r.now()}
 	return problems
 }
 
@@ -129,14 +130,7 @@ func (r *Reconciler) configure(ctx context.Context, of *v1alpha1.ClusterRing, kn
 		}
 		return nil
 	}
-	address, err := r.address()
-	if err == nil {
-		err = address.check()
-	}
-	if err != nil {
-		return fmt.Errorf("find out where the webhook is: %w", err)
-	}
-	want := configurationOf(of, address)
+	want := configurationOf(of, r.clientConfig(), r.annotations)
 	text, err := json.Marshal(want)
 	if err != nil {
 		return fmt.Errorf("write its MutatingWebhookConfiguration down: %w", err)

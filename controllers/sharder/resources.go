@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,10 +43,20 @@ type layout struct{ mains, controlled []*resource }
 type problem struct{ reason, message string }
 
 // inspector finds out what of a ring's spec can be done.
-type inspector struct{ kubernetes.Interface }
+type inspector struct {
+	kubernetes.Interface
+
+	mu sync.Mutex
+	// known are resources as they were served last, for when the apiserver does not tell.
+	known map[v1alpha1.GroupResource]resource
+}
+
+func newInspector(of kubernetes.Interface) *inspector {
+	return &inspector{Interface: of, known: map[v1alpha1.GroupResource]resource{}}
+}
 
 // inspect asks which of a ring's resources are served, and may be worked with. The rest of the ring goes on without the others.
-func (i inspector) inspect(ctx context.Context, spec *v1alpha1.ClusterRingSpec) (layout, []problem) {
+func (i *inspector) inspect(ctx context.Context, spec *v1alpha1.ClusterRingSpec) (layout, []problem) {
 	if _, err := metav1.LabelSelectorAsSelector(spec.NamespaceSelector.LabelSelector()); err != nil {
 		return layout{}, []problem{{v1alpha1.ReasonInvalidSelector, fmt.Sprintf("Correct spec.namespaceSelector: %v.", err)}}
 	}
@@ -84,25 +95,21 @@ func (i inspector) inspect(ctx context.Context, spec *v1alpha1.ClusterRingSpec) 
 	return all, problems
 }
 
-// find looks for a resource; without it there is a problem.
-func (i inspector) find(ctx context.Context, of v1alpha1.GroupResource) (*resource, *problem) {
-	r, err := i.served(ctx, of)
+// find looks for a resource; without it there is a problem. What an apiserver does not tell now is as it was: whoever lists the objects
+// finds out soon enough.
+func (i *inspector) find(ctx context.Context, of v1alpha1.GroupResource) (*resource, *problem) {
 	name := schema.GroupResource{Group: of.Group, Resource: of.Resource}.String()
-	switch {
-	case err != nil:
+	r, err := i.served(ctx, of)
+	if r = i.recall(of, r, err); r == nil && err != nil {
 		return nil, &problem{v1alpha1.ReasonResourceNotServed, fmt.Sprintf(
 			"The apiserver does not tell whether it serves %s, which is looked at again: %v.", name, err)}
-	case r == nil:
+	}
+	if r == nil {
 		return nil, &problem{v1alpha1.ReasonResourceNotServed, fmt.Sprintf(
 			"The apiserver serves no %s that can be read, listed and patched: install what serves it, or correct spec.resources. "+
 				"Its objects are not assigned until then.", name)}
 	}
-	missing, err := i.missing(ctx, of)
-	switch {
-	case err != nil:
-		return nil, &problem{v1alpha1.ReasonResourceForbidden, fmt.Sprintf(
-			"The apiserver does not tell what the sharder may do with %s, which is looked at again: %v.", name, err)}
-	case len(missing) > 0:
+	if missing, err := i.missing(ctx, of); err == nil && len(missing) > 0 {
 		return nil, &problem{v1alpha1.ReasonResourceForbidden, fmt.Sprintf(
 			"The sharder may not %s %s in all namespaces. Grant it by a ClusterRole the rule {apiGroups: [%q], resources: [%q], verbs: [%s]}. "+
 				"Objects of it are not assigned until then.",
@@ -111,8 +118,23 @@ func (i inspector) find(ctx context.Context, of v1alpha1.GroupResource) (*resour
 	return r, nil
 }
 
+// recall is a resource as it is served, or as it was when nobody tells; nil is not at all.
+func (i *inspector) recall(of v1alpha1.GroupResource, r *resource, err error) *resource {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	switch known, ok := i.known[of]; {
+	case err != nil && ok:
+		return &known
+	case r != nil:
+		i.known[of] = *r
+	case err == nil:
+		delete(i.known, of)
+	}
+	return r
+}
+
 // served looks for a resource in the versions of its group, the preferred one first; nil is not served.
-func (i inspector) served(ctx context.Context, of v1alpha1.GroupResource) (*resource, error) {
+func (i *inspector) served(ctx context.Context, of v1alpha1.GroupResource) (*resource, error) {
 	paths := []string{"/api/v1"}
 	if of.Group != "" {
 		group := &metav1.APIGroup{}
@@ -145,7 +167,7 @@ func hasAll(have, want []string) bool {
 	return !slices.ContainsFunc(want, func(verb string) bool { return !slices.Contains(have, verb) })
 }
 
-func (i inspector) read(ctx context.Context, path string, into runtime.Object) (found bool, err error) {
+func (i *inspector) read(ctx context.Context, path string, into runtime.Object) (found bool, err error) {
 	err = i.Discovery().RESTClient().Get().AbsPath(path).Do(ctx).Into(into)
 	if apierrors.IsNotFound(err) {
 		return false, nil
@@ -154,7 +176,7 @@ func (i inspector) read(ctx context.Context, path string, into runtime.Object) (
 }
 
 // missing is which verbs we may not use.
-func (i inspector) missing(ctx context.Context, of v1alpha1.GroupResource) ([]string, error) {
+func (i *inspector) missing(ctx context.Context, of v1alpha1.GroupResource) ([]string, error) {
 	var missing []string
 	for _, verb := range verbs() {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{

@@ -40,29 +40,15 @@ const (
 type Options struct {
 	// Roll knows the shards. It is of the same manager, and buries shards where the controllers run.
 	Roll *members.Roll
-	// Address is where the apiserver finds the webhook. It is asked again and again, so that an authority that is replaced is followed.
-	Address func() (Address, error)
-	// Kicks ask for passes; nil is nobody.
-	Kicks *Kicks
-	// Registry takes the metrics.
+	// ClientConfig is how the apiserver reaches the admission webhook, without a path. It is asked again and again, so that an authority
+	// that is replaced is followed. Without a caBundle that is left to who injects it, or to the apiserver's own trust.
+	ClientConfig func() admissionregistrationv1.WebhookClientConfig
+	// Annotations are put on the webhook configurations, such as those by which somebody knows what to inject.
+	Annotations map[string]string
+	// Kicks are names of rings that are to be looked at: some objects may not be where they are to be, or the webhook is reached in
+	// another way. However many there are, one look follows, and not one after the other. Nil is nobody who kicks.
+	Kicks    <-chan string
 	Registry prometheus.Registerer
-}
-
-// Kicks ask for a pass of a ring, because some of its objects may not be where they are to be. However often somebody asks, there is one
-// soon, and not one after the other. The zero value is ready to be used; where the controllers do not run it does nothing.
-type Kicks struct {
-	mu   sync.Mutex
-	kick func(ring string)
-}
-
-// Kick asks for a pass.
-func (k *Kicks) Kick(ring string) {
-	k.mu.Lock()
-	kick := k.kick
-	k.mu.Unlock()
-	if kick != nil {
-		kick(ring)
-	}
 }
 
 // bell wakes a controller for a ring. One that does not run is not woken.
@@ -113,24 +99,33 @@ func setup(ctx context.Context, mgr manager.Manager, options Options, tempo temp
 			return of, mgr.GetClient().Get(ctx, client.ObjectKey{Name: name}, of)
 		},
 		objects: cluster{ofMetadata}, namespaces: namespaces{mgr.GetClient(), mgr.GetAPIReader()}, roll: options.Roll,
-		inspect: inspector{ofAll}.inspect, events: mgr.GetEventRecorder(Name), metrics: metrics, findings: found, tempo: tempo,
+		inspect: newInspector(ofAll).inspect, events: mgr.GetEventRecorder(Name), metrics: metrics, findings: found, tempo: tempo,
 		now: time.Now, wait: wait, of: map[string]*history{}, kicked: map[string]bool{},
 	}
 	kick := func(ring string) {
 		passes.kick(ring)
 		passing.ring(ring)
 	}
-	if k := options.Kicks; k != nil {
-		k.mu.Lock()
-		k.kick = kick
-		k.mu.Unlock()
+	// Only who leads takes them: nobody else could do what they ask for.
+	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case ring := <-options.Kicks:
+				telling.ring(ring)
+				kick(ring)
+			}
+		}
+	})); err != nil {
+		return fmt.Errorf("take kicks: %w", err)
 	}
 	options.Roll.Tell(func(ring string) {
 		telling.ring(ring)
 		passing.ring(ring)
 	})
 	r := &Reconciler{
-		client: mgr.GetClient(), address: options.Address, roll: options.Roll, inspect: passes.inspect, kick: kick, findings: found,
+		client: mgr.GetClient(), clientConfig: options.ClientConfig, annotations: options.Annotations, roll: options.Roll, inspect: passes.inspect, kick: kick, findings: found,
 		events: passes.events, metrics: metrics, tempo: tempo, now: time.Now, of: map[string]seen{},
 	}
 	if err := r.setup(mgr, telling); err != nil {

@@ -3,6 +3,7 @@ package sharder
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -29,12 +32,31 @@ func (r *Reconciler) tell(ctx context.Context, of *v1alpha1.ClusterRing, problem
 	if equality.Semantic.DeepEqual(of.Status, after.Status) {
 		return nil
 	}
-	patch := client.MergeFromWithOptions(of, client.MergeFromWithOptimisticLock{})
-	if err := r.client.Status().Patch(ctx, after, patch, client.FieldOwner(Name)); err != nil {
+	patch, err := statusPatch(after)
+	if err == nil {
+		err = r.client.Status().Patch(ctx, after.DeepCopy(), patch, client.FieldOwner(Name))
+	}
+	if err != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}
 	r.announce(ctx, of, after.Status.Conditions)
 	return nil
+}
+
+// statusPatch writes all of a status, also what is 0 and was never written: columns show nothing otherwise. It is of the ring as it was
+// read, and of none that has been changed meanwhile.
+func statusPatch(of *v1alpha1.ClusterRing) (client.Patch, error) {
+	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&of.Status)
+	if err != nil {
+		return nil, err
+	}
+	for _, field := range []string{"lastCounted", "members"} {
+		if _, ok := status[field]; !ok {
+			status[field] = nil
+		}
+	}
+	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": of.ResourceVersion}, "status": status})
+	return client.RawPatch(types.MergePatchType, text), err
 }
 
 // fill makes the status what is known. What was not found out yet stays as a former leader has left it.

@@ -187,7 +187,7 @@ func (w *world) create(r *resource, namespace, name string) {
 	if w.objects[of] != nil {
 		return
 	}
-	if r != w.parts && w.chance(20) {
+	if r != w.parts && w.chance(20) && w.ring.Spec.MaxLoadPercent == nil { // what is together has no bound
 		t.Annotations = map[string]string{v1alpha1.AnnotationShardingKey: fmt.Sprint("key-", w.IntN(20))}
 	}
 	if r == w.parts && !w.chance(10) {
@@ -364,6 +364,9 @@ func (w *world) list(_ context.Context, of *resource, options metav1.ListOptions
 			expired.ErrStatus.Continue = options.Continue
 		}
 		return nil, expired
+	}
+	if !w.calm && w.chance(1) {
+		return nil, apierrors.NewServiceUnavailable("not now")
 	}
 	list := &metav1.PartialObjectMetadataList{}
 	for _, i := range w.ids() {

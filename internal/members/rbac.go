@@ -2,21 +2,13 @@ package members
 
 import rbacv1 "k8s.io/api/rbac/v1"
 
-// ShardRules are what a shard needs in the namespace of its ring's shards, which watches those of the others as well and buries them.
-func ShardRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{{
-		APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create", "delete", "get", "list", "update", "watch"},
-	}}
-}
+// Rules are what a roll needs in the namespaces whose Leases its cache holds, which are all unless it is told otherwise: to know the
+// shards, and to bury those that have fallen silent. Others' Leases are there too. The tests run with these and nothing more.
+func Rules() []rbacv1.PolicyRule { return leases("get", "list", "watch", "update", "delete") }
 
-// ClusterRules are what a roll needs in all namespaces: shards of any may be those of a ring. The tests run with these, with Rules,
-// and nothing more.
-func ClusterRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "list", "watch"}}}
-}
+// ShardRules are what a shard needs there, which buries others as well.
+func ShardRules() []rbacv1.PolicyRule { return append(Rules(), leases("create")...) }
 
-// Rules are what it needs in the namespace of a ring's shards, where it buries those that have fallen silent. Others' Leases are there
-// too.
-func Rules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"update", "delete"}}}
+func leases(verbs ...string) []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: verbs}}
 }

@@ -49,7 +49,7 @@ func newLab(t *testing.T) *lab {
 	l.of = &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	l.of.Spec = v1alpha1.ClusterRingSpec{ShardNamespace: namespace, TokensPerShard: 10, LeaseDurationSeconds: int32(long / time.Second)}
 	l.leading.Store(true)
-	account := testplane.User(t, "roll-of-"+namespace, append(ClusterRules(), Rules()...))
+	account := testplane.User(t, "roll-of-"+namespace, Rules())
 	testplane.Manage(t, account, func(ctx context.Context, mgr manager.Manager) error {
 		roll, err := NewRoll(ctx, mgr, l.leading.Load)
 		if err != nil {

@@ -14,6 +14,33 @@ import (
 // by its resource and group, as podprotectors of breakwater.dev, its namespace and its name.
 func Erase(t testing.TB, group, resource, namespace, name string) {
 	t.Helper()
+	etcd := etcdOf(t)
+	key := strings.Join([]string{"/registry", group, resource, namespace, name}, "/")
+	response, err := etcd.Delete(t.Context(), key)
+	if err != nil {
+		t.Fatalf("erase %s: %v", key, err)
+	}
+	if response.Deleted != 1 {
+		t.Fatalf("etcd has %d of %s", response.Deleted, key)
+	}
+}
+
+// Compact makes the etcd of the control plane that all tests share forget what objects were before now. Its apiserver may remember for a
+// while.
+func Compact(t testing.TB) {
+	t.Helper()
+	etcd := etcdOf(t)
+	now, err := etcd.Get(t.Context(), "/", clientv3.WithCountOnly())
+	if err == nil {
+		_, err = etcd.Compact(t.Context(), now.Header.Revision, clientv3.WithCompactPhysical())
+	}
+	if err != nil {
+		t.Fatalf("compact: %v", err)
+	}
+}
+
+func etcdOf(t testing.TB) *clientv3.Client {
+	t.Helper()
 	access, ok := first.cluster(t).(interface {
 		EtcdAccess() (endpoint string, config *tls.Config, err error)
 	})
@@ -30,13 +57,6 @@ func Erase(t testing.TB, group, resource, namespace, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = etcd.Close() }()
-	key := strings.Join([]string{"/registry", group, resource, namespace, name}, "/")
-	response, err := etcd.Delete(t.Context(), key)
-	if err != nil {
-		t.Fatalf("erase %s: %v", key, err)
-	}
-	if response.Deleted != 1 {
-		t.Fatalf("etcd has %d of %s", response.Deleted, key)
-	}
+	t.Cleanup(func() { _ = etcd.Close() })
+	return etcd
 }

@@ -1,0 +1,361 @@
+package sharder
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	"github.com/prometheus/client_golang/prometheus"
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/members"
+	"github.com/breakwater-k8s/breakwater/internal/ring"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+func TestMain(m *testing.M) { testplane.Main(m) }
+
+// The resources of rings here: ConfigMaps that control Secrets, and IngressClasses, which are of cluster scope, and so of one test alone.
+var (
+	configMaps = v1alpha1.GroupResource{Resource: "configmaps"}
+	secrets    = v1alpha1.GroupResource{Resource: "secrets"}
+	classes    = v1alpha1.GroupResource{Group: "networking.k8s.io", Resource: "ingressclasses"}
+)
+
+// lab is a ring on a real apiserver, whose shards a test plays, and whose webhook.
+type lab struct {
+	*testing.T
+	client.Client
+	namespace string
+	ring      *v1alpha1.ClusterRing
+	rules     []rbacv1.PolicyRule
+	tempo     tempo
+	kicks     chan string
+	// user is whom the sharder runs as.
+	user string
+
+	hook *httptest.Server
+	// isAway makes the webhook fail, and isPlain leaves its authority to others.
+	isAway, isPlain atomic.Bool
+	// replaced is the authority that vouches for it from now on.
+	replaced atomic.Pointer[[]byte]
+	roll     atomic.Pointer[members.Roll]
+
+	mu     sync.Mutex
+	shards map[string]*shard
+	wrong  []string
+}
+
+// newLab makes a namespace whose ConfigMaps a ring named like it assigns.
+func newLab(t *testing.T, change ...func(*v1alpha1.ClusterRingSpec)) *lab {
+	t.Helper()
+	t.Parallel()
+	l := &lab{T: t, Client: testplane.Client(t), namespace: testplane.Namespace(t), shards: map[string]*shard{}, kicks: make(chan string, 10)}
+	l.tempo = tempo{
+		settle: 100 * time.Millisecond, retry: 100 * time.Millisecond, kick: 100 * time.Millisecond, poll: 50 * time.Millisecond,
+		look: 300 * time.Millisecond, page: 50, writers: 8,
+	}
+	l.hook = httptest.NewTLSServer(http.HandlerFunc(l.review))
+	t.Cleanup(l.hook.Close)
+	l.choose(l.namespace, true)
+	l.ring = &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: l.namespace, Labels: map[string]string{l.label(): "true"}}}
+	l.ring.Spec = v1alpha1.ClusterRingSpec{
+		Resources:         []v1alpha1.RingResource{{GroupResource: configMaps, ControlledResources: []v1alpha1.GroupResource{secrets}}},
+		NamespaceSelector: &v1alpha1.PodSelector{MatchLabels: map[string]string{l.label(): "true"}},
+		ShardNamespace:    l.namespace, LeaseDurationSeconds: 2, TokensPerShard: 100,
+	}
+	for _, c := range change {
+		c(&l.ring.Spec)
+	}
+	l.rules = slices.Concat(ClusterRules(), members.Rules())
+	for _, of := range rulesOf(&l.ring.Spec) {
+		l.rules = append(l.rules, ResourceRules(of)...)
+	}
+	l.must(l.Create(t.Context(), l.ring))
+	l.watch()
+	t.Cleanup(l.clear)
+	return l
+}
+
+// label chooses the namespaces of the lab's ring.
+func (l *lab) label() string { return "of-" + l.namespace }
+
+func (l *lab) clear() {
+	ctx := context.Background()
+	for _, object := range []client.Object{
+		l.ring, &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: configurationPrefix + l.ring.Name}},
+	} {
+		_ = l.Delete(ctx, object)
+	}
+	_ = l.DeleteAllOf(ctx, &networkingv1.IngressClass{}, client.MatchingLabels{l.label(): "true"})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, wrong := range l.wrong {
+		l.Error(wrong)
+	}
+}
+
+// choose lets a namespace belong to the ring, or not.
+func (l *lab) choose(name string, isChosen bool) {
+	l.Helper()
+	namespace := &corev1.Namespace{}
+	l.must(l.Get(l.Context(), client.ObjectKey{Name: name}, namespace))
+	before := namespace.DeepCopy()
+	namespace.Labels[l.label()] = fmt.Sprint(isChosen)
+	l.must(l.Patch(l.Context(), namespace, client.MergeFrom(before)))
+}
+
+// grant lets the sharder that runs do more.
+func (l *lab) grant(rules []rbacv1.PolicyRule) {
+	l.Helper()
+	role := &rbacv1.ClusterRole{}
+	l.must(l.Get(l.Context(), client.ObjectKey{Name: l.user}, role))
+	role.Rules = append(role.Rules, rules...)
+	l.must(l.Update(l.Context(), role))
+}
+
+// sharder is one that runs.
+type sharder struct {
+	*prometheus.Registry
+	stop func()
+}
+
+// start runs a sharder with no other rights than it says it needs.
+func (l *lab) start() *sharder {
+	l.Helper()
+	l.user = fmt.Sprintf("sharder-of-%s-%d", l.namespace, time.Now().UnixNano())
+	account := testplane.User(l, l.user, l.rules)
+	s := &sharder{Registry: prometheus.NewRegistry()}
+	s.stop = testplane.Manage(l, account, func(ctx context.Context, mgr manager.Manager) error {
+		roll, err := members.NewRoll(ctx, mgr, func() bool { return true })
+		if err != nil {
+			return err
+		}
+		l.roll.Store(roll)
+		return setup(ctx, mgr, Options{
+			Roll: roll, ClientConfig: l.clientConfig, Kicks: l.kicks, Registry: s.Registry,
+			Annotations: map[string]string{"cert-manager.io/inject-ca-from": "ns/certificate"},
+		}, l.tempo)
+	}, func(o *manager.Options) {
+		o.Cache = fleet.CacheOptions()
+		members.Select(&o.Cache)
+		l.confine(&o.Cache)
+		o.Logger = testr.New(l.T)
+	})
+	return s
+}
+
+// confine keeps a sharder away from other tests' rings.
+func (l *lab) confine(options *cache.Options) {
+	for kind, by := range options.ByObject {
+		if _, ok := kind.(*coordinationv1.Lease); ok {
+			by.Namespaces = map[string]cache.Config{l.namespace: {}}
+			options.ByObject[kind] = by
+		}
+	}
+	options.ByObject[&v1alpha1.ClusterRing{}] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{l.label(): "true"})}
+}
+
+func (l *lab) clientConfig() admissionregistrationv1.WebhookClientConfig {
+	config := admissionregistrationv1.WebhookClientConfig{URL: ptr.To(l.hook.URL)}
+	if !l.isPlain.Load() {
+		config.CABundle = l.authority()
+	}
+	return config
+}
+
+func (l *lab) authority() []byte {
+	if other := l.replaced.Load(); other != nil {
+		return *other
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: l.hook.Certificate().Raw})
+}
+
+// review is the webhook, which a test plays: it gives main objects to who is to have them, and no others.
+func (l *lab) review(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	review := admissionv1.AdmissionReview{}
+	roll := l.roll.Load()
+	if l.isAway.Load() || roll == nil || !roll.HasSynced() || r.URL.Path != Path(l.ring.Name) || json.Unmarshal(body, &review) != nil {
+		http.Error(w, "away", http.StatusServiceUnavailable)
+		return
+	}
+	o, before := &object{}, &object{}
+	_ = json.Unmarshal(review.Request.Object.Raw, o)
+	_ = json.Unmarshal(review.Request.OldObject.Raw, before)
+	review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
+	of := v1alpha1.GroupResource{Group: review.Request.Resource.Group, Resource: review.Request.Resource.Resource}
+	had, has := ring.PlacementOf(l.ring.Name, before.Labels), ring.PlacementOf(l.ring.Name, o.Labels)
+	if shard, ok := roll.Shards(l.ring).Admit(had, has, ring.KeyOf(l.ring.Spec.KeyPolicy, of, o), ring.Load{}); ok && of != secrets {
+		all := maps.Clone(o.Labels)
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[v1alpha1.LabelShard(l.ring.Name)] = shard
+		if has.LetGo {
+			delete(all, v1alpha1.LabelDrain(l.ring.Name))
+		}
+		kind := admissionv1.PatchTypeJSONPatch
+		review.Response.Patch, _ = json.Marshal([]map[string]any{{"op": "add", "path": "/metadata/labels", "value": all}})
+		review.Response.PatchType = &kind
+	}
+	review.Request = nil
+	_ = json.NewEncoder(w).Encode(review)
+}
+
+func (l *lab) must(err error) {
+	l.Helper()
+	if err != nil {
+		l.Fatal(err)
+	}
+}
+
+func (l *lab) eventually(claim string, unmet func() string) {
+	l.Helper()
+	testplane.Eventually(l, func() string {
+		if seen := unmet(); seen != "" {
+			return fmt.Sprintf("%s: %s\n%s", claim, seen, l.state())
+		}
+		return ""
+	})
+}
+
+// state is what the ring says, for a failure.
+func (l *lab) state() string {
+	now := &v1alpha1.ClusterRing{}
+	_ = l.Get(context.Background(), client.ObjectKeyFromObject(l.ring), now)
+	text, _ := json.MarshalIndent(now.Status, "", " ")
+	return string(text) + "\n" + strings.Join(l.events(), "\n")
+}
+
+func (l *lab) events() []string {
+	list := &eventsv1.EventList{}
+	_ = l.List(context.Background(), list, client.InNamespace("default"))
+	var all []string
+	for _, e := range list.Items {
+		if e.Regarding.Name == l.ring.Name {
+			all = append(all, e.Type+" "+e.Reason+": "+e.Note)
+		}
+	}
+	return all
+}
+
+func (l *lab) announced(words ...string) {
+	l.Helper()
+	l.eventually("an event tells of it", func() string {
+		if slices.ContainsFunc(l.events(), func(event string) bool {
+			return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(event, word) })
+		}) {
+			return ""
+		}
+		return fmt.Sprintf("no event has %q", words)
+	})
+}
+
+// edit changes the ring's spec.
+func (l *lab) edit(change func(*v1alpha1.ClusterRingSpec)) {
+	l.Helper()
+	for {
+		now := &v1alpha1.ClusterRing{}
+		l.must(l.Get(l.Context(), client.ObjectKeyFromObject(l.ring), now))
+		change(&now.Spec)
+		err := l.Update(l.Context(), now)
+		if err == nil {
+			return
+		}
+		if !apierrors.IsConflict(err) {
+			l.Fatal(err)
+		}
+	}
+}
+
+// ready waits until the ring's status is as it is to be.
+func (l *lab) ready(claim string, unmet func(*v1alpha1.ClusterRingStatus) string) *v1alpha1.ClusterRing {
+	l.Helper()
+	now := &v1alpha1.ClusterRing{}
+	l.eventually(claim, func() string {
+		now = &v1alpha1.ClusterRing{}
+		l.must(l.Get(l.Context(), client.ObjectKeyFromObject(l.ring), now))
+		if now.Status.ObservedGeneration != now.Generation {
+			return "the status is of another generation"
+		}
+		return unmet(&now.Status)
+	})
+	return now
+}
+
+// says is a condition that a status has to have.
+func says(condition string, status metav1.ConditionStatus, reason string, words ...string) func(*v1alpha1.ClusterRingStatus) string {
+	return func(s *v1alpha1.ClusterRingStatus) string {
+		have := meta.FindStatusCondition(s.Conditions, condition)
+		if have == nil || have.Status != status || have.Reason != reason {
+			return fmt.Sprintf("condition %s is %+v, want %s for %s", condition, have, status, reason)
+		}
+		for _, word := range words {
+			if !strings.Contains(have.Message, word) {
+				return fmt.Sprintf("condition %s does not say %q", condition, word)
+			}
+		}
+		return ""
+	}
+}
+
+// balanced waits until all objects are where they are to be, so many.
+func (l *lab) balanced(objects int64) *v1alpha1.ClusterRing {
+	l.Helper()
+	return l.ready("it is balanced", func(s *v1alpha1.ClusterRingStatus) string {
+		if s.Assigned != objects || s.Unassigned != 0 || s.Draining != 0 {
+			return fmt.Sprintf("%d are assigned, %d draining, %d not assigned, want all of %d", s.Assigned, s.Draining, s.Unassigned, objects)
+		}
+		return says(v1alpha1.ConditionBalanced, metav1.ConditionTrue, v1alpha1.ReasonBalanced)(s)
+	})
+}
+
+// metric adds up a metric of the ring.
+func (s *sharder) metric(l *lab, name string, values ...string) float64 {
+	l.Helper()
+	families, err := s.Gather()
+	l.must(err)
+	sum := 0.0
+	for _, family := range families {
+		for _, m := range family.Metric {
+			all := []string{}
+			for _, label := range m.Label {
+				all = append(all, label.GetValue())
+			}
+			of := append(slices.Clone(values), l.ring.Name)
+			if family.GetName() == name && !slices.ContainsFunc(of, func(label string) bool { return !slices.Contains(all, label) }) {
+				sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}

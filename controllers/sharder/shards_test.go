@@ -1,0 +1,290 @@
+package sharder
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/ring"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// shard is one that a test plays: it renews its Lease and lets go of what it is asked to, unless it hangs.
+type shard struct {
+	*lab
+	name        string
+	incarnation int
+	works       atomic.Bool
+	hangs       atomic.Bool
+	end         context.CancelFunc
+	ended       chan struct{}
+	// letGo has the UIDs of what it was about to let go of.
+	letGo map[types.UID]bool
+}
+
+// shard begins one, or one more incarnation of it.
+func (l *lab) shard(name string) *shard {
+	l.Helper()
+	l.mu.Lock()
+	s := l.shards[name]
+	if s == nil {
+		s = &shard{lab: l, name: name, letGo: map[types.UID]bool{}}
+		l.shards[name] = s
+	}
+	l.mu.Unlock()
+	s.incarnation++
+	l.must(s.lease(l.Context(), fmt.Sprintf("%s_%d", name, s.incarnation)))
+	ctx, cancel := context.WithCancel(context.Background())
+	s.end, s.ended = cancel, make(chan struct{})
+	s.works.Store(true)
+	go s.run(ctx)
+	l.Cleanup(s.kill)
+	return s
+}
+
+// lease makes its Lease have a holder, or renews it.
+func (s *shard) lease(ctx context.Context, holder string) error {
+	lease := &coordinationv1.Lease{}
+	err := s.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: s.name}, lease)
+	lease.Namespace, lease.Name = s.namespace, s.name
+	lease.Labels = map[string]string{v1alpha1.LabelRing: s.ring.Name}
+	lease.Spec = coordinationv1.LeaseSpec{
+		HolderIdentity: &holder, LeaseDurationSeconds: ptr.To(s.ring.Spec.LeaseDurationSeconds), RenewTime: ptr.To(metav1.NowMicro()),
+	}
+	if apierrors.IsNotFound(err) {
+		return s.Create(ctx, lease)
+	}
+	if err != nil {
+		return err
+	}
+	return s.Update(ctx, lease)
+}
+
+func (s *shard) run(ctx context.Context) {
+	defer close(s.ended)
+	holder := fmt.Sprintf("%s_%d", s.name, s.incarnation)
+	renewed := time.Now()
+	for ctx.Err() == nil {
+		if time.Since(renewed) > 300*time.Millisecond {
+			lease := &coordinationv1.Lease{}
+			if s.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: s.name}, lease) == nil {
+				if *lease.Spec.HolderIdentity != holder {
+					s.works.Store(false) // it was put out, or is late
+					return
+				}
+				lease.Spec.RenewTime = ptr.To(metav1.NowMicro())
+				if s.Update(ctx, lease) == nil {
+					renewed = time.Now()
+				}
+			}
+		}
+		if !s.hangs.Load() {
+			s.acknowledge(ctx)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(30 * time.Millisecond):
+		}
+	}
+}
+
+// acknowledge lets go of what it is asked to.
+func (s *shard) acknowledge(ctx context.Context) {
+	asked := client.MatchingLabels{v1alpha1.LabelShard(s.ring.Name): s.name, v1alpha1.LabelDrain(s.ring.Name): "true"}
+	maps, classes := &corev1.ConfigMapList{}, &networkingv1.IngressClassList{}
+	if s.List(ctx, maps, asked) != nil || s.List(ctx, classes, asked) != nil {
+		return
+	}
+	for i := range maps.Items {
+		s.release(ctx, &maps.Items[i], maps.Items[i].DeepCopy())
+	}
+	for i := range classes.Items {
+		s.release(ctx, &classes.Items[i], classes.Items[i].DeepCopy())
+	}
+}
+
+func (s *shard) release(ctx context.Context, o, before client.Object) {
+	labels := o.GetLabels()
+	delete(labels, v1alpha1.LabelShard(s.ring.Name))
+	labels[v1alpha1.LabelDrain(s.ring.Name)] = v1alpha1.DrainAnswered
+	o.SetLabels(labels)
+	s.mu.Lock()
+	s.letGo[o.GetUID()] = true
+	s.mu.Unlock()
+	_ = s.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// kill ends it without a word.
+func (s *shard) kill() {
+	s.end()
+	<-s.ended
+	s.works.Store(false)
+}
+
+// leave ends it, and gives its Lease up.
+func (s *shard) leave() {
+	s.Helper()
+	s.kill()
+	s.must(s.lease(s.Context(), ""))
+}
+
+// watch looks for what must never happen: that an object is taken from a shard that works and has not let go of it.
+func (l *lab) watch() {
+	l.Helper()
+	objects, err := metadata.NewForConfig(testplane.Config(l))
+	l.must(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	l.Cleanup(cancel)
+	for _, of := range []v1alpha1.GroupResource{configMaps, classes} {
+		r := &resource{GroupResource: of, version: "v1"}
+		events, err := objects.Resource(r.version3()).Namespace("").Watch(ctx, metav1.ListOptions{})
+		l.must(err)
+		go func() {
+			last := map[types.UID]ring.Placement{}
+			for event := range events.ResultChan() {
+				if o, ok := event.Object.(*object); ok {
+					l.judge(r, o, last[o.UID])
+					last[o.UID] = ring.PlacementOf(l.ring.Name, o.Labels)
+				}
+			}
+		}()
+	}
+}
+
+func (l *lab) judge(of *resource, o *object, was ring.Placement) {
+	now := ring.PlacementOf(l.ring.Name, o.Labels)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.shards[was.Shard]
+	if s == nil || now.Shard == was.Shard {
+		return
+	}
+	if s.works.Load() && !s.letGo[o.UID] {
+		l.wrong = append(l.wrong, fmt.Sprintf("%s is taken from %+v, which works, and is at %+v", idOf(of, o), was, now))
+	}
+	delete(s.letGo, o.UID)
+}
+
+// configMap makes an object of the ring's resource.
+func (l *lab) configMap(name string, change ...func(*corev1.ConfigMap)) *corev1.ConfigMap {
+	l.Helper()
+	o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}
+	for _, c := range change {
+		c(o)
+	}
+	l.must(l.Create(l.Context(), o))
+	return o
+}
+
+// class makes an object of cluster scope.
+func (l *lab) class(name string) *networkingv1.IngressClass {
+	l.Helper()
+	o := &networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: l.namespace + "-" + name, Labels: map[string]string{l.label(): "true"}}}
+	o.Spec.Controller = "example.com/none"
+	l.must(l.Create(l.Context(), o))
+	return o
+}
+
+// secret makes an object that another one controls.
+func (l *lab) secret(name string, owner *corev1.ConfigMap) *corev1.Secret {
+	l.Helper()
+	o := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}
+	if owner != nil {
+		o.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, Controller: ptr.To(true)}}
+	}
+	l.must(l.Create(l.Context(), o))
+	return o
+}
+
+// placement is where an object is now.
+func (l *lab) placement(o client.Object) ring.Placement {
+	l.Helper()
+	l.must(l.Get(l.Context(), client.ObjectKeyFromObject(o), o))
+	return ring.PlacementOf(l.ring.Name, o.GetLabels())
+}
+
+// at waits until an object is somewhere.
+func (l *lab) at(o client.Object, want ring.Placement) {
+	l.Helper()
+	l.eventually(fmt.Sprintf("%T %s is at %+v", o, o.GetName(), want), func() string {
+		if at := l.placement(o); at != want {
+			return fmt.Sprintf("it is at %+v", at)
+		}
+		return ""
+	})
+}
+
+// where tells how many ConfigMaps and IngressClasses of the lab are with each shard; those that are drained are counted by "drain".
+func (l *lab) where() map[string]int {
+	l.Helper()
+	all := map[string]int{}
+	maps, classes := &corev1.ConfigMapList{}, &networkingv1.IngressClassList{}
+	l.must(l.List(l.Context(), maps, client.InNamespace(l.namespace)))
+	l.must(l.List(l.Context(), classes, client.MatchingLabels{l.label(): "true"}))
+	count := func(labels map[string]string) {
+		at := ring.PlacementOf(l.ring.Name, labels)
+		all[at.Shard]++
+		if at.Draining {
+			all["drain"]++
+		}
+	}
+	for i := range maps.Items {
+		count(maps.Items[i].Labels)
+	}
+	for i := range classes.Items {
+		count(classes.Items[i].Labels)
+	}
+	return all
+}
+
+// spread makes ConfigMaps, and for each a Secret that it controls.
+func (l *lab) spread(n int) (objects []*corev1.ConfigMap, controlled map[string]*corev1.Secret) {
+	l.Helper()
+	controlled = map[string]*corev1.Secret{}
+	for i := range n {
+		o := l.configMap(fmt.Sprint("c-", i))
+		objects = append(objects, o)
+		controlled[o.Name] = l.secret(fmt.Sprint("s-", i), o)
+	}
+	return objects, controlled
+}
+
+// followed waits until each Secret is where its ConfigMap is.
+func (l *lab) followed(objects []*corev1.ConfigMap, controlled map[string]*corev1.Secret) {
+	l.Helper()
+	l.eventually("what others control follows", func() string {
+		for _, o := range objects {
+			if is, want := l.placement(controlled[o.Name]), l.placement(o); is != want {
+				return fmt.Sprintf("of %s, which is at %+v, it is at %+v", o.Name, want, is)
+			}
+		}
+		return ""
+	})
+}
+
+// classes are the lab's objects of cluster scope.
+func (l *lab) classes() []*networkingv1.IngressClass {
+	l.Helper()
+	list := &networkingv1.IngressClassList{}
+	l.must(l.List(l.Context(), list, client.MatchingLabels{l.label(): "true"}))
+	all := make([]*networkingv1.IngressClass, 0, len(list.Items))
+	for i := range list.Items {
+		all = append(all, &list.Items[i])
+	}
+	return all
+}
+
+// newContext is one that outlives the test, for what its end has to clear away.
+func newContext() context.Context { return context.Background() }

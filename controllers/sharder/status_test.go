@@ -1,0 +1,245 @@
+package sharder
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// configuration waits until the ring's webhook configuration is as it is to be.
+func (l *lab) configuration(claim string, unmet func(*admissionregistrationv1.MutatingWebhookConfiguration) string) *admissionregistrationv1.MutatingWebhookConfiguration {
+	l.Helper()
+	have := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	l.eventually(claim, func() string {
+		have = &admissionregistrationv1.MutatingWebhookConfiguration{}
+		if err := l.Get(l.Context(), client.ObjectKey{Name: configurationPrefix + l.ring.Name}, have); err != nil {
+			return err.Error()
+		}
+		if len(have.Webhooks) != 1 {
+			return fmt.Sprintf("%d webhooks", len(have.Webhooks))
+		}
+		return unmet(have)
+	})
+	return have
+}
+
+func TestTheApiserverIsMadeToAskAboutWhatNoShardHas(t *testing.T) {
+	l := newLab(t)
+	l.start()
+	have := l.configuration("it is made", func(*admissionregistrationv1.MutatingWebhookConfiguration) string { return "" })
+	hook := have.Webhooks[0]
+	var rules []string
+	for _, rule := range hook.Rules {
+		rules = append(rules, fmt.Sprint(rule.Operations, rule.APIGroups, rule.APIVersions, rule.Resources)+" "+string(*rule.Scope))
+	}
+	if want := []string{"[CREATE UPDATE] [] [*] [configmaps] *", "[CREATE UPDATE] [] [*] [secrets] *"}; !slices.Equal(rules, want) {
+		t.Errorf("rules %q, want %q", rules, want)
+	}
+	if *hook.FailurePolicy != admissionregistrationv1.Ignore || *hook.TimeoutSeconds != 2 || *hook.SideEffects != admissionregistrationv1.SideEffectClassNone ||
+		*hook.ReinvocationPolicy != admissionregistrationv1.IfNeededReinvocationPolicy || *hook.MatchPolicy != admissionregistrationv1.Equivalent {
+		t.Errorf("it is %+v", hook)
+	}
+	if *hook.ClientConfig.URL != l.hook.URL+"/rings/"+l.ring.Name || !bytes.Equal(hook.ClientConfig.CABundle, l.clientConfig().CABundle) {
+		t.Errorf("it is at %+v", hook.ClientConfig)
+	}
+	if hook.NamespaceSelector.MatchLabels[l.label()] != "true" || hook.ObjectSelector.MatchExpressions[0].Key != v1alpha1.LabelShard(l.ring.Name) ||
+		hook.ObjectSelector.MatchExpressions[0].Operator != metav1.LabelSelectorOpDoesNotExist {
+		t.Errorf("it asks about %+v in %+v", hook.ObjectSelector, hook.NamespaceSelector)
+	}
+	if owner := metav1.GetControllerOf(have); owner == nil || owner.UID != l.ring.UID || have.Annotations["cert-manager.io/inject-ca-from"] != "ns/certificate" {
+		t.Errorf("it is of %+v, with annotations %v", owner, have.Annotations)
+	}
+	l.ready("the status says so", says(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonConfigured))
+
+	// What a hand has changed is changed back.
+	have.Webhooks[0].FailurePolicy = ptr.To(admissionregistrationv1.Fail)
+	have.Webhooks[0].Rules = have.Webhooks[0].Rules[:1]
+	have.Webhooks[0].ObjectSelector = nil
+	l.must(l.Update(t.Context(), have))
+	l.configuration("it is repaired", func(c *admissionregistrationv1.MutatingWebhookConfiguration) string {
+		if hook := c.Webhooks[0]; *hook.FailurePolicy != admissionregistrationv1.Ignore || len(hook.Rules) != 2 || len(hook.ObjectSelector.MatchExpressions) != 1 {
+			return fmt.Sprintf("it is %+v", hook)
+		}
+		return ""
+	})
+	l.must(l.Delete(t.Context(), have))
+	l.configuration("it is made again", func(*admissionregistrationv1.MutatingWebhookConfiguration) string { return "" })
+
+	// A ring without resources has none.
+	l.edit(func(s *v1alpha1.ClusterRingSpec) { s.Resources = nil })
+	l.eventually("it is gone", func() string {
+		if err := l.Get(t.Context(), client.ObjectKeyFromObject(have), have); !apierrors.IsNotFound(err) {
+			return fmt.Sprint(err)
+		}
+		return ""
+	})
+	l.ready("there is nothing to ask", func(s *v1alpha1.ClusterRingStatus) string {
+		if problem := says(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonConfigured, "no resources")(s); problem != "" {
+			return problem
+		}
+		return says(v1alpha1.ConditionBalanced, metav1.ConditionTrue, v1alpha1.ReasonBalanced, "no resources")(s)
+	})
+}
+
+func TestAnAuthorityThatIsReplacedIsFollowed(t *testing.T) {
+	l := newLab(t)
+	l.start()
+	l.configuration("it is made", func(*admissionregistrationv1.MutatingWebhookConfiguration) string { return "" })
+	both := append(l.authority(), l.authority()...)
+	l.replaced.Store(&both)
+	l.configuration("it trusts the other", func(c *admissionregistrationv1.MutatingWebhookConfiguration) string {
+		if !bytes.Equal(c.Webhooks[0].ClientConfig.CABundle, both) {
+			return fmt.Sprintf("it trusts %s", c.Webhooks[0].ClientConfig.CABundle)
+		}
+		return ""
+	})
+}
+
+// Where others inject the authority, theirs stays.
+func TestAnAuthorityThatOthersInjectIsLeftAlone(t *testing.T) {
+	l := newLab(t)
+	l.isPlain.Store(true)
+	l.start()
+	have := l.configuration("it is made", func(c *admissionregistrationv1.MutatingWebhookConfiguration) string {
+		if len(c.Webhooks[0].ClientConfig.CABundle) > 0 {
+			return "it has an authority"
+		}
+		return ""
+	})
+	have.Webhooks[0].ClientConfig.CABundle = l.authority()
+	l.must(l.Update(t.Context(), have, client.FieldOwner("cainjector")))
+	l.edit(func(s *v1alpha1.ClusterRingSpec) {
+		s.Resources = s.Resources[:1]
+		s.Resources[0].ControlledResources = nil
+	})
+	have = l.configuration("it is changed", func(c *admissionregistrationv1.MutatingWebhookConfiguration) string {
+		if len(c.Webhooks[0].Rules) != 1 {
+			return fmt.Sprintf("it asks about %+v", c.Webhooks[0].Rules)
+		}
+		return ""
+	})
+	if len(have.Webhooks[0].ClientConfig.CABundle) == 0 {
+		t.Error("the authority is gone")
+	}
+	l.shard("a")
+	l.balanced(0)
+	l.eventually("it is asked", func() string {
+		if at := l.placement(l.configMap(fmt.Sprint("c-", len(l.where())))); at.Shard != "a" {
+			return fmt.Sprintf("a new one is at %+v", at)
+		}
+		return ""
+	})
+}
+
+// What kubectl get shows is true.
+func TestTheColumnsOfARing(t *testing.T) {
+	l := newLab(t)
+	l.spread(7)
+	l.start()
+	l.shard("a")
+	b := l.shard("b")
+	l.balanced(7)
+	b.leave()
+	l.ready("one is left", func(s *v1alpha1.ClusterRingStatus) string {
+		if s.AvailableShards != 1 || s.Members[0].Assigned != 7 {
+			return fmt.Sprintf("shards %+v", s.Members)
+		}
+		return says(v1alpha1.ConditionBalanced, metav1.ConditionTrue, v1alpha1.ReasonBalanced)(s)
+	})
+	config := rest.CopyConfig(testplane.Config(t))
+	config.GroupVersion, config.APIPath, config.NegotiatedSerializer = &schema.GroupVersion{Group: "breakwater.dev", Version: "v1alpha1"}, "/apis", scheme.Codecs
+	c, err := rest.RESTClientFor(config)
+	l.must(err)
+	raw, err := c.Get().Resource("clusterrings").Name(l.ring.Name).SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context())
+	l.must(err)
+	table := &metav1.Table{}
+	l.must(json.Unmarshal(raw, table))
+	var cells []string
+	for i, column := range table.ColumnDefinitions {
+		if column.Name != "Age" {
+			cells = append(cells, fmt.Sprintf("%s=%v", column.Name, table.Rows[0].Cells[i]))
+		}
+	}
+	want := []string{"Name=" + l.ring.Name, "Ready=True", "Available=1", "Shards=2", "Assigned=7", "Draining=0", "Unassigned=0", "Balanced=True"}
+	if !slices.Equal(cells, want) {
+		t.Errorf("columns %q, want %q", cells, want)
+	}
+}
+
+func TestNothingIsWrittenThatSaysNothingNew(t *testing.T) {
+	l := newLab(t)
+	l.spread(3)
+	s := l.start()
+	l.shard("a")
+	now := l.balanced(3)
+	hook := l.configuration("it is made", func(*admissionregistrationv1.MutatingWebhookConfiguration) string { return "" })
+	passes := s.metric(l, "breakwater_ring_passes_total")
+	for range 5 { // the ring is looked at every 300 ms
+		l.eventually("time passes", func() func() string {
+			n := 0
+			return func() string {
+				if n++; n < 25 {
+					return "not yet"
+				}
+				return ""
+			}
+		}())
+	}
+	again := &v1alpha1.ClusterRing{}
+	l.must(l.Get(t.Context(), client.ObjectKeyFromObject(l.ring), again))
+	if again.ResourceVersion != now.ResourceVersion {
+		t.Errorf("the ring was written: %+v, and now %+v", now.Status, again.Status)
+	}
+	if same := l.configuration("it is there", func(*admissionregistrationv1.MutatingWebhookConfiguration) string { return "" }); same.ResourceVersion != hook.ResourceVersion {
+		t.Error("the webhook configuration was written")
+	}
+	if n := s.metric(l, "breakwater_ring_passes_total"); n > passes+1 {
+		t.Errorf("%v passes", n-passes)
+	}
+}
+
+func TestWhatIsKnownOfARingGoesWithIt(t *testing.T) {
+	l := newLab(t)
+	l.spread(3)
+	s := l.start()
+	l.shard("a")
+	l.balanced(3)
+	l.must(l.Delete(t.Context(), l.ring))
+	l.eventually("no metric tells of it", func() string {
+		families, err := s.Gather()
+		l.must(err)
+		for _, family := range families {
+			if strings.HasPrefix(family.GetName(), "breakwater_ring") {
+				return family.GetName()
+			}
+		}
+		return ""
+	})
+	// Another one of its name goes on with what objects say.
+	l.ring.ResourceVersion, l.ring.UID = "", ""
+	l.must(l.Create(t.Context(), l.ring))
+	l.balanced(3)
+	if owner := metav1.GetControllerOf(l.configuration("it is made", func(c *admissionregistrationv1.MutatingWebhookConfiguration) string {
+		if owner := metav1.GetControllerOf(c); owner == nil || owner.UID != l.ring.UID {
+			return fmt.Sprintf("it is of %+v", owner)
+		}
+		return ""
+	})); owner == nil {
+		t.Error("it is of nobody")
+	}
+}
