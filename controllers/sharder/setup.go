@@ -125,8 +125,8 @@ func setup(ctx context.Context, mgr manager.Manager, options Options, tempo temp
 		passing.ring(ring)
 	})
 	r := &Reconciler{
-		client: mgr.GetClient(), clientConfig: options.ClientConfig, annotations: options.Annotations, roll: options.Roll, inspect: passes.inspect, kick: kick, findings: found,
-		events: passes.events, metrics: metrics, tempo: tempo, now: time.Now, of: map[string]seen{},
+		client: mgr.GetClient(), clientConfig: options.ClientConfig, annotations: options.Annotations, roll: options.Roll,
+		inspect: passes.inspect, kick: kick, findings: found, events: passes.events, metrics: metrics, tempo: tempo, now: time.Now, of: map[string]seen{},
 	}
 	if err := r.setup(mgr, telling); err != nil {
 		return err
