@@ -41,9 +41,12 @@ func TestArgoCDAndFluxAgreeOnHealth(t *testing.T) {
 		"no status":      {want: verdicts{"Progressing", "Current", "Unknown"}},
 		"not yet looked": {conditions: []any{ready("True", "Aggregating")}, want: verdicts{"Healthy", "Current", "Current"}},
 	} {
-		for _, kind := range []string{"PodProtector", "Cell", "ProtectionPolicy", "ClusterProtectionPolicy"} {
+		for _, kind := range []string{"PodProtector", "Cell", "ProtectionPolicy", "ClusterProtectionPolicy", "ClusterRing"} {
 			object := map[string]any{
 				"apiVersion": v1alpha1.GroupVersion.String(), "kind": kind, "metadata": map[string]any{"name": "web", "namespace": "shop", "generation": 2},
+			}
+			if kind == "ClusterRing" {
+				object["spec"] = map[string]any{"resources": []any{map[string]any{"group": "apps", "resource": "deployments"}}}
 			}
 			if test.deleted {
 				object["metadata"].(map[string]any)["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -62,6 +65,17 @@ func TestArgoCDAndFluxAgreeOnHealth(t *testing.T) {
 				t.Errorf("%s, %s: got %+v, want %+v", claim, kind, got, test.want)
 			}
 		}
+	}
+}
+
+// Nobody writes the status of a ring whose shards share something out among themselves, unless a sharder runs.
+func TestARingWithoutResourcesIsHealthy(t *testing.T) {
+	object := map[string]any{
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "ClusterRing", "metadata": map[string]any{"name": "generators", "generation": 1},
+		"spec": map[string]any{"shardNamespace": "breakwater-system"},
+	}
+	if got := judge(t, object, expressions(t)); got.argo != "Healthy" || got.kstatus != "Current" {
+		t.Errorf("%+v", got)
 	}
 }
 
