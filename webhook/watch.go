@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -43,7 +44,8 @@ func (c *core) Start(ctx context.Context) error {
 func (c *core) NeedLeaderElection() bool { return false }
 
 func (c *core) watch(ctx context.Context) (toolscache.ResourceEventHandlerRegistration, error) {
-	informer, err := c.cache.GetInformer(ctx, &v1alpha1.PodProtector{})
+	// Before protectors are read: one that vanished between the first list and the first of our handlers would be known to nobody.
+	informer, err := c.cache.GetInformer(ctx, &v1alpha1.PodProtector{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, fmt.Errorf("watch PodProtectors: %w", err)
 	}
