@@ -57,6 +57,8 @@ func newInspector(of kubernetes.Interface) *inspector {
 
 // inspect asks which of a ring's resources are served, and may be worked with. The rest of the ring goes on without the others.
 func (i *inspector) inspect(ctx context.Context, spec *v1alpha1.ClusterRingSpec) (layout, []problem) {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
 	if _, err := metav1.LabelSelectorAsSelector(spec.NamespaceSelector.LabelSelector()); err != nil {
 		return layout{}, []problem{{v1alpha1.ReasonInvalidSelector, fmt.Sprintf("Correct spec.namespaceSelector: %v.", err)}}
 	}
