@@ -32,7 +32,7 @@ func (r *resource) String() string {
 	return schema.GroupResource{Group: r.Group, Resource: r.Resource}.String()
 }
 
-func (r *resource) version3() schema.GroupVersionResource {
+func (r *resource) versioned() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: r.Group, Version: r.version, Resource: r.Resource}
 }
 

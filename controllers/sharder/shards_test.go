@@ -154,7 +154,7 @@ func (l *lab) watch() {
 	l.Cleanup(cancel)
 	for _, of := range []v1alpha1.GroupResource{configMaps, classes} {
 		r := &resource{GroupResource: of, version: "v1"}
-		events, err := objects.Resource(r.version3()).Namespace("").Watch(ctx, metav1.ListOptions{})
+		events, err := objects.Resource(r.versioned()).Namespace("").Watch(ctx, metav1.ListOptions{})
 		l.must(err)
 		go func() {
 			last := map[types.UID]ring.Placement{}
