@@ -178,7 +178,8 @@ const (
 	KeyPolicyNamespace KeyPolicy = "Namespace"
 )
 
-// ClusterRingStatus is the state of a ring, written by the sharder. Objects are counted whenever all of them are looked at.
+// ClusterRingStatus is the state of a ring, written by the sharder. Objects of its resources are counted whenever all of them are looked
+// at; those of controlledResources are not.
 type ClusterRingStatus struct {
 	// ObservedGeneration is the generation of the spec that the ring goes by.
 	//
@@ -200,7 +201,7 @@ type ClusterRingStatus struct {
 	// +optional
 	Assigned int64 `json:"assigned"`
 
-	// Draining is how many of those were on their way to another one.
+	// Draining is how many of those are on their way to another one.
 	//
 	// +optional
 	Draining int64 `json:"draining"`

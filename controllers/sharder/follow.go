@@ -6,14 +6,19 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/ring"
 )
+
+// maxSelected is how many shards a selector names.
+const maxSelected = 50
 
 // follower is an object that another one may control.
 type follower struct {
@@ -157,5 +162,41 @@ func (p *pass) followTo(ctx context.Context, all []*follower, where map[id]*land
 	if err := p.settleAll(ctx, plans); err != nil {
 		return fmt.Errorf("assign what others control: %w", err)
 	}
+	return nil
+}
+
+// followLanded brings what objects control that have moved where they are now. The rest of what their former shards had stays.
+func (p *pass) followLanded(ctx context.Context) error {
+	began := p.now()
+	if len(p.landed) == 0 {
+		p.followed.at = began
+		return nil
+	}
+	where, from := map[id]*landing{}, map[string]bool{}
+	mains := map[v1alpha1.GroupResource]bool{}
+	for of, l := range p.landed {
+		where[of], from[l.from], mains[of.GroupResource] = &l.landing, true, true
+	}
+	selector := v1alpha1.LabelShard(p.ring.Name)
+	if len(from) <= maxSelected {
+		selector += " in (" + strings.Join(slices.Sorted(maps.Keys(from)), ",") + ")"
+	}
+	for _, r := range p.layout.controlled {
+		if !slices.ContainsFunc(r.mains, func(main *resource) bool { return mains[main.GroupResource] }) {
+			continue
+		}
+		err := p.pages(ctx, r, selector, func(page []object) error {
+			some, err := p.followers(ctx, r, page, func(f *follower) bool { return where[f.owner] != nil })
+			if err != nil {
+				return err
+			}
+			return p.followTo(ctx, some, where)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	clear(p.landed)
+	p.followed = lap{p.now(), p.now().Sub(began)}
 	return nil
 }

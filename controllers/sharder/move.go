@@ -4,17 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/log"
-
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/ring"
 )
 
@@ -24,8 +16,6 @@ const (
 	// maxLanded is how many objects may have moved before those that they control follow, and followEvery, for how long they wait.
 	maxLanded   = 2000
 	followEvery = 2 * time.Second
-	// maxSelected is how many shards a selector names.
-	maxSelected = 50
 )
 
 // move asks shards to let go of objects that are to be with others, so many at once, and waits until all have.
@@ -146,76 +136,5 @@ func (p *pass) poll(ctx context.Context, all bool) error {
 	if p.now().Sub(p.began) > time.Duration(p.ring.Spec.ResyncPeriodSeconds)*time.Second {
 		return errOverdue
 	}
-	return nil
-}
-
-// states are those of the ring's shards.
-func (p *pass) states() map[string]v1alpha1.ShardState {
-	states := map[string]v1alpha1.ShardState{}
-	for _, member := range p.roll.Of(p.ring) {
-		states[member.Name] = member.State
-	}
-	return states
-}
-
-// revoke puts shards out of the ring that have not let go of an object in time.
-func (p *pass) revoke(ctx context.Context) {
-	if len(p.moves.onWay) == 0 {
-		return
-	}
-	states := p.states()
-	p.moves.observe(states, func(shard string) string { return p.roll.Holder(p.ring, shard) }, p.now())
-	limit := time.Duration(p.ring.Spec.DrainTimeoutSeconds) * time.Second
-	for shard, of := range p.moves.overdue(limit, p.now()) {
-		err := p.roll.Revoke(ctx, p.ring, shard)
-		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			continue // the next time, of what its Lease is now
-		}
-		if err != nil {
-			p.failures.add("shard "+shard+", which does not let go of "+of.String()+",", fmt.Errorf("put it out of the ring: %w", err))
-			continue
-		}
-		p.moves.shards[shard] = ready{since: p.now()}
-		p.metrics.revoked.WithLabelValues(p.ring.Name).Inc()
-		log.FromContext(ctx).Info("A shard was put out of its ring", "ring", p.ring.Name, "shard", shard, "object", of.String())
-		p.events.Eventf(p.ring, nil, corev1.EventTypeWarning, "DrainTimeout", "Revoke", "%s", fleet.Note(fmt.Sprintf(
-			"Shard %s has not let go of %s for %s: it is put out of the ring, and its objects go to others when it must have stopped. "+
-				"Find out why it hangs, or raise spec.drainTimeoutSeconds if it needs longer.", shard, of, limit)))
-	}
-}
-
-// followLanded brings what objects control that have moved where they are now. The rest of what their former shards had stays.
-func (p *pass) followLanded(ctx context.Context) error {
-	began := p.now()
-	if len(p.landed) == 0 {
-		p.followed.at = began
-		return nil
-	}
-	where, from := map[id]*landing{}, map[string]bool{}
-	mains := map[v1alpha1.GroupResource]bool{}
-	for of, l := range p.landed {
-		where[of], from[l.from], mains[of.GroupResource] = &l.landing, true, true
-	}
-	selector := v1alpha1.LabelShard(p.ring.Name)
-	if len(from) <= maxSelected {
-		selector += " in (" + strings.Join(slices.Sorted(maps.Keys(from)), ",") + ")"
-	}
-	for _, r := range p.layout.controlled {
-		if !slices.ContainsFunc(r.mains, func(main *resource) bool { return mains[main.GroupResource] }) {
-			continue
-		}
-		err := p.pages(ctx, r, selector, func(page []object) error {
-			some, err := p.followers(ctx, r, page, func(f *follower) bool { return where[f.owner] != nil })
-			if err != nil {
-				return err
-			}
-			return p.followTo(ctx, some, where)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	clear(p.landed)
-	p.followed = lap{p.now(), p.now().Sub(began)}
 	return nil
 }

@@ -30,13 +30,13 @@ type cluster struct{ metadata.Interface }
 func (c cluster) list(ctx context.Context, of *resource, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	return c.Resource(of.version3()).List(ctx, options)
+	return c.Resource(of.versioned()).List(ctx, options)
 }
 
 func (c cluster) get(ctx context.Context, of *resource, namespace, name string) (*object, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	return c.Resource(of.version3()).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	return c.Resource(of.versioned()).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 }
 
 func (c cluster) label(ctx context.Context, of *resource, o *object, labels map[string]any) (*object, error) {
@@ -46,5 +46,5 @@ func (c cluster) label(ctx context.Context, of *resource, o *object, labels map[
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	return c.Resource(of.version3()).Namespace(o.Namespace).Patch(ctx, o.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: Name})
+	return c.Resource(of.versioned()).Namespace(o.Namespace).Patch(ctx, o.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: Name})
 }

@@ -117,6 +117,44 @@ func TestWhatAnObjectControlsStaysUntilItsShardHasLetGoOfIt(t *testing.T) {
 	}
 }
 
+// A move that takes long does not keep what others control from following those that were quick.
+func TestWhatAnObjectControlsFollowsBeforeAllHaveMoved(t *testing.T) {
+	l := newLab(t)
+	objects, controlled := l.spread(20)
+	l.start()
+	a := l.shard("a")
+	l.balanced(20)
+	l.followed(objects, controlled)
+	a.hangs.Store(true)
+	l.shard("b")
+	var slow *corev1.ConfigMap
+	l.eventually("one is asked for", func() string {
+		for _, o := range objects {
+			if l.placement(o).Draining {
+				slow = o
+				return ""
+			}
+		}
+		return "none is"
+	})
+	a.keeps.Store(&slow.UID)
+	a.hangs.Store(false)
+	allButOne := func() string {
+		if where := l.where(); where["drain"] != 1 || where["b"] == 0 {
+			return fmt.Sprint("objects are at ", where)
+		}
+		return ""
+	}
+	l.eventually("all but one have moved", allButOne)
+	l.followed(objects, controlled)
+	if problem := allButOne(); problem != "" {
+		t.Error(problem)
+	}
+	if at := l.placement(controlled[slow.Name]); at != (ring.Placement{Shard: "a"}) {
+		t.Errorf("what the slow one controls is at %+v", at)
+	}
+}
+
 func TestADrainThatIsNotAnsweredCostsTheShardItsPlace(t *testing.T) {
 	l := newLab(t, func(s *v1alpha1.ClusterRingSpec) { s.DrainTimeoutSeconds = 1 })
 	objects, controlled := l.spread(20)

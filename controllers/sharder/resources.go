@@ -32,7 +32,7 @@ func (r *resource) String() string {
 	return schema.GroupResource{Group: r.Group, Resource: r.Resource}.String()
 }
 
-func (r *resource) version3() schema.GroupVersionResource {
+func (r *resource) versioned() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: r.Group, Version: r.version, Resource: r.Resource}
 }
 
@@ -57,6 +57,8 @@ func newInspector(of kubernetes.Interface) *inspector {
 
 // inspect asks which of a ring's resources are served, and may be worked with. The rest of the ring goes on without the others.
 func (i *inspector) inspect(ctx context.Context, spec *v1alpha1.ClusterRingSpec) (layout, []problem) {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
 	if _, err := metav1.LabelSelectorAsSelector(spec.NamespaceSelector.LabelSelector()); err != nil {
 		return layout{}, []problem{{v1alpha1.ReasonInvalidSelector, fmt.Sprintf("Correct spec.namespaceSelector: %v.", err)}}
 	}

@@ -155,10 +155,11 @@ func TestObjectsWaitForAShard(t *testing.T) {
 func TestANamespaceLeavesTheRingAndComesBack(t *testing.T) {
 	l := newLab(t)
 	objects, controlled := l.spread(10)
-	l.start()
+	s := l.start()
 	a := l.shard("a")
 	l.balanced(10)
 	l.followed(objects, controlled)
+	l.quiet(s)
 	a.hangs.Store(true)
 	l.choose(l.namespace, false)
 	l.eventually("the shard is asked to let go", func() string {
@@ -181,6 +182,7 @@ func TestANamespaceLeavesTheRingAndComesBack(t *testing.T) {
 	if at := l.placement(l.configMap("new")); at != (ring.Placement{}) {
 		t.Errorf("a new one is at %+v", at)
 	}
+	l.quiet(s)
 	l.choose(l.namespace, true)
 	l.balanced(11)
 	l.followed(objects, controlled)

@@ -30,6 +30,8 @@ type shard struct {
 	hangs       atomic.Bool
 	end         context.CancelFunc
 	ended       chan struct{}
+	// keeps has the UID of what it does not let go of.
+	keeps atomic.Pointer[types.UID]
 	// letGo has the UIDs of what it was about to let go of.
 	letGo map[types.UID]bool
 }
@@ -116,6 +118,9 @@ func (s *shard) acknowledge(ctx context.Context) {
 }
 
 func (s *shard) release(ctx context.Context, o, before client.Object) {
+	if keeps := s.keeps.Load(); keeps != nil && *keeps == o.GetUID() {
+		return
+	}
 	labels := o.GetLabels()
 	delete(labels, v1alpha1.LabelShard(s.ring.Name))
 	labels[v1alpha1.LabelDrain(s.ring.Name)] = v1alpha1.DrainAnswered
@@ -149,7 +154,7 @@ func (l *lab) watch() {
 	l.Cleanup(cancel)
 	for _, of := range []v1alpha1.GroupResource{configMaps, classes} {
 		r := &resource{GroupResource: of, version: "v1"}
-		events, err := objects.Resource(r.version3()).Namespace("").Watch(ctx, metav1.ListOptions{})
+		events, err := objects.Resource(r.versioned()).Namespace("").Watch(ctx, metav1.ListOptions{})
 		l.must(err)
 		go func() {
 			last := map[types.UID]ring.Placement{}
@@ -266,9 +271,25 @@ func (l *lab) followed(objects []*corev1.ConfigMap, controlled map[string]*corev
 	l.Helper()
 	l.eventually("what others control follows", func() string {
 		for _, o := range objects {
-			if is, want := l.placement(controlled[o.Name]), l.placement(o); is != want {
+			if is, want := l.placement(controlled[o.Name]), l.placement(o); is.Shard != want.Shard || is.Draining {
 				return fmt.Sprintf("of %s, which is at %+v, it is at %+v", o.Name, want, is)
 			}
+		}
+		return ""
+	})
+}
+
+// quiet waits until passes have found nothing more to do.
+func (l *lab) quiet(s *sharder) {
+	l.Helper()
+	last, same := -1.0, 0
+	l.eventually("there are no passes any more", func() string {
+		now := s.metric(l, "breakwater_ring_passes_total")
+		if same++; now != last {
+			last, same = now, 0
+		}
+		if same < 40 {
+			return fmt.Sprintf("there were %v", now)
 		}
 		return ""
 	})

@@ -1,6 +1,7 @@
 package sharder
 
 import (
+	"iter"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -35,7 +36,7 @@ func (s *strays) may(of id) bool {
 }
 
 // places are the bits of an object. The two halves of one hash make as many as are needed (Kirsch and Mitzenmacher, 2006).
-func places(of id) func(func(uint64) bool) {
+func places(of id) iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		hash := xxhash.Sum64String(strings.Join([]string{of.Group, of.Resource, of.namespace, of.name}, "/"))
 		for i := range uint64(strayHashes) {

@@ -1,0 +1,49 @@
+package sharder
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+)
+
+// states are those of the ring's shards.
+func (p *pass) states() map[string]v1alpha1.ShardState {
+	states := map[string]v1alpha1.ShardState{}
+	for _, member := range p.roll.Of(p.ring) {
+		states[member.Name] = member.State
+	}
+	return states
+}
+
+// revoke puts shards out of the ring that have not let go of an object in time.
+func (p *pass) revoke(ctx context.Context) {
+	if len(p.moves.onWay) == 0 {
+		return
+	}
+	states := p.states()
+	p.moves.observe(states, func(shard string) string { return p.roll.Holder(p.ring, shard) }, p.now())
+	limit := time.Duration(p.ring.Spec.DrainTimeoutSeconds) * time.Second
+	for shard, of := range p.moves.overdue(limit, p.now()) {
+		err := p.roll.Revoke(ctx, p.ring, shard)
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			continue // the next time, of what its Lease is now
+		}
+		if err != nil {
+			p.failures.add("shard "+shard+", which does not let go of "+of.String()+",", fmt.Errorf("put it out of the ring: %w", err))
+			continue
+		}
+		p.moves.shards[shard] = ready{since: p.now()}
+		p.metrics.revoked.WithLabelValues(p.ring.Name).Inc()
+		log.FromContext(ctx).Info("A shard was put out of its ring", "ring", p.ring.Name, "shard", shard, "object", of.String())
+		p.events.Eventf(p.ring, nil, corev1.EventTypeWarning, "DrainTimeout", "Revoke", "%s", fleet.Note(fmt.Sprintf(
+			"Shard %s has not let go of %s for %s: it is put out of the ring, and its objects go to others when it must have stopped. "+
+				"Find out why it hangs, or raise spec.drainTimeoutSeconds if it needs longer.", shard, of, limit)))
+	}
+}

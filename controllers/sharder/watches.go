@@ -1,0 +1,113 @@
+package sharder
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+const (
+	// workers is how many rings are looked at at once.
+	workers = 4
+	// passWorkers is how many rings have a pass at once. One lasts as long as objects move, and must not keep others waiting.
+	passWorkers = 100
+)
+
+// bell wakes a controller for a ring. One that does not run is not woken.
+type bell struct {
+	mu    sync.Mutex
+	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
+}
+
+func (b *bell) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.queue = queue
+	return nil
+}
+
+func (b *bell) ring(name string) {
+	b.mu.Lock()
+	queue := b.queue
+	b.mu.Unlock()
+	if queue != nil {
+		queue.Add(reconcile.Request{NamespacedName: client.ObjectKey{Name: name}})
+	}
+}
+
+func (r *Reconciler) setup(mgr manager.Manager, telling *bell) error {
+	c, err := controller.New(Name, mgr, controller.Options{Reconciler: r, MaxConcurrentReconciles: workers})
+	if err != nil {
+		return fmt.Errorf("make the controller: %w", err)
+	}
+	configurations := handler.TypedEnqueueRequestsFromMapFunc(
+		func(_ context.Context, c *admissionregistrationv1.MutatingWebhookConfiguration) []reconcile.Request {
+			name, ok := strings.CutPrefix(c.Name, configurationPrefix)
+			if !ok {
+				return nil
+			}
+			return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: name}}}
+		})
+	for _, s := range []source.Source{
+		source.Func(telling.start), specs(mgr),
+		source.Kind(mgr.GetCache(), &admissionregistrationv1.MutatingWebhookConfiguration{}, configurations),
+	} {
+		if err := c.Watch(s); err != nil {
+			return fmt.Errorf("watch: %w", err)
+		}
+	}
+	return nil
+}
+
+// specs are ClusterRings that come, go, or say something else.
+func specs(mgr manager.Manager) source.Source {
+	return source.Kind(mgr.GetCache(), &v1alpha1.ClusterRing{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.ClusterRing]{},
+		predicate.TypedGenerationChangedPredicate[*v1alpha1.ClusterRing]{})
+}
+
+func (r *Passes) setup(mgr manager.Manager, ringing *bell, kick func(ring string)) error {
+	c, err := controller.New(Name+"-passes", mgr, controller.Options{Reconciler: r, MaxConcurrentReconciles: passWorkers})
+	if err != nil {
+		return fmt.Errorf("make the controller of passes: %w", err)
+	}
+	moved := handler.TypedFuncs[*metav1.PartialObjectMetadata, reconcile.Request]{UpdateFunc: func(
+		ctx context.Context, e event.TypedUpdateEvent[*metav1.PartialObjectMetadata], _ workqueue.TypedRateLimitingInterface[reconcile.Request],
+	) {
+		if maps.Equal(e.ObjectOld.Labels, e.ObjectNew.Labels) {
+			return
+		}
+		all := &v1alpha1.ClusterRingList{}
+		if mgr.GetClient().List(ctx, all) != nil {
+			return // the cache is not there any more
+		}
+		for i := range all.Items {
+			if selector, err := selectorOf(&all.Items[i].Spec); err == nil &&
+				selector.Matches(labels.Set(e.ObjectOld.Labels)) != selector.Matches(labels.Set(e.ObjectNew.Labels)) {
+				kick(all.Items[i].Name)
+			}
+		}
+	}}
+	for _, s := range []source.Source{source.Func(ringing.start), specs(mgr), source.Kind(mgr.GetCache(), emptyNamespace(), moved)} {
+		if err := c.Watch(s); err != nil {
+			return fmt.Errorf("watch: %w", err)
+		}
+	}
+	return nil
+}
