@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -202,7 +203,11 @@ func TestNothingIsWrittenThatSaysNothingNew(t *testing.T) {
 	}
 	again := &v1alpha1.ClusterRing{}
 	l.must(l.Get(t.Context(), client.ObjectKeyFromObject(l.ring), again))
-	if again.ResourceVersion != now.ResourceVersion {
+	// One more pass may be under way, which counts all objects once more.
+	if counted := s.metric(l, "breakwater_ring_passes_total") > passes; counted {
+		now.Status.LastCounted, now.ResourceVersion = again.Status.LastCounted, again.ResourceVersion
+	}
+	if again.ResourceVersion != now.ResourceVersion || !equality.Semantic.DeepEqual(again.Status, now.Status) {
 		t.Errorf("the ring was written: %+v, and now %+v", now.Status, again.Status)
 	}
 	if same := l.configuration("it is there", func(*admissionregistrationv1.MutatingWebhookConfiguration) string { return "" }); same.ResourceVersion != hook.ResourceVersion {
