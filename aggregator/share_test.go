@@ -3,6 +3,7 @@ package aggregator_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ func (l *lab) createRing() {
 func (l *lab) user() *rest.Config {
 	l.Helper()
 	rules := append(aggregator.CoreRules(), aggregator.LeaseRules()...)
-	return testplane.User(l, l.namespace, append(append(rules, aggregator.RingRules()...), aggregator.CellRules()...))
+	return testplane.User(l, l.namespace, slices.Concat(rules, aggregator.RingRules(), members.ShardRules(), aggregator.CellRules()))
 }
 
 // share starts a shard, and returns what stops it.
