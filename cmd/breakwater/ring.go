@@ -92,7 +92,7 @@ func (f *ringFlags) share(
 	if err := mgr.Add(shard); err != nil {
 		return nil, nil, err
 	}
-	roll, err := members.NewRoll(ctx, mgr, func() bool { return shard.Held() })
+	roll, err := members.NewRoll(ctx, mgr, shard.Held)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -42,6 +42,7 @@ type Passes struct {
 
 // roll knows the shards of rings.
 type roll interface {
+	Forget(ring string)
 	HasSynced() bool
 	Of(of *v1alpha1.ClusterRing) []v1alpha1.RingMember
 	Shards(of *v1alpha1.ClusterRing) *ring.Shards

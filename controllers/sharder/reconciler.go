@@ -162,6 +162,7 @@ func (r *Reconciler) note(of *v1alpha1.ClusterRing, known seen) {
 }
 
 func (r *Reconciler) forget(ring string) {
+	r.roll.Forget(ring)
 	r.findings.forget(ring)
 	r.metrics.end(ring)
 	r.mu.Lock()

@@ -527,3 +527,5 @@ func (a atlas) labels(_ context.Context, namespace string, certain bool) (labels
 	}
 	return a.namespaceLabels(namespace), true, nil
 }
+
+func (r roster) Forget(string) {}
