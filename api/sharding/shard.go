@@ -110,6 +110,9 @@ func (s *Shard) Name() string { return s.name }
 // Ring is the name of the ClusterRing that the shard is of.
 func (s *Shard) Ring() string { return s.ring }
 
+// Namespace is where the Leases of the ring's shards are.
+func (s *Shard) Namespace() string { return s.spec.ShardNamespace }
+
 // Identity is the holder of the Lease while it is held: the name, an underscore, and what no other process of that name has.
 func (s *Shard) Identity() string { return s.lock.identity }
 

@@ -72,17 +72,13 @@ func (f *ringFlags) of(ctx context.Context, config *rest.Config) (*v1alpha1.Clus
 func (f *ringFlags) share(
 	ctx context.Context, component string, config *rest.Config, common *componentFlags, change ...func(*manager.Options),
 ) (manager.Manager, *share.Share, error) {
-	of, err := f.of(ctx, config)
-	if err != nil {
-		return nil, nil, err
-	}
 	shard, err := sharding.New(ctx, config, sharding.Options{Ring: f.ring, Name: f.shard, Stable: f.returns})
 	if err != nil {
 		return nil, nil, fmt.Errorf("--ring %s: %w", f.ring, err)
 	}
 	var configured error
 	change = append(change, func(options *manager.Options) {
-		members.Select(&options.Cache, of.Spec.ShardNamespace)
+		members.Select(&options.Cache, shard.Namespace())
 		configured = shard.Configure(options)
 	})
 	mgr, err := common.manager(component, config, change...)
