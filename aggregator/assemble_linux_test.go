@@ -50,14 +50,19 @@ func (l *laboratory) assemble(pods int) {
 	l.pods = max(l.pods, pods)
 }
 
-// protect makes protectors, or deletes them, until the first applications have one, so many in all. Applications beyond
-// those that share the crowd get one pod each, too.
-func (l *laboratory) protect(protectors int) {
+// declare makes protectors, or deletes them, until the first applications have one, so many in all.
+func (l *laboratory) declare(protectors int) {
 	l.Helper()
-	cell := l.cell()
 	l.each(l.protectors, protectors, func(app int) error { return l.core.Create(l.Context(), crowd.Protector(app)) })
 	l.each(protectors, l.protectors, func(app int) error { return l.core.Delete(l.Context(), crowd.Protector(app)) })
 	l.protectors = protectors
+}
+
+// protect declares protectors. Applications beyond those that share the crowd get one pod each, too.
+func (l *laboratory) protect(protectors int) {
+	l.Helper()
+	l.declare(protectors)
+	cell := l.cell()
 	l.each(max(l.applications, crowd.ReplicaSets), protectors, func(app int) error {
 		return createPod(l, cell, crowd.PodOf(app, app))
 	})

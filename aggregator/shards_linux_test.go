@@ -15,10 +15,10 @@ import (
 )
 
 // BenchmarkShard runs one shard of a cell beside a real core and a stand-in for the cell, alone and as one of five, and reports
-// the memory that the kernel says it has. The Leases of the others are all that there is of them.
+// how long it takes to begin and the memory that the kernel says it has. The Leases of the others are all that there is of them.
 func BenchmarkShard(b *testing.B) {
 	l := newLaboratory(b)
-	l.protect(*processProtectors)
+	l.declare(*processProtectors)
 	ring := &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: l.namespace}}
 	ring.Spec = v1alpha1.ClusterRingSpec{ShardNamespace: l.namespace, LeaseDurationSeconds: 600}
 	l.must(l.core.Create(b.Context(), ring))
@@ -38,14 +38,20 @@ func (l *laboratory) shard(shards int) {
 		l.must(l.core.Create(l.Context(), lease))
 		l.Cleanup(func() { _ = client.IgnoreNotFound(l.core.Delete(l.Context(), lease)) })
 	}
-	cell := newStandInCell(l.B, *processPods, l.applications)
+	cell := newStandInCell(l.B, *processPods, l.protectors)
 	p := measure.Start(l, l.program, "aggregator", "--cell="+crowdCell, "--core-kubeconfig="+testplane.Kubeconfig(l),
 		"--kubeconfig="+cell.kubeconfig(), "--ring="+l.namespace, fmt.Sprintf("--shard=of-%d-0", shards), "--heartbeat=1s")
 	p.AwaitReady()
 	pods := func() float64 { return p.Metric("breakwater_aggregator_pods", "") }
-	p.Await(time.Second, func() bool { return pods() > 0 }, func() string { return fmt.Sprintf("%v pods are counted", pods()) })
+	protectors := func() float64 { return p.Metric("breakwater_aggregator_protectors", "") }
+	written := func() float64 { return p.Metric("breakwater_aggregator_writes_total", `result="written"`) }
+	p.Await(time.Second, func() bool { return pods() > 0 && protectors() > 0 && written() >= protectors() }, func() string {
+		return fmt.Sprintf("%v pods are counted, and %v of %v protectors written", pods(), written(), protectors())
+	})
+	l.ReportMetric(time.Since(p.Began).Seconds(), "first-aggregation-s")
+	l.ReportMetric(p.Processor().Seconds(), "first-aggregation-processor-s")
 	l.ReportMetric(p.Settle(still), "aggregator-MiB-settled")
-	l.ReportMetric(p.Metric("breakwater_aggregator_protectors", ""), "protectors")
+	l.ReportMetric(protectors(), "protectors")
 	l.ReportMetric(p.Memory("VmHWM"), "aggregator-MiB-peak")
 	l.ReportMetric(pods(), "pods")
 	l.ReportMetric(p.Metric("breakwater_aggregator_slots", ""), "slots")

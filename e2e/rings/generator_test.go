@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -117,21 +118,41 @@ func newWorkloads(l *lab, namespaces int) *workloads {
 func (w *workloads) make(n int) {
 	w.Helper()
 	for range n {
-		w.made++
-		labels := map[string]string{"app": fmt.Sprintf("web-%d", w.made)}
-		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
-			Namespace: w.namespaces[w.made%len(w.namespaces)], Name: labels["app"], Labels: map[string]string{v1alpha1.LabelProtect: "true"},
-		}, Spec: appsv1.DeploymentSpec{
-			Replicas: ptr.To[int32](4), Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web"}}},
-			},
-		}}
+		d := w.next()
 		if err := w.Create(w.Context(), d); err != nil {
 			w.Fatal(err)
 		}
-		w.there[client.ObjectKeyFromObject(d)] = true
 	}
+}
+
+// makeAtOnce is make, by many clients.
+func (w *workloads) makeAtOnce(n int) {
+	w.Helper()
+	running, ctx := errgroup.WithContext(w.Context())
+	running.SetLimit(clients)
+	for range n {
+		d := w.next()
+		running.Go(func() error { return w.Create(ctx, d) })
+	}
+	if err := running.Wait(); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// next is a workload that is to be made.
+func (w *workloads) next() *appsv1.Deployment {
+	w.made++
+	labels := map[string]string{"app": fmt.Sprintf("web-%d", w.made)}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: w.namespaces[w.made%len(w.namespaces)], Name: labels["app"], Labels: map[string]string{v1alpha1.LabelProtect: "true"},
+	}, Spec: appsv1.DeploymentSpec{
+		Replicas: ptr.To[int32](4), Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web"}}},
+		},
+	}}
+	w.there[client.ObjectKeyFromObject(d)] = true
+	return d
 }
 
 func (w *workloads) remove(n int) {

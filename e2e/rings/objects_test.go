@@ -36,6 +36,7 @@ type objects struct {
 	made  int
 }
 
+// newObjects makes their namespaces; what was made in them goes with the test, since sharders look at all that there is.
 func newObjects(t testing.TB, namespaces int, label string) *objects {
 	t.Helper()
 	o := &objects{TB: t, clientset: kubernetes.NewForConfigOrDie(testplane.Config(t)), turns: map[string]int{}, prefix: "ring-" + label + "-"}
@@ -48,6 +49,14 @@ func newObjects(t testing.TB, namespaces int, label string) *objects {
 		}
 		o.namespaces = append(o.namespaces, made.Name)
 	}
+	t.Cleanup(func() {
+		for _, namespace := range o.namespaces {
+			err := o.clientset.CoreV1().ConfigMaps(namespace).DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
 	return o
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -72,9 +73,14 @@ func bareLab(t testing.TB) *lab {
 	return &lab{TB: t, Client: testplane.Client(t), recorder: newRecorder(t)}
 }
 
-// furnish makes the namespace of Leases.
+// furnish makes the namespace of Leases, which no shard leaves behind for one of the same name in the next lab.
 func (l *lab) furnish() {
 	l.Helper()
+	l.Cleanup(func() {
+		if err := l.DeleteAllOf(context.Background(), &coordinationv1.Lease{}, client.InNamespace(install.SystemNamespace), client.HasLabels{v1alpha1.LabelRing}); err != nil {
+			l.Error(err)
+		}
+	})
 	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: install.SystemNamespace}}
 	if err := l.Create(l.Context(), system); err != nil && !apierrors.IsAlreadyExists(err) {
 		l.Fatal(err)

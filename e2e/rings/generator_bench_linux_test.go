@@ -1,0 +1,104 @@
+package rings_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/measure"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+var generated = flag.Int("protectors", 2000, "how many protectors BenchmarkGenerator begins with")
+
+// BenchmarkGenerator runs generators beside so many workloads with protectors: one alone, and five shards. It reports the memory that
+// the kernel says each has, and how fast a tenth more workloads get their protectors, with the processor time that takes them in all.
+func BenchmarkGenerator(b *testing.B) {
+	l := bareLab(b)
+	l.furnish()
+	l.ring = &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: "bench"}, Spec: v1alpha1.ClusterRingSpec{LeaseDurationSeconds: 30}}
+	if err := l.Create(b.Context(), l.ring); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = l.Delete(context.Background(), l.ring) })
+	program, w := measure.Build(b), newWorkloads(l, 50)
+	w.makeAtOnce(*generated)
+	for _, shards := range []int{0, 5} {
+		name := "alone"
+		if shards > 0 {
+			name = fmt.Sprintf("shards=%d", shards)
+		}
+		b.Run(fmt.Sprintf("protectors=%d/%s", *generated, name), func(b *testing.B) {
+			arguments := [][]string{{"--leader-elect=false"}}
+			if shards > 0 {
+				arguments = nil
+			}
+			for n := range shards {
+				arguments = append(arguments, []string{"--ring=" + l.ring.Name, fmt.Sprintf("--shard=bench-%d", n)})
+			}
+			var all generators
+			for _, own := range arguments {
+				all = append(all, measure.Start(b, program, append([]string{"generator", "--kubeconfig=" + testplane.Kubeconfig(b)}, own...)...))
+			}
+			all.measure(b, w)
+		})
+	}
+}
+
+// generators run side by side.
+type generators []*measure.Process
+
+func (g generators) measure(b *testing.B, w *workloads) {
+	b.Helper()
+	for _, p := range g {
+		p.AwaitReady()
+	}
+	g.await(b, w)
+	memory, most := 0.0, 0.0
+	for _, p := range g {
+		memory = max(memory, p.Settle(5*time.Second))
+		most = max(most, p.Memory("VmHWM"))
+	}
+	more, began, spent := *generated/10, time.Now(), g.processor()
+	w.makeAtOnce(more)
+	g.await(b, w)
+	b.ReportMetric(float64(more)/time.Since(began).Seconds(), "protectors/s")
+	b.ReportMetric((g.processor()-spent).Seconds()*1000/float64(more), "processor-ms/protector")
+	b.ReportMetric(memory, "generator-MiB-settled")
+	b.ReportMetric(most, "generator-MiB-peak")
+	b.ReportMetric(0, "ns/op")
+	for _, p := range g {
+		p.Stop()
+	}
+}
+
+func (g generators) processor() (spent time.Duration) {
+	for _, p := range g {
+		spent += p.Processor()
+	}
+	return spent
+}
+
+// await waits until there are as many protectors as workloads. It asks for the number alone, which costs the apiserver little.
+func (g generators) await(b *testing.B, w *workloads) {
+	b.Helper()
+	protectors := metadata.NewForConfigOrDie(testplane.Config(b)).Resource(v1alpha1.GroupVersion.WithResource("podprotectors"))
+	there := 0
+	g[0].Await(100*time.Millisecond, func() bool {
+		list, err := protectors.List(b.Context(), metav1.ListOptions{Limit: 1})
+		if err != nil {
+			b.Fatal(err)
+		}
+		there = len(list.Items)
+		if rest := list.RemainingItemCount; rest != nil {
+			there += int(*rest)
+		}
+		return there >= w.made
+	}, func() string { return fmt.Sprintf("%d of %d workloads have protectors", there, w.made) })
+}
