@@ -19,10 +19,9 @@ import (
 // leadership is what a term begins with.
 type leadership struct {
 	cell *v1alpha1.Cell
-	// version of the core that it began at, restored that of the core's last restore; see CellAggregator.
+	// version of the core that it began at, restored that of the core's last restore; see CellAggregator. How long ago that was
+	// cannot be told, unless by whoever has noted it.
 	version, restored uint64
-	// noticed tells that this leadership is the one which has noted the restore.
-	noticed bool
 }
 
 // raiseEpoch makes this process the holder of an epoch above every stored one, by compare-and-swap on the Cell.
@@ -45,7 +44,7 @@ func (a *Aggregator) raiseEpoch(ctx context.Context) (leadership, error) {
 			return err
 		}
 		l.cell, l.restored = cell, parseVersion(cell.Status.Aggregator.RestoredVersion)
-		if l.noticed = a.isRestored(cell, now); l.noticed {
+		if a.isRestored(cell, now) {
 			l.restored = now
 		}
 		epoch := max(cell.Status.Aggregator.Epoch, a.highestStoredEpoch(), a.epoch) + 1

@@ -20,7 +20,7 @@ type quiet struct {
 // has taken effect or never will. An update that has taken effect may restart a container for as long again as its timeout.
 func (t *term) quiet(key types.NamespacedName, p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCell) time.Duration {
 	_, anew := p.Annotations[v1alpha1.AnnotationRestored]
-	void := cell == nil && (anew || t.noticed && t.monotonic().Sub(t.sinceOf(p.Namespace)) < t.underWay(p)) || cell != nil && cell.Aggregation.Void
+	void := cell == nil && (anew || t.leadership.restored > 0 && t.monotonic().Sub(t.sinceOf(p.Namespace)) < t.underWay(p)) || cell != nil && cell.Aggregation.Void
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !void {

@@ -47,8 +47,6 @@ func (a *Aggregator) shareOnce(ctx context.Context) error {
 	}
 	a.told = ""
 	t := a.newTerm(ctx, l, end)
-	// Of a restore that another shard has noted this one cannot tell how long ago that was.
-	t.noticed = l.restored > 0
 	t.tenure, t.tenancy, t.log = newTenure(), tenancy, a.log.WithValues("holder", tenancy.Holder)
 	t.poke, t.relist = make(chan struct{}, 1), make(chan struct{}, 1)
 	t.snapshot.share(t.took)

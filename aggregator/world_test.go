@@ -177,7 +177,7 @@ func (w *world) lead() {
 		followed: newFollowed(),
 	}
 	w.storedVersion++ // the Cell is written
-	t.leadership = leadership{version: uint64(w.storedVersion), restored: uint64(w.lost), noticed: w.lost > 0}
+	t.leadership = leadership{version: uint64(w.storedVersion), restored: uint64(w.lost)}
 	t.began = w.clock
 	t.admissionDeadline.Store(int64(worldDeadline))
 	t.snapshot = newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, now)

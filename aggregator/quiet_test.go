@@ -1,0 +1,30 @@
+package aggregator
+
+import (
+	"testing"
+	"time"
+)
+
+// Whoever leads after a restore cannot tell how long ago it was: the leader that has noted it may have died in the same second.
+func TestAProtectorWithoutCountsIsNotCountedAtOnceInACoreThatWasRestored(t *testing.T) {
+	for claim, test := range map[string]struct {
+		lost  int
+		since time.Duration
+		waits bool
+	}{
+		"never restored":           {},
+		"restored, a new leader":   {lost: 7, waits: true},
+		"restored, nearly settled": {lost: 7, since: worldDeadline - time.Second, waits: true},
+		"restored, settled":        {lost: 7, since: worldDeadline},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			w := newWorld(1, 4)
+			w.lost = test.lost
+			w.lead()
+			w.clock = w.clock.Add(test.since)
+			if wait := w.newest().quiet(w.key(), w.stored, nil); wait > 0 != test.waits {
+				t.Errorf("it is counted after %s", wait)
+			}
+		})
+	}
+}
