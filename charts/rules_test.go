@@ -106,9 +106,10 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 		{"single", "Role", "breakwater-webhook", nil},
 		{"self-signed", "ClusterRole", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.ClusterRules("breakwater-core", "breakwater-cell-local")}},
 		{"self-signed", "Role", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.Rules("breakwater-webhook-tls"), certificates.Rules("breakwater-sharder-tls"), fleet.ElectionRules()}},
-		{"single", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{check.Rules(true, "breakwater-core", "breakwater-cell-local")}},
-		{"core", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{check.Rules(true)[1:]}}, // no webhook is in it
-		{"worker", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{check.Rules(false, "breakwater-cell-worker-1")}},
+		{"single", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{check.Rules(true, false, "breakwater-core", "breakwater-cell-local")}},
+		{"sharder", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{check.Rules(true, true)}},
+		{"core", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{check.Rules(true, false)}}, // no webhook is in it
+		{"worker", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{check.Rules(false, false, "breakwater-cell-worker-1")}},
 		{"core", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{topology.ClusterRules()}},
 		{"core", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules()}},
 		{"core", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{webhook.CoreRules()}},

@@ -195,7 +195,7 @@ func TestTheAuthorityIsReplacedUnderLoadAndNoReviewIsLost(t *testing.T) {
 	eventually(t, "a webhook", func() string { return fetch("http://"+health+"/readyz", "ok") })
 
 	checker := "check-" + namespace
-	testplane.User(t, checker, check.Rules(true, namespace, "absent"))
+	testplane.User(t, checker, check.Rules(true, false, namespace, "absent"))
 	arguments := []string{"check", "--kubeconfig", kubeconfig, "--as", checker, "--namespace", namespace, "--webhook-configuration", namespace}
 	if out, err := ask(t, arguments...); err != nil || !strings.Contains(out, "pods.breakwater.dev  ok") {
 		t.Errorf("check: %v\n%s", err, out)

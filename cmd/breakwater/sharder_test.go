@@ -28,6 +28,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/sharder"
+	"github.com/breakwater-k8s/breakwater/internal/check"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/members"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
@@ -135,6 +136,14 @@ func TestSharderLeadsAssignsAndEnds(t *testing.T) {
 	eventually(t, "metrics", func() string {
 		return fetch("http://"+metrics+"/metrics", `breakwater_ring_admission_reviews_total{reason="Assigned",ring="`+namespace+`"}`)
 	})
+	checker := "helm-test-" + namespace
+	testplane.User(t, checker, check.Rules(false, true))
+	out, err := ask(t, "check", "--kubeconfig", writeKubeconfig(t, config), "--as", checker, "--namespace", namespace, "--rings")
+	for _, row := range []string{"ClusterRing " + namespace + " ", "MutatingWebhookConfiguration breakwater-ring-" + namespace + ", assign.rings.breakwater.dev"} {
+		if err != nil || !strings.Contains(out, row) {
+			t.Errorf("check says (error %v), want a row of %s:\n%s", err, row, out)
+		}
+	}
 	began := time.Now()
 	stop()
 	if err := <-ended; err != nil {

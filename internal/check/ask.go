@@ -34,16 +34,15 @@ const (
 )
 
 // ask asks a webhook as the apiserver would, about something that nobody does. Nothing is written by it.
-func (c *Checker) ask(ctx context.Context, hook *admissionregistrationv1.ValidatingWebhook) error {
-	address, err := addressOf(&hook.ClientConfig)
+func (c *Checker) ask(ctx context.Context, at *admissionregistrationv1.WebhookClientConfig, review *admissionv1.AdmissionReview) error {
+	address, err := addressOf(at)
 	if err != nil {
 		return err
 	}
-	httpClient, err := c.httpClient(&hook.ClientConfig)
+	httpClient, err := c.httpClient(at)
 	if err != nil {
 		return err
 	}
-	review := c.review(hook)
 	body, err := json.Marshal(review)
 	if err != nil {
 		return err
@@ -108,25 +107,36 @@ func (c *Checker) httpClient(config *admissionregistrationv1.WebhookClientConfig
 
 // review is of the first thing that a webhook asks for: the removal of a pod that nobody protects, or a protector without a target.
 func (c *Checker) review(hook *admissionregistrationv1.ValidatingWebhook) *admissionv1.AdmissionReview {
-	meta := metav1.ObjectMeta{Namespace: c.Namespace, Name: checkName, UID: types.UID(checkName)}
-	request := &admissionv1.AdmissionRequest{
-		UID: types.UID(fmt.Sprint(checkName, "-", time.Now().UnixNano())), Namespace: c.Namespace, Name: checkName, DryRun: ptr.To(true),
-	}
+	request := c.request(admissionv1.Delete)
 	if len(hook.Rules) > 0 && len(hook.Rules[0].APIGroups) > 0 && hook.Rules[0].APIGroups[0] == v1alpha1.GroupVersion.Group {
 		request.Operation = admissionv1.Create
 		request.Kind = metav1.GroupVersionKind(v1alpha1.GroupVersion.WithKind("PodProtector"))
 		request.Resource = metav1.GroupVersionResource(v1alpha1.GroupVersion.WithResource("podprotectors"))
 		request.Object = runtime.RawExtension{Object: &v1alpha1.PodProtector{
-			TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodProtector"}, ObjectMeta: meta,
+			TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodProtector"}, ObjectMeta: c.object(),
 			Spec: v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{checkName: ""}}, MinAvailable: v1alpha1.Pods(0)},
 		}}
 	} else {
-		request.Operation = admissionv1.Delete
 		request.Kind = metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
 		request.Resource = metav1.GroupVersionResource(corev1.SchemeGroupVersion.WithResource("pods"))
 		request.OldObject = runtime.RawExtension{Object: &corev1.Pod{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: meta, Spec: corev1.PodSpec{NodeName: checkName},
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: c.object(), Spec: corev1.PodSpec{NodeName: checkName},
 		}}
 	}
+	return reviewOf(request)
+}
+
+// request is one about an object that does not exist, which is never carried out.
+func (c *Checker) request(operation admissionv1.Operation) *admissionv1.AdmissionRequest {
+	return &admissionv1.AdmissionRequest{
+		UID: types.UID(fmt.Sprint(checkName, "-", time.Now().UnixNano())), Operation: operation, Namespace: c.Namespace, Name: checkName, DryRun: ptr.To(true),
+	}
+}
+
+func (c *Checker) object() metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: c.Namespace, Name: checkName, UID: checkName}
+}
+
+func reviewOf(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionReview {
 	return &admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: request}
 }

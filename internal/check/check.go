@@ -27,6 +27,8 @@ type Checker struct {
 	Discovery discovery.ServerResourcesInterface
 	// Core is whether the cluster is a core, in which there are Cells.
 	Core bool
+	// Rings is whether a sharder is to look after the ClusterRings of the cluster.
+	Rings bool
 	// Configurations are the names of those that make this cluster's apiserver ask the webhook.
 	Configurations []string
 	// Namespace is one without protectors, in which a removal is asked about that is none.
@@ -36,13 +38,23 @@ type Checker struct {
 }
 
 // Rules are what a Checker needs.
-func Rules(core bool, configurations ...string) []rbacv1.PolicyRule {
-	rules := []rbacv1.PolicyRule{{
-		APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"validatingwebhookconfigurations"},
-		ResourceNames: configurations, Verbs: []string{"get"},
-	}}
+func Rules(core, rings bool, configurations ...string) []rbacv1.PolicyRule {
+	var rules []rbacv1.PolicyRule
+	const admission = "admissionregistration.k8s.io"
+	if len(configurations) > 0 {
+		rules = append(rules, rbacv1.PolicyRule{
+			APIGroups: []string{admission}, Resources: []string{"validatingwebhookconfigurations"}, ResourceNames: configurations, Verbs: []string{"get"},
+		})
+	}
+	list := func(group, resource string) {
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{"list"}})
+	}
 	if core {
-		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{"breakwater.dev"}, Resources: []string{"cells"}, Verbs: []string{"list"}})
+		list(v1alpha1.GroupVersion.Group, "cells")
+	}
+	if rings {
+		list(v1alpha1.GroupVersion.Group, "clusterrings")
+		list(admission, "mutatingwebhookconfigurations")
 	}
 	return rules
 }
@@ -58,6 +70,9 @@ func (c *Checker) Look(ctx context.Context) []Finding {
 	}
 	if c.Core {
 		all = append(all, c.cells(ctx)...)
+	}
+	if c.Rings {
+		all = append(all, c.rings(ctx)...)
 	}
 	return all
 }
@@ -86,7 +101,7 @@ func (c *Checker) configuration(ctx context.Context, name string) []Finding {
 	var all []Finding
 	for i := range configuration.Webhooks {
 		f := Finding{What: what + ", " + configuration.Webhooks[i].Name}
-		if err := c.ask(ctx, &configuration.Webhooks[i]); err != nil {
+		if err := c.ask(ctx, &configuration.Webhooks[i].ClientConfig, c.review(&configuration.Webhooks[i])); err != nil {
 			f.Problem = err.Error()
 		}
 		all = append(all, f)

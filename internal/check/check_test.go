@@ -96,14 +96,20 @@ func configuration(ca []byte, group string) *admissionregistrationv1.ValidatingW
 
 func look(t *testing.T, dial check.Dial, core bool, objects ...client.Object) []check.Finding {
 	t.Helper()
-	checker := &check.Checker{
-		Client: fake.NewClientBuilder().WithScheme(fleet.Scheme()).WithObjects(objects...).Build(), Namespace: "ns", Dial: dial,
-		Discovery: discovery.NewDiscoveryClientForConfigOrDie(testplane.Config(t)), Core: core,
-	}
+	checker := newChecker(t, dial, objects)
+	checker.Core = core
 	if !core {
 		checker.Configurations = []string{"hook"}
 	}
 	return checker.Look(t.Context())
+}
+
+func newChecker(t *testing.T, dial check.Dial, objects []client.Object) *check.Checker {
+	t.Helper()
+	return &check.Checker{
+		Client: fake.NewClientBuilder().WithScheme(fleet.Scheme()).WithObjects(objects...).Build(), Namespace: "ns", Dial: dial,
+		Discovery: discovery.NewDiscoveryClientForConfigOrDie(testplane.Config(t)),
+	}
 }
 
 func TestAWebhookIsAskedAsTheAPIServerAsksIt(t *testing.T) {

@@ -152,6 +152,10 @@
 {{- if include "breakwater.isCore" . }}
 - {apiGroups: [breakwater.dev], resources: [cells], verbs: [list]}
 {{- end }}
+{{- if .Values.sharder.enabled }}
+- {apiGroups: [breakwater.dev], resources: [clusterrings], verbs: [list]}
+- {apiGroups: [admissionregistration.k8s.io], resources: [mutatingwebhookconfigurations], verbs: [list]}
+{{- end }}
 {{- end }}
 
 {{- /*

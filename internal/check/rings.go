@@ -1,0 +1,67 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// rings is a finding for each ClusterRing, and for each webhook by which its objects are assigned. There need not be any.
+func (c *Checker) rings(ctx context.Context) []Finding {
+	list := &v1alpha1.ClusterRingList{}
+	if err := c.Client.List(ctx, list); err != nil {
+		return []Finding{{"ClusterRings", fmt.Sprintf("cannot be listed: %v", err)}}
+	}
+	all := []Finding{{What: "ClusterRings"}}
+	for i := range list.Items {
+		all = append(all, Finding{"ClusterRing " + list.Items[i].Name, problemOfRing(&list.Items[i])})
+	}
+	configurations := &admissionregistrationv1.MutatingWebhookConfigurationList{}
+	if err := c.Client.List(ctx, configurations, client.HasLabels{v1alpha1.LabelRing}); err != nil {
+		return append(all, Finding{"MutatingWebhookConfigurations of rings", fmt.Sprintf("cannot be listed: %v", err)})
+	}
+	for i := range configurations.Items {
+		for j := range configurations.Items[i].Webhooks {
+			hook := &configurations.Items[i].Webhooks[j]
+			f := Finding{What: "MutatingWebhookConfiguration " + configurations.Items[i].Name + ", " + hook.Name}
+			if err := c.ask(ctx, &hook.ClientConfig, c.creation(hook)); err != nil {
+				f.Problem = err.Error()
+			}
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// problemOfRing is what the conditions of a ring say that is wrong. That objects move is not.
+func problemOfRing(ring *v1alpha1.ClusterRing) string {
+	var problems []string
+	for _, name := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionShardsAvailable} {
+		switch condition := meta.FindStatusCondition(ring.Status.Conditions, name); {
+		case condition == nil:
+			problems = append(problems, fmt.Sprintf("nobody has said yet whether it is %s: see that the sharder runs", name))
+		case condition.Status != metav1.ConditionTrue:
+			problems = append(problems, fmt.Sprintf("%s=%s (%s): %s", name, condition.Status, condition.Reason, condition.Message))
+		}
+	}
+	return strings.Join(problems, "; ")
+}
+
+// creation is a review of an object of the first resource that a ring's webhook asks for.
+func (c *Checker) creation(hook *admissionregistrationv1.MutatingWebhook) *admissionv1.AdmissionReview {
+	request := c.request(admissionv1.Create)
+	if len(hook.Rules) > 0 && len(hook.Rules[0].APIGroups) > 0 && len(hook.Rules[0].Resources) > 0 {
+		request.Resource = metav1.GroupVersionResource{Group: hook.Rules[0].APIGroups[0], Resource: hook.Rules[0].Resources[0]}
+	}
+	request.Object = runtime.RawExtension{Object: &metav1.PartialObjectMetadata{ObjectMeta: c.object()}}
+	return reviewOf(request)
+}
