@@ -10,7 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/crowd"
 	"github.com/breakwater-k8s/breakwater/internal/measure"
+	"github.com/breakwater-k8s/breakwater/internal/slot"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
@@ -42,19 +44,36 @@ func (l *laboratory) shard(shards int) {
 	p := measure.Start(l, l.program, "aggregator", "--cell="+crowdCell, "--core-kubeconfig="+testplane.Kubeconfig(l),
 		"--kubeconfig="+cell.kubeconfig(), "--ring="+l.namespace, fmt.Sprintf("--shard=of-%d-0", shards), "--heartbeat=1s")
 	p.AwaitReady()
-	pods := func() float64 { return p.Metric("breakwater_aggregator_pods", "") }
-	protectors := func() float64 { return p.Metric("breakwater_aggregator_protectors", "") }
 	written := func() float64 { return p.Metric("breakwater_aggregator_writes_total", `result="written"`) }
-	p.Await(time.Second, func() bool { return pods() > 0 && protectors() > 0 && written() >= protectors() }, func() string {
-		return fmt.Sprintf("%v pods are counted, and %v of %v protectors written", pods(), written(), protectors())
-	})
+	wanted := 0
+	p.Await(100*time.Millisecond, func() bool {
+		wanted = l.protectorsOf(fmt.Sprintf("of-%d-0", shards))
+		return wanted > 0 && written() >= float64(wanted)
+	}, func() string { return fmt.Sprintf("%v of %d protectors are written", written(), wanted) })
 	l.ReportMetric(time.Since(p.Began).Seconds(), "first-aggregation-s")
 	l.ReportMetric(p.Processor().Seconds(), "first-aggregation-processor-s")
 	l.ReportMetric(p.Settle(still), "aggregator-MiB-settled")
-	l.ReportMetric(protectors(), "protectors")
+	l.ReportMetric(float64(wanted), "protectors")
 	l.ReportMetric(p.Memory("VmHWM"), "aggregator-MiB-peak")
-	l.ReportMetric(pods(), "pods")
+	l.ReportMetric(p.Metric("breakwater_aggregator_pods", ""), "pods")
 	l.ReportMetric(p.Metric("breakwater_aggregator_slots", ""), "slots")
 	l.ReportMetric(0, "ns/op")
 	p.Stop()
+}
+
+// protectorsOf is how many protectors are in the slots that a shard has claimed.
+func (l *laboratory) protectorsOf(shard string) (n int) {
+	l.Helper()
+	cell := &v1alpha1.Cell{}
+	l.must(l.core.Get(l.Context(), client.ObjectKey{Name: crowdCell}, cell))
+	var slots slot.Set
+	if entry := entryOf(cell, shard); entry != nil {
+		slots, _ = slot.Parse(entry.Slots)
+	}
+	for app := range l.protectors {
+		if slots.Has(slot.Of(crowd.Namespace(app))) {
+			n++
+		}
+	}
+	return n
 }

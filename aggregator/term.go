@@ -195,7 +195,7 @@ func aggregationRate(p *v1alpha1.PodProtector) time.Duration {
 func (t *term) work(ctx context.Context) {
 	for {
 		key, shutdown := t.queue.Get()
-		if shutdown {
+		if shutdown || ctx.Err() != nil { // what still waits is the next term's
 			return
 		}
 		t.workOn(ctx, key)
