@@ -23,7 +23,7 @@ import (
 // reconciler is one whose cache a test plays itself: it passes its objects to the steps.
 func (p *plane) reconciler() *Reconciler {
 	p.t.Helper()
-	metrics, err := NewMetrics(prometheus.NewRegistry())
+	metrics, err := NewMetrics(prometheus.NewRegistry(), nil)
 	if err != nil {
 		p.t.Fatal(err)
 	}

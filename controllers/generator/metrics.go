@@ -6,9 +6,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/share"
+	"github.com/breakwater-k8s/breakwater/internal/slot"
 )
 
-// Metrics are the generator's own; docs/metrics.md describes them. Only the leader's gauges say something.
+// Metrics are the generator's own; docs/metrics.md describes them. Only the leader's gauges say something, or each shard's of what it has.
 type Metrics struct {
 	sources     *prometheus.GaugeVec
 	vanished    prometheus.Gauge
@@ -20,8 +22,8 @@ type Metrics struct {
 	last map[desired.Ref]outcome
 }
 
-// NewMetrics registers the metrics.
-func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+// NewMetrics registers the metrics, of what a shard has; nil is all.
+func NewMetrics(registry prometheus.Registerer, own *share.Share) (*Metrics, error) {
 	m := &Metrics{
 		vanished: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "breakwater_generator_vanished_sources",
@@ -45,7 +47,18 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		}, []string{"operation"}),
 		last: map[desired.Ref]outcome{},
 	}
-	for _, collector := range []prometheus.Collector{m.sources, m.vanished, m.retained, m.unprotected, m.writes} {
+	slots := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "breakwater_generator_slots", Help: "Slots of namespaces that this shard has; 0 without --ring.",
+	}, func() float64 {
+		if own == nil {
+			return 0
+		}
+		return float64(own.Has())
+	})
+	if own != nil {
+		own.OnGiveUp(m.forget)
+	}
+	for _, collector := range []prometheus.Collector{m.sources, m.vanished, m.retained, m.unprotected, m.writes, slots} {
 		if err := registry.Register(collector); err != nil {
 			return nil, err
 		}
@@ -76,6 +89,18 @@ func (m *Metrics) observe(source desired.Ref, result outcome) {
 	if now := m.gauge(result, source.Kind); now != nil {
 		now.Inc()
 		m.last[source] = result
+	}
+}
+
+// forget leaves sources of some slots to another shard.
+func (m *Metrics) forget(slots slot.Set) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for source, result := range m.last {
+		if slots.Has(slot.Of(source.Namespace)) {
+			m.gauge(result, source.Kind).Dec() // what is kept is counted
+			delete(m.last, source)
+		}
 	}
 }
 

@@ -63,7 +63,7 @@ func AllKinds() []schema.GroupVersionKind {
 // Setup adds the generator to a manager whose cache was made with CacheOptions. The informers start with the
 // manager, also while another instance leads, so that a new leader starts with full caches.
 func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
-	metrics, err := NewMetrics(options.Registry)
+	metrics, err := NewMetrics(options.Registry, options.Share)
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}

@@ -49,8 +49,8 @@ type Share struct {
 	idle *sync.Cond
 	has  slot.Set
 	busy [slot.Count]int
-	// taken are called with slots that were taken.
-	taken []func(slot.Set)
+	// taken are called with slots that were taken, given with those that were given up.
+	taken, given []func(slot.Set)
 }
 
 // New makes the share of a process that has nothing yet. Start takes it part.
@@ -93,6 +93,13 @@ func (s *Share) tell(who func(slot.Set)) {
 	s.taken = append(s.taken, who)
 	s.mu.Unlock()
 	who(has)
+}
+
+// OnGiveUp calls somebody with slots that were given up, when nobody works in them any more.
+func (s *Share) OnGiveUp(who func(slot.Set)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.given = append(s.given, who)
 }
 
 // Has is how many slots the shard has.
@@ -214,14 +221,18 @@ func (s *Share) giveUp(slots slot.Set) {
 		return
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.has = s.has.Minus(slots)
 	for n := range slots.Each() {
 		for s.busy[n] > 0 {
 			s.idle.Wait()
 		}
 	}
+	given := s.given
+	s.mu.Unlock()
 	s.Log.Info("Slots are given up", "slots", slots.String())
+	for _, who := range given {
+		who(slots)
+	}
 }
 
 // end gives up all.

@@ -289,6 +289,8 @@ func TestASlotIsGivenUpWhenWorkInItHasEnded(t *testing.T) {
 		}
 		leaves = append(leaves, leave)
 	}
+	var given atomic.Int64
+	a.OnGiveUp(func(slots slot.Set) { given.Add(int64(slots.Len())) })
 	b := l.start("b", "1")
 	for a.Has() == slot.Count {
 		<-time.After(5 * time.Millisecond) // until a begins nothing more in what is to be b's
@@ -299,10 +301,16 @@ func TestASlotIsGivenUpWhenWorkInItHasEnded(t *testing.T) {
 	if b.Has() > 0 {
 		t.Errorf("b has %d slots while a works in all", b.Has())
 	}
+	if n := given.Load(); n > 0 {
+		t.Errorf("%d slots are told to be given up while a works in all", n)
+	}
 	for _, leave := range leaves {
 		leave()
 	}
 	l.awaitShared("a", "b")
+	if n := int(given.Load()); n != b.Has() {
+		t.Errorf("%d slots are told to be given up, and b has %d", n, b.Has())
+	}
 }
 
 // counter notes what it was given.

@@ -1,0 +1,53 @@
+package generator
+
+import (
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/slot"
+)
+
+// An alert on a shard that has lost a slot would never end otherwise, and the sum over shards count its workloads twice.
+func TestAShardReportsNothingOfSlotsThatItHasGivenUp(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m, err := NewMetrics(registry, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := desired.Ref{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "web"}
+	kept := desired.Ref{Group: "apps", Kind: "Deployment", Namespace: "other", Name: "web"}
+	gone := desired.Ref{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "gone"}
+	m.observe(web, protected)
+	m.observe(kept, protected)
+	m.observe(gone, sourceVanished)
+	m.forget(slot.Set{}.With(slot.Of("shop")))
+	if n := gauges(t, registry, "breakwater_generator_protected_sources"); n != 1 {
+		t.Errorf("%v workloads are protected, want 1", n)
+	}
+	if n := gauges(t, registry, "breakwater_generator_vanished_sources"); n != 0 {
+		t.Errorf("%v workloads have vanished, want 0", n)
+	}
+	m.observe(web, protected)
+	if n := gauges(t, registry, "breakwater_generator_protected_sources"); n != 2 {
+		t.Errorf("%v workloads are protected when the slot is back, want 2", n)
+	}
+}
+
+// gauges adds up those of a name.
+func gauges(t *testing.T, registry *prometheus.Registry, name string) (sum float64) {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			for _, metric := range family.GetMetric() {
+				sum += metric.GetGauge().GetValue()
+			}
+		}
+	}
+	return sum
+}
