@@ -181,6 +181,48 @@ func (w *world) tail() string {
 	return strings.Join(w.log[max(0, end-60):end], "\n")
 }
 
+// A shard that was gone can begin again, under the same name, in the middle of a write.
+func TestAShardThatComesBackKeepsWhatItMayHaveBegunWith(t *testing.T) {
+	for claim, test := range map[string]struct {
+		// writes are those of the one object that are done before it comes back.
+		writes int
+		takes  bool
+	}{
+		"before the object is asked for": {0, false},
+		"after that":                     {1, true},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			w := newWorld(1)
+			w.calm = true
+			w.join("s-0")
+			w.create(w.nodes, "", "n")
+			p := w.passes()
+			if err := w.run(p, time.Minute, func() bool { return len(w.misplaced()) == 0 && w.members["s-0"].state == v1alpha1.ShardReady }); err != nil {
+				t.Fatal(err)
+			}
+			w.join("s-1")
+			w.members["s-1"].hangs, w.members["s-0"].hangs = false, true // it lets go of nothing
+			w.members["s-0"].works, w.members["s-0"].state, w.members["s-0"].died = false, v1alpha1.ShardDead, w.clock
+			written := 0
+			w.meddle = func() {
+				if written == test.writes {
+					w.join("s-0")
+					w.members["s-0"].hangs = true
+				}
+				written++
+			}
+			at := func() string { return w.placement(w.objects[id{w.nodes.GroupResource, "", "n"}]).Shard }
+			end := w.clock.Add(20 * time.Second)
+			if err := w.run(p, time.Minute, func() bool { return at() == "s-1" || w.clock.After(end) }); err != nil {
+				t.Fatal(err)
+			}
+			if taken := at() == "s-1"; taken != test.takes || len(w.wrong) > 0 {
+				t.Errorf("taken: %t\n%s", taken, w.tail())
+			}
+		})
+	}
+}
+
 func TestNoMoreAreOnTheirWayAtOnceThanMayBe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(rapid.Uint64().Draw(t, "seed"))

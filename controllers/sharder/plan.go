@@ -62,6 +62,8 @@ const (
 	kept outcome = ""
 	// done was written.
 	done outcome = "done"
+	// asked is of a shard that is gone, which was asked to let go of it all the same, in case that it comes back.
+	asked outcome = "asked"
 	// gone does not exist any more.
 	gone outcome = "gone"
 	// held is of a shard of which it is not certain that it does not work.

@@ -3,6 +3,7 @@ package sharder
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,12 +17,24 @@ const attempts = 4
 var errContended = errors.New("others write it all the time")
 
 // settleAll does the steps of plans, and takes in what has become of them. An error is of an apiserver that cannot be worked with now.
+//
+// An object of a shard that is gone is taken from it in two rounds, since a shard can come back at any moment. In the first it is asked
+// for like any other. In the second its shard is looked for once more: one that is not there even now finds the object, when it
+// comes back, as one that it was asked for, and does not begin with it. So it does not matter how long after that it is taken.
 func (p *pass) settleAll(ctx context.Context, plans []*plan) error {
-	err := each(ctx, p.tempo.writers, plans, p.settle)
+	err := p.round(ctx, plans)
+	if asked := slices.DeleteFunc(slices.Clone(plans), func(x *plan) bool { return x.outcome != asked }); err == nil && len(asked) > 0 {
+		err = p.round(ctx, asked)
+	}
 	for _, x := range plans {
 		p.account(x)
 	}
 	return err
+}
+
+func (p *pass) round(ctx context.Context, plans []*plan) error {
+	p.graves.forget()
+	return each(ctx, p.tempo.writers, plans, p.settle)
 }
 
 // each does something for all, so many at once.
@@ -52,14 +65,19 @@ func (p *pass) settle(ctx context.Context, x *plan) error {
 			x.outcome, x.err = held, err
 			return err
 		}
-		now, err := p.objects.label(ctx, x.of, x.object, x.labels(p.ring.Name))
+		labels, outcome := x.labels(p.ring.Name), done
+		if x.takes() && !x.had.Draining {
+			labels, outcome = step{action: ring.Drain}.labels(p.ring.Name), asked
+		}
+		now, err := p.objects.label(ctx, x.of, x.object, labels)
 		if err == nil {
-			x.object, x.outcome = now, done
+			x.object, x.outcome = now, outcome
 			return nil
 		}
 		if apierrors.IsConflict(err) {
 			p.metrics.conflicts.WithLabelValues(p.ring.Name).Inc()
 			now, err = p.objects.get(ctx, x.of, x.object.Namespace, x.object.Name)
+			p.graves.forget() // it may have been asked for since
 		}
 		switch {
 		case err == nil:
@@ -76,14 +94,18 @@ func (p *pass) settle(ctx context.Context, x *plan) error {
 	return nil
 }
 
-// isFree makes certain that no shard works on an object that is about to be taken from a shard without a drain. Objects that another one
-// controls need none of it: their shard has let go of that one.
+// takes tells whether an object is taken from a shard that does not answer. Objects that another one controls are not: their shard has
+// let go of that one.
+func (x *plan) takes() bool {
+	return x.had.Shard != "" && len(x.of.mains) == 0 && (x.action == ring.Assign || x.action == ring.Clear)
+}
+
+// isFree makes certain that the shard is gone that an object is about to be taken from.
 func (p *pass) isFree(ctx context.Context, x *plan) (bool, error) {
-	shard := x.had.Shard
-	if shard == "" || len(x.of.mains) > 0 || x.action != ring.Assign && x.action != ring.Clear {
+	if !x.takes() {
 		return true, nil
 	}
-	return p.graves.isGone(ctx, p, shard)
+	return p.graves.isGone(ctx, p, x.had.Shard)
 }
 
 // outage tells whether an error is of the apiserver, and not of the object alone.

@@ -49,7 +49,7 @@ func (p *pass) account(x *plan) {
 		if x.action == ring.Assign {
 			p.metrics.assignments.WithLabelValues(p.ring.Name, p.causeOf(x)).Inc()
 		}
-	case held:
+	case held, asked:
 		p.left++
 	case failed:
 		p.left++
