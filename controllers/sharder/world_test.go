@@ -459,7 +459,7 @@ func (w *world) judge(of id, t *thing, before, now ring.Placement) {
 		w.fail("%s is taken out of the ring, to which it belongs", of)
 	}
 	// One that comes back does not begin with what it was asked for before.
-	if m := w.members[before.Shard]; m != nil && m.works && now.Shard != before.Shard && !(before.Draining && t.drained.Before(m.joined)) {
+	if m := w.members[before.Shard]; m != nil && m.works && now.Shard != before.Shard && (!before.Draining || !t.drained.Before(m.joined)) {
 		w.fail("%s is taken from %s, which works, and given to %q", of, before.Shard, now.Shard)
 	}
 }
