@@ -2,7 +2,6 @@ package sharding
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -10,13 +9,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/ring"
 )
-
-// revoked is the holder of a Lease that the sharder has taken from a shard which may still work.
-const revoked = "breakwater-sharder"
-
-// longestLease is the most seconds that the Lease of a shard can last, as of a ClusterRing.
-const longestLease = 3600
 
 // incarnation is a shard as its Lease knows it.
 type incarnation struct {
@@ -26,25 +20,15 @@ type incarnation struct {
 	duration time.Duration
 }
 
-// returning is the holder of the Lease of a shard that has stopped and is to come back: its objects wait for it.
-func (i incarnation) returning() string { return i.name + "_" }
-
-func holderOf(lease *coordinationv1.Lease) string {
-	if lease.Spec.HolderIdentity == nil {
-		return ""
-	}
-	return *lease.Spec.HolderIdentity
-}
-
 // check tells why a Lease must not be taken: it is not one of this shard. A label that somebody has taken off is put back.
 func (i incarnation) check(lease *coordinationv1.Lease) error {
-	ring, labelled := lease.Labels[v1alpha1.LabelRing]
+	of, labelled := lease.Labels[v1alpha1.LabelRing]
 	switch {
-	case labelled && ring == i.ring, !labelled && strings.HasPrefix(holderOf(lease), i.returning()):
+	case labelled && of == i.ring, !labelled && ring.IsHeldBy(lease, i.name):
 		return nil
 	case labelled:
 		return fmt.Errorf("the Lease %s/%s is that of a shard of ring %q, not %q: give the shard another name, or delete the Lease if no process uses it any more",
-			lease.Namespace, lease.Name, ring, i.ring)
+			lease.Namespace, lease.Name, of, i.ring)
 	default:
 		return fmt.Errorf("the Lease %s/%s is not that of a shard, as it has no label %s: give the shard another name, or delete the Lease if no process uses it any more",
 			lease.Namespace, lease.Name, v1alpha1.LabelRing)
@@ -53,16 +37,16 @@ func (i incarnation) check(lease *coordinationv1.Lease) error {
 
 // lost tells why a Lease that this incarnation has held is not its own any more.
 func (i incarnation) lost(lease *coordinationv1.Lease) error {
-	ring, labelled := lease.Labels[v1alpha1.LabelRing]
-	switch holder := holderOf(lease); {
-	case holder == revoked:
+	of, labelled := lease.Labels[v1alpha1.LabelRing]
+	switch holder := ring.HolderOf(lease); {
+	case holder == ring.Revoked:
 		return errRevoked
 	case holder == "":
 		return errBuried
 	case holder != i.identity:
 		return fmt.Errorf("its Lease was taken by %q: if another process runs under the same name, give it another one", holder)
-	case labelled && ring != i.ring:
-		return fmt.Errorf("its Lease was given to ring %q", ring)
+	case labelled && of != i.ring:
+		return fmt.Errorf("its Lease was given to ring %q", of)
 	default:
 		return nil
 	}
@@ -72,14 +56,14 @@ func (i incarnation) lost(lease *coordinationv1.Lease) error {
 // until it can be taken from whoever has it.
 func (i incarnation) record(lease *coordinationv1.Lease) *resourcelock.LeaderElectionRecord {
 	record := resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
-	if record.LeaseDurationSeconds > longestLease {
+	if record.LeaseDurationSeconds > ring.MaxLeaseSeconds {
 		record.LeaseDurationSeconds = 0 // that of no shard
 	}
 	record.LeaseDurationSeconds = max(record.LeaseDurationSeconds, i.seconds())
 	switch record.HolderIdentity {
-	case i.returning():
+	case ring.Returning(i.name):
 		record.HolderIdentity = ""
-	case revoked:
+	case ring.Revoked:
 		record.LeaseDurationSeconds *= 2 // whom it was taken from may not know yet
 	}
 	return record
@@ -93,7 +77,7 @@ func (i incarnation) take(lease *coordinationv1.Lease, holder string, now time.T
 		lease.Labels = map[string]string{}
 	}
 	lease.Labels[v1alpha1.LabelRing] = i.ring
-	if holderOf(lease) != holder {
+	if ring.HolderOf(lease) != holder {
 		transitions := int32(0)
 		if before := lease.Spec.LeaseTransitions; before != nil {
 			transitions = *before + 1

@@ -13,13 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/ring"
 )
 
 func TestAShardMakesItsLease(t *testing.T) {
 	onStage(t, nil, func(s *stage) {
 		s.enter("1", false).wantHeld(true, "at once")
 		lease := s.lease()
-		if lease.Labels[v1alpha1.LabelRing] != "r" || holderOf(lease) != "a_1" || *lease.Spec.LeaseDurationSeconds != 15 || lease.Spec.RenewTime == nil {
+		if lease.Labels[v1alpha1.LabelRing] != "r" || ring.HolderOf(lease) != "a_1" || *lease.Spec.LeaseDurationSeconds != 15 || lease.Spec.RenewTime == nil {
 			s.Errorf("the Lease is %v %v", lease.Labels, lease.Spec)
 		}
 		pass(10 * time.Minute)
@@ -38,7 +39,7 @@ func TestWhenALeaseIsTaken(t *testing.T) {
 		"at once when the shard was stopped and is to come back":              {"r", "a_", 0},
 		"after its duration when the former incarnation may still work":       {"r", "a_0", lasts},
 		"after its duration when somebody unknown has it":                     {"r", "somebody", lasts},
-		"after twice its duration when the sharder has taken it":              {"r", revoked, 2 * lasts},
+		"after twice its duration when the sharder has taken it":              {"r", ring.Revoked, 2 * lasts},
 		"after its duration when somebody has taken its label off":            {"", "a_0", lasts},
 		"never when it is another ring's":                                     {"other", "a_0", -1},
 		"never when it is another ring's and nobody has it":                   {"other", "", -1},
@@ -87,7 +88,7 @@ func TestAFormerIncarnationIsWaitedForAsLongAsItRenews(t *testing.T) {
 }
 
 func TestARevokedLeaseIsTakenWhenItWasEmptied(t *testing.T) {
-	onStage(t, leaseOf("r", revoked), func(s *stage) {
+	onStage(t, leaseOf("r", ring.Revoked), func(s *stage) {
 		a := s.enter("1", false)
 		pass(5 * time.Second)
 		s.change(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = "" })
@@ -119,7 +120,7 @@ func TestALeaseThatWasLostIsLostForEver(t *testing.T) {
 		"buried, and stopped with a name to come back to": {func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = "a_" }, `taken by "a_"`, "a_"},
 		"taken by another incarnation":                    {func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = "a_2" }, "another process runs under the same name", "a_2"},
 		"given to another ring":                           {func(l *coordinationv1.Lease) { l.Labels[v1alpha1.LabelRing] = "other" }, `ring "other"`, "a_1"},
-		"taken by the sharder":                            {func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = revoked }, "drainTimeoutSeconds", ""},
+		"taken by the sharder":                            {func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = ring.Revoked }, "drainTimeoutSeconds", ""},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			onStage(t, nil, func(s *stage) {

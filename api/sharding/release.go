@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/breakwater-k8s/breakwater/internal/ring"
 )
 
 // giveUp lets others have the Lease when nothing is worked on any more and no write is under way. Otherwise it is left to lapse: who
@@ -26,7 +28,7 @@ func (l *lock) giveUp(ctx context.Context) error {
 	}
 	holder := ""
 	if l.stable && !isRevoked {
-		holder = l.returning()
+		holder = ring.Returning(l.name)
 	}
 	lease := l.lease.DeepCopy()
 	l.take(lease, holder, time.Now())

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/breakwater-k8s/breakwater/internal/ring"
 )
 
 func TestWhatAStopLeaves(t *testing.T) {
@@ -17,14 +19,14 @@ func TestWhatAStopLeaves(t *testing.T) {
 		"the name, so that they wait":                     {true, func(*actor) {}, "a_"},
 		"the Lease as it is, while the apiserver is away": {true, func(a *actor) { a.away.Store(true) }, "a_1"},
 		"nobody, when it ends because it was revoked": {true, func(a *actor) {
-			a.change(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = revoked })
+			a.change(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = ring.Revoked })
 			pass(4 * time.Second)
 		}, ""},
 		"what another process has taken": {false, func(a *actor) {
 			a.change(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = "a_2" })
 		}, "a_2"},
 		"what the sharder has taken in the same moment, given up": {true, func(a *actor) {
-			a.change(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = revoked })
+			a.change(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = ring.Revoked })
 		}, ""},
 		"the Lease as it is, while an object is worked on": {false, func(a *actor) { a.lock.work.begin(job{}) }, "a_1"},
 		"the Lease as it is, while a write is under way":   {false, func(a *actor) { a.lock.work.write() }, "a_1"},
@@ -43,9 +45,9 @@ func TestWhatAStopLeaves(t *testing.T) {
 		}, ""},
 		"the revoked Lease as it is, while an object is worked on": {true, func(a *actor) {
 			a.lock.work.begin(job{})
-			a.change(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = revoked })
+			a.change(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = ring.Revoked })
 			pass(4 * time.Second)
-		}, revoked},
+		}, ring.Revoked},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			onStage(t, nil, func(s *stage) {

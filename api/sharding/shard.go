@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/ring"
 )
 
 // Options say which shard a process is.
@@ -59,18 +60,18 @@ func New(ctx context.Context, config *rest.Config, options Options) (*Shard, err
 	if err != nil {
 		return nil, fmt.Errorf("client for the Lease of shard %s: %w", name, err)
 	}
-	ring, err := ringOf(ctx, leases, options)
+	of, err := ringOf(ctx, leases, options)
 	if err != nil {
 		return nil, err
 	}
-	duration := time.Duration(ring.Spec.LeaseDurationSeconds) * time.Second
+	duration := time.Duration(of.Spec.LeaseDurationSeconds) * time.Second
 	s := &Shard{
-		ring: ring.Name, name: name, spec: ring.Spec, config: config, objects: options.Objects,
+		ring: of.Name, name: name, spec: of.Spec, config: config, objects: options.Objects,
 		hold: newHold(duration), work: newWork(), drained: map[schema.GroupVersionKind]bool{},
 	}
 	s.lock = &lock{
-		incarnation: incarnation{ring: ring.Name, name: name, identity: name + "_" + string(uuid.NewUUID()), duration: duration},
-		client:      leases, key: client.ObjectKey{Namespace: ring.Spec.ShardNamespace, Name: name}, stable: options.Stable,
+		incarnation: incarnation{ring: of.Name, name: name, identity: ring.Returning(name) + string(uuid.NewUUID()), duration: duration},
+		client:      leases, key: client.ObjectKey{Namespace: of.Spec.ShardNamespace, Name: name}, stable: options.Stable,
 		hold: s.hold, work: s.work,
 	}
 	lease := &coordinationv1.Lease{}

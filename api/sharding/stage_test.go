@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/ring"
 )
 
 const lasts = 15 * time.Second
@@ -81,7 +82,7 @@ func (s *stage) change(change func(*coordinationv1.Lease)) {
 func (s *stage) wantHolder(want string) {
 	s.Helper()
 	synctest.Wait()
-	if have := holderOf(s.lease()); have != want {
+	if have := ring.HolderOf(s.lease()); have != want {
 		s.Errorf("the Lease is held by %q, want %q", have, want)
 	}
 }

@@ -189,7 +189,7 @@ func (r *Roll) Revoke(ctx context.Context, of *v1alpha1.ClusterRing, shard strin
 	r.mu.Lock()
 	s := r.leases[types.NamespacedName{Namespace: of.Spec.ShardNamespace, Name: shard}]
 	r.mu.Unlock()
-	if s == nil || s.lost || s.lease.Labels[v1alpha1.LabelRing] != of.Name || holderOf(s.lease) == ring.Revoked {
+	if s == nil || s.lost || s.lease.Labels[v1alpha1.LabelRing] != of.Name || ring.HolderOf(s.lease) == ring.Revoked {
 		return nil
 	}
 	return r.hold(ctx, s.lease, ring.Revoked)
@@ -203,7 +203,7 @@ func (r *Roll) Holder(of *v1alpha1.ClusterRing, shard string) string {
 	if s == nil || s.lost || s.lease.Labels[v1alpha1.LabelRing] != of.Name {
 		return ""
 	}
-	return holderOf(s.lease)
+	return ring.HolderOf(s.lease)
 }
 
 // IsGone makes certain that a shard does not work. What Shards tells may lag: a shard that has just come would seem to be unknown. And of
@@ -221,13 +221,6 @@ func (r *Roll) IsGone(ctx context.Context, of *v1alpha1.ClusterRing, shard strin
 	default:
 		return !ring.IsAvailable(ring.StateOf(lease, 0)), nil
 	}
-}
-
-func holderOf(lease *coordinationv1.Lease) string {
-	if lease.Spec.HolderIdentity == nil {
-		return ""
-	}
-	return *lease.Spec.HolderIdentity
 }
 
 // hold gives a Lease another holder, unless it has changed meanwhile.

@@ -91,7 +91,7 @@ func (r *Roll) tell(before, now *seen) {
 		}
 		return s.lease.Labels[v1alpha1.LabelRing]
 	}
-	if before != nil && now != nil && of(before) == of(now) && holderOf(before.lease) == holderOf(now.lease) &&
+	if before != nil && now != nil && of(before) == of(now) && ring.HolderOf(before.lease) == ring.HolderOf(now.lease) &&
 		before.lost == now.lost && before.stateAt(r.now()) == v1alpha1.ShardReady {
 		return // it was only renewed
 	}
@@ -168,7 +168,7 @@ func (r *Roll) look(ctx context.Context, key types.NamespacedName) error {
 		version := lease.ResourceVersion
 		return r.client.Delete(ctx, lease, client.Preconditions{ResourceVersion: &version})
 	}
-	r.log.Info("A shard has fallen silent: its objects go to others", "ring", name, "shard", lease.Name, "holder", holderOf(lease))
+	r.log.Info("A shard has fallen silent: its objects go to others", "ring", name, "shard", lease.Name, "holder", ring.HolderOf(lease))
 	return r.hold(ctx, lease, "")
 }
 

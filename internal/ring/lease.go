@@ -15,16 +15,27 @@ import (
 // Revoked is the holder of a Lease that the sharder has taken from a shard which may still work.
 const Revoked = "breakwater-sharder"
 
-// maxLeaseSeconds is the longest lease duration that a shard may ask for, as of a ClusterRing.
-const maxLeaseSeconds = 3600
+// MaxLeaseSeconds is the longest lease duration that a shard may ask for, as of a ClusterRing.
+const MaxLeaseSeconds = 3600
 
 // orphanedAfter is how long a shard stays known after its death.
 const orphanedAfter = time.Minute
 
-// heldBy tells whether a holder's identity is that of a shard: its name, an underscore, and what tells one incarnation of it from
-// the others, or nothing for a shard that is to come back.
-func heldBy(holder *string, shard string) bool {
-	return holder != nil && strings.HasPrefix(*holder, shard+"_")
+// HolderOf is whom a Lease names; empty is nobody.
+func HolderOf(lease *coordinationv1.Lease) string {
+	if lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+// Returning is the holder of the Lease of a shard that has stopped and is to come back. That of an incarnation of it begins so, and goes
+// on with what tells it from the others.
+func Returning(shard string) string { return shard + "_" }
+
+// IsHeldBy tells whether the holder of a Lease is a shard: an incarnation of it, or one that is to come back.
+func IsHeldBy(lease *coordinationv1.Lease, shard string) bool {
+	return strings.HasPrefix(HolderOf(lease), Returning(shard))
 }
 
 // CheckLease tells why a Lease is not one of a shard.
@@ -33,8 +44,8 @@ func CheckLease(lease *coordinationv1.Lease) error {
 		return fmt.Errorf("its name is the shard's, and the value of a label: %s", problems[0])
 	}
 	seconds := lease.Spec.LeaseDurationSeconds
-	if seconds == nil || *seconds < 1 || *seconds > maxLeaseSeconds {
-		return fmt.Errorf("leaseDurationSeconds must be from 1 to %d", maxLeaseSeconds)
+	if seconds == nil || *seconds < 1 || *seconds > MaxLeaseSeconds {
+		return fmt.Errorf("leaseDurationSeconds must be from 1 to %d", MaxLeaseSeconds)
 	}
 	if lease.Spec.RenewTime == nil {
 		return errors.New("it was never renewed")
@@ -47,9 +58,8 @@ func CheckLease(lease *coordinationv1.Lease) error {
 // Lease for as long as that lasts, by its own clock, so that it does not work from Expired on.
 func StateOf(lease *coordinationv1.Lease, unchanged time.Duration) v1alpha1.ShardState {
 	duration := time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second
-	holder := lease.Spec.HolderIdentity
 	switch {
-	case heldBy(holder, lease.Name):
+	case IsHeldBy(lease, lease.Name):
 		switch {
 		case unchanged <= duration:
 			return v1alpha1.ShardReady
@@ -58,7 +68,7 @@ func StateOf(lease *coordinationv1.Lease, unchanged time.Duration) v1alpha1.Shar
 		default:
 			return v1alpha1.ShardUncertain
 		}
-	case holder != nil && *holder == Revoked:
+	case HolderOf(lease) == Revoked:
 		return v1alpha1.ShardUncertain // it is dead when the sharder has waited and written so
 	case unchanged > orphanedAfter:
 		return v1alpha1.ShardOrphaned
