@@ -213,11 +213,11 @@ func (t *term) deaths(ctx context.Context, cell *v1alpha1.Cell, shards *ring.Sha
 			return known[shard]
 		}
 		// The Leases that are watched may be behind: a shard that is new is in none of them.
-		works, err := t.options.Membership.MayWork(ctx, shard)
+		gone, err := t.options.Membership.IsGone(ctx, shard)
 		if err != nil {
 			t.log.Error(err, "Whether a shard is dead is not known, so that its slots are not taken", "shard", shard)
 		}
-		known[shard] = err == nil && !works
+		known[shard] = err == nil && gone
 		return known[shard]
 	}
 }

@@ -2,34 +2,31 @@ package aggregator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/util/uuid"
-	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/breakwater-k8s/breakwater/api/sharding"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/members"
 	"github.com/breakwater-k8s/breakwater/internal/ring"
 )
 
-// RingShard is a shard of a ClusterRing by its Lease.
+// RingShard is a shard of a ClusterRing by its Lease, under one incarnation after the other.
 type RingShard struct {
 	ring, name string
 	// returns tells that the shard will be back soon when it stops, so that its slots wait for it.
 	returns bool
 	client  client.Reader
-	leases  coordinationv1.LeasesGetter
+	config  *rest.Config
 	roll    *members.Roll
 	log     logr.Logger
-	// now is the wall clock, which stands in the Lease and by which nothing is decided.
-	now, monotonic func() time.Time
 
 	mu sync.Mutex
 	// tenancy is that of now; nil is none. arrived is closed when there is one.
@@ -37,10 +34,8 @@ type RingShard struct {
 	arrived chan struct{}
 	// using are those that have joined it and are not done.
 	using *sync.WaitGroup
-	// last is the incarnation that has ended last.
-	last string
-	told map[int]func()
-	next int
+	told  map[int]func()
+	next  int
 }
 
 // RingShardOptions are those of a shard.
@@ -49,21 +44,14 @@ type RingShardOptions struct {
 	Ring, Name string
 	// Returns tells that the shard will be back soon whenever it stops.
 	Returns bool
-	// Leases of the core cluster.
-	Leases coordinationv1.LeasesGetter
-	// Now is the wall clock; nil is the machine's.
-	Now func() time.Time
 }
 
 // NewRingShard adds a shard to the manager of a core cluster whose cache holds the Leases of shards; see members.Select.
 func NewRingShard(ctx context.Context, mgr manager.Manager, options RingShardOptions) (*RingShard, error) {
 	s := &RingShard{
-		ring: options.Ring, name: options.Name, returns: options.Returns, client: mgr.GetClient(), leases: options.Leases,
-		log: mgr.GetLogger().WithValues("ring", options.Ring, "shard", options.Name), now: options.Now, monotonic: time.Now,
+		ring: options.Ring, name: options.Name, returns: options.Returns, client: mgr.GetClient(), config: mgr.GetConfig(),
+		log:     mgr.GetLogger().WithValues("ring", options.Ring, "shard", options.Name),
 		arrived: make(chan struct{}), told: map[int]func(){},
-	}
-	if s.now == nil {
-		s.now = time.Now
 	}
 	// Any shard may take a Lease from one that is silent: it is a compare-and-swap.
 	roll, err := members.NewRoll(ctx, mgr, func() bool { return true })
@@ -99,10 +87,17 @@ func (s *RingShard) NeedLeaderElection() bool { return false }
 
 // Start holds the shard's Lease, under one incarnation after the other, until ctx ends.
 func (s *RingShard) Start(ctx context.Context) error {
-	var last string
+	ctx = logr.NewContext(ctx, s.log)
+	var last *sharding.Shard
+	var told string
 	for ctx.Err() == nil {
-		if err := s.once(ctx); err != nil && ctx.Err() == nil && err.Error() != last {
-			last = err.Error()
+		shard, err := sharding.New(ctx, s.config, sharding.Options{Ring: s.ring, Name: s.name, Stable: s.returns, After: last})
+		switch {
+		case err == nil:
+			s.incarnate(ctx, shard)
+			last, told = shard, ""
+		case ctx.Err() == nil && err.Error() != told:
+			told = err.Error()
 			s.log.Error(err, "Not a shard of the ring")
 		}
 		select {
@@ -113,56 +108,21 @@ func (s *RingShard) Start(ctx context.Context) error {
 	return nil
 }
 
-// once takes the Lease and keeps it, until it is lost or ctx ends.
-func (s *RingShard) once(ctx context.Context) error {
-	of, err := s.of(ctx)
-	if err != nil {
-		return err
-	}
-	lease := &shardLease{
-		leases: s.leases.Leases(of.Spec.ShardNamespace), ring: s.ring, name: s.name, holder: s.name + "_" + string(uuid.NewUUID()),
-		before: s.last, seconds: of.Spec.LeaseDurationSeconds, now: s.now, monotonic: s.monotonic,
-	}
-	if err := lease.acquire(ctx); err != nil {
-		return err
-	}
-	s.log.Info("A shard of the ring", "holder", lease.holder)
-	held, lose := context.WithCancelCause(context.WithoutCancel(ctx))
-	using := &sync.WaitGroup{}
-	s.arrive(&Tenancy{Holder: lease.holder, Context: held, Held: lease.held, Done: using.Done}, using)
-	err = lease.keep(ctx)
-	s.arrive(nil, nil)
-	if err == nil {
-		err = errors.New("the process stops")
-	}
-	lose(err)
-	s.log.Info("No longer a shard of the ring", "holder", lease.holder, "reason", err.Error())
-	if ctx.Err() != nil {
-		s.stop(ctx, lease, using)
-	}
-	using.Wait() // nothing of this incarnation is left when the next one begins
-	s.last = lease.holder
-	return nil
-}
-
-// stop gives the Lease up when all have ended that go by it. It is renewed no more: who takes longer than it lasts is waited for
-// as if the shard had crashed.
-func (s *RingShard) stop(ctx context.Context, lease *shardLease, using *sync.WaitGroup) {
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+// incarnate is one incarnation of the shard: until the Lease is lost, or ctx ends, and nothing of it is left.
+func (s *RingShard) incarnate(ctx context.Context, shard *sharding.Shard) {
+	reason := "the process stops"
+	err := shard.Run(ctx, func(ctx context.Context) {
+		s.log.Info("A shard of the ring", "holder", shard.Identity())
+		using := &sync.WaitGroup{}
+		s.arrive(&Tenancy{Holder: shard.Identity(), Context: ctx, Held: shard.Held, Done: using.Done}, using)
+		<-ctx.Done()
+		s.arrive(nil, nil)
 		using.Wait()
-	}()
-	select {
-	case <-ended:
-	case <-time.After(lease.left()):
-		return
+	})
+	if err != nil {
+		reason = err.Error()
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
-	if err := lease.giveUp(ctx, s.returns); err != nil {
-		s.log.V(1).Info("The Lease is not given up", "error", err.Error())
-	}
+	s.log.Info("No longer a shard of the ring", "holder", shard.Identity(), "reason", reason)
 }
 
 // of returns the ring.
@@ -214,14 +174,13 @@ func (s *RingShard) Shards(ctx context.Context) (*ring.Shards, bool) {
 	return s.roll.Shards(of), true
 }
 
-// MayWork implements Membership.
-func (s *RingShard) MayWork(ctx context.Context, shard string) (bool, error) {
+// IsGone implements Membership.
+func (s *RingShard) IsGone(ctx context.Context, shard string) (bool, error) {
 	of, err := s.of(ctx)
 	if err != nil {
-		return true, err
+		return false, err
 	}
-	lease := &shardLease{leases: s.leases.Leases(of.Spec.ShardNamespace), ring: s.ring, name: shard}
-	return lease.mayWork(ctx)
+	return s.roll.IsGone(ctx, of, shard)
 }
 
 // Tell implements Membership.

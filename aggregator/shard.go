@@ -15,8 +15,8 @@ type Membership interface {
 	Join(ctx context.Context) (*Tenancy, error)
 	// Shards are those of the ring that slots can be with; ok is false while that is not known.
 	Shards(ctx context.Context) (shards *ring.Shards, ok bool)
-	// MayWork asks the apiserver itself whether a shard may be at work: its Lease has not been given up, nor taken from it.
-	MayWork(ctx context.Context, shard string) (bool, error)
+	// IsGone asks the apiserver itself whether a shard certainly does not work: its Lease was given up, or has been away for long.
+	IsGone(ctx context.Context, shard string) (bool, error)
 	// Tell calls somebody whenever Shards may be others, until forget is called. It must not block.
 	Tell(changed func()) (forget func())
 }

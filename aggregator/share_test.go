@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -44,11 +43,7 @@ func (l *lab) share(user *rest.Config, name string) (stop func()) {
 	l.Helper()
 	interest := &fleet.Interest{}
 	return testplane.Manage(l, user, func(ctx context.Context, mgr manager.Manager) error {
-		leases, err := kubernetes.NewForConfig(user)
-		if err != nil {
-			return err
-		}
-		membership, err := aggregator.NewRingShard(ctx, mgr, aggregator.RingShardOptions{Ring: l.namespace, Name: name, Leases: leases.CoordinationV1()})
+		membership, err := aggregator.NewRingShard(ctx, mgr, aggregator.RingShardOptions{Ring: l.namespace, Name: name})
 		if err != nil {
 			return err
 		}

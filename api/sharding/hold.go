@@ -14,9 +14,9 @@ var ErrNotHeld = errors.New("the shard does not hold its Lease")
 var (
 	errNotYet  = errors.New("it has not joined its ring yet")
 	errStopped = errors.New("it has stopped")
-	errDeleted = errors.New("its Lease was deleted, and its objects are others': the process must start anew")
-	errBuried  = errors.New("its Lease was taken from it, as it had fallen silent, and its objects are others': the process must start anew")
-	errRevoked = errors.New("it was put out of its ring, as it took longer than drainTimeoutSeconds to let go of an object: the process must start anew")
+	errDeleted = errors.New("its Lease was deleted, and its objects are others'")
+	errBuried  = errors.New("its Lease was taken from it, as it had fallen silent, and its objects are others'")
+	errRevoked = errors.New("it was put out of its ring, as it took longer than drainTimeoutSeconds to let go of an object")
 )
 
 // hold is what a shard knows of its hold on the Lease, by no other clock than that of its own machine. Once it has ended it never
@@ -74,7 +74,7 @@ func (h *hold) lost() error {
 	if h.sent.IsZero() || elapsed(h.sent, time.Now()) < h.duration {
 		return nil
 	}
-	why := fmt.Errorf("its Lease was not renewed for %s, as the apiserver could not be reached or the process stood still: the process must start anew", h.duration)
+	why := fmt.Errorf("its Lease was not renewed for %s, as the apiserver could not be reached or the process stood still", h.duration)
 	h.end(why)
 	return why
 }

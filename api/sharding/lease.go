@@ -18,6 +18,8 @@ type incarnation struct {
 	// identity is the name, an underscore, and what no other incarnation has.
 	identity string
 	duration time.Duration
+	// former is the one that this process was before, of which nothing is left; empty is none.
+	former string
 }
 
 // check tells why a Lease must not be taken: it is not one of this shard. A label that somebody has taken off is put back.
@@ -61,7 +63,7 @@ func (i incarnation) record(lease *coordinationv1.Lease) *resourcelock.LeaderEle
 	}
 	record.LeaseDurationSeconds = max(record.LeaseDurationSeconds, i.seconds())
 	switch record.HolderIdentity {
-	case ring.Returning(i.name):
+	case ring.Returning(i.name), i.former:
 		record.HolderIdentity = ""
 	case ring.Revoked:
 		record.LeaseDurationSeconds *= 2 // whom it was taken from may not know yet

@@ -43,8 +43,8 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	ctx, cancel := l.bound(ctx)
 	defer cancel()
 	err := l.client.Get(ctx, l.key, lease)
-	if apierrors.IsNotFound(err) && joined {
-		l.hold.end(errDeleted)
+	if joined && (apierrors.IsNotFound(err) || err == nil && lease.UID != l.lease.UID) {
+		l.hold.end(errDeleted) // also when somebody has made it anew, whatever it says
 		return nil, nil, errDeleted
 	}
 	if err != nil {
@@ -131,6 +131,14 @@ func (l *lock) send(ctx context.Context, lease *coordinationv1.Lease, write func
 	}
 	l.lease = lease
 	return l.hold.renewed(now)
+}
+
+// longestRetry is how long a shard waits at most between renewals, so that it notices soon when its Lease was taken from it.
+const longestRetry = 10 * time.Second
+
+// timing is how long the Lease lasts, for how long an elector tries to renew it, and how often.
+func (l *lock) timing() (lasts, renew, retry time.Duration) {
+	return l.duration, l.duration * 9 / 10, min(l.duration*2/15, longestRetry)
 }
 
 // bound lets a request take a quarter of the time that the Lease lasts, so that there is time for another one.

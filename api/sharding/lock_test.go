@@ -161,6 +161,24 @@ func TestALeaseThatWasDeletedIsNotMadeAgain(t *testing.T) {
 	})
 }
 
+func TestALeaseThatWasDeletedAndMadeAnewIsLost(t *testing.T) {
+	onStage(t, leaseOf("r", ""), func(s *stage) {
+		a := s.enter("1", true)
+		pass(time.Minute)
+		lease := s.lease()
+		if err := s.client.Delete(s.Context(), lease); err != nil {
+			t.Fatal(err)
+		}
+		lease.UID, lease.ResourceVersion = "another", ""
+		if err := s.client.Create(s.Context(), lease); err != nil {
+			t.Fatal(err)
+		}
+		pass(4 * time.Second)
+		a.wantHeld(false, "soon after, although it says what it has said")
+		s.wantHolder("a_1")
+	})
+}
+
 func TestALabelThatWasTakenOffIsPutBack(t *testing.T) {
 	onStage(t, nil, func(s *stage) {
 		a := s.enter("1", true)

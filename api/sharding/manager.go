@@ -3,16 +3,12 @@ package sharding
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
-
-// longestRetry is how long a shard waits at most between renewals, so that it notices soon when its Lease was taken from it.
-const longestRetry = 10 * time.Second
 
 // NewManager makes a manager that works while the shard holds its Lease, and ends with an error when it has lost it. The process must end
 // with it: a new Shard is not possible in place of one that has ended.
@@ -41,8 +37,7 @@ func (s *Shard) NewManager(options manager.Options) (manager.Manager, error) {
 func (s *Shard) Configure(options *manager.Options) error {
 	options.LeaderElection, options.LeaderElectionResourceLockInterface = true, s.lock
 	options.LeaderElectionReleaseOnCancel = true
-	lasts := s.lock.duration
-	renew, retry := lasts*9/10, min(lasts*2/15, longestRetry)
+	lasts, renew, retry := s.lock.timing()
 	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &lasts, &renew, &retry
 
 	kinds := options.Scheme
@@ -74,7 +69,7 @@ func (s *Shard) Start(ctx context.Context) error {
 	case <-s.hold.over.Done():
 	}
 	if lost := s.hold.Lost(); lost != nil {
-		return fmt.Errorf("shard %s of ring %s: %w", s.name, s.ring, lost)
+		return fmt.Errorf("shard %s of ring %s has lost its Lease, and the process must start anew: %w", s.name, s.ring, lost)
 	}
 	return nil
 }

@@ -35,6 +35,9 @@ type Options struct {
 	// Objects are those types of which the manager's cache holds only the objects of this shard: those of the ring's resources
 	// and controlledResources that the process reads.
 	Objects []client.Object
+	// After is the Shard of that name that this process was before, and whose Run has returned, if there was one. It is not waited for,
+	// although its Lease may not have lapsed.
+	After *Shard
 }
 
 // Shard is one of the processes among which the objects of a ring are spread.
@@ -49,7 +52,7 @@ type Shard struct {
 	drained    map[schema.GroupVersionKind]bool
 }
 
-// New makes a shard, which joins its ring when its manager starts. It reads the ClusterRing and the Lease of that name: the error tells
+// New makes a shard, which joins its ring when its manager starts, or by Run. It reads the ClusterRing and the Lease of that name: the error tells
 // when there is no such ring, or the Lease is somebody else's. How long the Lease lasts is what the ring says now.
 func New(ctx context.Context, config *rest.Config, options Options) (*Shard, error) {
 	name, err := nameOf(options.Name)
@@ -70,9 +73,10 @@ func New(ctx context.Context, config *rest.Config, options Options) (*Shard, err
 		hold: newHold(duration), work: newWork(), drained: map[schema.GroupVersionKind]bool{},
 	}
 	s.lock = &lock{
-		incarnation: incarnation{ring: of.Name, name: name, identity: ring.Returning(name) + string(uuid.NewUUID()), duration: duration},
-		client:      leases, key: client.ObjectKey{Namespace: of.Spec.ShardNamespace, Name: name}, stable: options.Stable,
-		hold: s.hold, work: s.work,
+		incarnation: incarnation{
+			ring: of.Name, name: name, identity: ring.Returning(name) + string(uuid.NewUUID()), former: options.After.former(), duration: duration,
+		},
+		client: leases, key: client.ObjectKey{Namespace: of.Spec.ShardNamespace, Name: name}, stable: options.Stable, hold: s.hold, work: s.work,
 	}
 	lease := &coordinationv1.Lease{}
 	err = leases.Get(ctx, s.lock.key, lease)
@@ -117,5 +121,6 @@ func (s *Shard) Namespace() string { return s.spec.ShardNamespace }
 // Identity is the holder of the Lease while it is held: the name, an underscore, and what no other process of that name has.
 func (s *Shard) Identity() string { return s.lock.identity }
 
-// Lock is the Lease of the shard for an elector of client-go's, for those who have no manager. Its lease duration must be the ring's.
+// Lock is the Lease of the shard for an elector of client-go's own, whose lease duration must be the ring's: who has no manager uses Run.
+// An elector that releases the Lease does so as soon as it ends, so that what goes by the Lease must have ended before.
 func (s *Shard) Lock() resourcelock.Interface { return s.lock }

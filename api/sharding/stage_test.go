@@ -27,8 +27,8 @@ const lasts = 15 * time.Second
 type stage struct {
 	*testing.T
 	client client.Client
-	// away makes the apiserver answer nothing but errors, and silent, write what it is asked and answer errors.
-	away, silent atomic.Bool
+	// away makes the apiserver answer nothing but errors, silent, write what it is asked and answer errors, and hanging, answer nothing.
+	away, silent, hanging atomic.Bool
 	// writes counts those of shards.
 	writes atomic.Int64
 }
@@ -89,14 +89,18 @@ func (s *stage) wantHolder(want string) {
 
 // apiserver is how shards meet it.
 func (s *stage) apiserver() client.Client {
-	read := func(what func() error) error {
+	read := func(ctx context.Context, what func() error) error {
+		if s.hanging.Load() {
+			<-ctx.Done()
+			return ctx.Err()
+		}
 		if s.away.Load() {
 			return apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
 		}
 		return what()
 	}
-	write := func(what func() error) error {
-		err := read(what)
+	write := func(ctx context.Context, what func() error) error {
+		err := read(ctx, what)
 		if s.writes.Add(1); err == nil && s.silent.Load() {
 			return apierrors.NewTimeoutError("request did not complete within the allotted timeout", 1)
 		}
@@ -104,13 +108,13 @@ func (s *stage) apiserver() client.Client {
 	}
 	return interceptor.NewClient(s.client.(client.WithWatch), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
-			return read(func() error { return c.Get(ctx, key, o, options...) })
+			return read(ctx, func() error { return c.Get(ctx, key, o, options...) })
 		},
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
-			return write(func() error { return c.Create(ctx, o, options...) })
+			return write(ctx, func() error { return c.Create(ctx, o, options...) })
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.UpdateOption) error {
-			return write(func() error { return c.Update(ctx, o, options...) })
+			return write(ctx, func() error { return c.Update(ctx, o, options...) })
 		},
 	})
 }
@@ -124,16 +128,20 @@ type actor struct {
 	ended chan struct{}
 }
 
-func (s *stage) enter(incarnated string, stable bool) *actor {
-	a := &actor{stage: s, ended: make(chan struct{}), lock: &lock{
+// lockOf is the Lease of shard a as an incarnation goes by it.
+func (s *stage) lockOf(incarnated string, stable bool) *lock {
+	return &lock{
 		incarnation: incarnation{ring: "r", name: "a", identity: "a_" + incarnated, duration: lasts},
 		client:      s.apiserver(), key: client.ObjectKey{Namespace: "shards", Name: "a"}, stable: stable,
 		hold: newHold(lasts), work: newWork(),
-	}}
-	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: a.lock, LeaseDuration: lasts, RenewDeadline: lasts * 9 / 10, RetryPeriod: lasts * 2 / 15, ReleaseOnCancel: true,
-		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
-	})
+	}
+}
+
+func (s *stage) enter(incarnated string, stable bool) *actor {
+	a := &actor{stage: s, ended: make(chan struct{}), lock: s.lockOf(incarnated, stable)}
+	election := a.lock.election(func(context.Context) {})
+	election.ReleaseOnCancel = true // as a manager has it
+	elector, err := leaderelection.NewLeaderElector(election)
 	if err != nil {
 		s.Fatal(err)
 	}

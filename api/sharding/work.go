@@ -101,11 +101,23 @@ func (w *work) rest(ctx context.Context, while time.Duration) error {
 	defer stop()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.jobs)+w.writes > 0 {
-		if ctx.Err() != nil {
-			return fmt.Errorf("%d objects are still worked on and %d writes under way", len(w.jobs), w.writes)
-		}
+	for len(w.jobs)+w.writes > 0 && ctx.Err() == nil {
 		w.done.Wait()
+	}
+	return w.left(while)
+}
+
+// isOver tells whether that is so now.
+func (w *work) isOver(while time.Duration) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.left(while) == nil
+}
+
+// left tells what may still be to come.
+func (w *work) left(while time.Duration) error {
+	if len(w.jobs)+w.writes > 0 {
+		return fmt.Errorf("%d objects are still worked on and %d writes under way", len(w.jobs), w.writes)
 	}
 	if !w.unknown.IsZero() && elapsed(w.unknown, time.Now()) < while {
 		return fmt.Errorf("a write was given up less than %s ago and may still take effect", while)

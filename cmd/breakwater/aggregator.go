@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -168,13 +167,7 @@ func (f *aggregatorFlags) joinRing(ctx context.Context, mgr manager.Manager) (*a
 		}
 		name = host
 	}
-	leases, err := kubernetes.NewForConfig(mgr.GetConfig())
-	if err != nil {
-		return nil, fmt.Errorf("--core-kubeconfig: %w", err)
-	}
-	return aggregator.NewRingShard(ctx, mgr, aggregator.RingShardOptions{
-		Ring: f.ring, Name: name, Returns: f.returns, Leases: leases.CoordinationV1(),
-	})
+	return aggregator.NewRingShard(ctx, mgr, aggregator.RingShardOptions{Ring: f.ring, Name: name, Returns: f.returns})
 }
 
 func (f *aggregatorFlags) setUpOne(ctx context.Context, mgr manager.Manager, options aggregator.Options) error {

@@ -11,7 +11,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -37,12 +36,8 @@ func (w *world) createRings() {
 }
 
 func (p *process) joinRing(ctx context.Context, mgr manager.Manager, cell string) (*aggregator.RingShard, error) {
-	leases, err := kubernetes.NewForConfig(mgr.GetConfig())
-	if err != nil {
-		return nil, err
-	}
 	return aggregator.NewRingShard(ctx, mgr, aggregator.RingShardOptions{
-		Ring: ringName(cell), Name: p.name, Leases: leases.CoordinationV1(), Now: p.now,
+		Ring: ringName(cell), Name: p.name,
 		// Some stop as if for ever, others to come back.
 		Returns: strings.HasSuffix(p.name, "1"),
 	})
