@@ -36,7 +36,8 @@ func (w *world) createRings() {
 }
 
 func (p *process) joinRing(ctx context.Context, mgr manager.Manager, cell string) (*aggregator.RingShard, error) {
-	return aggregator.NewRingShard(ctx, mgr, aggregator.RingShardOptions{
+	skew := func() time.Duration { return time.Duration(p.skew.Load()) }
+	return aggregator.NewRingShard(ctx, ownClock{mgr, skew}, aggregator.RingShardOptions{
 		Ring: ringName(cell), Name: p.name,
 		// Some stop as if for ever, others to come back.
 		Returns: strings.HasSuffix(p.name, "1"),

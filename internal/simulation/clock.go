@@ -1,0 +1,54 @@
+package simulation
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// ownClock is a manager by whose configuration Leases are written with the wall clock of its process, which may be wrong: nothing may
+// be decided by it.
+type ownClock struct {
+	manager.Manager
+	skew func() time.Duration
+}
+
+// GetConfig implements manager.Manager.
+func (m ownClock) GetConfig() *rest.Config {
+	config := rest.CopyConfig(m.Manager.GetConfig())
+	config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return skewing{inner, m.skew} })
+	return config
+}
+
+type skewing struct {
+	http.RoundTripper
+	skew func() time.Duration
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s skewing) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Body == nil || !strings.Contains(request.URL.Path, "/leases") {
+		return s.RoundTripper.RoundTrip(request)
+	}
+	lease := &coordinationv1.Lease{}
+	if err := json.NewDecoder(request.Body).Decode(lease); err != nil {
+		return nil, fmt.Errorf("read the Lease that is written: %w", err)
+	}
+	lease.Spec.RenewTime = &metav1.MicroTime{Time: lease.Spec.RenewTime.Add(s.skew())}
+	body, err := json.Marshal(lease)
+	if err != nil {
+		return nil, fmt.Errorf("write the Lease: %w", err)
+	}
+	request = request.Clone(request.Context())
+	request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return s.RoundTripper.RoundTrip(request)
+}
