@@ -153,8 +153,9 @@ func (p *process) proceed() {
 // kill ends the process at once: nothing that it still does is seen by anybody.
 func (p *process) kill() {
 	p.paused.set(false, true)
+	p.eachLink((*apiserver.Link).Mute)
+	p.stop() // before its watches break, which it would begin anew, or not, as luck has it
 	p.eachLink((*apiserver.Link).Sever)
-	p.stop()
 }
 
 func (p *process) eachLink(do func(*apiserver.Link)) {

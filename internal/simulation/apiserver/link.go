@@ -75,11 +75,14 @@ func (l *Link) Heal() {
 	}
 }
 
+// Mute lets nothing more be sent, for good.
+func (l *Link) Mute() { l.requests.set(false, true) }
+
 // Sever ends the connection for good. What has been sent before may still arrive.
 func (l *Link) Sever() {
+	l.Mute()
 	l.answers.set(false, true)
 	l.watches.set(false, true)
-	l.requests.set(false, true)
 }
 
 // Seen is the version up to which the protectors that this client watches have been delivered.
