@@ -2,7 +2,10 @@ package testplane
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -70,15 +73,22 @@ func Manage(t testing.TB, account *rest.Config, setup func(context.Context, mana
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
-	stop = func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
-		if err, running := <-ended; running {
-			if err != nil {
-				t.Errorf("the manager ended: %v", err)
-			}
-			close(ended)
+		if err := awaitEnd(ended, patience); err != nil {
+			t.Errorf("the manager: %v", err)
 		}
-	}
+	})
 	t.Cleanup(stop)
 	return stop
+}
+
+// awaitEnd returns with what a manager has ended that was told to, or says that it has not in time.
+func awaitEnd(ended <-chan error, patience time.Duration) error {
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(patience):
+		return fmt.Errorf("it goes on %s after it was stopped: a cache that was never read keeps a manager, so look whether its account may list and watch all that it reads", patience)
+	}
 }
