@@ -8,14 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
@@ -39,7 +37,7 @@ func (r *Reconciler) tell(ctx context.Context, of *v1alpha1.ClusterRing, problem
 	if err != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}
-	r.announce(ctx, of, after.Status.Conditions)
+	fleet.Teller{Events: r.events, Action: "Shard", IsGood: isGood}.Tell(ctx, of, of.Status.Conditions, after.Status.Conditions)
 	return nil
 }
 
@@ -152,24 +150,7 @@ func shardsAvailable(status *v1alpha1.ClusterRingStatus) metav1.Condition {
 	return c
 }
 
-// announce makes events of conditions that have changed.
-func (r *Reconciler) announce(ctx context.Context, before *v1alpha1.ClusterRing, conditions []metav1.Condition) {
-	for _, now := range conditions {
-		have := meta.FindStatusCondition(before.Status.Conditions, now.Type)
-		if have != nil && have.Status == now.Status && have.Reason == now.Reason {
-			continue
-		}
-		kind := corev1.EventTypeWarning
-		if now.Status == metav1.ConditionTrue || now.Reason == v1alpha1.ReasonMoving {
-			kind = corev1.EventTypeNormal
-		}
-		log.FromContext(ctx).Info("condition changed", "ring", before.Name, "condition", now.Type, "status", now.Status, "reason", now.Reason)
-		r.events.Eventf(before, nil, kind, now.Reason, "Shard", "%s", fleet.Note(now.Message))
-	}
-}
-
-// sentence is what an error says to people.
-func sentence(err error) string {
-	text := err.Error()
-	return strings.ToUpper(text[:1]) + text[1:] + "."
+// isGood tells whether a condition is no cause for a warning: objects that move are on their way.
+func isGood(c metav1.Condition) bool {
+	return c.Status == metav1.ConditionTrue || c.Reason == v1alpha1.ReasonMoving
 }

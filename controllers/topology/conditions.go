@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
@@ -112,7 +110,7 @@ func (r *Reconciler) tell(ctx context.Context, cell *v1alpha1.Cell, conditions [
 	if err := r.Client.Status().Apply(ctx, apply, client.FieldOwner(Name), client.ForceOwnership); err != nil {
 		return fmt.Errorf("apply the conditions: %w", err)
 	}
-	r.announce(ctx, before, conditions)
+	fleet.Teller{Events: r.Events, Action: "Inspect", IsGood: isGood}.Tell(ctx, before, before.Status.Conditions, conditions)
 	return nil
 }
 
@@ -130,21 +128,11 @@ func stand(cell *v1alpha1.Cell, conditions []metav1.Condition) bool {
 	return true
 }
 
-func (r *Reconciler) announce(ctx context.Context, before *v1alpha1.Cell, conditions []metav1.Condition) {
-	for _, now := range conditions {
-		have := meta.FindStatusCondition(before.Status.Conditions, now.Type)
-		if have != nil && have.Status == now.Status && have.Reason == now.Reason {
-			continue
-		}
-		good := metav1.ConditionTrue
-		if now.Type == v1alpha1.ConditionOverlapping {
-			good = metav1.ConditionFalse
-		}
-		kind := corev1.EventTypeWarning
-		if now.Status == good || now.Status == metav1.ConditionUnknown {
-			kind = corev1.EventTypeNormal
-		}
-		log.FromContext(ctx).Info("condition changed", "cell", before.Name, "condition", now.Type, "status", now.Status, "reason", now.Reason)
-		r.Events.Eventf(before, nil, kind, now.Reason, "Inspect", "%s", fleet.Note(now.Message))
+// isGood tells whether a condition is no cause for a warning. One that is not known is none.
+func isGood(c metav1.Condition) bool {
+	good := metav1.ConditionTrue
+	if c.Type == v1alpha1.ConditionOverlapping {
+		good = metav1.ConditionFalse
 	}
+	return c.Status == good || c.Status == metav1.ConditionUnknown
 }

@@ -35,7 +35,7 @@ func (r *Reconciler) inspect(ctx context.Context, cell *v1alpha1.Cell) (connecte
 		if problem := (*fleet.Problem)(nil); errors.As(err, &problem) {
 			connected.Reason = problem.Reason
 		}
-		connected.Message = sentence(err)
+		connected.Message = fleet.Sentence(err)
 		guarded.Reason = v1alpha1.ReasonConfigurationUnread
 		guarded.Message = "It is not known whether the cluster asks the webhook: see the condition Connected."
 		return connected, guarded
@@ -60,7 +60,7 @@ func (r *Reconciler) connect(ctx context.Context, cell *v1alpha1.Cell) (*rest.Co
 func protection(ctx context.Context, cell *v1alpha1.Cell, config *rest.Config, guarded metav1.Condition) metav1.Condition {
 	unread := func(err error) metav1.Condition {
 		guarded.Reason = v1alpha1.ReasonConfigurationUnread
-		guarded.Message = "It is not known whether the cluster asks the webhook: " + sentence(err)
+		guarded.Message = "It is not known whether the cluster asks the webhook: " + fleet.Sentence(err)
 		return guarded
 	}
 	clientset, err := kubernetes.NewForConfig(config)
@@ -114,10 +114,4 @@ func present[Object admissionregistrationv1.ValidatingAdmissionPolicy | admissio
 		return nil, nil
 	}
 	return object, err
-}
-
-// sentence makes one of an error.
-func sentence(err error) string {
-	text := err.Error()
-	return strings.ToUpper(text[:1]) + fleet.Shorten(text[1:], 1000) + "."
 }
