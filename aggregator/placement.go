@@ -16,13 +16,12 @@ import (
 
 // The Cell's status tells which shard has which slots. It is only ever changed by compare-and-swap.
 
-// holdings are what the shards have. An entry that cannot be read has none: nobody of us writes one.
+// holdings are what the shards have.
 func holdings(cell *v1alpha1.Cell) []slot.Holding {
 	all := make([]slot.Holding, 0, len(cell.Status.Shards))
 	for i := range cell.Status.Shards {
 		s := &cell.Status.Shards[i]
-		slots, _ := slot.Parse(s.Slots)
-		all = append(all, slot.Holding{Shard: s.Name, Slots: slots})
+		all = append(all, slot.Holding{Shard: s.Name, Holder: s.Holder, Slots: slot.Recorded(s.Slots)})
 	}
 	return all
 }
@@ -38,12 +37,7 @@ func entryOf(cell *v1alpha1.Cell, shard string) *v1alpha1.CellShard {
 
 // slotsOf are those that an incarnation of a shard has.
 func slotsOf(cell *v1alpha1.Cell, shard, holder string) slot.Set {
-	entry := entryOf(cell, shard)
-	if entry == nil || entry.Holder != holder {
-		return slot.Set{}
-	}
-	slots, _ := slot.Parse(entry.Slots)
-	return slots
+	return slot.HeldBy(holdings(cell), shard, holder)
 }
 
 // enter makes an entry for an incarnation of a shard, which has nothing yet. What an earlier one had nobody has from now on.
@@ -65,7 +59,7 @@ func leave(cell *v1alpha1.Cell, shard string) {
 func place(cell *v1alpha1.Cell, shard string, slots slot.Set, isDead func(shard string) bool) {
 	for i := range cell.Status.Shards {
 		s := &cell.Status.Shards[i]
-		has, _ := slot.Parse(s.Slots)
+		has := slot.Recorded(s.Slots)
 		if s.Name == shard {
 			has = slots
 		} else {

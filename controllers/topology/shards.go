@@ -86,7 +86,7 @@ func whoIsSilent(cell *v1alpha1.Cell, silent slot.Set) string {
 	left, parts := silent, []string{}
 	for i := range cell.Status.Shards {
 		s := &cell.Status.Shards[i]
-		slots, _ := slot.Parse(s.Slots)
+		slots := slot.Recorded(s.Slots)
 		if theirs := slots.And(silent); !theirs.Empty() {
 			parts = append(parts, fmt.Sprintf("%s of shard %s", theirs, s.Name))
 			left = left.Minus(slots)

@@ -10,25 +10,18 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/slot"
 )
 
-// holdings are what the shards have. An entry that cannot be read has none: nobody of us writes one.
+// holdings are what the shards have.
 func holdings(of *v1alpha1.ClusterRing) []slot.Holding {
 	all := make([]slot.Holding, 0, len(of.Status.Holdings))
 	for _, h := range of.Status.Holdings {
-		slots, _ := slot.Parse(h.Slots)
-		all = append(all, slot.Holding{Shard: h.Shard, Slots: slots})
+		all = append(all, slot.Holding{Shard: h.Shard, Holder: h.Holder, Slots: slot.Recorded(h.Slots)})
 	}
 	return all
 }
 
 // recordOf is what an incarnation of a shard has.
 func recordOf(of *v1alpha1.ClusterRing, shard, holder string) slot.Set {
-	for _, h := range of.Status.Holdings {
-		if h.Shard == shard && h.Holder == holder {
-			slots, _ := slot.Parse(h.Slots)
-			return slots
-		}
-	}
-	return slot.Set{}
+	return slot.HeldBy(holdings(of), shard, holder)
 }
 
 // record writes that an incarnation of a shard has these slots and no others, and takes out what dead shards have left. It tells

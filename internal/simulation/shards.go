@@ -98,8 +98,7 @@ func ownersOf(cell *v1alpha1.Cell) map[int]owner {
 	owners := map[int]owner{}
 	for i := range cell.Status.Shards {
 		s := &cell.Status.Shards[i]
-		slots, _ := slot.Parse(s.Slots)
-		for n := range slots.Each() {
+		for n := range slot.Recorded(s.Slots).Each() {
 			owners[n] = owner{s.Name, s.Holder}
 		}
 	}
@@ -119,7 +118,7 @@ func (j *judge) sharesOut(core string, cell *v1alpha1.Cell, e *apiserver.Event) 
 	taken, mine := 0, 0
 	var parts []string
 	for i := range cell.Status.Shards {
-		slots, _ := slot.Parse(cell.Status.Shards[i].Slots)
+		slots := slot.Recorded(cell.Status.Shards[i].Slots)
 		mine += slots.Len()
 		parts = append(parts, fmt.Sprintf("%s %d", cell.Status.Shards[i].Name, slots.Len()))
 	}

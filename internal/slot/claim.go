@@ -1,9 +1,19 @@
 package slot
 
-// Holding is the slots that a record says a shard has.
+// Holding is the slots that a record says an incarnation of a shard has.
 type Holding struct {
-	Shard string
-	Slots Set
+	Shard, Holder string
+	Slots         Set
+}
+
+// HeldBy are those that an incarnation of a shard has.
+func HeldBy(held []Holding, shard, holder string) Set {
+	for _, h := range held {
+		if h.Shard == shard && h.Holder == holder {
+			return h.Slots
+		}
+	}
+	return Set{}
 }
 
 // Claimable are the slots, of those that a shard is to have, that it may take: those that nobody has but itself, or shards that are

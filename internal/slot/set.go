@@ -123,6 +123,12 @@ func Parse(text string) (Set, error) {
 	return s, nil
 }
 
+// Recorded is what a record has of slots. One that cannot be read has none: nobody of us writes such.
+func Recorded(text string) Set {
+	s, _ := Parse(text)
+	return s
+}
+
 func number(text string) (int, error) {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || n >= Count {

@@ -61,7 +61,7 @@ func TestASetIsWhatItsTextSays(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"256", "-1", "a", "3-", "-", "9-3", "1,,2", " 1", "1-2-3", "+1", "99999999999999999999"} {
-		if s, err := slot.Parse(text); err == nil {
+		if s, err := slot.Parse(text); err == nil || !slot.Recorded(text).Empty() {
 			t.Errorf("%q reads as %q, want an error", text, s)
 		}
 	}
@@ -160,7 +160,7 @@ func TestFewSlotsMoveWhenAShardComes(t *testing.T) {
 func TestWhatAShardMayClaim(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		wanted := drawSet(t, "wanted")
-		held := []slot.Holding{{Shard: "self", Slots: drawSet(t, "own")}, {Shard: "a", Slots: drawSet(t, "of a")}, {Shard: "b", Slots: drawSet(t, "of b")}}
+		held := []slot.Holding{{Shard: "self", Slots: drawSet(t, "own")}, {Shard: "a", Holder: "a_1", Slots: drawSet(t, "of a")}, {Shard: "b", Slots: drawSet(t, "of b")}}
 		dead := map[string]bool{"a": rapid.Bool().Draw(t, "a is dead"), "b": rapid.Bool().Draw(t, "b is dead")}
 		got := slot.Claimable("self", wanted, held, func(shard string) bool { return dead[shard] })
 		for n := range slot.Count {
@@ -171,6 +171,11 @@ func TestWhatAShardMayClaim(t *testing.T) {
 		}
 		if unowned := slot.Unowned(held); unowned != held[0].Slots.Or(held[1].Slots).Or(held[2].Slots).Without() {
 			t.Fatalf("unowned are %q", unowned)
+		}
+		for holder, want := range map[string]slot.Set{"a_1": held[1].Slots, "a_2": {}, "": {}} {
+			if have := slot.HeldBy(held, "a", holder); have != want {
+				t.Fatalf("%q of shard a has %q, want %q", holder, have, want)
+			}
 		}
 	})
 }
