@@ -13,6 +13,7 @@
 // a leader does, until the Lease is lost. It is lost when it was not renewed for spec.leaseDurationSeconds since the last renewal that
 // succeeded was sent, or when it was found deleted, emptied, taken by the sharder, which puts out shards that do not let go of
 // an object, or held by somebody else. It is never taken again: the manager ends with an error, and the process must end with it.
+// What has no manager, or must go on in the same process, is run by [Shard.Run].
 //
 // A process waits for the Lease of its name while another one can be working: until it has not been renewed for as long as it lasts, or
 // for twice as long when the sharder has taken it, by this process's own clock. One that was given up it takes at once. A stop gives

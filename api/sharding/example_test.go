@@ -3,6 +3,8 @@ package sharding_test
 import (
 	"context"
 	"errors"
+	"log"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -40,6 +42,28 @@ func Example() {
 			return err
 		}
 		return mgr.Start(ctx)
+	}
+	_ = run
+}
+
+// A process without a manager, which goes on when it has lost its Lease: nothing is left of one incarnation when the next one begins.
+func ExampleShard_Run() {
+	run := func(ctx context.Context, config *rest.Config, yours func(context.Context, *sharding.Shard)) {
+		var last *sharding.Shard
+		for ctx.Err() == nil {
+			shard, err := sharding.New(ctx, config, sharding.Options{Ring: "example", After: last})
+			if err == nil {
+				err = shard.Run(ctx, func(ctx context.Context) { yours(ctx, shard) })
+				last = shard
+			}
+			if err != nil {
+				log.Print(err) // why it is no shard, or no longer
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
+		}
 	}
 	_ = run
 }

@@ -1,0 +1,112 @@
+package sharding_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/go-logr/logr"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/sharding"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// incarnation is shard a, run in the process of the test. What it works at ends when finish is closed.
+type incarnation struct {
+	*ring
+	shard  *sharding.Shard
+	stop   context.CancelFunc
+	ended  chan error
+	work   chan context.Context
+	finish chan struct{}
+}
+
+func (r *ring) incarnate(after *sharding.Shard) *incarnation {
+	r.Helper()
+	i := &incarnation{ring: r, ended: make(chan error, 1), work: make(chan context.Context, 1), finish: make(chan struct{})}
+	testplane.Eventually(r, func() string {
+		var err error
+		i.shard, err = sharding.New(r.Context(), r.account, sharding.Options{Ring: r.name, Name: "a", Stable: true, After: after})
+		if err != nil {
+			return err.Error() // rights take a moment
+		}
+		return ""
+	})
+	ctx, stop := context.WithCancel(logr.NewContext(context.Background(), logr.Discard()))
+	i.stop = stop
+	r.Cleanup(stop)
+	go func() {
+		i.ended <- i.shard.Run(ctx, func(ctx context.Context) {
+			i.work <- ctx
+			<-ctx.Done()
+			<-i.finish
+		})
+	}()
+	return i
+}
+
+// awaitHolder waits until somebody holds the Lease.
+func (r *ring) awaitHolder(want string) {
+	r.Helper()
+	testplane.Eventually(r, func() string {
+		if have := r.holder("a"); have != want {
+			return fmt.Sprintf("the Lease is held by %q, want %q", have, want)
+		}
+		return ""
+	})
+}
+
+func TestAProcessIsOneIncarnationAfterTheOther(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 4)
+
+	revoked := r.incarnate(nil)
+	work := <-revoked.work
+	r.awaitHolder(revoked.shard.Identity())
+	r.hold("a", "breakwater-sharder")
+	<-work.Done()
+	if !errors.Is(context.Cause(work), sharding.ErrNotHeld) {
+		t.Errorf("its work ends with %v", context.Cause(work))
+	}
+	if holder := r.holder("a"); holder != "breakwater-sharder" {
+		t.Errorf("while it works the Lease is given up, to %q", holder)
+	}
+	close(revoked.finish)
+	if err := <-revoked.ended; !errors.Is(err, sharding.ErrNotHeld) {
+		t.Errorf("it ends with %v", err)
+	}
+	r.awaitHolder("")
+
+	lapsed := r.incarnate(revoked.shard)
+	<-lapsed.work
+	r.last(600) // it would be waited for that long, as nobody else can know that nothing of it is left
+	may := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: r.name, Name: "example"}}
+	if err := r.Get(t.Context(), client.ObjectKeyFromObject(may), may); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Delete(t.Context(), may); err != nil {
+		t.Fatal(err)
+	}
+	close(lapsed.finish)
+	if err := <-lapsed.ended; !errors.Is(err, sharding.ErrNotHeld) {
+		t.Errorf("it ends with %v", err)
+	}
+	r.awaitHolder(lapsed.shard.Identity())
+	may.ResourceVersion, may.UID = "", ""
+	if err := r.Create(t.Context(), may); err != nil {
+		t.Fatal(err)
+	}
+
+	stopped := r.incarnate(lapsed.shard)
+	r.awaitHolder(stopped.shard.Identity())
+	stopped.stop()
+	close(stopped.finish)
+	if err := <-stopped.ended; err != nil {
+		t.Errorf("a stop is no error: %v", err)
+	}
+	r.awaitHolder("a_")
+}
