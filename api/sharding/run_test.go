@@ -182,6 +182,12 @@ func TestTheFormerIncarnationOfAProcess(t *testing.T) {
 		next := s.run("2", false, former.shard, 0)
 		next.wantHeld(false, "while work of the former one goes on")
 	})
+	onStage(t, nil, func(s *stage) {
+		a := s.enter("1", false)
+		next := s.run("2", false, &Shard{hold: a.lock.hold, work: a.lock.work, lock: a.lock}, 0)
+		pass(time.Hour)
+		next.wantHeld(false, "while the former one has the Lease")
+	})
 }
 
 func TestWorkThatEndsByItselfEndsTheRun(t *testing.T) {
