@@ -114,9 +114,12 @@ func (s *RingShard) incarnate(ctx context.Context, shard *sharding.Shard) {
 	err := shard.Run(ctx, func(ctx context.Context) {
 		s.log.Info("A shard of the ring", "holder", shard.Identity())
 		using := &sync.WaitGroup{}
-		s.arrive(&Tenancy{Holder: shard.Identity(), Context: ctx, Held: shard.Held, Done: using.Done}, using)
+		// It ends when nobody can join it any more: who joins again then waits for the next one.
+		tenancy, end := context.WithCancelCause(context.WithoutCancel(ctx))
+		s.arrive(&Tenancy{Holder: shard.Identity(), Context: tenancy, Held: shard.Held, Done: using.Done}, using)
 		<-ctx.Done()
 		s.arrive(nil, nil)
+		end(context.Cause(ctx))
 		using.Wait()
 	})
 	if err != nil {
