@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -120,7 +119,3 @@ func (s *Shard) Namespace() string { return s.spec.ShardNamespace }
 
 // Identity is the holder of the Lease while it is held: the name, an underscore, and what no other process of that name has.
 func (s *Shard) Identity() string { return s.lock.identity }
-
-// Lock is the Lease of the shard for an elector of client-go's own, whose lease duration must be the ring's: who has no manager uses Run.
-// An elector that releases the Lease does so as soon as it ends, so that what goes by the Lease must have ended before.
-func (s *Shard) Lock() resourcelock.Interface { return s.lock }
