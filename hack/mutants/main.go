@@ -54,7 +54,7 @@ func proofs() []proof {
 			"TestAnUpdateIsReservedUntilItsContainersWereRestarted", "TestAnUpdateStaysReservedWhenTheRemovalOfItsPodFails",
 			"TestAPodThatALiveReadDidNotListIsNeverCounted",
 			"TestWhatAShardMayClaim", "TestASlotIsCountedWhenAllOfItsPodsAreThere", "TestNothingOfASlotIsWrittenThatWasGivenUp",
-			"TestWhatIsLeftOutIsReadFromTheApiserver",
+			"TestWhatIsLeftOutIsReadFromTheApiserver", "TestAProtectorWithoutCountsIsNotCountedAtOnceInACoreThatWasRestored",
 		}, "|") + ")$"},
 		{"simulation", []string{"./internal/simulation"}, "^TestSeeds$"},
 		{"simulation of shards", []string{"./internal/simulation"}, "^TestSharedSeeds$"},
