@@ -1,0 +1,25 @@
+package main
+
+import "testing"
+
+// A mutant whose text is gone from the code would be found out only when somebody plays all of them, which takes an hour.
+func TestNoMutantIsStale(t *testing.T) {
+	t.Chdir("../..")
+	mutants, err := load("hack/mutants/mutants.yaml", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(mutants) == 0 {
+		t.Error("there are none")
+	}
+	names := map[string]bool{}
+	for _, m := range mutants {
+		if names[m.Name] {
+			t.Errorf("two are named %q", m.Name)
+		}
+		names[m.Name] = true
+		if _, err := m.overlay(t.TempDir()); err != nil {
+			t.Errorf("%s: %v", m.Name, err)
+		}
+	}
+}
