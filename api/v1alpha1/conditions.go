@@ -27,6 +27,8 @@ const (
 	ConditionShardsAvailable = "ShardsAvailable"
 	// ConditionBalanced of a ClusterRing: all objects are assigned to the shards that are to have them. Written by the sharder.
 	ConditionBalanced = "Balanced"
+	// ConditionConflicting of a PodSchedulingPolicy: a pod contradicted it lately. Written by the webhooks.
+	ConditionConflicting = "Conflicting"
 	// ConditionGuarded of a Cell: its cluster asks the webhook about removals of its pods. Written by the topology
 	// controller.
 	ConditionGuarded = "Guarded"

@@ -12,7 +12,8 @@ var GroupVersion = schema.GroupVersion{Group: "breakwater.dev", Version: "v1alph
 // AddToScheme registers the kinds of this package.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &PodProtector{}, &PodProtectorList{}, &Cell{}, &CellList{},
-		&ProtectionPolicy{}, &ProtectionPolicyList{}, &ClusterProtectionPolicy{}, &ClusterProtectionPolicyList{}, &ClusterRing{}, &ClusterRingList{})
+		&ProtectionPolicy{}, &ProtectionPolicyList{}, &ClusterProtectionPolicy{}, &ClusterProtectionPolicyList{}, &ClusterRing{}, &ClusterRingList{},
+		&PodSchedulingPolicy{}, &PodSchedulingPolicyList{}, &ClusterPodSchedulingPolicy{}, &ClusterPodSchedulingPolicyList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -1,0 +1,163 @@
+package scheduling
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Result is what becomes of an object.
+type Result struct {
+	// Patch is a JSON patch (RFC 6902) of the object as it was sent, which touches nothing but what policies add; nil changes nothing.
+	Patch []byte
+	// Outcomes are those of the policies, in their order.
+	Outcomes []Outcome
+	// Refusal tells why the object must not be stored, and what to do; empty when it may. A refused object has no patch.
+	Refusal string
+}
+
+// Outcome is what came of one policy.
+type Outcome struct {
+	*Policy
+	// Injected are the fields below the pod's spec that it has added to.
+	Injected []string
+	// Conflicts are what the object contradicts it in.
+	Conflicts []Clash
+	// Skipped is what it cannot add to an object of this kind, or without a protector. That is nobody's fault, and never refused.
+	Skipped []Clash
+}
+
+// Clash is a part of a policy that was not added to an object.
+type Clash struct {
+	// Field is below the pod's spec.
+	Field string
+	// Has is what the object has there, and Wants what the policy adds, as JSON; long values are cut.
+	Has, Wants string
+	// Why it was not added.
+	Why string
+}
+
+// String is the clash in words.
+func (c Clash) String() string {
+	return fmt.Sprintf("%s: has %s, the policy has %s: %s", c.Field, c.Has, c.Wants, c.Why)
+}
+
+// Merge adds policies to an object, in the order that they are given in: those of Set.For. The protectors are those that cover its pods.
+//
+// What the object has stays, and what contradicts it is not added. To merge the result again changes nothing, also when somebody else has
+// changed it in between, beyond adding to that as well.
+func Merge(o *Object, policies []*Policy, protectors []Protector) (Result, error) {
+	result := Result{Outcomes: make([]Outcome, len(policies))}
+	m := merging{object: o, spec: copied(o.spec), protectors: protectors, claims: map[string]*Policy{}}
+	for i, p := range policies {
+		result.Outcomes[i].Policy = p
+	}
+	// What a later policy adds can make room for an earlier one: it drops terms of which there would have been too many. So all are asked
+	// again until nothing changes. That ends, since each change adds something that stays.
+	for again := true; again; {
+		again = m.pass(result.Outcomes)
+	}
+	if result.Refusal = refusal(o, result.Outcomes); result.Refusal != "" || !m.changed {
+		return result, nil
+	}
+	var err error
+	result.Patch, err = patch(o.path, o.spec, m.spec)
+	return result, err
+}
+
+// merging is a pod's spec to which policies are added.
+type merging struct {
+	object     *Object
+	spec       map[string]any
+	protectors []Protector
+	// claims are the policies that fields are by.
+	claims  map[string]*Policy
+	changed bool
+
+	// outcome is that of the policy that is being added.
+	outcome *Outcome
+}
+
+// pass adds all policies once, and tells whether another pass could add more.
+func (m *merging) pass(outcomes []Outcome) (again bool) {
+	clashed, changed := false, false
+	for i := range outcomes {
+		m.outcome = &outcomes[i]
+		m.outcome.Conflicts, m.outcome.Skipped = nil, nil
+		had := len(m.outcome.Injected)
+		m.add(m.outcome.criteria)
+		clashed = clashed || len(m.outcome.Conflicts) > 0
+		changed = changed || len(m.outcome.Injected) > had
+	}
+	m.changed = m.changed || changed
+	return clashed && changed
+}
+
+// add adds one policy: what the scheduler heeds before nodeName, which goes around it.
+func (m *merging) add(criteria map[string]any) {
+	m.addSchedulerName(text(criteria["schedulerName"]))
+	m.addNodeSelector(fields(criteria["nodeSelector"]))
+	m.addAffinity(fields(criteria["affinity"]))
+	m.addTolerations(items(criteria["tolerations"]))
+	m.addSpread(items(criteria["topologySpreadConstraints"]))
+	m.addNodeName(text(criteria["nodeName"]))
+}
+
+// injected notes that a policy has added to a field.
+func (m *merging) injected(field string) { m.outcome.Injected = append(m.outcome.Injected, field) }
+
+// claim notes that a field is by a policy.
+func (m *merging) claim(field string) { m.claims[field] = m.outcome.Policy }
+
+// The reasons that several fields have.
+const (
+	ownValue    = "it keeps its own"
+	ofDaemonSet = "a pod of a DaemonSet has its node already, which may not meet it"
+	isPlaced    = "nodeName has placed the pod, and a kubelet refuses pods whose labels of nodes its node does not have"
+)
+
+// conflict notes that the object contradicts the policy in a field.
+func (m *merging) conflict(field string, has, wants any, why string) {
+	if by := m.claims[field]; by != nil && by != m.outcome.Policy {
+		why = by.String() + " goes first, and has set it"
+	}
+	m.outcome.Conflicts = append(m.outcome.Conflicts, Clash{Field: field, Has: quote(has), Wants: quote(wants), Why: why})
+}
+
+// skip notes that a field cannot be added to.
+func (m *merging) skip(field string, has, wants any, why string) {
+	m.outcome.Skipped = append(m.outcome.Skipped, Clash{Field: field, Has: quote(has), Wants: quote(wants), Why: why})
+}
+
+// isDaemonPod tells that the pod has been given its node by a DaemonSet's controller. That heeds node labels that the template asks for, and
+// no more.
+func (m *merging) isDaemonPod() bool { return m.object.daemon && m.object.isPod() }
+
+// maxTold is how many conflicts a refusal tells of.
+const maxTold = 5
+
+// refusal is the message for an object that contradicts a policy which rejects such; empty if there is none.
+func refusal(o *Object, outcomes []Outcome) string {
+	var told []string
+	more := 0
+	for _, outcome := range outcomes {
+		if !outcome.rejects() {
+			continue
+		}
+		for _, c := range outcome.Conflicts {
+			if len(told) == maxTold {
+				more++
+				continue
+			}
+			told = append(told, fmt.Sprintf("%s of /%s contradicts %s: it has %s and the policy %s (%s)",
+				c.Field, strings.Join(o.path, "/"), outcome.Policy, c.Has, c.Wants, c.Why))
+		}
+	}
+	if len(told) == 0 {
+		return ""
+	}
+	if more > 0 {
+		told = append(told, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(told, "; ") + ". Take the field out of the " + o.Kind +
+		" or give it the policy's value; or set conflictPolicy of the policy to KeepExisting, or choose other pods with its selectors."
+}

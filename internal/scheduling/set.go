@@ -1,0 +1,90 @@
+package scheduling
+
+import (
+	"slices"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+)
+
+// Protector is a PodProtector that covers the pods of an object.
+type Protector struct {
+	// Core is the core cluster that it is in: policies look at protectors of their own.
+	Core, Name string
+	Labels     map[string]string
+	// Selector chooses the pods that it covers; nil is not known.
+	Selector *v1alpha1.PodSelector
+}
+
+// Set finds the policies for an object among many. It never changes, so goroutines may share it.
+type Set struct {
+	ordered []*Policy
+	// byPods finds places in ordered by the labels of pods, and byProtectors those that only a protector's labels choose.
+	byPods, byProtectors *selectorindex.Index[int]
+}
+
+// NewSet takes policies in, in any order.
+func NewSet(policies []*Policy) *Set {
+	s := &Set{ordered: Order(policies), byPods: selectorindex.New[int](), byProtectors: selectorindex.New[int]()}
+	for place, p := range s.ordered {
+		switch {
+		case p.pods != nil:
+			s.byPods.Set(place, p.Namespace, p.pods)
+		case p.protectors != nil:
+			s.byProtectors.Set(place, p.Namespace, p.protectors)
+		}
+	}
+	return s
+}
+
+// For lists the policies that apply to an object, in their order. The protectors are those that cover its pods.
+func (s *Set) For(o *Object, namespaceLabels map[string]string, protectors []Protector) []*Policy {
+	var room [64]int
+	places := room[:0]
+	for _, namespace := range [...]string{o.Namespace, ""} {
+		places = s.byPods.Query(namespace, o.Labels, places)
+		for i := range protectors {
+			places = s.byProtectors.Query(namespace, protectors[i].Labels, places)
+		}
+	}
+	slices.Sort(places)
+	var found []*Policy
+	for _, place := range slices.Compact(places) {
+		if p := s.ordered[place]; p.Applies(o, namespaceLabels, protectors) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// Applies tells whether the policy is for an object. The protectors are those that cover its pods.
+func (p *Policy) Applies(o *Object, namespaceLabels map[string]string, protectors []Protector) bool {
+	switch {
+	case p.pods == nil && p.protectors == nil:
+		return false
+	case p.Namespace != "" && p.Namespace != o.Namespace:
+		return false
+	case p.Namespace == "" && (p.namespaces == nil || !p.namespaces.Matches(namespaceLabels)):
+		return false
+	case p.pods != nil && !p.pods.Matches(o.Labels):
+		return false
+	}
+	return p.targets(o) && (p.protectors == nil || slices.ContainsFunc(protectors, p.choosesProtector))
+}
+
+func (p *Policy) choosesProtector(of Protector) bool {
+	return of.Core == p.Core && p.protectors.Matches(of.Labels)
+}
+
+// targets tells whether the policy changes objects of this kind, when this is done with them.
+func (p *Policy) targets(o *Object) bool {
+	switch {
+	case o.isFixed():
+		return false
+	case o.isPod():
+		return !o.Update && (len(p.Spec.Targets) == 0 || slices.Contains(p.Spec.Targets, v1alpha1.TargetPods))
+	case o.Update && p.Spec.TemplateUpdates != v1alpha1.TemplateUpdatesInject:
+		return false
+	}
+	return slices.Contains(p.Spec.Targets, v1alpha1.TargetPodTemplates)
+}
