@@ -41,7 +41,7 @@ func multiply(pod, policy []any, nodeSelector map[string]any) product {
 	made := map[string]bool{}
 	for i, term := range pod {
 		if stays[i] {
-			p.take(term, nodeSelector)
+			p.take(term, isFeasible(fields(term), nodeSelector))
 			continue
 		}
 		if isEmptyTerm(fields(term)) {
@@ -51,7 +51,7 @@ func multiply(pod, policy []any, nodeSelector map[string]any) product {
 			joined := join(fields(with), fields(term))
 			if key := termKey(joined); isFeasible(joined, nodeSelector) && !made[key] {
 				made[key] = true
-				p.take(joined, nodeSelector)
+				p.take(joined, true)
 			}
 			if len(p.terms) > maxTerms || len(pod) > maxTerms {
 				return product{tooMany: true}
@@ -61,9 +61,9 @@ func multiply(pod, policy []any, nodeSelector map[string]any) product {
 	return p
 }
 
-func (p *product) take(term any, nodeSelector map[string]any) {
+func (p *product) take(term any, feasible bool) {
 	p.terms = append(p.terms, term)
-	p.feasible = p.feasible || isFeasible(fields(term), nodeSelector)
+	p.feasible = p.feasible || feasible
 }
 
 // join is a term that asks for all that two ask for, each once, and has what else the pod's has.

@@ -110,6 +110,9 @@ const maxQuote = 200
 
 // quote is a value for a message.
 func quote(value any) string {
+	if value == nil {
+		return "nothing"
+	}
 	raw := canonical(value)
 	if len(raw) <= maxQuote {
 		return raw

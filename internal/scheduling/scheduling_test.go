@@ -1,0 +1,136 @@
+package scheduling_test
+
+import (
+	"encoding/json"
+	"strings"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/scheduling"
+)
+
+// fataler is what tests of both kinds have.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// jsonOf reads YAML as a user would write it.
+func jsonOf(t fataler, text string) []byte {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return raw
+}
+
+// policyOf is a policy of namespace shop, which is for all pods unless the spec says otherwise; of the cluster, and for all namespaces, if
+// its name begins with all.
+func policyOf(t fataler, name, spec string) *scheduling.Policy {
+	t.Helper()
+	var p *scheduling.Policy
+	var err error
+	if strings.HasPrefix(name, "all") {
+		object := &v1alpha1.ClusterPodSchedulingPolicy{}
+		object.Name, object.Spec.NamespaceSelector = name, &v1alpha1.PodSelector{}
+		strictly(t, jsonOf(t, spec), &object.Spec)
+		choosing(&object.Spec.PodSchedulingPolicySpec)
+		p, err = scheduling.Compile("core", object)
+	} else {
+		object := &v1alpha1.PodSchedulingPolicy{}
+		object.Name, object.Namespace = name, "shop"
+		strictly(t, jsonOf(t, spec), &object.Spec)
+		choosing(&object.Spec)
+		p, err = scheduling.Compile("core", object)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func strictly(t fataler, raw []byte, into any) {
+	t.Helper()
+	if err := yaml.UnmarshalStrict(raw, into); err != nil {
+		t.Fatalf("%v in %s", err, raw)
+	}
+}
+
+func choosing(spec *v1alpha1.PodSchedulingPolicySpec) {
+	if spec.PodSelector == nil && spec.ProtectorSelector == nil {
+		spec.PodSelector = &v1alpha1.PodSelector{}
+	}
+	if len(spec.Targets) == 0 {
+		spec.Targets = []v1alpha1.SchedulingTarget{v1alpha1.TargetPods}
+	}
+}
+
+// podKind is that of pods.
+func podKind() schema.GroupKind { return schema.GroupKind{Kind: "Pod"} }
+
+// pod is one of namespace shop with a spec.
+func pod(t fataler, spec string) []byte {
+	t.Helper()
+	return jsonOf(t, `{apiVersion: v1, kind: Pod, metadata: {name: web-1, namespace: shop, labels: {app: web}}, spec: `+spec+`}`)
+}
+
+func read(t fataler, kind schema.GroupKind, update bool, raw []byte) *scheduling.Object {
+	t.Helper()
+	o, err := scheduling.Read(kind, update, raw)
+	if err != nil {
+		t.Fatalf("%v in %s", err, raw)
+	}
+	return o
+}
+
+// merged is an object with policies added, and what came of them.
+func merged(t fataler, kind schema.GroupKind, raw []byte, policies []*scheduling.Policy, protectors ...scheduling.Protector) ([]byte, scheduling.Result) {
+	t.Helper()
+	result, err := scheduling.Merge(read(t, kind, false, raw), policies, protectors)
+	if err != nil {
+		t.Fatalf("%v in %s", err, raw)
+	}
+	return patched(t, raw, result.Patch), result
+}
+
+// patched applies a patch as an apiserver does.
+func patched(t fataler, raw, patch []byte) []byte {
+	t.Helper()
+	if patch == nil {
+		return raw
+	}
+	decoded, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		t.Fatalf("%v in %s", err, patch)
+	}
+	after, err := decoded.Apply(raw)
+	if err != nil {
+		t.Fatalf("%v by %s of %s", err, patch, raw)
+	}
+	return after
+}
+
+// valueOf is JSON as values.
+func valueOf(t fataler, raw []byte) map[string]any {
+	t.Helper()
+	var value map[string]any
+	if err := json.Unmarshal(raw, &value); err != nil {
+		t.Fatalf("%v in %s", err, raw)
+	}
+	return value
+}
+
+// conflicts are the fields that any of the policies conflicts in.
+func conflicts(result scheduling.Result) (in []string) {
+	for _, outcome := range result.Outcomes {
+		for _, c := range outcome.Conflicts {
+			in = append(in, c.Field)
+		}
+	}
+	return in
+}
