@@ -1,0 +1,230 @@
+package scheduling_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/scheduling"
+)
+
+// On all nodes that the requirements can tell apart, a pod may go where it might before and the policy lets it, exactly; and what is told to
+// be a conflict is one.
+func TestAPodMayGoWhereItAndThePolicyAllow(t *testing.T) {
+	nodes := universe()
+	rapid.Check(t, func(t *rapid.T) {
+		own, wanted := randomNodes(t, true), randomNodes(t, false)
+		if rapid.Bool().Draw(t, "one field") {
+			delete(wanted, "nodeSelector")
+		}
+		before := pod(t, written(t, own))
+		after, result := merged(t, podKind(), before, []*scheduling.Policy{policyOf(t, "one", written(t, wanted))})
+		has, asks, gets := admission(t, nodes, before), admission(t, nodes, pod(t, written(t, wanted))), admission(t, nodes, after)
+		conflict := len(conflicts(result)) > 0
+		common := false
+		for i, node := range nodes {
+			common = common || has[i] && asks[i]
+			if want := has[i] && asks[i]; !conflict && gets[i] != want || gets[i] && !has[i] {
+				t.Fatalf("node %s %v: pod %v, policy %v, merged %v (conflicts in %v)\n%s", node.Name, node.Labels, has[i], asks[i], gets[i], conflicts(result), after)
+			}
+		}
+		if conflict && common {
+			t.Fatalf("conflicts in %v, and some node suits both", conflicts(result))
+		}
+		if slices.Contains(has, true) && !slices.Contains(gets, true) {
+			t.Fatalf("the pod has no node left: %s", after)
+		}
+	})
+}
+
+// Any number of policies with all that they may have.
+func TestManyPoliciesKeepTheirPromises(t *testing.T) {
+	nodes := universe()
+	protector := scheduling.Protector{Core: "core", Name: "web", Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "shop"}}}
+	rapid.Check(t, func(t *rapid.T) {
+		policies := randomPolicies(t)
+		before := pod(t, written(t, randomSpec(t, true)))
+		after, result := merged(t, podKind(), before, policies, protector)
+		has, gets := admission(t, nodes, before), admission(t, nodes, after)
+		for i := range nodes {
+			if gets[i] && !has[i] {
+				t.Fatalf("the pod may go to another node: %s", after)
+			}
+		}
+		if slices.Contains(has, true) && !slices.Contains(gets, true) {
+			t.Fatalf("the pod has no node left: %s", after)
+		}
+		for _, outcome := range result.Outcomes {
+			if strings.Contains(strings.Join(conflicts(scheduling.Result{Outcomes: []scheduling.Outcome{outcome}}), " "), "node") {
+				continue
+			}
+			asks := admission(t, nodes, pod(t, written(t, outcome.Spec.SchedulingCriteria)))
+			for i := range nodes {
+				if gets[i] && !asks[i] {
+					t.Fatalf("%s has no conflict, and the pod may go where it does not let it: %s", outcome.Policy, after)
+				}
+			}
+		}
+		if (result.Patch == nil) == slices.ContainsFunc(result.Outcomes, func(o scheduling.Outcome) bool { return len(o.Injected) > 0 }) {
+			t.Fatalf("patch %s of %+v", result.Patch, result.Outcomes)
+		}
+	})
+}
+
+func TestToMergeAgainChangesNothing(t *testing.T) {
+	protector := scheduling.Protector{Core: "core", Name: "web", Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "shop"}}}
+	rapid.Check(t, func(t *rapid.T) {
+		policies := randomPolicies(t)
+		once, first := merged(t, podKind(), pod(t, written(t, randomSpec(t, true))), policies, protector)
+		twice, second := merged(t, podKind(), once, policies, protector)
+		if second.Patch != nil || !slices.Equal(conflicts(first), conflicts(second)) {
+			t.Fatalf("%s\nbecomes %s, conflicts in %v and then %v", once, twice, conflicts(first), conflicts(second))
+		}
+		// Somebody else adds something of its own in between.
+		between, _ := merged(t, podKind(), once, randomPolicies(t), protector)
+		after, _ := merged(t, podKind(), between, policies, protector)
+		if _, last := merged(t, podKind(), after, policies, protector); last.Patch != nil {
+			t.Fatalf("after a change in between %s is still changed: %s", after, last.Patch)
+		}
+	})
+}
+
+// allowed are the paths that a patch may touch.
+var allowed = regexp.MustCompile(`^/spec/(schedulerName|nodeName|nodeSelector|nodeSelector/[kl]|tolerations|tolerations/-|topologySpreadConstraints|topologySpreadConstraints/-|` +
+	`affinity|affinity/nodeAffinity|affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution(/nodeSelectorTerms)?|` +
+	`affinity/pod(Anti)?Affinity|affinity/(node|pod|podAnti)Affinity/(preferred|required)DuringSchedulingIgnoredDuringExecution(/-)?)$`)
+
+func TestWhatIsNotOursSurvives(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		spec := randomSpec(t, true)
+		spec["containers"] = []any{object{"name": "c", "env": []any{object{"name": "n", "value": "v"}}}}
+		before := valueOf(t, pod(t, written(t, spec)))
+		sprinkle(t, before)
+		raw := []byte(written(t, before))
+		got, result := merged(t, podKind(), raw, randomPolicies(t))
+		after := valueOf(t, got)
+		var patch []struct{ Op, Path string }
+		if result.Patch != nil {
+			if err := json.Unmarshal(result.Patch, &patch); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, change := range patch {
+			if !allowed.MatchString(change.Path) || change.Op == "remove" {
+				t.Fatalf("%s of %s is ours not to touch", change.Op, change.Path)
+			}
+			there := strings.HasSuffix(change.Path, "/-") || valueAt(before, change.Path) == nil
+			if there != (change.Op == "add") {
+				t.Fatalf("%s of %s, which is %v", change.Op, change.Path, valueAt(before, change.Path))
+			}
+		}
+		if lost := missing("", before, after); lost != "" {
+			t.Fatalf("%s is lost\n%s\nbecomes %s by %s", lost, raw, got, result.Patch)
+		}
+	})
+}
+
+// sprinkle puts fields that nobody knows into all objects in which they can stand.
+func sprinkle(t *rapid.T, value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for name, each := range v {
+			if name != "nodeSelector" && name != "labels" && name != "matchLabels" {
+				sprinkle(t, each)
+			}
+		}
+		if len(v) > 0 && rapid.Bool().Draw(t, "sprinkled") {
+			v["unheardOf"] = rapid.SampledFrom([]any{"x", 1.5, true, []any{"y"}, object{"z": object{}}}).Draw(t, "unheard of")
+		}
+	case []any:
+		for _, each := range v {
+			sprinkle(t, each)
+		}
+	}
+}
+
+// missing is what one value has and another has not: arrays may only grow, and terms of required node affinity have at least what a pod's had.
+func missing(at string, before, after any) string {
+	switch b := before.(type) {
+	case map[string]any:
+		a, _ := after.(map[string]any)
+		for name, each := range b {
+			if lost := missing(at+"/"+name, each, a[name]); lost != "" {
+				return lost
+			}
+		}
+	case []any:
+		a, _ := after.([]any)
+		if strings.HasSuffix(at, "/nodeSelectorTerms") {
+			for _, term := range a {
+				if !slices.ContainsFunc(b, func(had any) bool { return holds(term, had) }) {
+					return at
+				}
+			}
+			return ""
+		}
+		if len(a) < len(b) || !reflect.DeepEqual(b, a[:len(b)]) {
+			return at
+		}
+	default:
+		if at != "/spec/schedulerName" && !reflect.DeepEqual(before, after) {
+			return at
+		}
+	}
+	return ""
+}
+
+// holds tells whether a term has all of another one.
+func holds(term, had any) bool {
+	for name, value := range had.(map[string]any) {
+		list, isList := value.([]any)
+		if name == "unheardOf" || !isList {
+			if !reflect.DeepEqual(value, term.(map[string]any)[name]) {
+				return false
+			}
+			continue
+		}
+		now, _ := term.(map[string]any)[name].([]any)
+		for _, each := range list {
+			if !slices.ContainsFunc(now, func(n any) bool { return sameRequirement(each, n) }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// sameRequirement tells whether two requirements say the same, in whatever order of values.
+func sameRequirement(a, b any) bool {
+	one, other := a.(map[string]any), b.(map[string]any)
+	for name := range one {
+		if name != "values" && !reflect.DeepEqual(one[name], other[name]) {
+			return false
+		}
+	}
+	for name := range other {
+		if _, ok := one[name]; !ok {
+			return false
+		}
+	}
+	has, _ := one["values"].([]any)
+	now, _ := other["values"].([]any)
+	inside := func(all []any) func(any) bool {
+		return func(v any) bool { return !slices.Contains(all, v) }
+	}
+	return !slices.ContainsFunc(has, inside(now)) && !slices.ContainsFunc(now, inside(has))
+}
+
+func valueAt(value any, path string) any {
+	for _, step := range strings.Split(path, "/")[1:] {
+		of, _ := value.(map[string]any)
+		value = of[step]
+	}
+	return value
+}
