@@ -40,7 +40,7 @@ func (m *merging) addRequiredNodes(wants []any) {
 	labels := fields(m.spec["nodeSelector"])
 	var p product
 	if has := m.required(); has == nil {
-		p.terms = slices.DeleteFunc(copied(wants), func(term any) bool { return !isFeasible(fields(term), labels) })
+		p.terms = slices.DeleteFunc(slices.Clone(wants), func(term any) bool { return !isFeasible(fields(term), labels) })
 		p.feasible = len(p.terms) > 0
 	} else {
 		p = multiply(m.requiredTerms(), wants, labels)
@@ -67,20 +67,14 @@ func (m *merging) addRequiredNodes(wants []any) {
 // without regard to them.
 func (m *merging) addTerms(kind, strength string, wants []any) {
 	field := "affinity." + kind + "." + strength
-	seen := map[string]bool{}
-	for _, term := range items(fields(fields(m.spec["affinity"])[kind])[strength]) {
-		seen[canonical(term)] = true
-	}
 	for _, term := range wants {
-		key := canonical(term)
+		has := items(fields(fields(m.spec["affinity"])[kind])[strength])
 		switch {
-		case seen[key]:
+		case slices.ContainsFunc(has, func(had any) bool { return isSame(had, term) }):
 		case strength == required && m.object.daemon:
 			m.skip(field, nil, term, ofDaemonSet)
 		default:
-			seen[key] = true
-			of := m.child(m.child(m.spec, "affinity"), kind)
-			of[strength] = append(items(of[strength]), copied(term))
+			m.child(m.child(m.spec, "affinity"), kind)[strength] = slices.Concat(has, []any{term})
 			m.injected(field)
 		}
 	}

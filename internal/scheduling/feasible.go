@@ -10,58 +10,40 @@ import (
 // maxLabelValue is the length of the longest value of a label.
 const maxLabelValue = 63
 
-// requirement is one of a term on a label or a field of a node.
-type requirement struct {
-	key, operator string
-	values        []string
-}
-
-func requirementOf(value any) requirement {
-	object := fields(value)
-	r := requirement{key: text(object["key"]), operator: text(object["operator"])}
-	for _, each := range items(object["values"]) {
-		r.values = append(r.values, text(each))
-	}
-	return r
-}
-
 // isFeasible tells whether a node could meet a term and carry these labels, among others. It is exact for what Kubernetes knows: labels are
 // independent of each other, and of a node's name. What it does not know is taken for something that a node could meet.
-func isFeasible(term map[string]any, nodeSelector map[string]any) bool {
-	if isEmptyTerm(term) {
-		return false
-	}
-	byLabel := map[string][]requirement{}
-	for _, each := range items(term["matchExpressions"]) {
-		r := requirementOf(each)
-		byLabel[r.key] = append(byLabel[r.key], r)
-	}
-	for key, all := range byLabel {
-		if value, ok := nodeSelector[key]; ok {
-			all = append(all, requirement{key: key, operator: "In", values: []string{text(value)}})
-		}
-		if !leavesAny(all) {
-			return false
-		}
-	}
-	byField := map[string][]requirement{}
-	for _, each := range items(term["matchFields"]) {
-		r := requirementOf(each)
-		byField[r.key] = append(byField[r.key], r)
-	}
-	for _, all := range byField {
-		if !leavesAny(all) {
+func isFeasible(term, nodeSelector map[string]any) bool {
+	return !isEmptyTerm(term) && areFeasible(items(term[expressions]), nodeSelector) && areFeasible(items(term[fieldNames]), nil)
+}
+
+// isEmptyTerm tells whether a term asks for nothing. Kubernetes takes that for nothing that a node could meet.
+func isEmptyTerm(term map[string]any) bool {
+	for name, value := range term {
+		known := name == expressions || name == fieldNames
+		if known && len(items(value)) > 0 || !known && value != nil {
 			return false
 		}
 	}
 	return true
 }
 
-// isEmptyTerm tells whether a term asks for nothing. Kubernetes takes that for nothing that a node could meet.
-func isEmptyTerm(term map[string]any) bool {
-	for name, value := range term {
-		known := name == "matchExpressions" || name == "matchFields"
-		if known && len(items(value)) > 0 || !known && value != nil {
+// areFeasible looks at all requirements on one label together, label by label.
+func areFeasible(requirements []any, labels map[string]any) bool {
+	for i, each := range requirements {
+		key := fields(each)["key"]
+		if slices.ContainsFunc(requirements[:i], func(r any) bool { return fields(r)["key"] == key }) {
+			continue
+		}
+		l := left{high: math.MaxInt64}
+		if value := labels[text(key)]; value != nil {
+			l.limit([]any{value})
+		}
+		for _, r := range requirements[i:] {
+			if fields(r)["key"] == key && !l.take(text(fields(r)["operator"]), items(fields(r)["values"])) {
+				return false
+			}
+		}
+		if !l.any() {
 			return false
 		}
 	}
@@ -71,10 +53,10 @@ func isEmptyTerm(term map[string]any) bool {
 // left is what requirements on one label leave of its values.
 type left struct {
 	// values are all that may be; those of a label of which nothing is listed are not limited.
-	values []string
+	values []any
 	listed bool
 	// excluded may not be.
-	excluded map[string]bool
+	excluded map[any]bool
 	// present and absent: the label must be there, or must not.
 	present, absent bool
 	// numeric: the value must be a whole number from low to high. That of a label is never below 0.
@@ -82,14 +64,67 @@ type left struct {
 	low, high int64
 }
 
-// leavesAny tells whether requirements on one label can be met together.
-func leavesAny(all []requirement) bool {
-	l := left{excluded: map[string]bool{}, high: math.MaxInt64}
-	for _, r := range all {
-		if !l.take(r) {
-			return false
-		}
+// take adds a requirement; false if that alone cannot be met, as it is malformed to the scheduler.
+func (l *left) take(operator string, values []any) bool {
+	switch operator {
+	case "In":
+		l.limit(values)
+	case "NotIn":
+		l.exclude(values)
+		return len(values) > 0
+	case "Exists":
+		l.present = true
+		return len(values) == 0
+	case "DoesNotExist":
+		l.absent = true
+		return len(values) == 0
+	case "Gt", "Lt":
+		return l.bound(operator, values)
 	}
+	return true
+}
+
+func (l *left) limit(values []any) {
+	l.present = true
+	if !l.listed {
+		l.values, l.listed = values, true
+		return
+	}
+	may := make(map[any]bool, len(values))
+	for _, v := range values {
+		may[v] = true
+	}
+	l.values = slices.DeleteFunc(slices.Clone(l.values), func(v any) bool { return !may[v] })
+}
+
+func (l *left) exclude(values []any) {
+	if l.excluded == nil {
+		l.excluded = make(map[any]bool, len(values))
+	}
+	for _, v := range values {
+		l.excluded[v] = true
+	}
+}
+
+func (l *left) bound(operator string, values []any) bool {
+	if len(values) != 1 || strings.HasPrefix(text(values[0]), "-") || strings.HasPrefix(text(values[0]), "+") {
+		return false
+	}
+	than, err := strconv.ParseInt(text(values[0]), 10, 64)
+	if err != nil || operator == "Gt" && than == math.MaxInt64 {
+		return false
+	}
+	l.numeric, l.present = true, true
+	if operator == "Gt" {
+		l.low = max(l.low, than+1)
+	} else {
+		l.high = min(l.high, than-1)
+	}
+	return true
+}
+
+// any tells whether a value is left, or none is one.
+func (l *left) any() bool {
 	switch {
 	case l.absent:
 		return !l.present
@@ -101,58 +136,14 @@ func leavesAny(all []requirement) bool {
 	return true
 }
 
-// take adds a requirement; false if that alone cannot be met, as it is malformed to the scheduler.
-func (l *left) take(r requirement) bool {
-	switch r.operator {
-	case "In":
-		if l.listed {
-			l.values = slices.DeleteFunc(l.values, func(v string) bool { return !slices.Contains(r.values, v) })
-		} else {
-			l.values = slices.Clone(r.values)
-		}
-		l.listed, l.present = true, true
-	case "NotIn":
-		for _, v := range r.values {
-			l.excluded[v] = true
-		}
-		return len(r.values) > 0
-	case "Exists":
-		l.present = true
-		return len(r.values) == 0
-	case "DoesNotExist":
-		l.absent = true
-		return len(r.values) == 0
-	case "Gt", "Lt":
-		return l.bound(r)
-	}
-	return true
-}
-
-func (l *left) bound(r requirement) bool {
-	if len(r.values) != 1 || strings.HasPrefix(r.values[0], "-") || strings.HasPrefix(r.values[0], "+") {
-		return false
-	}
-	than, err := strconv.ParseInt(r.values[0], 10, 64)
-	if err != nil || r.operator == "Gt" && than == math.MaxInt64 {
-		return false
-	}
-	l.numeric, l.present = true, true
-	if r.operator == "Gt" {
-		l.low = max(l.low, than+1)
-	} else {
-		l.high = min(l.high, than-1)
-	}
-	return true
-}
-
-func (l *left) admits(value string) bool {
+func (l *left) admits(value any) bool {
 	if l.excluded[value] {
 		return false
 	}
 	if !l.numeric {
 		return true
 	}
-	number, err := strconv.ParseInt(value, 10, 64)
+	number, err := strconv.ParseInt(text(value), 10, 64)
 	return err == nil && number >= l.low && number <= l.high
 }
 

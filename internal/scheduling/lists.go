@@ -2,6 +2,7 @@ package scheduling
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,16 +14,16 @@ import (
 func (m *merging) addTolerations(wants []any) {
 	for _, each := range wants {
 		toleration := fields(each)
-		same := slices.DeleteFunc(slices.Clone(items(m.spec["tolerations"])), func(has any) bool {
-			return tolerates(fields(has)) != tolerates(toleration)
-		})
-		seconds := toleration["tolerationSeconds"]
-		if len(same) == 0 {
-			m.spec["tolerations"] = append(items(m.spec["tolerations"]), copied(each))
-			m.claim(tolerationField(toleration))
+		of, seconds, has := tolerates(toleration), toleration["tolerationSeconds"], items(m.spec["tolerations"])
+		isOf := func(had any) bool { return tolerates(fields(had)) == of }
+		at := slices.IndexFunc(has, isOf)
+		switch {
+		case at < 0:
+			m.spec["tolerations"] = slices.Concat(has, []any{each})
+			m.claim(of.String())
 			m.injected("tolerations")
-		} else if !slices.ContainsFunc(same, func(has any) bool { return fields(has)["tolerationSeconds"] == seconds }) {
-			m.conflict(tolerationField(toleration), fields(same[0])["tolerationSeconds"], seconds, ownValue)
+		case !slices.ContainsFunc(has, func(had any) bool { return isOf(had) && fields(had)["tolerationSeconds"] == seconds }):
+			m.conflict(of.String(), fields(has[at])["tolerationSeconds"], seconds, ownValue)
 		}
 	}
 }
@@ -35,33 +36,33 @@ func tolerates(t map[string]any) taint {
 	return taint{text(t["key"]), operator, text(t["value"]), text(t["effect"])}
 }
 
-func tolerationField(t map[string]any) string {
-	of := tolerates(t)
-	return "tolerations[" + of.key + "," + of.operator + "," + of.value + "," + of.effect + "].tolerationSeconds"
+// String is the field that is the pod's own.
+func (t taint) String() string {
+	return "tolerations[" + t.key + "," + t.operator + "," + t.value + "," + t.effect + "].tolerationSeconds"
 }
 
 // addSpread adds constraints of which the pod has none of the same key and kind.
 func (m *merging) addSpread(wants []any) {
 	for _, each := range wants {
-		constraint := copied(fields(each))
+		constraint := maps.Clone(fields(each))
 		key, kind := text(constraint["topologyKey"]), text(constraint["whenUnsatisfiable"])
 		field := "topologySpreadConstraints[" + key + "," + kind + "]"
 		why := m.fillSelector(constraint)
-		at := slices.IndexFunc(items(m.spec["topologySpreadConstraints"]), func(has any) bool {
-			return fields(has)["topologyKey"] == key && fields(has)["whenUnsatisfiable"] == kind
+		has := items(m.spec["topologySpreadConstraints"])
+		at := slices.IndexFunc(has, func(had any) bool {
+			return fields(had)["topologyKey"] == key && fields(had)["whenUnsatisfiable"] == kind
 		})
 		switch {
 		case why != "":
 			m.skip(field, nil, each, why)
 		case at >= 0:
-			has := items(m.spec["topologySpreadConstraints"])[at]
-			if canonical(has) != canonical(constraint) {
-				m.conflict(field, has, constraint, ownValue)
+			if !isSame(has[at], constraint) {
+				m.conflict(field, has[at], constraint, ownValue)
 			}
 		case m.object.daemon && kind == string(corev1.DoNotSchedule):
 			m.skip(field, nil, each, ofDaemonSet)
 		default:
-			m.spec["topologySpreadConstraints"] = append(items(m.spec["topologySpreadConstraints"]), constraint)
+			m.spec["topologySpreadConstraints"] = slices.Concat(has, []any{constraint})
 			m.claim(field)
 			m.injected(field)
 		}

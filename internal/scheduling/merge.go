@@ -2,6 +2,7 @@ package scheduling
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 )
 
@@ -47,7 +48,7 @@ func (c Clash) String() string {
 // changed it in between, beyond adding to that as well.
 func Merge(o *Object, policies []*Policy, protectors []Protector) (Result, error) {
 	result := Result{Outcomes: make([]Outcome, len(policies))}
-	m := merging{object: o, spec: copied(o.spec), protectors: protectors, claims: map[string]*Policy{}}
+	m := merging{object: o, spec: ownSpec(o.spec), protectors: protectors, claims: map[string]*Policy{}}
 	for i, p := range policies {
 		result.Outcomes[i].Policy = p
 	}
@@ -75,6 +76,23 @@ type merging struct {
 
 	// outcome is that of the policy that is being added.
 	outcome *Outcome
+}
+
+// ownSpec copies the objects of a spec that policies are added to. What is in their lists is shared, and never changed.
+func ownSpec(of map[string]any) map[string]any {
+	spec := maps.Clone(of)
+	own := func(in map[string]any, field string) map[string]any {
+		if has := fields(in[field]); has != nil {
+			in[field] = maps.Clone(has)
+		}
+		return fields(in[field])
+	}
+	own(spec, "nodeSelector")
+	affinity := own(spec, "affinity")
+	own(affinity, "podAffinity")
+	own(affinity, "podAntiAffinity")
+	own(own(affinity, "nodeAffinity"), required)
+	return spec
 }
 
 // pass adds all policies once, and tells whether another pass could add more.

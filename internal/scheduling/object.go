@@ -1,11 +1,12 @@
 package scheduling
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -52,19 +53,61 @@ func Read(kind schema.GroupKind, update bool, raw []byte) (*Object, error) {
 		return nil, fmt.Errorf("a %s has no spec of pods that is known", kind)
 	}
 	o := &Object{Kind: kind.Kind, Update: update, path: path, daemon: kind.Kind == "DaemonSet"}
-	var own, pod metadata
-	if err := descend(raw, []string{"metadata"}, &own); err != nil {
-		return nil, err
-	}
-	if err := descend(raw, append(slices.Clone(path[:len(path)-1]), "metadata"), &pod); err != nil {
-		return nil, err
+	own, pod, spec, err := descend(raw, path)
+	if err != nil {
+		return nil, fmt.Errorf("read a %s: %w", kind, err)
 	}
 	o.Namespace, o.Labels = own.Namespace, pod.Labels
 	if owner := metav1.GetControllerOfNoCopy(&metav1.ObjectMeta{OwnerReferences: own.OwnerReferences}); owner != nil {
 		o.controlled, o.daemon = true, o.daemon || owner.Kind == "DaemonSet"
 	}
 	_, o.mirror = own.Annotations[corev1.MirrorPodAnnotationKey]
-	return o, o.readSpec(raw)
+	if o.spec, err = readSpec(spec); err != nil {
+		return nil, fmt.Errorf("read /%s: %w", strings.Join(path, "/"), err)
+	}
+	return o, nil
+}
+
+// level is an object on the way to a pod's spec.
+type level struct {
+	Metadata metadata       `json:"metadata"`
+	Spec     jsontext.Value `json:"spec"`
+}
+
+// inner is a spec on that way.
+type inner struct {
+	Template    jsontext.Value `json:"template"`
+	JobTemplate jsontext.Value `json:"jobTemplate"`
+}
+
+// descend reads the metadata of an object and of its pods, and the spec of those.
+func descend(raw []byte, path []string) (own, pod metadata, spec jsontext.Value, err error) {
+	for at, step := range path {
+		switch step {
+		case "spec":
+			var l level
+			err = readAs(raw, &l)
+			if at == 0 {
+				own = l.Metadata
+			}
+			pod, raw = l.Metadata, l.Spec
+		default:
+			var in inner
+			err = readAs(raw, &in)
+			if raw = in.Template; step == "jobTemplate" {
+				raw = in.JobTemplate
+			}
+		}
+		if err != nil || len(raw) == 0 {
+			return own, pod, nil, cmp.Or(err, fmt.Errorf("%s is missing", step))
+		}
+	}
+	return own, pod, raw, nil
+}
+
+// readAs reads JSON as lenient as apiservers are with what they have stored.
+func readAs(raw []byte, into any) error {
+	return json.Unmarshal(raw, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
 // metadata is what matters of it.
@@ -86,34 +129,41 @@ type podSpec struct {
 	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints"`
 }
 
-func (o *Object) readSpec(raw []byte) error {
-	var fields map[string]json.RawMessage
-	if err := descend(raw, o.path, &fields); err != nil {
-		return err
+// rawSpec is the same as it is written.
+type rawSpec struct {
+	Affinity                  jsontext.Value `json:"affinity,omitempty"`
+	NodeName                  jsontext.Value `json:"nodeName,omitempty"`
+	NodeSelector              jsontext.Value `json:"nodeSelector,omitempty"`
+	SchedulerName             jsontext.Value `json:"schedulerName,omitempty"`
+	SchedulingGates           jsontext.Value `json:"schedulingGates,omitempty"`
+	Tolerations               jsontext.Value `json:"tolerations,omitempty"`
+	TopologySpreadConstraints jsontext.Value `json:"topologySpreadConstraints,omitempty"`
+}
+
+func readSpec(raw jsontext.Value) (map[string]any, error) {
+	if raw.Kind() != '{' {
+		return nil, fmt.Errorf("it is no object")
 	}
-	if fields == nil {
-		return fmt.Errorf("/%s is missing", strings.Join(o.path, "/"))
+	var written rawSpec
+	if err := readAs(raw, &written); err != nil {
+		return nil, err
 	}
-	o.spec = map[string]any{}
-	for _, name := range [...]string{"affinity", "nodeName", "nodeSelector", "schedulerName", "schedulingGates", "tolerations", "topologySpreadConstraints"} {
-		text, ok := fields[name]
-		if !ok {
+	of := map[string]jsontext.Value{
+		"affinity": written.Affinity, "nodeName": written.NodeName, "nodeSelector": written.NodeSelector, "schedulerName": written.SchedulerName,
+		"schedulingGates": written.SchedulingGates, "tolerations": written.Tolerations, "topologySpreadConstraints": written.TopologySpreadConstraints,
+	}
+	spec := make(map[string]any, len(of))
+	for name, text := range of {
+		if len(text) == 0 {
 			continue
 		}
 		value, err := decode(text)
 		if err != nil {
-			return fmt.Errorf("read %s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		o.spec[name] = value
+		spec[name] = value
 	}
-	shape, err := json.Marshal(o.spec)
-	if err == nil {
-		err = json.Unmarshal(shape, &podSpec{})
-	}
-	if err != nil {
-		return fmt.Errorf("read /%s: %w", strings.Join(o.path, "/"), err)
-	}
-	return nil
+	return spec, readAs(raw, &podSpec{})
 }
 
 func (o *Object) isPod() bool { return o.Kind == "Pod" }

@@ -62,5 +62,5 @@ func changesOfFields(at string, before, after map[string]any) (changes []change)
 }
 
 func pointer(step string) string {
-	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(step)
+	return "/" + strings.ReplaceAll(strings.ReplaceAll(step, "~", "~0"), "/", "~1")
 }

@@ -112,21 +112,23 @@ func (m *merging) asksScheduler(node string) (value any, why string) {
 	return nil, ""
 }
 
+// nodeName is the field of nodes that terms can name.
+const nodeName = "metadata.name"
+
 // isNamed tells whether a node meets a term for its name alone.
 func isNamed(term map[string]any, node string) bool {
-	if len(items(term["matchExpressions"])) > 0 || len(items(term["matchFields"])) == 0 {
+	if len(items(term[expressions])) > 0 || len(items(term[fieldNames])) == 0 {
 		return false
 	}
-	for _, each := range items(term["matchFields"]) {
-		r := requirementOf(each)
-		if r.key != "metadata.name" || !leavesAny([]requirement{r, {operator: "In", values: []string{node}}}) {
+	for _, each := range items(term[fieldNames]) {
+		if fields(each)["key"] != nodeName {
 			return false
 		}
 	}
-	return true
+	return areFeasible(items(term[fieldNames]), map[string]any{nodeName: node})
 }
 
-// child is the object in a field of another one; it is made when there is none.
+// child is the object in a field of another one, which is the merging's own; it is made when there is none.
 func (m *merging) child(of map[string]any, field string) map[string]any {
 	if has := fields(of[field]); has != nil {
 		return has

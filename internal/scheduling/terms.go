@@ -1,9 +1,8 @@
 package scheduling
 
 import (
+	"maps"
 	"slices"
-	"strconv"
-	"strings"
 )
 
 // maxTerms is how many terms the multiplication of required node affinity may give. It keeps a pod small, and the scheduler fast.
@@ -24,36 +23,30 @@ type product struct {
 // A pod's term that has all of a policy's in it stays as it is, so that to multiply again changes nothing. Terms that no node could meet are
 // left out.
 func multiply(pod, policy []any, nodeSelector map[string]any) product {
-	policy = slices.DeleteFunc(slices.Clone(policy), func(term any) bool { return isEmptyTerm(fields(term)) })
-	wanted := make([]map[string]bool, len(policy))
-	for i, term := range policy {
-		wanted[i] = requirementKeys(fields(term))
-	}
 	stays := make([]bool, len(pod))
 	for i, term := range pod {
-		has := requirementKeys(fields(term))
-		stays[i] = slices.ContainsFunc(wanted, func(keys map[string]bool) bool { return includes(has, keys) })
+		stays[i] = slices.ContainsFunc(policy, func(wanted any) bool { return includes(fields(term), fields(wanted)) })
 	}
-	if len(pod) > 0 && !slices.Contains(stays, false) {
+	switch {
+	case len(pod) > 0 && !slices.Contains(stays, false):
 		return product{terms: pod, unchanged: true}
+	case len(pod) > maxTerms:
+		return product{tooMany: true}
 	}
 	var p product
-	made := map[string]bool{}
 	for i, term := range pod {
 		if stays[i] {
-			p.take(term, isFeasible(fields(term), nodeSelector))
+			p.terms = append(p.terms, term)
+			p.feasible = p.feasible || isFeasible(fields(term), nodeSelector)
 			continue
 		}
-		if isEmptyTerm(fields(term)) {
-			continue
-		}
-		for _, with := range policy {
-			joined := join(fields(with), fields(term))
-			if key := termKey(joined); isFeasible(joined, nodeSelector) && !made[key] {
-				made[key] = true
-				p.take(joined, true)
+		for _, wanted := range policy {
+			joined := join(fields(wanted), fields(term))
+			if isEmptyTerm(fields(term)) || isEmptyTerm(fields(wanted)) || !isFeasible(joined, nodeSelector) {
+				continue
 			}
-			if len(p.terms) > maxTerms || len(pod) > maxTerms {
+			p.terms, p.feasible = append(p.terms, joined), true
+			if len(p.terms) > maxTerms {
 				return product{tooMany: true}
 			}
 		}
@@ -61,81 +54,62 @@ func multiply(pod, policy []any, nodeSelector map[string]any) product {
 	return p
 }
 
-func (p *product) take(term any, feasible bool) {
-	p.terms = append(p.terms, term)
-	p.feasible = p.feasible || feasible
-}
+// The lists of requirements of a term.
+const (
+	expressions = "matchExpressions"
+	fieldNames  = "matchFields"
+)
 
-// join is a term that asks for all that two ask for, each once, and has what else the pod's has.
+// join is a term that asks for all that two ask for, what both ask for once, and has what else the pod's has.
 func join(policy, pod map[string]any) map[string]any {
-	joined := copied(pod)
-	for _, list := range [...]string{"matchExpressions", "matchFields"} {
-		var all []any
-		seen := map[string]bool{}
-		for _, each := range slices.Concat(items(policy[list]), items(pod[list])) {
-			if key := requirementKey(each); !seen[key] {
-				seen[key] = true
-				all = append(all, copied(each))
+	joined := maps.Clone(pod)
+	for _, list := range [...]string{expressions, fieldNames} {
+		wanted := items(policy[list])
+		if len(wanted) == 0 {
+			continue
+		}
+		all := slices.Clone(wanted)
+		for _, each := range items(pod[list]) {
+			if !slices.ContainsFunc(wanted, func(w any) bool { return isSameRequirement(fields(each), fields(w)) }) {
+				all = append(all, each)
 			}
 		}
-		if len(all) > 0 {
-			joined[list] = all
-		}
+		joined[list] = all
 	}
 	return joined
 }
 
-// requirementKey is equal for requirements that ask for the same: the order of values says nothing.
-func requirementKey(value any) string {
-	object := fields(value)
-	r := requirementOf(value)
-	slices.Sort(r.values)
-	parts := []string{strconv.Quote(r.key), strconv.Quote(r.operator)}
-	for _, v := range slices.Compact(r.values) {
-		parts = append(parts, strconv.Quote(v))
+// includes tells whether a term has all that another one asks for, which is something.
+func includes(term, wanted map[string]any) bool {
+	if isEmptyTerm(wanted) {
+		return false
 	}
-	unknown := map[string]any{}
-	for name, each := range object {
-		if name != "key" && name != "operator" && name != "values" {
-			unknown[name] = each
+	for _, list := range [...]string{expressions, fieldNames} {
+		for _, each := range items(wanted[list]) {
+			if !slices.ContainsFunc(items(term[list]), func(has any) bool { return isSameRequirement(fields(has), fields(each)) }) {
+				return false
+			}
 		}
 	}
-	if len(unknown) > 0 {
-		parts = append(parts, canonical(unknown))
-	}
-	return strings.Join(parts, " ")
+	return true
 }
 
-// requirementKeys are those of all requirements of a term.
-func requirementKeys(term map[string]any) map[string]bool {
-	keys := map[string]bool{}
-	for _, list := range [...]string{"matchExpressions", "matchFields"} {
-		for _, each := range items(term[list]) {
-			keys[list+" "+requirementKey(each)] = true
+// isSameRequirement tells whether two requirements say the same; the order of values says nothing.
+func isSameRequirement(has, wanted map[string]any) bool {
+	if has["key"] != wanted["key"] || has["operator"] != wanted["operator"] {
+		return false
+	}
+	values, others := items(has["values"]), items(wanted["values"])
+	if len(values) != len(others) {
+		return false
+	}
+	for i, v := range values {
+		if others[i] != v && (!slices.Contains(others, v) || !slices.Contains(values, others[i])) {
+			return false
 		}
 	}
-	return keys
-}
-
-// termKey is equal for terms that ask for the same and have the same besides.
-func termKey(term map[string]any) string {
-	var parts []string
-	for key := range requirementKeys(term) {
-		parts = append(parts, key)
-	}
-	slices.Sort(parts)
-	unknown := map[string]any{}
-	for name, each := range term {
-		if name != "matchExpressions" && name != "matchFields" {
-			unknown[name] = each
-		}
-	}
-	return strings.Join(parts, "\n") + canonical(unknown)
-}
-
-func includes(all, some map[string]bool) bool {
-	for key := range some {
-		if !all[key] {
+	for name, value := range has {
+		if _, known := wanted[name]; !known && name != "values" && value != nil {
 			return false
 		}
 	}

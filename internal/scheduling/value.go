@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
+	"slices"
 	"unicode/utf8"
-
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // decode reads JSON with its numbers as they are written.
@@ -22,25 +22,6 @@ func decode(raw []byte) (any, error) {
 		return nil, fmt.Errorf("there is more behind the value")
 	}
 	return value, nil
-}
-
-// descend reads what is at a path, each step by its exact name. What is not there leaves into as it is.
-func descend(raw []byte, path []string, into any) error {
-	for _, step := range path {
-		var fields map[string]json.RawMessage
-		if err := json.Unmarshal(raw, &fields); err != nil {
-			return fmt.Errorf("read the object that has %s: %w", step, err)
-		}
-		next, ok := fields[step]
-		if !ok {
-			return nil
-		}
-		raw = next
-	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("read %s: %w", path[len(path)-1], err)
-	}
-	return nil
 }
 
 // fieldsOf is an object as JSON, field by field.
@@ -71,38 +52,38 @@ func text(value any) string {
 	return s
 }
 
-// copied is a JSON value that shares nothing with another one: values of policies are shared by all who add them.
-func copied[T any](value T) T {
-	return runtime.DeepCopyJSONValue(value).(T)
+// isSame tells whether two values say the same: null and the empty array say nothing.
+func isSame(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		return ok && saysAll(a, b) && saysAll(b, a)
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, isSame)
+	}
+	return reflect.DeepEqual(a, b)
 }
 
-// canonical is equal for two values that say the same: null and the empty array say nothing.
-func canonical(value any) string {
-	raw, err := json.Marshal(said(value))
+// saysAll tells whether one object says in all its fields what another one says.
+func saysAll(a, b map[string]any) bool {
+	for name, value := range a {
+		list, isList := value.([]any)
+		says := value != nil && (!isList || len(list) > 0)
+		if says && !isSame(value, b[name]) {
+			return false
+		}
+	}
+	return true
+}
+
+// written is a value as JSON.
+func written(value any) string {
+	raw, err := json.Marshal(value)
 	if err != nil {
-		return fmt.Sprintf("%#v", value) // cannot be: it was read from JSON
+		return fmt.Sprint(value) // cannot be: it was read from JSON
 	}
 	return string(raw)
-}
-
-func said(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		kept := make(map[string]any, len(v))
-		for name, each := range v {
-			if list, isList := each.([]any); each != nil && (!isList || len(list) > 0) {
-				kept[name] = said(each)
-			}
-		}
-		return kept
-	case []any:
-		kept := make([]any, len(v))
-		for i, each := range v {
-			kept[i] = said(each)
-		}
-		return kept
-	}
-	return value
 }
 
 // maxQuote is how many bytes of a value a message has.
@@ -113,7 +94,7 @@ func quote(value any) string {
 	if value == nil {
 		return "nothing"
 	}
-	raw := canonical(value)
+	raw := written(value)
 	if len(raw) <= maxQuote {
 		return raw
 	}
