@@ -2,6 +2,7 @@ package scheduling_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -102,5 +103,33 @@ func BenchmarkNewSet(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		scheduling.NewSet(policies)
+	}
+}
+
+// BenchmarkMergeHostile adds policies to pods of a megabyte that are made to take long.
+func BenchmarkMergeHostile(b *testing.B) {
+	many := func(n int, format string) string {
+		var all strings.Builder
+		for i := range n {
+			fmt.Fprintf(&all, format, i)
+		}
+		return all.String()
+	}
+	for name, spec := range map[string]string{
+		"requirements": in(many(20_000, `{key: k%d, operator: NotIn, values: [v]}, `)),
+		"values":       in(`{key: key-0, operator: In, values: [` + many(50_000, "v%d, ") + `]}, {key: key-0, operator: In, values: [` + many(50_000, "w%d, ") + `v]}`),
+		"numbers":      in(`{key: key-0, operator: Lt, values: ["100000"]}, {key: key-0, operator: NotIn, values: [` + many(50_000, `"%d", `) + `]}`),
+		"terms":        terms(10_000, "a"),
+		"tolerations":  `tolerations: [` + many(20_000, `{key: k%d, operator: Exists}, `) + `]`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			o := read(b, podKind(), false, pod(b, "{"+spec+"}"))
+			policies := several(b, 10)
+			for b.Loop() {
+				if _, err := scheduling.Merge(o, policies, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -27,22 +27,25 @@ func isEmptyTerm(term map[string]any) bool {
 	return true
 }
 
-// areFeasible looks at all requirements on one label together, label by label.
+// areFeasible looks at all requirements on one label together.
 func areFeasible(requirements []any, labels map[string]any) bool {
-	for i, each := range requirements {
-		key := fields(each)["key"]
-		if slices.ContainsFunc(requirements[:i], func(r any) bool { return fields(r)["key"] == key }) {
-			continue
-		}
-		l := left{high: math.MaxInt64}
-		if value := labels[text(key)]; value != nil {
-			l.limit([]any{value})
-		}
-		for _, r := range requirements[i:] {
-			if fields(r)["key"] == key && !l.take(text(fields(r)["operator"]), items(fields(r)["values"])) {
-				return false
+	byKey := make(map[string]*left, len(requirements))
+	for _, each := range requirements {
+		r := fields(each)
+		key := text(r["key"])
+		l := byKey[key]
+		if l == nil {
+			l = &left{high: math.MaxInt64}
+			byKey[key] = l
+			if value := labels[key]; value != nil {
+				l.limit([]any{value})
 			}
 		}
+		if !l.take(text(r["operator"]), items(r["values"])) {
+			return false
+		}
+	}
+	for _, l := range byKey {
 		if !l.any() {
 			return false
 		}
