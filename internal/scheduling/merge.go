@@ -53,9 +53,11 @@ func Merge(o *Object, policies []*Policy, protectors []Protector) (Result, error
 		result.Outcomes[i].Policy = p
 	}
 	// What a later policy adds can make room for an earlier one: it drops terms of which there would have been too many. So all are asked
-	// again until nothing changes. That ends, since each change adds something that stays.
-	for again := true; again; {
-		again = m.pass(result.Outcomes)
+	// again until nothing changes, which is once for each of them at most: what was added stays.
+	for range len(policies) + 1 {
+		if again := m.pass(result.Outcomes); !again {
+			break
+		}
 	}
 	if result.Refusal = refusal(o, result.Outcomes); result.Refusal != "" || !m.changed {
 		return result, nil
