@@ -88,6 +88,7 @@ var contract = map[string]struct {
 	"preferred terms":                       {`{affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [` + a + `]}}]}}}`, `{affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [` + a + `]}}, {weight: 2, preference: {matchExpressions: [` + b + `]}}]}}}`, `{affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [` + a + `]}}, {weight: 2, preference: {matchExpressions: [` + b + `]}}]}}}`, nil},
 	"terms of pods":                         {`{affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: x}]}}}`, `{affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: x}, {topologyKey: yy, labelSelector: {}}]}, podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 5, podAffinityTerm: {topologyKey: z}}]}}}`, `{affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: x}, {topologyKey: yy, labelSelector: {}}]}, podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 5, podAffinityTerm: {topologyKey: z}}]}}}`, nil},
 	"a selector of all is not one of none":  {`{affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: x}]}}}`, `{affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: x, labelSelector: {}}]}}}`, `{affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: x}, {topologyKey: x, labelSelector: {}}]}}}`, nil},
+	"null and empty lists say nothing":      {`{affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: x, namespaces: [], labelSelector: null}]}}}`, `{affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: x}]}}}`, `{affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: x, namespaces: [], labelSelector: null}]}}}`, nil},
 	"tolerations":                           {`{tolerations: [{key: a, operator: Exists}]}`, `{tolerations: [{key: a, operator: Exists}, {key: a, value: x}, {key: a, operator: Exists, effect: NoExecute}]}`, `{tolerations: [{key: a, operator: Exists}, {key: a, value: x}, {key: a, operator: Exists, effect: NoExecute}]}`, nil},
 	"a toleration is Equal by default":      {`{tolerations: [{key: a, operator: Equal, value: x}]}`, `{tolerations: [{key: a, value: x}]}`, `{tolerations: [{key: a, operator: Equal, value: x}]}`, nil},
 	"the pod's own time":                    {`{tolerations: [{key: a, operator: Exists, effect: NoExecute, tolerationSeconds: 5}]}`, `{tolerations: [{key: a, operator: Exists, effect: NoExecute, tolerationSeconds: 6}, {key: b, operator: Exists}]}`, `{tolerations: [{key: a, operator: Exists, effect: NoExecute, tolerationSeconds: 5}, {key: b, operator: Exists}]}`, []string{"tolerations[a,Exists,,NoExecute].tolerationSeconds"}},
@@ -113,10 +114,25 @@ func TestTheContract(t *testing.T) {
 			if changed := !cmp.Equal(valueOf(t, pod(t, test.pod)), valueOf(t, got)); changed != (result.Patch != nil) {
 				t.Errorf("patch %s", result.Patch)
 			}
-			if _, again := merged(t, podKind(), got, policies); again.Patch != nil || !slices.Equal(conflicts(again), test.conflicts) {
+			if _, again := merged(t, podKind(), got, policies); again.Patch != nil || len(again.Outcomes[0].Injected) > 0 || !slices.Equal(conflicts(again), test.conflicts) {
 				t.Errorf("once more: %s, conflicts in %v", again.Patch, conflicts(again))
 			}
 		})
+	}
+}
+
+// A number that may be is written with up to 62 zeros before it: all of them must be excluded.
+func TestANumberIsExcludedInAllItsForms(t *testing.T) {
+	var forms []string
+	for zeros := range 63 {
+		forms = append(forms, `"`+strings.Repeat("0", zeros)+`5"`)
+	}
+	policies := []*scheduling.Policy{policyOf(t, "one", `{`+in(`{key: k, operator: Gt, values: ["4"]}, {key: k, operator: Lt, values: ["6"]}`)+`}`)}
+	for excluded, conflict := range map[int]bool{62: false, 63: true} {
+		_, result := merged(t, podKind(), pod(t, `{`+in(`{key: k, operator: NotIn, values: [`+strings.Join(forms[:excluded], ", ")+`]}`)+`}`), policies)
+		if (len(conflicts(result)) > 0) != conflict {
+			t.Errorf("%d forms excluded: conflicts in %v", excluded, conflicts(result))
+		}
 	}
 }
 
