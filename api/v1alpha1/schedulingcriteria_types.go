@@ -252,7 +252,7 @@ type PodAffinityTerm struct {
 // for them: they are not offered.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.key) || (has(self.operator) && self.operator == 'Exists')",message="a toleration without a key is of all taints: give it operator Exists, or a key",fieldPath=".operator"
-// +kubebuilder:validation:XValidation:rule="!has(self.operator) || self.operator != 'Exists' || !has(self.value) || self.value == ”",message="operator Exists takes no value: leave it out, or use operator Equal",fieldPath=".value"
+// +kubebuilder:validation:XValidation:rule="!has(self.operator) || self.operator != 'Exists' || !has(self.value) || size(self.value) == 0",message="operator Exists takes no value: leave it out, or use operator Equal",fieldPath=".value"
 // +kubebuilder:validation:XValidation:rule="!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",message="tolerationSeconds needs effect NoExecute",fieldPath=".tolerationSeconds"
 type Toleration struct {
 	// Key of the taint; without it all.
