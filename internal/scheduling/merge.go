@@ -3,6 +3,7 @@ package scheduling
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 )
 
@@ -19,7 +20,7 @@ type Result struct {
 // Outcome is what came of one policy.
 type Outcome struct {
 	*Policy
-	// Injected are the fields below the pod's spec that it has added to.
+	// Injected are the fields below the pod's spec that it has added to, each once.
 	Injected []string
 	// Conflicts are what the object contradicts it in.
 	Conflicts []Clash
@@ -59,7 +60,7 @@ func Merge(o *Object, policies []*Policy, protectors []Protector) (Result, error
 			break
 		}
 	}
-	if result.Refusal = refusal(o, result.Outcomes); result.Refusal != "" || !m.changed {
+	if result.Refusal = refusal(o, result.Outcomes); result.Refusal != "" || m.changes == 0 {
 		return result, nil
 	}
 	var err error
@@ -73,8 +74,9 @@ type merging struct {
 	spec       map[string]any
 	protectors []Protector
 	// claims are the policies that fields are by.
-	claims  map[string]*Policy
-	changed bool
+	claims map[string]*Policy
+	// changes is how often something was added.
+	changes int
 
 	// outcome is that of the policy that is being added.
 	outcome *Outcome
@@ -99,17 +101,14 @@ func ownSpec(of map[string]any) map[string]any {
 
 // pass adds all policies once, and tells whether another pass could add more.
 func (m *merging) pass(outcomes []Outcome) (again bool) {
-	clashed, changed := false, false
+	clashed, changes := false, m.changes
 	for i := range outcomes {
 		m.outcome = &outcomes[i]
 		m.outcome.Conflicts, m.outcome.Skipped = nil, nil
-		had := len(m.outcome.Injected)
 		m.add(m.outcome.criteria)
 		clashed = clashed || len(m.outcome.Conflicts) > 0
-		changed = changed || len(m.outcome.Injected) > had
 	}
-	m.changed = m.changed || changed
-	return clashed && changed
+	return clashed && m.changes > changes
 }
 
 // add adds one policy: what the scheduler heeds before nodeName, which goes around it.
@@ -123,7 +122,12 @@ func (m *merging) add(criteria map[string]any) {
 }
 
 // injected notes that a policy has added to a field.
-func (m *merging) injected(field string) { m.outcome.Injected = append(m.outcome.Injected, field) }
+func (m *merging) injected(field string) {
+	m.changes++
+	if !slices.Contains(m.outcome.Injected, field) {
+		m.outcome.Injected = append(m.outcome.Injected, field)
+	}
+}
 
 // claim notes that a field is by a policy.
 func (m *merging) claim(field string) { m.claims[field] = m.outcome.Policy }

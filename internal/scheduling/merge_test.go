@@ -162,6 +162,24 @@ func TestAPodIsRejected(t *testing.T) {
 	}
 }
 
+func TestWhatWasAddedIsTold(t *testing.T) {
+	policies := []*scheduling.Policy{policyOf(t, "one", deep), policyOf(t, "two", `{tolerations: [{key: a, operator: Exists}, {key: b, operator: Exists}], schedulerName: its}`)}
+	_, result := merged(t, podKind(), pod(t, `{}`), policies)
+	const nodes, apart = "affinity.nodeAffinity.", "affinity.podAntiAffinity."
+	const must, should = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
+	for i, want := range [][]string{
+		{"schedulerName", "nodeSelector[a]", nodes + should, apart + must, apart + should, "tolerations", "topologySpreadConstraints[z,DoNotSchedule]", "topologySpreadConstraints[z,ScheduleAnyway]"},
+		{"tolerations"},
+	} {
+		if got := result.Outcomes[i].Injected; !slices.Equal(got, want) {
+			t.Errorf("%s added to %v, want %v", policies[i], got, want)
+		}
+	}
+	if in := conflicts(result); !slices.Equal(in, []string{nodes + must, "schedulerName"}) {
+		t.Errorf("conflicts in %v", in)
+	}
+}
+
 func TestALongValueIsCutBetweenCharacters(t *testing.T) {
 	for _, lead := range []string{"", "x"} {
 		_, result := merged(t, podKind(), pod(t, `{schedulerName: `+lead+strings.Repeat("é", 200)+`}`), []*scheduling.Policy{policyOf(t, "one", `{schedulerName: mine}`)})
