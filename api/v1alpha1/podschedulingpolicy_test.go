@@ -24,18 +24,17 @@ func wantSchedulingVerdict(t *testing.T, c client.Client, namespace, spec, refus
 func TestSchedulingPolicies(t *testing.T) {
 	c, namespace := newClient(t), testplane.Namespace(t)
 	const (
-		selectors = "give podSelector or protectorSelector"
-		criteria  = "give at least one of affinity, nodeName, nodeSelector, schedulerName, tolerations and topologySpreadConstraints"
-		inject    = "templateUpdates: Inject needs PodTemplates among targets"
-		around    = "nodeName goes around the scheduler"
+		criteria = "give at least one of affinity, nodeName, nodeSelector, schedulerName, tolerations and topologySpreadConstraints"
+		inject   = "templateUpdates: Inject needs PodTemplates among targets"
+		around   = "nodeName goes around the scheduler"
 	)
 	for claim, test := range map[string]struct{ spec, refusal string }{
 		"all pods":                                 {`podSelector: {}, schedulerName: mine`, ""},
 		"protected pods":                           {`protectorSelector: {}, schedulerName: mine`, ""},
 		"some of the protected pods":               {`podSelector: {matchLabels: {a: b}}, protectorSelector: {matchLabels: {c: d}}, schedulerName: mine`, ""},
 		"all that there is":                        {`podSelector: {}, priority: 5, targets: [Pods, PodTemplates], templateUpdates: Inject, conflictPolicy: Reject, schedulerName: mine`, ""},
-		"no selector":                              {`schedulerName: mine`, selectors},
-		"null for a selector":                      {`podSelector: null, schedulerName: mine`, selectors},
+		"no selector":                              {`schedulerName: mine`, ""},
+		"null for a selector":                      {`podSelector: null, schedulerName: mine`, ""},
 		"a malformed selector":                     {`podSelector: {matchExpressions: [{key: a, operator: In}]}, schedulerName: mine`, "values must hold at least one value"},
 		"nothing to add":                           {`podSelector: {}`, criteria},
 		"no labels of nodes":                       {`podSelector: {}, nodeSelector: {}`, "at least 1 properties"},
@@ -83,7 +82,7 @@ func TestSchedulingPolicies(t *testing.T) {
 		t.Run(claim, func(t *testing.T) { wantSchedulingVerdict(t, c, namespace, test.spec, test.refusal) })
 	}
 	t.Run("one of the cluster without namespaces", func(t *testing.T) {
-		wantVerdict(t, c, object(t, "ClusterPodSchedulingPolicy", "", `{spec: {podSelector: {}, schedulerName: mine}}`), "namespaceSelector: Required value")
+		wantVerdict(t, c, object(t, "ClusterPodSchedulingPolicy", "", `{spec: {podSelector: {}, schedulerName: mine}}`), "")
 	})
 }
 

@@ -70,18 +70,19 @@ type ClusterPodSchedulingPolicyList struct {
 
 // ClusterPodSchedulingPolicySpec is a PodSchedulingPolicySpec for the namespaces that a selector chooses.
 type ClusterPodSchedulingPolicySpec struct {
-	// NamespaceSelector chooses namespaces by their labels; empty it chooses all. It must be given, since none would choose
-	// nothing. It is one value to server-side apply.
+	// NamespaceSelector chooses namespaces by their labels; empty it chooses all, and absent none. It is one value to server-side
+	// apply.
 	//
 	// +structType=atomic
-	NamespaceSelector *PodSelector `json:"namespaceSelector"`
+	// +optional
+	NamespaceSelector *PodSelector `json:"namespaceSelector,omitempty"`
 
 	PodSchedulingPolicySpec `json:",inline"`
 }
 
-// PodSchedulingPolicySpec says which pods a policy is for, and what it adds to them.
+// PodSchedulingPolicySpec says which pods a policy is for, and what it adds to them. Without podSelector and protectorSelector it is for
+// none.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.podSelector) || has(self.protectorSelector)",message="give podSelector or protectorSelector: a policy without either is for no pods, and one with podSelector: {} for all"
 // +kubebuilder:validation:XValidation:rule="has(self.affinity) || has(self.nodeName) || has(self.nodeSelector) || has(self.schedulerName) || has(self.tolerations) || has(self.topologySpreadConstraints)",message="give at least one of affinity, nodeName, nodeSelector, schedulerName, tolerations and topologySpreadConstraints: a policy without any adds nothing"
 // +kubebuilder:validation:XValidation:rule="!has(self.templateUpdates) || self.templateUpdates != 'Inject' || (has(self.targets) && 'PodTemplates' in self.targets)",message="templateUpdates: Inject needs PodTemplates among targets",fieldPath=".templateUpdates"
 // +kubebuilder:validation:XValidation:rule="!has(self.nodeName) || !(has(self.affinity) || has(self.nodeSelector) || has(self.schedulerName) || has(self.topologySpreadConstraints))",message="nodeName goes around the scheduler, which then heeds no affinity, nodeSelector, schedulerName or topologySpreadConstraints: give nodeName with tolerations at most, or put the node's name into a nodeAffinity by matchFields",fieldPath=".nodeName"

@@ -299,9 +299,9 @@ type TopologySpreadConstraint struct {
 	// +kubebuilder:validation:Enum=DoNotSchedule;ScheduleAnyway
 	WhenUnsatisfiable string `json:"whenUnsatisfiable"`
 
-	// LabelSelector chooses the pods that are spread; empty, all of the namespace. Without it they are those of the PodProtector
-	// that covers the pod: of those that protectorSelector chooses, the one whose name comes first. Where there is none the
-	// constraint is left out.
+	// LabelSelector chooses the pods that are spread. Absent or empty, they are those of the PodProtector that covers the pod: of
+	// those that protectorSelector chooses, the one whose name comes first. Where there is none, an empty one means all pods of
+	// the namespace, as Kubernetes has it, and without one the constraint is left out.
 	//
 	// +optional
 	LabelSelector *PodSelector `json:"labelSelector,omitempty"`

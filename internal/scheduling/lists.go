@@ -69,13 +69,18 @@ func (m *merging) addSpread(wants []any) {
 	}
 }
 
-// fillSelector gives a constraint without a labelSelector that of the protector which covers the pod; why tells that it has none.
+// fillSelector gives a constraint whose labelSelector is absent or empty that of the protector which covers the pod. Without a protector
+// an empty one stays, of all pods, as Kubernetes has it; why tells that there is none to stand in for an absent one.
 func (m *merging) fillSelector(constraint map[string]any) (why string) {
-	if constraint["labelSelector"] != nil {
+	if len(fields(constraint["labelSelector"])) > 0 {
 		return ""
 	}
 	protector := m.protector()
-	if protector == nil {
+	switch {
+	case protector != nil:
+	case constraint["labelSelector"] != nil:
+		return ""
+	default:
 		return "it has no labelSelector, and no PodProtector covers the pod whose selector could stand in"
 	}
 	for _, key := range items(constraint["matchLabelKeys"]) {
