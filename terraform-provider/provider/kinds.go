@@ -30,8 +30,11 @@ func kinds() ([]*kind, error) {
 		{name: "cluster_protection_policy"},
 		{name: "cell", kubeconfigs: true},
 		{name: "cluster_ring"},
+		{name: "pod_scheduling_policy"},
+		{name: "cluster_pod_scheduling_policy"},
 	}
-	files := []string{"podprotectors", "protectionpolicies", "clusterprotectionpolicies", "cells", "clusterrings"}
+	files := []string{"podprotectors", "protectionpolicies", "clusterprotectionpolicies", "cells", "clusterrings", "podschedulingpolicies",
+		"clusterpodschedulingpolicies"}
 	for i, k := range all {
 		var err error
 		if k.Definition, err = shape.Read(crds.FS, "breakwater.dev_"+files[i]+".yaml"); err != nil {
