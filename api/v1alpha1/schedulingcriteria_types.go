@@ -83,8 +83,12 @@ type LabelKey = string
 type Affinity struct {
 	// +optional
 	NodeAffinity *NodeAffinity `json:"nodeAffinity,omitempty"`
+	// PodAffinity says beside which pods a pod must or should be.
+	//
 	// +optional
 	PodAffinity *PodAffinity `json:"podAffinity,omitempty"`
+	// PodAntiAffinity says away from which pods a pod must or should be.
+	//
 	// +optional
 	PodAntiAffinity *PodAffinity `json:"podAntiAffinity,omitempty"`
 }
@@ -141,11 +145,16 @@ type NodeSelectorTerm struct {
 // +kubebuilder:validation:XValidation:rule="self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0 : self.operator in ['Gt', 'Lt'] || !has(self.values) || size(self.values) == 0",message="values must hold at least one value for In and NotIn, and none for Exists and DoesNotExist",fieldPath=".values"
 // +kubebuilder:validation:XValidation:rule="!(self.operator in ['Gt', 'Lt']) || (has(self.values) && size(self.values) == 1 && self.values[0].matches('^[0-9]{1,18}$'))",message="values must hold one whole number of at most 18 digits for Gt and Lt",fieldPath=".values"
 type NodeLabelRequirement struct {
+	// Key is the label's key.
 	Key LabelKey `json:"key"`
 
+	// Operator is the relation of the key to the values. Gt and Lt compare whole numbers.
+	//
 	// +kubebuilder:validation:Enum=In;NotIn;Exists;DoesNotExist;Gt;Lt
 	Operator string `json:"operator"`
 
+	// Values are the label's values, for In and NotIn, or one number for Gt and Lt.
+	//
 	// +kubebuilder:validation:MaxItems=128
 	// +listType=atomic
 	// +optional
@@ -154,12 +163,18 @@ type NodeLabelRequirement struct {
 
 // NodeFieldRequirement is one requirement on the name of a node: Kubernetes knows no other field, and takes one value.
 type NodeFieldRequirement struct {
+	// Key is the field of a node: its name.
+	//
 	// +kubebuilder:validation:Enum=metadata.name
 	Key string `json:"key"`
 
+	// Operator is the relation of the field to the value.
+	//
 	// +kubebuilder:validation:Enum=In;NotIn
 	Operator string `json:"operator"`
 
+	// Values are the name of one node.
+	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=1
 	// +listType=atomic
@@ -168,10 +183,13 @@ type NodeFieldRequirement struct {
 
 // PreferredNodes prefers nodes that meet a term.
 type PreferredNodes struct {
+	// Weight of a node that meets the term.
+	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	Weight int32 `json:"weight"`
 
+	// Preference is the term that a node should meet.
 	Preference NodeSelectorTerm `json:"preference"`
 }
 
@@ -198,6 +216,8 @@ type PodAffinity struct {
 
 // WeightedPodAffinityTerm is a term with the weight that it has for nodes on which it holds.
 type WeightedPodAffinityTerm struct {
+	// Weight of a node on which the term holds.
+	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	Weight int32 `json:"weight"`
@@ -296,6 +316,9 @@ type TopologySpreadConstraint struct {
 	// TopologyKey is the label of nodes whose values tell one place from another.
 	TopologyKey LabelKey `json:"topologyKey"`
 
+	// WhenUnsatisfiable says what becomes of a pod that no node can take within maxSkew: DoNotSchedule leaves it waiting,
+	// ScheduleAnyway prefers nodes by which the skew is less.
+	//
 	// +kubebuilder:validation:Enum=DoNotSchedule;ScheduleAnyway
 	WhenUnsatisfiable string `json:"whenUnsatisfiable"`
 
@@ -312,10 +335,16 @@ type TopologySpreadConstraint struct {
 	// +optional
 	MinDomains *int32 `json:"minDomains,omitempty"`
 
+	// NodeAffinityPolicy says whether only nodes count that the pod's nodeAffinity and nodeSelector choose: Honor, also when nothing
+	// is said, or Ignore.
+	//
 	// +kubebuilder:validation:Enum=Honor;Ignore
 	// +optional
 	NodeAffinityPolicy *string `json:"nodeAffinityPolicy,omitempty"`
 
+	// NodeTaintsPolicy says whether nodes count whose taints the pod does not tolerate: Ignore, also when nothing is said, counts
+	// them; Honor does not.
+	//
 	// +kubebuilder:validation:Enum=Honor;Ignore
 	// +optional
 	NodeTaintsPolicy *string `json:"nodeTaintsPolicy,omitempty"`
