@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -47,6 +48,14 @@ func kinds() ([]*kind, error) {
 		k.rules = sync.OnceValues(k.Rules)
 	}
 	return all, nil
+}
+
+// plural is what several objects of the kind are called.
+func (k *kind) plural() string {
+	if stem, ok := strings.CutSuffix(k.Kind.Kind, "y"); ok {
+		return stem + "ies"
+	}
+	return k.Kind.Kind + "s"
 }
 
 // attribute leads to the attribute of a field; where that has none, to the nearest one around it.

@@ -26,8 +26,8 @@ func (l *listing) ListResourceConfigSchema(_ context.Context, _ list.ListResourc
 		all["namespace"] = schema.StringAttribute{Optional: true, Validators: []validator.String{namespaceRule()}, MarkdownDescription: namespaceText}
 	}
 	resp.Schema = schema.Schema{
-		MarkdownDescription: fmt.Sprintf("Lists the %ss of a core cluster, whoever made them, so that `terraform query` can import them. Needs Terraform 1.14. %s",
-			l.kind.Kind.Kind, l.kind.Description),
+		MarkdownDescription: fmt.Sprintf("Lists the %s of a core cluster, whoever made them, so that `terraform query` can import them. Needs Terraform 1.14. %s",
+			l.kind.plural(), l.kind.Description),
 		Attributes: all,
 	}
 }
