@@ -51,6 +51,11 @@ func oneOfEach(namespace string) map[string]client.Object {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "web", Labels: map[string]string{"team": "shop"}}
 	wide := metav1.ObjectMeta{Name: namespace, Labels: map[string]string{"team": "shop"}}
 	rule := v1alpha1.ProtectionPolicySpec{ProtectionRule: v1alpha1.ProtectionRule{Floor: &v1alpha1.FloorRule{PodShare: v1alpha1.PodShare{MinAvailable: v1alpha1.Pods(2)}}}}
+	scheduling := v1alpha1.PodSchedulingPolicySpec{PodSelector: &v1alpha1.PodSelector{}, SchedulingCriteria: v1alpha1.SchedulingCriteria{
+		Tolerations: []v1alpha1.Toleration{{Key: "pool", Value: "web"}},
+		TopologySpreadConstraints: []v1alpha1.TopologySpreadConstraint{
+			{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: "ScheduleAnyway", LabelSelector: &v1alpha1.PodSelector{}}},
+	}}
 	return map[string]client.Object{
 		"breakwater_pod_protector": &v1alpha1.PodProtector{ObjectMeta: meta, Spec: v1alpha1.PodProtectorSpec{
 			Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}, MinAvailable: v1alpha1.Pods(3), MinReadySeconds: 7}},
@@ -59,6 +64,9 @@ func oneOfEach(namespace string) map[string]client.Object {
 		"breakwater_cell":                      &v1alpha1.Cell{ObjectMeta: wide, Spec: v1alpha1.CellSpec{Namespaces: []string{"shop"}}},
 		"breakwater_cluster_ring": &v1alpha1.ClusterRing{ObjectMeta: wide, Spec: v1alpha1.ClusterRingSpec{Resources: []v1alpha1.RingResource{{
 			GroupResource: v1alpha1.GroupResource{Resource: "configmaps"}, ControlledResources: []v1alpha1.GroupResource{{Resource: "secrets"}}}}}},
+		"breakwater_pod_scheduling_policy": &v1alpha1.PodSchedulingPolicy{ObjectMeta: meta, Spec: scheduling},
+		"breakwater_cluster_pod_scheduling_policy": &v1alpha1.ClusterPodSchedulingPolicy{ObjectMeta: wide, Spec: v1alpha1.ClusterPodSchedulingPolicySpec{
+			NamespaceSelector: &v1alpha1.PodSelector{}, PodSchedulingPolicySpec: scheduling}},
 	}
 }
 

@@ -59,6 +59,67 @@ const rule = `
     selector = ` + selectors + `
   }` + behaviour
 
+// criteria are all that a policy can add to pods, but for the name of a node, which goes with tolerations alone.
+const criteria = `
+  pod_selector       = ` + selectors + `
+  protector_selector = ` + selectors + `
+  priority           = -7
+  targets            = ["PodTemplates", "Pods"]
+  template_updates   = "Inject"
+  conflict_policy    = "Reject"
+  scheduler_name     = "batch"
+  node_selector      = { "example.com/pool" = "web", spot = "" }
+  affinity = {
+    node_affinity = {
+      required_during_scheduling_ignored_during_execution = {
+        node_selector_terms = [
+          { match_expressions = [{ key = "cpus", operator = "Gt", values = ["8"] }, { key = "gpu", operator = "DoesNotExist" }] },
+          { match_fields = [{ key = "metadata.name", operator = "In", values = ["node-1"] }] },
+        ]
+      }
+      preferred_during_scheduling_ignored_during_execution = [{
+        weight = 100
+        preference = {
+          match_expressions = [{ key = "pool", operator = "In", values = ["a", "b"] }]
+          match_fields      = [{ key = "metadata.name", operator = "NotIn", values = ["node-2"] }]
+        }
+      }]
+    }
+    pod_affinity      = ` + podAffinity + `
+    pod_anti_affinity = ` + podAffinity + `
+  }
+  tolerations = [
+    { key = "pool", operator = "Equal", value = "web", effect = "NoExecute", toleration_seconds = 0 },
+    { operator = "Exists" },
+  ]
+  topology_spread_constraints = [
+    {
+      max_skew             = 2
+      topology_key         = "topology.kubernetes.io/zone"
+      when_unsatisfiable   = "DoNotSchedule"
+      min_domains          = 3
+      node_affinity_policy = "Ignore"
+      node_taints_policy   = "Honor"
+      match_label_keys     = ["pod-template-hash"]
+      label_selector       = ` + selectors + `
+    },
+    { max_skew = 1, topology_key = "kubernetes.io/hostname", when_unsatisfiable = "ScheduleAnyway" },
+  ]` + behaviour
+
+const podAffinity = `{
+      required_during_scheduling_ignored_during_execution  = [` + podTerm + `, { topology_key = "zone", label_selector = {}, namespace_selector = {} }]
+      preferred_during_scheduling_ignored_during_execution = [{ weight = 1, pod_affinity_term = ` + podTerm + ` }]
+    }`
+
+const podTerm = `{
+  topology_key        = "kubernetes.io/hostname"
+  label_selector      = ` + selectors + `
+  namespaces          = ["shop", "pay"]
+  namespace_selector  = ` + selectors + `
+  match_label_keys    = ["pod-template-hash"]
+  mismatch_label_keys = ["tenant"]
+}`
+
 // everyField are configurations in which, together, every field of every resource is set; nothing are those with as little as
 // there can be. %s is the identity.
 func everyField() map[string]string {
@@ -100,7 +161,22 @@ func everyField() map[string]string {
   drain_timeout_seconds  = 86400
   resync_period_seconds  = 10
   max_concurrent_moves   = 1` + behaviour,
-		"cluster_ring/namespaces":          "key_policy = \"Namespace\"\n namespace_selector = {}\n resources = [{ group = \"example.com\", resource = \"databases\" }]" + behaviour,
+		"cluster_ring/namespaces":                 "key_policy = \"Namespace\"\n namespace_selector = {}\n resources = [{ group = \"example.com\", resource = \"databases\" }]" + behaviour,
+		"pod_scheduling_policy/scheduled":         criteria,
+		"pod_scheduling_policy/node":              "pod_selector = {}\n node_name = \"node-1\"\n tolerations = [{ operator = \"Exists\" }]" + behaviour,
+		"pod_scheduling_policy/as little":         "protector_selector = {}\n scheduler_name = \"batch\"",
+		"cluster_pod_scheduling_policy/scheduled": "namespace_selector = " + selectors + criteria,
+		"cluster_pod_scheduling_policy/node":      "namespace_selector = {}\n pod_selector = {}\n node_name = \"node-1\"" + behaviour,
+		"cluster_pod_scheduling_policy/empty": `
+  namespace_selector = { match_labels = {}, match_expressions = [] }
+  pod_selector       = { match_labels = {} }
+  affinity = { pod_anti_affinity = { required_during_scheduling_ignored_during_execution = [{
+    topology_key   = "zone", namespaces = [], mismatch_label_keys = [], namespace_selector = { match_labels = {} }
+    label_selector = { match_labels = {}, match_expressions = [] }
+  }] } }
+  topology_spread_constraints = [{ max_skew = 1, topology_key = "zone", when_unsatisfiable = "DoNotSchedule", match_label_keys = []
+    label_selector = { match_labels = {}, match_expressions = [] }
+  }]`,
 		"cluster_ring/as little":           "",
 		"cluster_ring/empty":               "resources = []\n namespace_selector = { match_labels = {}, match_expressions = [] }\n labels = {}\n annotations = {}",
 		"pod_protector/as little":          "selector = {}\n min_available = \"0\"\n deletion_protection = false",
