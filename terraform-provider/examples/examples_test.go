@@ -113,7 +113,8 @@ func query(t *testing.T, d *terraform.Dir) {
 		place(t, d, path)
 	}
 	out := d.Run("query")
-	for _, found := range []string{"name=worker-1", "name=production", "name=databases", "name=frontend,namespace=shop", "name=web,namespace=shop"} {
+	for _, found := range []string{"name=worker-1", "name=production", "name=databases", "name=spread", "name=frontend,namespace=shop", "name=web,namespace=shop",
+		"name=zones,namespace=shop"} {
 		if !strings.Contains(out, found) {
 			t.Errorf("the query has not found %s:\n%s", found, out)
 		}

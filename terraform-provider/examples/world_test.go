@@ -97,6 +97,27 @@ func takeUp(ctx context.Context, c client.Client) {
 			_ = c.Status().Update(ctx, &ring)
 		}
 	}
+	heed(ctx, c)
+}
+
+// heed plays the webhooks that heed scheduling policies.
+func heed(ctx context.Context, c client.Client) {
+	policies, wide := &v1alpha1.PodSchedulingPolicyList{}, &v1alpha1.ClusterPodSchedulingPolicyList{}
+	_ = c.List(ctx, policies)
+	_ = c.List(ctx, wide)
+	take := func(policy client.Object, status *v1alpha1.PodSchedulingPolicyStatus) {
+		if status.ObservedGeneration < policy.GetGeneration() {
+			status.ObservedGeneration = policy.GetGeneration()
+			ready(&status.Conditions, policy.GetGeneration(), v1alpha1.ConditionReady)
+			_ = c.Status().Update(ctx, policy)
+		}
+	}
+	for i := range policies.Items {
+		take(&policies.Items[i], &policies.Items[i].Status)
+	}
+	for i := range wide.Items {
+		take(&wide.Items[i], &wide.Items[i].Status)
+	}
 }
 
 func ready(conditions *[]metav1.Condition, generation int64, types ...string) {
@@ -153,7 +174,7 @@ func gone(t *testing.T, p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
 func clear(t *testing.T, c client.Client) {
 	t.Helper()
 	for _, kind := range []client.Object{
-		&v1alpha1.PodProtector{}, &v1alpha1.ProtectionPolicy{}, &corev1.Secret{},
+		&v1alpha1.PodProtector{}, &v1alpha1.ProtectionPolicy{}, &v1alpha1.PodSchedulingPolicy{}, &corev1.Secret{},
 	} {
 		for _, namespace := range []string{"breakwater-system", "shop"} {
 			if err := c.DeleteAllOf(context.Background(), kind, client.InNamespace(namespace)); err != nil {
@@ -161,7 +182,9 @@ func clear(t *testing.T, c client.Client) {
 			}
 		}
 	}
-	for _, kind := range []client.Object{&v1alpha1.ClusterProtectionPolicy{}, &v1alpha1.Cell{}, &v1alpha1.ClusterRing{}} {
+	for _, kind := range []client.Object{
+		&v1alpha1.ClusterProtectionPolicy{}, &v1alpha1.Cell{}, &v1alpha1.ClusterRing{}, &v1alpha1.ClusterPodSchedulingPolicy{},
+	} {
 		if err := c.DeleteAllOf(context.Background(), kind); err != nil {
 			t.Error(err)
 		}

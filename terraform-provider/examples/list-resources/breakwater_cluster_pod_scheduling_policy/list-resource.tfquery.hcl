@@ -1,0 +1,3 @@
+list "breakwater_cluster_pod_scheduling_policy" "all" {
+  provider = breakwater
+}

@@ -1,0 +1,4 @@
+import {
+  to = breakwater_pod_scheduling_policy.zones
+  id = "shop/zones"
+}

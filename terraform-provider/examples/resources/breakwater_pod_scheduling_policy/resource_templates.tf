@@ -1,0 +1,13 @@
+# Reports run on spot nodes, by another scheduler. Their workloads say so themselves from their next update on: who looks at a template
+# sees what its pods will have.
+resource "breakwater_pod_scheduling_policy" "reports" {
+  namespace        = "shop"
+  name             = "reports"
+  pod_selector     = { match_labels = { tier = "reports" } }
+  targets          = ["Pods", "PodTemplates"]
+  template_updates = "Inject"
+
+  scheduler_name = "batch-scheduler"
+  node_selector  = { "example.com/lifecycle" = "spot" }
+  tolerations    = [{ key = "example.com/spot", operator = "Exists" }]
+}
