@@ -167,6 +167,7 @@ func everyField() map[string]string {
 		"pod_scheduling_policy/as little":         "protector_selector = {}\n scheduler_name = \"batch\"",
 		"cluster_pod_scheduling_policy/scheduled": "namespace_selector = " + selectors + criteria,
 		"cluster_pod_scheduling_policy/node":      "namespace_selector = {}\n pod_selector = {}\n node_name = \"node-1\"" + behaviour,
+		"cluster_pod_scheduling_policy/as little": "scheduler_name = \"batch\"",
 		"cluster_pod_scheduling_policy/empty": `
   namespace_selector = { match_labels = {}, match_expressions = [] }
   pod_selector       = { match_labels = {} }
