@@ -98,17 +98,24 @@ func writeYAML(to io.Writer, objects []any) error {
 
 // podSelector reads a selector as kubectl writes them.
 func podSelector(text string) (*v1alpha1.PodSelector, error) {
-	parsed, err := metav1.ParseToLabelSelector(text)
+	selector, err := parseSelector(text)
 	if err != nil {
 		return nil, fmt.Errorf("--pod-selector %q: %w", text, err)
 	}
-	selector := &v1alpha1.PodSelector{MatchLabels: parsed.MatchLabels}
-	for _, e := range parsed.MatchExpressions {
-		selector.MatchExpressions = append(selector.MatchExpressions,
-			v1alpha1.PodSelectorRequirement{Key: e.Key, Operator: e.Operator, Values: e.Values})
-	}
 	if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
 		return nil, fmt.Errorf("--pod-selector %q chooses all pods: leave it out", text)
+	}
+	return selector, nil
+}
+
+func parseSelector(text string) (*v1alpha1.PodSelector, error) {
+	parsed, err := metav1.ParseToLabelSelector(text)
+	if err != nil {
+		return nil, err
+	}
+	selector := &v1alpha1.PodSelector{MatchLabels: parsed.MatchLabels}
+	for _, e := range parsed.MatchExpressions {
+		selector.MatchExpressions = append(selector.MatchExpressions, v1alpha1.PodSelectorRequirement(e))
 	}
 	return selector, nil
 }

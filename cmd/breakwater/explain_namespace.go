@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// labelsOf are those of a namespace, as far as they are known. The apiserver gives each its name as a label.
+func (f *explainFlags) labelsOf(ctx context.Context, namespace string) (map[string]string, error) {
+	if isGiven(&f.cell) {
+		config, err := f.cell.Config("explain")
+		if err != nil {
+			return nil, fmt.Errorf("--cell-kubeconfig: %w", err)
+		}
+		clientset, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return nil, err
+		}
+		found, err := clientset.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("--cell-kubeconfig: read namespace %s, whose labels can be given by --namespace-labels instead: %w", namespace, err)
+		}
+		return found.Labels, nil
+	}
+	given, err := labels.ConvertSelectorToLabelsMap(f.namespaceLabels)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]string{corev1.LabelMetadataName: namespace}
+	maps.Copy(known, given)
+	return known, nil
+}
+
+// goesByLabels tells whether a selector of namespaces asks for more than their names.
+func goesByLabels(selector *v1alpha1.PodSelector) bool {
+	if selector == nil {
+		return false
+	}
+	for key := range selector.MatchLabels {
+		if key != corev1.LabelMetadataName {
+			return true
+		}
+	}
+	return slices.ContainsFunc(selector.MatchExpressions, func(r v1alpha1.PodSelectorRequirement) bool { return r.Key != corev1.LabelMetadataName })
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/convert"
+	"github.com/breakwater-k8s/breakwater/internal/scheduling"
+)
+
+// rules are what objects are explained by.
+type rules struct {
+	policies   []*scheduling.Policy
+	protectors []*v1alpha1.PodProtector
+	// labels are those of each namespace, and byLabels tells that policies go by others than that of its name.
+	labels   map[string]map[string]string
+	byLabels bool
+}
+
+// rules reads what the objects are explained by, and what is to be told of that.
+func (f *explainFlags) rules(ctx context.Context, in io.Reader, objects []object) (*rules, []string, error) {
+	namespaces := map[string]bool{}
+	for _, o := range objects {
+		namespaces[o.Object.GetNamespace()] = true
+	}
+	r := &rules{labels: map[string]map[string]string{}}
+	var notes []string
+	var err error
+	if len(f.policies) > 0 {
+		notes, err = r.readFiles(f, in)
+	} else {
+		err = r.readCore(ctx, f, slices.Sorted(maps.Keys(namespaces)))
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
+		if r.labels[namespace], err = f.labelsOf(ctx, namespace); err != nil {
+			return nil, nil, err
+		}
+	}
+	return r, append(notes, r.unknown(f)...), nil
+}
+
+// readFiles reads policies and protectors from files. What has no namespace is in that of --namespace, as kubectl would have it.
+func (r *rules) readFiles(f *explainFlags, in io.Reader) ([]string, error) {
+	sources, notes, err := readFiles(f.policies, f.recursive, in)
+	if err != nil {
+		return nil, err
+	}
+	for _, source := range sources {
+		if source.Object.GetNamespace() == "" {
+			source.Object.SetNamespace(cmp.Or(f.namespace, corev1.NamespaceDefault))
+		}
+		read, err := r.add(source.Object, true)
+		if err != nil {
+			return nil, fmt.Errorf("%s %s in %s: %w", source.Object.GetKind(), source.Object.GetName(), source.Origin, err)
+		}
+		if !read {
+			notes = append(notes, fmt.Sprintf("skipped %s %s in %s: it is no policy and no PodProtector of Breakwater",
+				source.Object.GroupVersionKind().GroupKind(), source.Object.GetName(), source.Origin))
+		}
+	}
+	return notes, nil
+}
+
+// readCore reads them from the core cluster.
+func (r *rules) readCore(ctx context.Context, f *explainFlags, namespaces []string) error {
+	config, err := f.core.Config("explain")
+	if err != nil {
+		return fmt.Errorf("--kubeconfig: %w", err)
+	}
+	lister, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	list := func(resource, namespace string) error {
+		found, err := listAll(ctx, lister.Resource(v1alpha1.GroupVersion.WithResource(resource)).Namespace(namespace))
+		if apierrors.IsNotFound(err) {
+			return fmt.Errorf("%s has no %s.%s: name the core cluster by --kubeconfig or --context, or give files by --policies",
+				config.Host, resource, v1alpha1.GroupVersion.Group)
+		}
+		if err != nil {
+			return fmt.Errorf("list %s in %s: %w", resource, config.Host, err)
+		}
+		return r.addAll(found)
+	}
+	for _, namespace := range namespaces {
+		for _, resource := range []string{"podschedulingpolicies", "podprotectors"} {
+			if err := list(resource, namespace); err != nil {
+				return err
+			}
+		}
+	}
+	return list("clusterpodschedulingpolicies", "")
+}
+
+func (r *rules) addAll(found []convert.Source) error {
+	for _, source := range found {
+		if _, err := r.add(source.Object, false); err != nil {
+			return fmt.Errorf("%s %s: %w", source.Object.GetKind(), source.Object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// core is the name of the one core cluster that is looked at.
+const core = "core"
+
+// add takes a policy or a protector in; false for anything else. Strictly is what people write read, of which each field must be known.
+func (r *rules) add(from *unstructured.Unstructured, strictly bool) (bool, error) {
+	if from.GroupVersionKind().GroupVersion() != v1alpha1.GroupVersion {
+		return false, nil
+	}
+	var to interface {
+		metav1.Object
+		runtime.Object
+	}
+	switch from.GetKind() {
+	case scheduling.NamespacedPolicy:
+		to = &v1alpha1.PodSchedulingPolicy{}
+	case scheduling.ClusterPolicy:
+		to = &v1alpha1.ClusterPodSchedulingPolicy{}
+	case "PodProtector":
+		to = &v1alpha1.PodProtector{}
+	default:
+		return false, nil
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(from.Object, to, strictly); err != nil {
+		return false, fmt.Errorf("mend it, or leave it out: %w", err)
+	}
+	if protector, ok := to.(*v1alpha1.PodProtector); ok {
+		r.protectors = append(r.protectors, protector)
+		return true, nil
+	}
+	policy, err := scheduling.Compile(core, to)
+	if err != nil {
+		return false, fmt.Errorf("mend it, or leave it out: %w", err)
+	}
+	r.policies = append(r.policies, policy)
+	if cluster, ok := to.(*v1alpha1.ClusterPodSchedulingPolicy); ok {
+		r.byLabels = r.byLabels || goesByLabels(cluster.Spec.NamespaceSelector)
+	}
+	return true, nil
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/breakwater-k8s/breakwater/internal/scheduling"
+)
+
+// step is what becomes of one object when it is created, or updated.
+type step struct {
+	// title says what it is: Pod shop/web-1, or pods of Deployment shop/web.
+	title string
+	// of is how many policies there are.
+	of int
+	scheduling.Result
+	// after is the object with the patch applied, as JSON.
+	after []byte
+}
+
+// explain tells what becomes of an object, and, if that is a workload which is not refused, of the pods that are made of its template then.
+func (r *rules) explain(o object, update bool) ([]step, error) {
+	kind := o.Object.GroupVersionKind().GroupKind()
+	raw, err := o.Object.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	first, err := r.step(o.ref.String(), kind, update, raw)
+	if err != nil || first.Refusal != "" || kind == podKind() {
+		return []step{first}, err
+	}
+	pod, err := podOf(kind, first.after)
+	if err != nil {
+		return nil, err
+	}
+	second, err := r.step("pods of "+o.ref.String(), podKind(), false, pod)
+	return []step{first, second}, err
+}
+
+func (r *rules) step(title string, kind schema.GroupKind, update bool, raw []byte) (step, error) {
+	s := step{title: title, of: len(r.policies), after: raw}
+	o, err := scheduling.Read(kind, update, raw)
+	if err != nil {
+		return s, err
+	}
+	protectors, err := r.covering(o)
+	if err != nil {
+		return s, err
+	}
+	policies := scheduling.NewSet(r.policies).For(o, r.labels[o.Namespace], protectors)
+	if s.Result, err = scheduling.Merge(o, policies, protectors); err != nil || s.Patch == nil {
+		return s, err
+	}
+	patch, err := jsonpatch.DecodePatch(s.Patch)
+	if err != nil {
+		return s, fmt.Errorf("read the patch: %w", err)
+	}
+	if s.after, err = patch.Apply(raw); err != nil {
+		return s, fmt.Errorf("apply the patch: %w", err)
+	}
+	return s, nil
+}
+
+func podKind() schema.GroupKind { return schema.GroupKind{Kind: "Pod"} }
+
+// podOf is a pod as the controller of a workload would make it, as far as it matters to policies.
+func podOf(kind schema.GroupKind, workload []byte) ([]byte, error) {
+	of := &unstructured.Unstructured{}
+	if err := of.UnmarshalJSON(workload); err != nil {
+		return nil, err
+	}
+	path, _ := scheduling.PathOf(kind)
+	fields, _, err := unstructured.NestedMap(of.Object, path[:len(path)-1]...)
+	if err != nil {
+		return nil, err
+	}
+	template := &unstructured.Unstructured{Object: fields}
+	pod := &unstructured.Unstructured{Object: map[string]any{"spec": fields["spec"]}}
+	pod.SetGroupVersionKind(podKind().WithVersion("v1"))
+	pod.SetNamespace(of.GetNamespace())
+	pod.SetGenerateName(of.GetName() + "-")
+	pod.SetLabels(template.GetLabels())
+	pod.SetAnnotations(template.GetAnnotations())
+	if kind.Kind == "DaemonSet" { // whose pods have their nodes already
+		pod.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(of, of.GroupVersionKind())})
+	}
+	return pod.MarshalJSON()
+}
+
+// refused is the error that tells why objects would be refused.
+func refused(steps []step) error {
+	var all []error
+	for i := range steps {
+		if s := &steps[i]; s.Refusal != "" {
+			all = append(all, fmt.Errorf("%s would be refused: %s", s.title, s.Refusal))
+		}
+	}
+	return errors.Join(all...)
+}

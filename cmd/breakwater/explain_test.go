@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// explain runs the command and returns what it wrote to standard output and to standard error.
+func explain(t *testing.T, in string, arguments ...string) (out, log string, err error) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	command := rootCommand()
+	command.SetIn(strings.NewReader(in))
+	command.SetOut(&stdout)
+	command.SetErr(&stderr)
+	command.SetArgs(append([]string{"explain", "scheduling"}, arguments...))
+	err = command.ExecuteContext(t.Context())
+	return stdout.String(), stderr.String(), err
+}
+
+// fromFiles are the arguments that need no cluster.
+func fromFiles(more ...string) []string {
+	return append([]string{"--policies", "testdata/explain/policies.yaml"}, more...)
+}
+
+func wanted(t *testing.T, file string) string {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func TestExplainTellsWhatBecomesOfObjects(t *testing.T) {
+	for output, file := range map[string]string{"table": "objects.want.txt", "yaml": "objects.want.yaml", "json": "objects.want.json", "patch": "objects.want.patches"} {
+		t.Run(output, func(t *testing.T) {
+			out, log, err := explain(t, wanted(t, "testdata/explain/objects.yaml"),
+				fromFiles("-f", "-", "-n", "shop", "--namespace-labels", "env=prod", "-o", output)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(wanted(t, "testdata/explain/"+file), out); diff != "" {
+				t.Errorf("output (-want +got):\n%s", diff)
+			}
+			const conflict = `conflict: Pod shop/web-1: PodSchedulingPolicy shop/pool: nodeSelector[pool]: has "old", the policy has "web": it keeps its own`
+			if beside := output == "yaml" || output == "patch"; strings.Contains(log, conflict) != beside {
+				t.Errorf("standard error tells of conflicts: %v, want %v\n%s", !beside, beside, log)
+			}
+		})
+	}
+}
+
+func TestExplainTellsOfRefusals(t *testing.T) {
+	for _, output := range []string{"table", "yaml", "json", "patch"} {
+		t.Run(output, func(t *testing.T) {
+			out, _, err := explain(t, "", fromFiles("-f", "testdata/explain/refused.yaml", "-o", output)...)
+			const refusal = "pods of CronJob shop/report would be refused: nodeSelector[pool] of /spec contradicts ClusterPodSchedulingPolicy batch: "
+			if err == nil || !strings.HasPrefix(err.Error(), refusal) || !strings.Contains(err.Error(), "set conflictPolicy of the policy to KeepExisting") {
+				t.Errorf("error %v, want one that begins with %q and says what to do", err, refusal)
+			}
+			if out == "" || strings.Contains(out, "kind: Pod") {
+				t.Errorf("output has what would not be stored, or nothing:\n%s", out)
+			}
+		})
+	}
+}
+
+// What a policy changes of a template when that is updated is another thing than when it is made.
+func TestExplainKnowsUpdates(t *testing.T) {
+	const deployment = `{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop},
+  spec: {template: {metadata: {labels: {app: web}}, spec: {}}}}`
+	for claim, test := range map[string]struct {
+		arguments []string
+		patched   bool
+	}{
+		"created": {nil, true},
+		"updated": {[]string{"--update"}, false},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			out, _, err := explain(t, deployment, fromFiles(append(test.arguments, "-f", "-", "-o", "json")...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var steps []explained
+			if err := json.Unmarshal([]byte(out), &steps); err != nil {
+				t.Fatal(err)
+			}
+			if len(steps) != 2 || (len(steps[0].Patch) > 0) != test.patched || len(steps[1].Patch) == 0 {
+				t.Errorf("want the template patched: %v, and its pods patched; got %s", test.patched, out)
+			}
+		})
+	}
+}
+
+func TestExplainGoesByLabelsOfNamespaces(t *testing.T) {
+	const pod = `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {}}`
+	const named = `{apiVersion: breakwater.dev/v1alpha1, kind: ClusterPodSchedulingPolicy, metadata: {name: named},
+  spec: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: shop}}, podSelector: {}, schedulerName: mine}}`
+	dir := written(t, map[string]string{"named.yaml": named})
+	for claim, test := range map[string]struct {
+		arguments  []string
+		want, note string
+	}{
+		"labels that are given":             {fromFiles("--namespace-labels", "env=prod"), "Pod default/p: 1 of 4 policies", ""},
+		"others":                            {fromFiles("--namespace-labels", "env=test"), "Pod default/p: 0 of 4 policies", ""},
+		"none":                              {fromFiles(), "Pod default/p: 0 of 4 policies", "the labels of the namespaces are not known"},
+		"the name, which is always a label": {[]string{"--policies", dir, "-n", "shop"}, "Pod shop/p: 1 of 1 policy", ""},
+		"the name of another":               {[]string{"--policies", dir}, "Pod default/p: 0 of 1 policy", ""},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			out, log, err := explain(t, pod, append(test.arguments, "-f", "-")...)
+			if err != nil || !strings.HasPrefix(out, test.want) {
+				t.Errorf("%v, output %q, want one that begins with %q", err, out, test.want)
+			}
+			if (log != "") != (test.note != "") || !strings.Contains(log, test.note) {
+				t.Errorf("standard error %q, want %q", log, test.note)
+			}
+		})
+	}
+}
+
+// A protector may name a workload, and then its cells tell which pods that has.
+func TestExplainKnowsProtectorsOfTargets(t *testing.T) {
+	const pod = `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {app: web}}, spec: {}}`
+	const policy = `{apiVersion: breakwater.dev/v1alpha1, kind: PodSchedulingPolicy, metadata: {name: zones}, spec: {protectorSelector: {},
+  topologySpreadConstraints: [{maxSkew: 1, topologyKey: z, whenUnsatisfiable: DoNotSchedule}]}}`
+	const protector = `{apiVersion: breakwater.dev/v1alpha1, kind: PodProtector, metadata: {name: web}, spec: {minAvailable: 1,
+  targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}`
+	for claim, test := range map[string]struct{ status, want, note string }{
+		"of these pods":       {`, status: {cells: [{cellID: a, aggregation: {target: {uid: u, replicas: 1, selector: "app in (web,www)"}}}]}`, `"values":["web","www"]`, ""},
+		"of other pods":       {`, status: {cells: [{cellID: a, aggregation: {target: {uid: u, replicas: 1, selector: app=api}}}]}`, "patch: none", ""},
+		"of which none tells": {``, "patch: none", "PodProtector default/web is left out: it names Deployment web"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			dir := written(t, map[string]string{"rules.yaml": policy + "\n---\n" + protector + test.status + "}\n"})
+			out, log, err := explain(t, pod, "--policies", dir, "-f", "-")
+			if err != nil || !strings.Contains(out, test.want) || !strings.Contains(log, test.note) || (log != "") != (test.note != "") {
+				t.Errorf("%v, want %q and the note %q:\n%s%s", err, test.want, test.note, out, log)
+			}
+		})
+	}
+}
+
+func TestExplainRefusesWhatItCannotRead(t *testing.T) {
+	const pod = `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {}}`
+	const policy = `{apiVersion: breakwater.dev/v1alpha1, kind: PodSchedulingPolicy, metadata: {name: p}, spec: {podSelector: %s, schedulerName: mine}}`
+	dir := written(t, map[string]string{
+		"pod.yaml": pod, "none.yaml": `{apiVersion: v1, kind: Pod, metadata: {name: p}}`, "service.yaml": `{apiVersion: v1, kind: Service, metadata: {name: s}}`,
+		"word.yaml":     `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {nodeSelector: {a: 1}}}`,
+		"unknown.yaml":  strings.Replace(policy, "%s", "{}, scheduler: x", 1),
+		"selector.yaml": strings.Replace(policy, "%s", "{matchExpressions: [{key: a, operator: In}]}", 1),
+	})
+	for claim, test := range map[string]struct {
+		arguments []string
+		want      string
+	}{
+		"nothing to explain":          {nil, "give --filename"},
+		"a file that is not there":    {[]string{"-f", dir + "/no.yaml"}, "--filename: stat "},
+		"no pods":                     {fromFiles("-f", dir+"/service.yaml"), "has no pod and no workload: give one"},
+		"a pod without a spec":        {fromFiles("-f", dir+"/none.yaml"), "Pod default/p in " + dir + "/none.yaml: read a Pod: spec is missing"},
+		"a pod of another shape":      {fromFiles("-f", dir+"/word.yaml"), "read /spec: "},
+		"another format":              {fromFiles("-f", dir+"/pod.yaml", "-o", "wide"), `--output "wide": want table, yaml, json or patch`},
+		"files and a cluster":         {fromFiles("-f", dir+"/pod.yaml", "--context", "c"), "--policies reads files"},
+		"labels twice":                {fromFiles("-f", dir+"/pod.yaml", "--namespace-labels", "a=b", "--cell-kubeconfig", "k"), "either --namespace-labels or --cell-kubeconfig"},
+		"labels that are none":        {fromFiles("-f", dir+"/pod.yaml", "--namespace-labels", "a"), "want KEY=VALUE"},
+		"standard input twice":        {[]string{"-f", "-", "--policies", "-"}, "standard input can be read once"},
+		"an unknown field":            {[]string{"-f", dir + "/pod.yaml", "--policies", dir + "/unknown.yaml"}, `unknown field "spec.scheduler"`},
+		"a malformed selector":        {[]string{"-f", dir + "/pod.yaml", "--policies", dir + "/selector.yaml"}, "spec.podSelector: "},
+		"a core that is not there":    {[]string{"-f", dir + "/pod.yaml", "--kubeconfig", dir + "/none"}, "kubeconfig"},
+		"a cell that is not there":    {fromFiles("-f", dir+"/pod.yaml", "--cell-kubeconfig", dir+"/none"), "--cell-kubeconfig: "},
+		"a command that it is not of": {[]string{"pod.yaml"}, "unknown command"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			out, _, err := explain(t, "", test.arguments...)
+			if err == nil || !strings.Contains(err.Error(), test.want) || out != "" {
+				t.Errorf("error %v, want one that says %q\n%s", err, test.want, out)
+			}
+		})
+	}
+}

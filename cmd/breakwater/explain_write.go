@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/breakwater-k8s/breakwater/internal/scheduling"
+)
+
+// explanations are the formats of --output.
+func explanations() map[string]func(out, log io.Writer, steps []step) error {
+	return map[string]func(out, log io.Writer, steps []step) error{
+		"table": tableOfSteps, "yaml": objectsOfSteps, "json": jsonOfSteps, "patch": patchesOfSteps,
+	}
+}
+
+// tableOfSteps tells everything to people.
+func tableOfSteps(out, _ io.Writer, steps []step) error {
+	var all bytes.Buffer
+	for i := range steps {
+		s := &steps[i]
+		if i > 0 {
+			all.WriteString("\n")
+		}
+		fmt.Fprintf(&all, "%s: %d of %s for it\n", s.title, len(s.Outcomes), policyCount(s.of))
+		if err := tableOfPolicies(&all, s); err != nil {
+			return err
+		}
+		all.WriteString(clashes(s, ""))
+		switch {
+		case s.Refusal != "":
+			fmt.Fprintf(&all, "refused: %s\n", s.Refusal)
+		case s.Patch == nil:
+			all.WriteString("patch: none, nothing is changed\n")
+		default:
+			fmt.Fprintf(&all, "patch: %s\n", s.Patch)
+		}
+	}
+	_, err := out.Write(all.Bytes())
+	return err
+}
+
+func policyCount(n int) string {
+	if n == 1 {
+		return "1 policy"
+	}
+	return fmt.Sprintf("%d policies", n)
+}
+
+func tableOfPolicies(out io.Writer, s *step) error {
+	if len(s.Outcomes) == 0 {
+		return nil
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	rows := "ORDER\tPOLICY\tPRIORITY\tON CONFLICT\tINJECTS\tCONFLICTS\tSKIPPED\n"
+	for i, o := range s.Outcomes {
+		injects := strings.Join(o.Injected, ",")
+		if injects == "" {
+			injects = "nothing"
+		}
+		rows += fmt.Sprintf("%d\t%s\t%d\t%s\t%s\t%d\t%d\n", i+1, o.Policy, o.Spec.Priority, onConflict(o.Policy), injects, len(o.Conflicts), len(o.Skipped))
+	}
+	if _, err := io.WriteString(table, rows); err != nil {
+		return err
+	}
+	return table.Flush()
+}
+
+func onConflict(p *scheduling.Policy) string {
+	if p.Spec.ConflictPolicy == "" {
+		return "KeepExisting"
+	}
+	return string(p.Spec.ConflictPolicy)
+}
+
+// clashes tells what contradicts policies or is skipped, a line each, of whom if that is given.
+func clashes(s *step, whom string) string {
+	var b strings.Builder
+	for _, o := range s.Outcomes {
+		for _, c := range o.Conflicts {
+			fmt.Fprintf(&b, "conflict: %s%s: %s\n", whom, o.Policy, c)
+		}
+		for _, c := range o.Skipped {
+			fmt.Fprintf(&b, "skipped: %s%s: %s\n", whom, o.Policy, c)
+		}
+	}
+	return b.String()
+}
+
+// objectsOfSteps writes the objects as they would be stored. Those that would be refused are left out.
+func objectsOfSteps(out, log io.Writer, steps []step) error {
+	return withClashes(out, log, steps, func(s *step) (string, error) {
+		if s.Refusal != "" {
+			return "", nil
+		}
+		raw, err := yaml.JSONToYAML(s.after)
+		return fmt.Sprintf("---\n# %s, and what %s may add.\n%s", s.title, policyCount(len(s.Outcomes)), raw), err
+	})
+}
+
+// patchesOfSteps writes the JSON patch of each object in a line of its own, [] for none.
+func patchesOfSteps(out, log io.Writer, steps []step) error {
+	return withClashes(out, log, steps, func(s *step) (string, error) {
+		if s.Patch == nil {
+			return "[]\n", nil
+		}
+		return string(s.Patch) + "\n", nil
+	})
+}
+
+// withClashes writes what each step comes to, and beside it what is left out.
+func withClashes(out, log io.Writer, steps []step, text func(*step) (string, error)) error {
+	var all strings.Builder
+	for i := range steps {
+		of, err := text(&steps[i])
+		if err != nil {
+			return err
+		}
+		all.WriteString(of)
+		if _, err := io.WriteString(log, clashes(&steps[i], steps[i].title+": ")); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(out, all.String())
+	return err
+}
+
+// explained is a step as JSON.
+type explained struct {
+	Object   string            `json:"object"`
+	Policies []explainedPolicy `json:"policies"`
+	Refusal  string            `json:"refusal,omitempty"`
+	Patch    json.RawMessage   `json:"patch,omitempty"`
+}
+
+type explainedPolicy struct {
+	Policy     string           `json:"policy"`
+	Priority   int32            `json:"priority"`
+	OnConflict string           `json:"conflictPolicy"`
+	Injected   []string         `json:"injected,omitempty"`
+	Conflicts  []explainedClash `json:"conflicts,omitempty"`
+	Skipped    []explainedClash `json:"skipped,omitempty"`
+}
+
+type explainedClash struct {
+	Field string `json:"field"`
+	Has   string `json:"has"`
+	Wants string `json:"wants"`
+	Why   string `json:"why"`
+}
+
+// jsonOfSteps tells everything to programs: an array with an element for each step.
+func jsonOfSteps(out, _ io.Writer, steps []step) error {
+	all := []explained{}
+	for i := range steps {
+		s := &steps[i]
+		e := explained{Object: s.title, Policies: []explainedPolicy{}, Refusal: s.Refusal, Patch: s.Patch}
+		for _, o := range s.Outcomes {
+			p := explainedPolicy{Policy: o.String(), Priority: o.Spec.Priority, OnConflict: onConflict(o.Policy), Injected: o.Injected}
+			for _, c := range o.Conflicts {
+				p.Conflicts = append(p.Conflicts, explainedClash(c))
+			}
+			for _, c := range o.Skipped {
+				p.Skipped = append(p.Skipped, explainedClash(c))
+			}
+			e.Policies = append(e.Policies, p)
+		}
+		all = append(all, e)
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(all)
+}
