@@ -34,12 +34,12 @@ func convertCommand() *cobra.Command {
 	f := &convertFlags{}
 	command := &cobra.Command{
 		Use:   "convert [-f FILE|DIR|-]... [--kubeconfig FILE] [--context CONTEXT] [-n NAMESPACE|-A] [--kind KIND,...]",
-		Short: "Convert PodDisruptionBudgets and their like to PodProtectors",
+		Short: "Convert PodDisruptionBudgets and their like to PodProtectors, and scheduling policies of kupid to ours",
 		Long: fmt.Sprintf(`Converts PodDisruptionBudgets (pdb), PodUnavailableBudgets of OpenKruise (pub) and PodProtectors of Podseidon
-(podseidon) to PodProtectors of Breakwater. It reads files (-f: YAML, JSON, Lists), or else lists what a cluster has, and
+(podseidon) to PodProtectors of Breakwater, and the scheduling policies of kupid (kupid) to those of Breakwater. It reads files (-f: YAML, JSON, Lists), or else lists what a cluster has, and
 writes YAML for kubectl apply to standard output. Nothing is changed in any cluster.
 
-Where a PodProtector means something else than what it was made from, a warning on standard error says so, and so it
+Where a PodProtector or a policy means something else than what it was made from, a warning on standard error says so, and so it
 does of what cannot be converted. Read them: docs/migrate.md explains each. With --fail-on-warning nothing is written and
 the exit code is %d if there is a warning whose reason --accept does not name.
 
@@ -59,7 +59,7 @@ others get -pub or -podseidon behind it.`, exitWarned),
 	bindCluster(flags, &f.from, "", "the cluster to read")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "`namespace` of the cluster to read; empty: that of the context")
 	flags.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "read all namespaces of the cluster")
-	flags.StringSliceVar(&f.kinds, "kind", nil, "`kinds` to convert: pdb, pub, podseidon; empty: all")
+	flags.StringSliceVar(&f.kinds, "kind", nil, "`kinds` to convert: pdb, pub, podseidon, kupid; empty: all")
 	flags.BoolVar(&f.failOnWarning, "fail-on-warning", false, fmt.Sprintf("write nothing and exit with %d if there is a warning", exitWarned))
 	flags.StringSliceVar(&f.accept, "accept", nil, "`reasons` of warnings that --fail-on-warning lets pass, as EvictionsOnly")
 	return command
@@ -90,11 +90,11 @@ func (f *convertFlags) run(ctx context.Context, in io.Reader, out, log io.Writer
 		return exitError{exitWarned, fmt.Errorf("%s, and nothing was written; --accept names the reasons that are all right", count(open, "warning"))}
 	}
 	var manifests bytes.Buffer
-	if err := writeManifests(&manifests, result.Protectors); err != nil {
+	if err := writeManifests(&manifests, &result); err != nil {
 		return err
 	}
 	if _, err := out.Write(manifests.Bytes()); err != nil {
-		return fmt.Errorf("write the PodProtectors: %w", err)
+		return fmt.Errorf("write what was made: %w", err)
 	}
 	return nil
 }
@@ -106,13 +106,13 @@ func (f *convertFlags) wantedKinds() ([]convert.Kind, error) {
 	}
 	var wanted []convert.Kind
 	for _, name := range f.kinds {
-		found := slices.IndexFunc(convert.Kinds(), func(k convert.Kind) bool {
-			return strings.EqualFold(name, k.Alias) || strings.EqualFold(name, k.Kind) || strings.EqualFold(name, k.Resource)
+		found := slices.DeleteFunc(convert.Kinds(), func(k convert.Kind) bool {
+			return !strings.EqualFold(name, k.Alias) && !strings.EqualFold(name, k.Kind) && !strings.EqualFold(name, k.Resource)
 		})
-		if found < 0 {
-			return nil, fmt.Errorf("--kind %q: want pdb, pub or podseidon", name)
+		if len(found) == 0 {
+			return nil, fmt.Errorf("--kind %q: want pdb, pub, podseidon or kupid", name)
 		}
-		wanted = append(wanted, convert.Kinds()[found])
+		wanted = append(wanted, found...)
 	}
 	return wanted, nil
 }

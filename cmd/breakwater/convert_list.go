@@ -50,7 +50,11 @@ func (f *convertFlags) list(ctx context.Context, kinds []convert.Kind) (sources 
 			notes = append(notes, fmt.Sprintf("the cluster has no %s.%s", kind.Resource, kind.Group))
 			continue
 		}
-		found, err := listAll(ctx, lister.Resource(resource).Namespace(namespace))
+		if kind.Cluster && namespace != "" && len(f.kinds) == 0 {
+			notes = append(notes, fmt.Sprintf("%s.%s are in no namespace; -A or --kind %s reads them", kind.Resource, kind.Group, kind.Resource))
+			continue
+		}
+		found, err := listAll(ctx, in(lister.Resource(resource), kind, namespace))
 		if err != nil {
 			return nil, nil, fmt.Errorf("list %s.%s: %w", kind.Resource, kind.Group, err)
 		}
@@ -58,6 +62,14 @@ func (f *convertFlags) list(ctx context.Context, kinds []convert.Kind) (sources 
 	}
 	workloads, unread := readTargets(ctx, discoverer, lister, sources)
 	return append(sources, workloads...), append(notes, unread...), nil
+}
+
+// in is where objects of a kind are; empty are all namespaces.
+func in(resource dynamic.NamespaceableResourceInterface, kind convert.Kind, namespace string) dynamic.ResourceInterface {
+	if kind.Cluster {
+		return resource
+	}
+	return resource.Namespace(namespace)
 }
 
 // readTargets reads the workloads that sources name, which tell what else covers their pods. It is worth no failure.

@@ -61,7 +61,7 @@ func documents(t *testing.T, text string) []*unstructured.Unstructured {
 func installPeers(t *testing.T, c client.Client) {
 	t.Helper()
 	crds, err := envtest.InstallCRDs(testplane.Config(t), envtest.CRDInstallOptions{
-		Paths: []string{"testdata/convert/openkruise-crd.yaml", "testdata/convert/podseidon-crd.yaml"}, ErrorIfPathMissing: true,
+		Paths: []string{"testdata/convert/openkruise-crd.yaml", "testdata/convert/podseidon-crd.yaml", "testdata/convert/kupid-crd.yaml"}, ErrorIfPathMissing: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestConvertReadsWhatAClusterHas(t *testing.T) {
 	if err != nil || out != "" {
 		t.Fatalf("in a cluster without the peers: %v, output %q", err, out)
 	}
-	for _, want := range []string{"no podunavailablebudgets.policy.kruise.io", "no podprotectors.podseidon.kubewharf.io", "0 PodProtectors made of 0 objects"} {
+	for _, want := range []string{"no podunavailablebudgets.policy.kruise.io", "no podprotectors.podseidon.kubewharf.io", "no clusterpodschedulingpolicies.kupid.gardener.cloud", "0 PodProtectors made of 0 objects"} {
 		if !strings.Contains(log, want) {
 			t.Errorf("standard error lacks %q:\n%s", want, log)
 		}
@@ -191,5 +191,41 @@ func TestConvertReadsAllPagesOfAList(t *testing.T) {
 	}
 	if !strings.Contains(log, "and 500 more), each: ") {
 		t.Errorf("warnings of all are not told of together:\n%.2000s", log)
+	}
+}
+
+// Policies of the cluster are in no namespace, so that whoever reads one namespace may not be let to them.
+func TestConvertReadsPoliciesOfTheCluster(t *testing.T) {
+	c, namespace, kubeconfig := liveClient(t), testplane.Namespace(t), writeKubeconfig(t, testplane.Config(t))
+	installPeers(t, c)
+	for _, u := range documents(t, `{apiVersion: kupid.gardener.cloud/v1alpha1, kind: ClusterPodSchedulingPolicy, metadata: {name: etcd},
+  spec: {podSelector: {matchLabels: {role: etcd}}, namespaceSelector: {}, tolerations: [{key: etcd, operator: Exists}]}}`) {
+		if err := c.Create(t.Context(), u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for claim, test := range map[string]struct {
+		arguments []string
+		want      int
+		note      string
+	}{
+		"with all namespaces": {[]string{"-A"}, 1, "0 PodProtectors and 1 scheduling policy made of 1 object"},
+		"when asked for":      {[]string{"-n", namespace, "--kind", "kupid"}, 1, "0 PodProtectors and 1 scheduling policy made of 1 object"},
+		"not with a namespace": {[]string{"-n", namespace}, 0,
+			"clusterpodschedulingpolicies.kupid.gardener.cloud are in no namespace; -A or --kind clusterpodschedulingpolicies reads them"},
+		"not of other kinds": {[]string{"-A", "--kind", "pdb"}, 0, "0 PodProtectors made of 0 objects"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			out, log, err := converted(t, "", append([]string{"--kubeconfig", kubeconfig}, test.arguments...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := documents(t, out); len(got) != test.want || test.want > 0 && got[0].GetName() != "etcd" {
+				t.Errorf("%d documents, want %d:\n%s", len(got), test.want, out)
+			}
+			if !strings.Contains(log, test.note) {
+				t.Errorf("standard error lacks %q:\n%s", test.note, log)
+			}
+		})
 	}
 }

@@ -177,7 +177,7 @@ func TestConvertRefusesWhatItCannotRead(t *testing.T) {
 		"a file that is not there":    {[]string{"-f", dir + "/none.yaml"}, "--filename: stat "},
 		"a template":                  {[]string{"-f", dir + "/chart.yaml"}, "chart.yaml, document 1: "},
 		"half a file":                 {[]string{"-f", dir + "/broken.json"}, "broken.json, document 1: "},
-		"a kind that is none":         {[]string{"-f", dir, "--kind", "hpa"}, `--kind "hpa": want pdb, pub or podseidon`},
+		"a kind that is none":         {[]string{"-f", dir, "--kind", "hpa"}, `--kind "hpa": want pdb, pub, podseidon or kupid`},
 		"a reason that is none":       {[]string{"-f", dir, "--accept", "All"}, `--accept "All" is no reason`},
 		"files and a cluster":         {[]string{"-f", dir, "--context", "c"}, "--filename reads files"},
 		"files and a namespace":       {[]string{"-f", dir, "-A"}, "--filename reads files"},

@@ -12,22 +12,34 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/convert"
 )
 
-// writeManifests writes the protectors for kubectl apply.
-func writeManifests(w io.Writer, protectors []convert.Protector) error {
-	for i := range protectors {
-		manifest, err := protectors[i].Manifest()
-		if err != nil {
+// writeManifests writes what was made for kubectl apply, the protectors before the policies.
+func writeManifests(w io.Writer, result *convert.Result) error {
+	for i := range result.Protectors {
+		p := &result.Protectors[i]
+		if err := writeManifest(w, p.From, p.Manifest); err != nil {
 			return err
 		}
-		raw, err := yaml.Marshal(manifest)
-		if err != nil {
-			return fmt.Errorf("write PodProtector %s: %w", protectors[i].Name, err)
-		}
-		if _, err := fmt.Fprintf(w, "---\n# From %s.\n%s", place(protectors[i].From), raw); err != nil {
+	}
+	for i := range result.Policies {
+		p := &result.Policies[i]
+		if err := writeManifest(w, p.From, p.Manifest); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func writeManifest(w io.Writer, from convert.Ref, of func() (map[string]any, error)) error {
+	manifest, err := of()
+	if err != nil {
+		return err
+	}
+	raw, err := yaml.Marshal(manifest)
+	if err != nil {
+		return fmt.Errorf("write what was made from %s: %w", from, err)
+	}
+	_, err = fmt.Fprintf(w, "---\n# From %s.\n%s", place(from), raw)
+	return err
 }
 
 // alike is what warnings have in common that are told of together.
@@ -88,7 +100,7 @@ func whom(about []convert.Ref) string {
 	if more := len(about) - len(names); more > 0 {
 		rest = fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("%d %ss (%s%s), each", len(about), about[0].Title, strings.Join(names, ", "), rest)
+	return fmt.Sprintf("%s (%s%s), each", count(len(about), about[0].Title), strings.Join(names, ", "), rest)
 }
 
 // place is an object and where it was read.
@@ -113,12 +125,19 @@ func conversionNotes(sources []convert.Source, result *convert.Result) []string 
 	if len(skipped) > 0 {
 		notes = append(notes, "skipped what is not converted: "+strings.Join(skipped, ", "))
 	}
-	return append(notes, fmt.Sprintf("%s made of %s", count(len(result.Protectors), "PodProtector"), count(len(sources)-len(result.Skipped), "object")))
+	made := count(len(result.Protectors), "PodProtector")
+	if n := len(result.Policies); n > 0 {
+		made += " and " + count(n, "scheduling policy")
+	}
+	return append(notes, fmt.Sprintf("%s made of %s", made, count(len(sources)-len(result.Skipped), "object")))
 }
 
 func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
+	}
+	if stem, found := strings.CutSuffix(what, "y"); found {
+		return fmt.Sprintf("%d %sies", n, stem)
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }

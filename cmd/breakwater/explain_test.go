@@ -71,6 +71,17 @@ func TestExplainTellsOfRefusals(t *testing.T) {
 	}
 }
 
+// A workload that is refused has no pods.
+func TestExplainEndsWithARefusedTemplate(t *testing.T) {
+	const policy = `{apiVersion: breakwater.dev/v1alpha1, kind: PodSchedulingPolicy, metadata: {name: p},
+  spec: {podSelector: {}, targets: [Pods, PodTemplates], conflictPolicy: Reject, schedulerName: mine}}`
+	const deployment = `{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {template: {spec: {schedulerName: other}}}}`
+	out, _, err := explain(t, deployment, "--policies", written(t, map[string]string{"p.yaml": policy}), "-f", "-")
+	if err == nil || !strings.HasPrefix(err.Error(), "Deployment default/web would be refused: ") || strings.Contains(out, "pods of") {
+		t.Errorf("error %v, output:\n%s", err, out)
+	}
+}
+
 // What a policy changes of a template when that is updated is another thing than when it is made.
 func TestExplainKnowsUpdates(t *testing.T) {
 	const deployment = `{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop},

@@ -28,7 +28,7 @@ func tableOfSteps(out, _ io.Writer, steps []step) error {
 		if i > 0 {
 			all.WriteString("\n")
 		}
-		fmt.Fprintf(&all, "%s: %d of %s for it\n", s.title, len(s.Outcomes), policyCount(s.of))
+		fmt.Fprintf(&all, "%s: %d of %s for it\n", s.title, len(s.Outcomes), count(s.of, "policy"))
 		if err := tableOfPolicies(&all, s); err != nil {
 			return err
 		}
@@ -44,13 +44,6 @@ func tableOfSteps(out, _ io.Writer, steps []step) error {
 	}
 	_, err := out.Write(all.Bytes())
 	return err
-}
-
-func policyCount(n int) string {
-	if n == 1 {
-		return "1 policy"
-	}
-	return fmt.Sprintf("%d policies", n)
 }
 
 func tableOfPolicies(out io.Writer, s *step) error {
@@ -100,7 +93,7 @@ func objectsOfSteps(out, log io.Writer, steps []step) error {
 			return "", nil
 		}
 		raw, err := yaml.JSONToYAML(s.after)
-		return fmt.Sprintf("---\n# %s, and what %s may add.\n%s", s.title, policyCount(len(s.Outcomes)), raw), err
+		return fmt.Sprintf("---\n# %s, and what %s may add.\n%s", s.title, count(len(s.Outcomes), "policy"), raw), err
 	})
 }
 

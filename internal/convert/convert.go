@@ -1,7 +1,7 @@
-// Package convert turns the budgets of other systems into protectors, and tells where a protector means something else
-// than they did.
+// Package convert turns the budgets of other systems into protectors, and their scheduling policies into ours, and tells
+// where those mean something else than they did.
 //
-// It is pure: objects in, protectors and warnings out.
+// It is pure: objects in, protectors, policies and warnings out.
 package convert
 
 import (
@@ -34,6 +34,8 @@ type Protector struct {
 type Result struct {
 	// Protectors are sorted by namespace and name, of which no two have the same.
 	Protectors []Protector
+	// Policies are sorted by kind, namespace and name, of which no two have the same.
+	Policies []Policy
 	// Warnings are sorted by what they are about, kind by kind.
 	Warnings []Warning
 	// Skipped are the objects of kinds that are not converted, as they came, but for the workloads that targetRefs name.
@@ -44,18 +46,27 @@ type Result struct {
 // several times: there the first one counts.
 func Convert(sources []Source) Result {
 	var (
-		result Result
-		made   []draft
+		result   Result
+		made     []draft
+		policies []policyDraft
 	)
 	for rank, kind := range Kinds() {
 		for _, source := range of(kind, sources) {
 			r := &reading{from: refOf(kind.Title, source)}
-			if protector, ok := r.read(kind, source.Object); ok {
+			if kind.policy != nil {
+				policies = r.appendPolicy(policies, kind, source.Object)
+			} else if protector, ok := r.read(kind, source.Object); ok {
 				made = append(made, draft{protector: protector, reading: r, kind: kind, rank: rank})
-			} else {
+			}
+			if r.isLost() {
 				result.Warnings = append(result.Warnings, r.warnings...)
 			}
 		}
+	}
+	tellContradictions(policies)
+	for i := range policies {
+		result.Policies = append(result.Policies, policies[i].Policy)
+		result.Warnings = append(result.Warnings, policies[i].reading.warnings...)
 	}
 	made = withoutRepeated(made, &result)
 	rename(made)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
 // Kind is a kind of object that can be converted.
@@ -26,8 +27,12 @@ type Kind struct {
 	Title string
 	// Alias is its short name, and what is put behind a name that another object has.
 	Alias string
+	// Cluster tells that its objects are in no namespace.
+	Cluster bool
 
-	spec func(r *reading, object *unstructured.Unstructured, spec map[string]any) (v1alpha1.PodProtectorSpec, bool)
+	// Just one of these makes something of its spec: a protector, or a scheduling policy.
+	spec   func(r *reading, object *unstructured.Unstructured, spec map[string]any) (v1alpha1.PodProtectorSpec, bool)
+	policy func(r *reading, kind Kind, spec map[string]any) (v1alpha1.ClusterPodSchedulingPolicySpec, bool)
 }
 
 // Kinds are all that can be converted. When several sources have one name, the first of them in this order keeps it.
@@ -45,42 +50,58 @@ func Kinds() []Kind {
 			GroupKind: schema.GroupKind{Group: podseidonGroup, Kind: "PodProtector"}, Resource: "podprotectors",
 			Versions: []string{"v1alpha1"}, Title: "Podseidon PodProtector", Alias: "podseidon", spec: podseidonProtector,
 		},
+		{
+			GroupKind: schema.GroupKind{Group: kupidGroup, Kind: scheduling.NamespacedPolicy}, Resource: "podschedulingpolicies",
+			Versions: []string{"v1alpha1"}, Title: "kupid PodSchedulingPolicy", Alias: "kupid", policy: kupidPolicy,
+		},
+		{
+			GroupKind: schema.GroupKind{Group: kupidGroup, Kind: scheduling.ClusterPolicy}, Resource: "clusterpodschedulingpolicies", Cluster: true,
+			Versions: []string{"v1alpha1"}, Title: "kupid ClusterPodSchedulingPolicy", Alias: "kupid", policy: kupidPolicy,
+		},
 	}
 }
 
 // read makes a protector of an object, or tells why it cannot.
 func (r *reading) read(kind Kind, object *unstructured.Unstructured) (v1alpha1.PodProtector, bool) {
 	protector := v1alpha1.PodProtector{
-		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodProtector"},
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace:   object.GetNamespace(),
-			Name:        object.GetName(),
-			Labels:      carried(object.GetLabels()),
-			Annotations: carried(object.GetAnnotations()),
-		},
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodProtector"},
+		ObjectMeta: metadataOf(object),
 	}
+	spec, ok := r.specOf(kind, object)
+	if !ok {
+		return protector, false
+	}
+	if protector.Spec, ok = kind.spec(r, object, spec); !ok {
+		return protector, false
+	}
+	r.tellOwner(object, "the protector")
+	return protector, true
+}
+
+// specOf is the spec of an object that is what its kind says, as far as that shows without reading it.
+func (r *reading) specOf(kind Kind, object *unstructured.Unstructured) (map[string]any, bool) {
 	version := object.GroupVersionKind().Version
 	spec, given := object.Object["spec"].(map[string]any)
 	wrong := validation.IsDNS1123Subdomain(object.GetName())
 	switch {
 	case !slices.Contains(kind.Versions, version):
 		r.lost(Malformed, "version %q of its API is not known; those that are: %s", version, strings.Join(kind.Versions, ", "))
-		return protector, false
+		return nil, false
 	case len(wrong) > 0:
 		r.lost(Malformed, "its name %q is none: %s", object.GetName(), wrong[0])
-		return protector, false
+		return nil, false
 	case !given:
 		r.lost(Malformed, "it has no spec")
-		return protector, false
+		return nil, false
 	}
-	var ok bool
-	if protector.Spec, ok = kind.spec(r, object, spec); !ok {
-		return protector, false
-	}
+	return spec, true
+}
+
+// tellOwner warns of an object that another one writes.
+func (r *reading) tellOwner(object *unstructured.Unstructured, what string) {
 	if owner := metav1.GetControllerOf(object); owner != nil {
-		r.differs(DoesNotFollow, "%s %s writes it, and will not write the protector: change that by hand when this one changes", owner.Kind, owner.Name)
+		r.differs(DoesNotFollow, "%s %s writes it, and will not write %s: change that by hand when this one changes", owner.Kind, owner.Name, what)
 	}
-	return protector, true
 }
 
 // decode reads a spec. Fields that we do not know are told of, since nobody can say what leaving them out means.

@@ -9,14 +9,31 @@ import (
 
 // Manifest is the protector as a user would write it: what was not asked for is not there.
 func (p *Protector) Manifest() (map[string]any, error) {
-	manifest, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&p.PodProtector)
+	manifest, err := manifestOf(&p.PodProtector)
 	if err != nil {
 		return nil, fmt.Errorf("write PodProtector %s: %w", p.Name, err)
 	}
-	delete(manifest, "status")
-	unstructured.RemoveNestedField(manifest, "metadata", "creationTimestamp")
 	if history, _, _ := unstructured.NestedMap(manifest, "spec", "admissionHistory"); len(history) == 0 {
 		unstructured.RemoveNestedField(manifest, "spec", "admissionHistory")
 	}
+	return manifest, nil
+}
+
+// Manifest is the policy as a user would write it.
+func (p *Policy) Manifest() (map[string]any, error) {
+	manifest, err := manifestOf(p.Object)
+	if err != nil {
+		return nil, fmt.Errorf("write scheduling policy %s: %w", p.Object.GetName(), err)
+	}
+	return manifest, nil
+}
+
+func manifestOf(object any) (map[string]any, error) {
+	manifest, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, err
+	}
+	delete(manifest, "status")
+	unstructured.RemoveNestedField(manifest, "metadata", "creationTimestamp")
 	return manifest, nil
 }

@@ -1,6 +1,21 @@
 package convert
 
-import "strings"
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// metadataOf is the metadata of what is made of an object.
+func metadataOf(object *unstructured.Unstructured) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace:   object.GetNamespace(),
+		Name:        object.GetName(),
+		Labels:      carried(object.GetLabels()),
+		Annotations: carried(object.GetAnnotations()),
+	}
+}
 
 // carried returns the labels or annotations that a protector takes over: what people wrote, and not what tools go by. A tool
 // that finds its own mark on an object that it has not made deletes it, or believes that it may change it.
@@ -26,7 +41,7 @@ func isMark(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
 	for _, tool := range []string{
 		"kubectl.kubernetes.io", "applyset.kubernetes.io", "config.kubernetes.io", "config.k8s.io",
-		"helm.sh", "argoproj.io", "fluxcd.io", "cattle.io", "kruise.io", podseidonGroup, "breakwater.dev",
+		"helm.sh", "argoproj.io", "fluxcd.io", "cattle.io", "kruise.io", podseidonGroup, kupidGroup, "resources.gardener.cloud", "breakwater.dev",
 	} {
 		if domain == tool || strings.HasSuffix(domain, "."+tool) {
 			return true

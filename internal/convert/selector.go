@@ -20,17 +20,17 @@ func (r *reading) selector(field string, from *metav1.LabelSelector) (*v1alpha1.
 	to := &v1alpha1.PodSelector{MatchLabels: from.MatchLabels}
 	for i, expression := range from.MatchExpressions {
 		if n := len(expression.Values); n > maxValues {
-			r.lost(NotPossible, "its %s.matchExpressions[%d] has %d values, and a protector's may have %d", field, i, n, maxValues)
+			r.lost(NotPossible, "its %s.matchExpressions[%d] has %d values, of which %d are possible", field, i, n, maxValues)
 			return nil, false
 		}
 		to.MatchExpressions = append(to.MatchExpressions, v1alpha1.PodSelectorRequirement(expression))
 	}
 	switch {
 	case len(to.MatchLabels) > maxMatchLabels:
-		r.lost(NotPossible, "its %s has %d matchLabels, and a protector's may have %d", field, len(to.MatchLabels), maxMatchLabels)
+		r.lost(NotPossible, "its %s has %d matchLabels, of which %d are possible", field, len(to.MatchLabels), maxMatchLabels)
 		return nil, false
 	case len(to.MatchExpressions) > maxMatchExpressions:
-		r.lost(NotPossible, "its %s has %d matchExpressions, and a protector's may have %d", field, len(to.MatchExpressions), maxMatchExpressions)
+		r.lost(NotPossible, "its %s has %d matchExpressions, of which %d are possible", field, len(to.MatchExpressions), maxMatchExpressions)
 		return nil, false
 	}
 	if _, err := selectorindex.Compile(*to); err != nil {

@@ -3,6 +3,7 @@ package convert
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -29,6 +30,14 @@ const (
 	DoesNotFollow Reason = "DoesNotFollow"
 	// BothMustAdmit: another protector can cover the same pods.
 	BothMustAdmit Reason = "BothMustAdmit"
+	// PodsAlone: the source changes templates of workloads, the policy pods.
+	PodsAlone Reason = "PodsAlone"
+	// DaemonSets: what chooses nodes does not reach the pods of DaemonSets.
+	DaemonSets Reason = "DaemonSets"
+	// KeepsOwn: a pod that no node could take with both keeps its own.
+	KeepsOwn Reason = "KeepsOwn"
+	// Contradicts: a part of the policy is not heeded, for another one that goes first.
+	Contradicts Reason = "Contradicts"
 	// Renamed: another object has the name.
 	Renamed Reason = "Renamed"
 	// Ignored: something in the source had no effect there, or has none here.
@@ -39,16 +48,21 @@ const (
 	Repeated Reason = "Repeated"
 	// ProtectsNothing: there is no pod, or no operation, that the source protects.
 	ProtectsNothing Reason = "ProtectsNothing"
+	// ChoosesNothing: there is no pod that the source is for.
+	ChoosesNothing Reason = "ChoosesNothing"
+	// AddsNothing: the source adds nothing to pods.
+	AddsNothing Reason = "AddsNothing"
 	// Malformed: the source is not what its kind says.
 	Malformed Reason = "Malformed"
-	// NotPossible: no protector can say the same.
+	// NotPossible: no protector, or policy, can say the same.
 	NotPossible Reason = "NotPossible"
 )
 
 // Reasons are all of them, in the order in which docs/migrate.md explains them.
 func Reasons() []Reason {
 	return []Reason{EvictionsOnly, OneCluster, UnhealthyPods, NothingToSpare, PercentageBase, Retained, ExemptNotCounted, DoesNotFollow,
-		BothMustAdmit, Renamed, Ignored, OutOfRange, Repeated, ProtectsNothing, Malformed, NotPossible}
+		BothMustAdmit, PodsAlone, DaemonSets, KeepsOwn, Contradicts, Renamed, Ignored, OutOfRange, Repeated, ProtectsNothing, ChoosesNothing,
+		AddsNothing, Malformed, NotPossible}
 }
 
 // Warning tells what differs, of one object, in one sentence.
@@ -107,7 +121,12 @@ func (r *reading) differs(reason Reason, format string, args ...any) {
 	r.warnings = append(r.warnings, Warning{About: r.from, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
-// lost tells why there is no protector. What else was told of it does not matter then.
+// isLost tells that nothing was made of the object.
+func (r *reading) isLost() bool {
+	return slices.ContainsFunc(r.warnings, func(w Warning) bool { return w.Lost })
+}
+
+// lost tells why there is no protector, or policy. What else was told of it does not matter then.
 func (r *reading) lost(reason Reason, format string, args ...any) {
 	r.warnings = []Warning{{About: r.from, Reason: reason, Message: fmt.Sprintf(format, args...), Lost: true}}
 }

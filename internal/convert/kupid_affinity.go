@@ -1,0 +1,83 @@
+package convert
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// distinct leaves out tolerations that are there already. Of the same taint for another time both stay, which a policy must not have.
+func distinct(all []v1alpha1.Toleration) []v1alpha1.Toleration {
+	var kept []v1alpha1.Toleration
+	for i := range all {
+		if !slices.ContainsFunc(kept, func(had v1alpha1.Toleration) bool {
+			return equality.Semantic.DeepEqual(explicit(had), explicit(all[i]))
+		}) {
+			kept = append(kept, all[i])
+		}
+	}
+	return kept
+}
+
+// explicit says what Kubernetes takes for said.
+func explicit(t v1alpha1.Toleration) v1alpha1.Toleration {
+	t.Operator = cmp.Or(t.Operator, string(corev1.TolerationOpEqual))
+	return t
+}
+
+// tidyAffinity leaves out what says nothing; nil when nothing is left. It is lost when no node could ever meet it.
+func (r *reading) tidyAffinity(from *v1alpha1.Affinity) (*v1alpha1.Affinity, bool) {
+	if from == nil {
+		return nil, true
+	}
+	to := &v1alpha1.Affinity{PodAffinity: tidyPods(from.PodAffinity), PodAntiAffinity: tidyPods(from.PodAntiAffinity)}
+	var ok bool
+	if to.NodeAffinity, ok = r.tidyNodes(from.NodeAffinity); !ok {
+		return nil, false
+	}
+	if *to == (v1alpha1.Affinity{}) {
+		return nil, true
+	}
+	return to, true
+}
+
+// tidyPods drops an affinity without terms.
+func tidyPods(from *v1alpha1.PodAffinity) *v1alpha1.PodAffinity {
+	if from == nil || len(from.Required)+len(from.Preferred) == 0 {
+		return nil
+	}
+	return from
+}
+
+// tidyNodes drops terms that ask for nothing: no node meets one that is required, and one that is preferred weighs nothing.
+func (r *reading) tidyNodes(from *v1alpha1.NodeAffinity) (*v1alpha1.NodeAffinity, bool) {
+	if from == nil {
+		return nil, true
+	}
+	to := &v1alpha1.NodeAffinity{}
+	for _, each := range from.Preferred {
+		if !asksNothing(&each.Preference) {
+			to.Preferred = append(to.Preferred, each)
+		}
+	}
+	if from.Required != nil {
+		terms := slices.DeleteFunc(slices.Clone(from.Required.Terms), func(t v1alpha1.NodeSelectorTerm) bool { return asksNothing(&t) })
+		if len(terms) == 0 {
+			r.lost(NotPossible, "no term of its required node affinity asks for anything, and no node meets such a one")
+			return nil, false
+		}
+		to.Required = &v1alpha1.NodeSelector{Terms: terms}
+	}
+	if to.Required == nil && to.Preferred == nil {
+		return nil, true
+	}
+	return to, true
+}
+
+func asksNothing(t *v1alpha1.NodeSelectorTerm) bool {
+	return len(t.MatchExpressions)+len(t.MatchFields) == 0
+}
