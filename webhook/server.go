@@ -20,6 +20,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+
+	"github.com/breakwater-k8s/breakwater/internal/guard"
 )
 
 const (
@@ -44,6 +46,8 @@ type Server struct {
 	Audit bool
 
 	Protection *Protection
+	// Scheduling answers about pods and templates that are to be stored; nil when nobody does.
+	Scheduling Reviewer
 	Log        logr.Logger
 
 	// replicas is how many there are; nil is one.
@@ -51,6 +55,11 @@ type Server struct {
 	address  atomic.Pointer[net.TCPAddr]
 	watcher  atomic.Pointer[certwatcher.CertWatcher]
 	draining atomic.Bool
+}
+
+// Reviewer answers reviews of a cell before ctx ends.
+type Reviewer interface {
+	Review(ctx context.Context, cell string, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
 }
 
 // NewPeers lets this server's replica hand over to the others and take over from them. self is its own address as they
@@ -213,6 +222,9 @@ func (s *Server) handler(pace *pace) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /cells/{cell}/validate", func(w http.ResponseWriter, r *http.Request) { s.review(w, r, pace) })
 	mux.HandleFunc("POST /cores/{core}/validate", s.reviewProtector)
+	if s.Scheduling != nil {
+		mux.HandleFunc("POST "+guard.SchedulePath("{cell}"), s.schedule)
+	}
 	mux.Handle("/peers/", s.identity().only(s.Protection.HandedOver()))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
@@ -240,6 +252,17 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *pace) {
 	s.answer(w, review, answer)
 }
 
+// schedule answers about a pod or a template that is to be stored in a cell.
+func (s *Server) schedule(w http.ResponseWriter, r *http.Request) {
+	review := receive(w, r)
+	if review == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), reviewTime(r))
+	defer cancel()
+	s.respond(w, review, s.Scheduling.Review(ctx, r.PathValue("cell"), review.Request))
+}
+
 // reviewProtector answers about a protector that is to be stored in a core.
 func (s *Server) reviewProtector(w http.ResponseWriter, r *http.Request) {
 	if review := receive(w, r); review != nil {
@@ -262,12 +285,15 @@ func receive(w http.ResponseWriter, r *http.Request) *admissionv1.AdmissionRevie
 }
 
 func (s *Server) answer(w http.ResponseWriter, review *admissionv1.AdmissionReview, answer Answer) {
+	s.respond(w, review, &admissionv1.AdmissionResponse{
+		UID: review.Request.UID, Allowed: answer.Allowed, Result: answer.Status, Warnings: answer.Warnings, AuditAnnotations: answer.Audit(),
+	})
+}
+
+func (s *Server) respond(w http.ResponseWriter, review *admissionv1.AdmissionReview, response *admissionv1.AdmissionResponse) {
 	w.Header().Set("Content-Type", "application/json")
 	err := json.NewEncoder(w).Encode(&admissionv1.AdmissionReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: review.APIVersion, Kind: "AdmissionReview"},
-		Response: &admissionv1.AdmissionResponse{
-			UID: review.Request.UID, Allowed: answer.Allowed, Result: answer.Status, Warnings: answer.Warnings, AuditAnnotations: answer.Audit(),
-		},
+		TypeMeta: metav1.TypeMeta{APIVersion: review.APIVersion, Kind: "AdmissionReview"}, Response: response,
 	})
 	if err != nil {
 		s.Log.V(1).Info("Nobody took the answer", "error", err.Error())

@@ -19,6 +19,9 @@ import (
 // Path is where a webhook is asked about a cell.
 func Path(cell string) string { return "/cells/" + cell + "/validate" }
 
+// SchedulePath is where it is asked about pods and templates of a cell that are to be stored.
+func SchedulePath(cell string) string { return "/cells/" + cell + "/schedule" }
+
 // asked is an operation that the apiserver must ask about.
 type asked struct {
 	operation admissionregistrationv1.OperationType

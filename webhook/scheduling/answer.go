@@ -1,0 +1,119 @@
+package scheduling
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/internal/scheduling"
+)
+
+// Reason is why a review was answered as it was.
+type Reason string
+
+// The reasons. Rejected refuses the object, Injected changes it, and all others leave it as it is.
+const (
+	// Injected has something added by a policy.
+	Injected Reason = "Injected"
+	// Unchanged has all that its policies ask for, or contradicts the rest.
+	Unchanged Reason = "Unchanged"
+	// NoPolicy has no policy.
+	NoPolicy Reason = "NoPolicy"
+	// Rejected contradicts a policy that rejects such.
+	Rejected Reason = "Rejected"
+	// OtherCell belongs to another cell of the cluster, or to none.
+	OtherCell Reason = "OtherCell"
+	// Ignored is a review that policies have nothing to do with: of another kind, a subresource, a deletion.
+	Ignored Reason = "Ignored"
+	// UnknownCell is of a cell that is none of the webhook's.
+	UnknownCell Reason = "UnknownCell"
+	// NotReady is a review that came before this replica knew policies and protectors.
+	NotReady Reason = "NotReady"
+	// NamespaceUnread is of a namespace whose labels could not be read in time.
+	NamespaceUnread Reason = "NamespaceUnread"
+	// Invalid cannot be read.
+	Invalid Reason = "Invalid"
+	// Failed is a fault of ours.
+	Failed Reason = "Failed"
+)
+
+// Answer is what becomes of an object.
+type Answer struct {
+	Reason Reason
+	// Result is what its policies make of it.
+	scheduling.Result
+	// Err is why they were not asked; nil when they were, or there was nothing to ask.
+	Err error
+}
+
+const (
+	// maxWarnings is how many conflicts a client is warned of, and maxWarning how many bytes each warning has: an apiserver cuts what is more.
+	maxWarnings = 5
+	maxWarning  = 250
+	// maxAudited is how many policies an audit annotation names.
+	maxAudited = 20
+)
+
+// Response is the answer as an apiserver takes it.
+func (a Answer) Response(review types.UID) *admissionv1.AdmissionResponse {
+	response := &admissionv1.AdmissionResponse{
+		UID: review, Allowed: a.Refusal == "", Warnings: a.warnings(), AuditAnnotations: map[string]string{"reason": string(a.Reason)},
+	}
+	if names := a.injecting(); len(names) > 0 {
+		response.AuditAnnotations["policies"] = strings.Join(names[:min(len(names), maxAudited)], ",")
+	}
+	if a.Refusal != "" {
+		response.Result = &metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: "Breakwater refuses: " + a.Refusal,
+		}
+		return response
+	}
+	if a.Patch != nil {
+		kind := admissionv1.PatchTypeJSONPatch
+		response.Patch, response.PatchType = a.Patch, &kind
+	}
+	return response
+}
+
+// injecting names the policies that have added something.
+func (a Answer) injecting() (names []string) {
+	for _, outcome := range a.Outcomes {
+		if len(outcome.Injected) > 0 {
+			names = append(names, outcome.Core+"/"+outcome.Ref.String())
+		}
+	}
+	return names
+}
+
+// warnings tell a client what was not added to an object that is stored all the same.
+func (a Answer) warnings() (warnings []string) {
+	if a.Refusal != "" {
+		return nil
+	}
+	more := 0
+	for _, outcome := range a.Outcomes {
+		for _, conflict := range outcome.Conflicts {
+			if len(warnings) == maxWarnings {
+				more++
+				continue
+			}
+			warnings = append(warnings, cut(outcome.Ref.String()+" was not heeded in "+conflict.String()))
+		}
+	}
+	if more > 0 {
+		warnings = append(warnings, fmt.Sprintf("and %d more fields in which policies were not heeded", more))
+	}
+	return warnings
+}
+
+// cut shortens a warning between characters.
+func cut(warning string) string {
+	if len(warning) <= maxWarning {
+		return warning
+	}
+	return strings.ToValidUTF8(warning[:maxWarning-len("…")], "") + "…"
+}

@@ -1,0 +1,123 @@
+package scheduling
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/breakwater-k8s/breakwater/internal/scheduling"
+)
+
+// Cells tell which cells there are, and what is known of the protectors of their pods. They are the webhook's.
+type Cells interface {
+	Knows(cell string) bool
+	// CoresOf names the core clusters in whose cell a pod is; an error tells of what is not read yet.
+	CoresOf(cell, namespace string, labels map[string]string) ([]string, error)
+	// ProtectorsOf lists those protectors of the core clusters that cover the pod.
+	ProtectorsOf(cores []string, cell, namespace string, labels map[string]string) []scheduling.Protector
+	// CellConfig is how to reach the cluster of a cell: the same one as long as the connection is.
+	CellConfig(cell string) (*rest.Config, error)
+}
+
+// Handler answers reviews of pods and of workloads.
+type Handler struct {
+	cells    Cells
+	policies *policies
+	// labelsOf are those of a namespace in the cluster of a cell.
+	labelsOf func(ctx context.Context, cell, namespace string) (map[string]string, error)
+	metrics  *metrics
+	log      logr.Logger
+}
+
+// Review answers before ctx ends, whatever happens.
+func (h *Handler) Review(ctx context.Context, cell string, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	began := time.Now()
+	answer := h.answer(ctx, cell, request)
+	if answer.Err != nil {
+		h.log.Info("An object was stored without its scheduling policies", "cell", cell, "reason", answer.Reason, "why", answer.Err.Error(),
+			"kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name)
+	}
+	if dry := request.DryRun; dry == nil || !*dry {
+		h.metrics.observe(h.label(cell), answer.Reason, time.Since(began))
+	}
+	return answer.Response(request.UID)
+}
+
+// label is the cell for metrics: a client must not be able to make labels.
+func (h *Handler) label(cell string) string {
+	if h.cells.Knows(cell) {
+		return cell
+	}
+	return unknown
+}
+
+func (h *Handler) answer(ctx context.Context, cell string, request *admissionv1.AdmissionRequest) (answer Answer) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			answer = Answer{Reason: Failed, Err: fmt.Errorf("panic: %v\n%s", fault, debug.Stack())}
+		}
+	}()
+	kind := schema.GroupKind{Group: request.Kind.Group, Kind: request.Kind.Kind}
+	update := request.Operation == admissionv1.Update
+	_, known := scheduling.PathOf(kind)
+	switch {
+	case !h.cells.Knows(cell):
+		return Answer{Reason: UnknownCell, Err: fmt.Errorf("no cell is called %q", cell)}
+	case !known || request.SubResource != "" || !update && request.Operation != admissionv1.Create:
+		return Answer{Reason: Ignored}
+	}
+	object, err := scheduling.Read(kind, update, request.Object.Raw)
+	if err != nil {
+		return Answer{Reason: Invalid, Err: err}
+	}
+	object.Namespace = cmp.Or(request.Namespace, object.Namespace)
+	return h.decide(ctx, cell, object)
+}
+
+// decide asks the policies of the core clusters that have the object's pods.
+func (h *Handler) decide(ctx context.Context, cell string, o *scheduling.Object) Answer {
+	cores, err := h.cells.CoresOf(cell, o.Namespace, o.Labels)
+	switch {
+	case err != nil:
+		return Answer{Reason: NotReady, Err: err}
+	case len(cores) == 0:
+		return Answer{Reason: OtherCell}
+	}
+	known := h.policies.known()
+	if core, ok := known.lacks(cores); ok {
+		return Answer{Reason: NotReady, Err: fmt.Errorf("the scheduling policies of core cluster %q are not read yet", core)}
+	}
+	if known.isEmpty() {
+		return Answer{Reason: NoPolicy}
+	}
+	var labels map[string]string
+	if known.clusterwide {
+		if labels, err = h.labelsOf(ctx, cell, o.Namespace); err != nil {
+			return Answer{Reason: NamespaceUnread, Err: err}
+		}
+	}
+	protectors := h.cells.ProtectorsOf(cores, cell, o.Namespace, o.Labels)
+	chosen := slices.DeleteFunc(known.set.For(o, labels, protectors), func(p *scheduling.Policy) bool { return !slices.Contains(cores, p.Core) })
+	if len(chosen) == 0 {
+		return Answer{Reason: NoPolicy}
+	}
+	result, err := scheduling.Merge(o, chosen, protectors)
+	answer := Answer{Reason: Unchanged, Result: result}
+	switch {
+	case err != nil:
+		return Answer{Reason: Failed, Err: err}
+	case result.Refusal != "":
+		answer.Reason = Rejected
+	case result.Patch != nil:
+		answer.Reason = Injected
+	}
+	return answer
+}

@@ -1,0 +1,279 @@
+package scheduling
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/scheduling"
+)
+
+// atlas is cells that a test says.
+type atlas struct {
+	cores      []string
+	unread     error
+	protectors []scheduling.Protector
+}
+
+func (a *atlas) Knows(cell string) bool { return cell == "worker-1" }
+
+func (a *atlas) CoresOf(string, string, map[string]string) ([]string, error) {
+	return a.cores, a.unread
+}
+
+func (a *atlas) ProtectorsOf([]string, string, string, map[string]string) []scheduling.Protector {
+	return a.protectors
+}
+
+func (a *atlas) CellConfig(string) (*rest.Config, error) { return nil, errors.New("nobody can") }
+
+// desk is a handler without a server.
+type desk struct {
+	*testing.T
+	*Handler
+	atlas    *atlas
+	registry *prometheus.Registry
+}
+
+// counted is how many reviews were counted for a cell, by reason.
+func counted(t *testing.T, registry *prometheus.Registry, cell string) map[Reason]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[Reason]float64{}
+	for _, family := range families {
+		if family.GetName() != "breakwater_scheduling_reviews_total" {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, pair := range m.GetLabel() {
+				labels[pair.GetName()] = pair.GetValue()
+			}
+			if labels["cell"] == cell {
+				found[Reason(labels["reason"])] = m.GetCounter().GetValue()
+			}
+		}
+	}
+	return found
+}
+
+// newDesk knows policies of core "core", of namespace "shop" unless they have none.
+func newDesk(t *testing.T, policies ...metav1.Object) *desk {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	m, err := newMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &desk{T: t, atlas: &atlas{cores: []string{"core"}}, registry: registry}
+	d.Handler = &Handler{cells: d.atlas, policies: newPolicies(logr.Discard()), metrics: m, log: logr.Discard()}
+	d.labelsOf = func(context.Context, string, string) (map[string]string, error) {
+		return map[string]string{"team": "a"}, nil
+	}
+	for _, p := range policies {
+		d.policies.put("core", p)
+	}
+	d.policies.markRead("core")
+	d.policies.rebuild()
+	return d
+}
+
+// policy adds a nodeSelector to all pods of the namespace.
+func policy(change ...func(*v1alpha1.PodSchedulingPolicySpec)) *v1alpha1.PodSchedulingPolicy {
+	p := &v1alpha1.PodSchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "ssd"}}
+	p.Spec.PodSelector = &v1alpha1.PodSelector{}
+	p.Spec.NodeSelector = map[string]string{"disk": "ssd"}
+	for _, c := range change {
+		c(&p.Spec)
+	}
+	return p
+}
+
+func rejecting(s *v1alpha1.PodSchedulingPolicySpec) { s.ConflictPolicy = v1alpha1.ConflictReject }
+
+// creation is the review of an object that is created in the namespace.
+func creation(kind metav1.GroupVersionKind, object string) *admissionv1.AdmissionRequest {
+	return &admissionv1.AdmissionRequest{
+		UID: "review", Kind: kind, Namespace: "shop", Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(object)},
+	}
+}
+
+var (
+	podKind        = metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}
+	deploymentKind = metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
+)
+
+// strange is a pod with fields that our types do not know, beside those that are added to.
+const strange = `{"metadata":{"generateName":"web-","labels":{"app":"web"},"future":1},
+	"spec":{"quantum":{"spin":0.50},"nodeSelector":{"zone":"a"},"affinity":{"moonAffinity":{"x":12345678901234567890}},"containers":[{"name":"web","warp":9}]}}`
+
+func TestAPatchTouchesNothingButWhatIsAdded(t *testing.T) {
+	d := newDesk(t, policy())
+	response := d.Review(t.Context(), "worker-1", creation(podKind, strange))
+	want := &admissionv1.AdmissionResponse{
+		UID: "review", Allowed: true, PatchType: ptr.To(admissionv1.PatchTypeJSONPatch),
+		Patch:            []byte(`[{"op":"add","path":"/spec/nodeSelector/disk","value":"ssd"}]`),
+		AuditAnnotations: map[string]string{"reason": "Injected", "policies": "core/PodSchedulingPolicy shop/ssd"},
+	}
+	if diff := cmp.Diff(want, response); diff != "" {
+		t.Errorf("response (-want +got):\n%s", diff)
+	}
+}
+
+func TestReviewsAreAnsweredWithAReason(t *testing.T) {
+	const pod, own = `{"metadata":{},"spec":{}}`, `{"metadata":{},"spec":{"nodeSelector":{"disk":"hdd"}}}`
+	everywhere := &v1alpha1.ClusterPodSchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}}
+	everywhere.Spec.NamespaceSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"team": "a"}}
+	everywhere.Spec.PodSchedulingPolicySpec = policy().Spec
+	templates := policy(func(s *v1alpha1.PodSchedulingPolicySpec) {
+		s.Targets = []v1alpha1.SchedulingTarget{v1alpha1.TargetPodTemplates}
+	})
+	const deployment = `{"metadata":{},"spec":{"template":{"metadata":{},"spec":{}}}}`
+	for claim, c := range map[string]struct {
+		policy metav1.Object
+		kind   metav1.GroupVersionKind
+		object string
+		cell   string
+		change func(*desk, *admissionv1.AdmissionRequest)
+		want   Reason
+	}{
+		"adds what a policy of the namespace asks for":         {policy(), podKind, pod, "worker-1", nil, Injected},
+		"adds what one of the cluster asks for":                {everywhere, podKind, pod, "worker-1", nil, Injected},
+		"adds to the template of a Deployment that is created": {templates, deploymentKind, deployment, "worker-1", nil, Injected},
+		"leaves the template of one that is updated": {templates, deploymentKind, deployment, "worker-1", func(_ *desk, r *admissionv1.AdmissionRequest) {
+			r.Operation = admissionv1.Update
+		}, NoPolicy},
+		"leaves a pod that has it":                       {policy(), podKind, `{"spec":{"nodeSelector":{"disk":"ssd"}}}`, "worker-1", nil, Unchanged},
+		"leaves what the pod has":                        {policy(), podKind, own, "worker-1", nil, Unchanged},
+		"rejects what contradicts a policy that rejects": {policy(rejecting), podKind, own, "worker-1", nil, Rejected},
+		"goes by the namespace of the request":           {policy(), podKind, pod, "worker-1", func(_ *desk, r *admissionv1.AdmissionRequest) { r.Namespace = "other" }, NoPolicy},
+		"leaves pods of a cell that nobody knows":        {policy(), podKind, pod, "worker-2", nil, UnknownCell},
+		"leaves pods of no cell":                         {policy(), podKind, pod, "worker-1", func(d *desk, _ *admissionv1.AdmissionRequest) { d.atlas.cores = nil }, OtherCell},
+		"leaves pods of cells of other cores": {policy(), podKind, pod, "worker-1", func(d *desk, _ *admissionv1.AdmissionRequest) {
+			d.policies.markRead("b")
+			d.policies.rebuild()
+			d.atlas.cores = []string{"b"}
+		}, NoPolicy},
+		"leaves pods while a core's policies are unread": {policy(), podKind, pod, "worker-1", func(d *desk, _ *admissionv1.AdmissionRequest) { d.atlas.cores = []string{"core", "b"} }, NotReady},
+		"leaves pods while protectors are unread":        {policy(), podKind, pod, "worker-1", func(d *desk, _ *admissionv1.AdmissionRequest) { d.atlas.unread = errors.New("not yet") }, NotReady},
+		"leaves pods of namespaces that cannot be read": {everywhere, podKind, pod, "worker-1", func(d *desk, _ *admissionv1.AdmissionRequest) {
+			d.labelsOf = func(context.Context, string, string) (map[string]string, error) { return nil, context.DeadlineExceeded }
+		}, NamespaceUnread},
+		"does not ask for labels that no policy looks at": {policy(), podKind, pod, "worker-1", func(d *desk, _ *admissionv1.AdmissionRequest) { d.labelsOf = nil }, Injected},
+		"leaves pods when it panics":                      {everywhere, podKind, pod, "worker-1", func(d *desk, _ *admissionv1.AdmissionRequest) { d.labelsOf = nil }, Failed},
+		"leaves what is no pod":                           {policy(), podKind, `{"spec":7}`, "worker-1", nil, Invalid},
+		"leaves a review without an object":               {policy(), podKind, ``, "worker-1", nil, Invalid},
+		"leaves other kinds":                              {policy(), metav1.GroupVersionKind{Version: "v1", Kind: "Secret"}, pod, "worker-1", nil, Ignored},
+		"leaves subresources":                             {policy(), podKind, pod, "worker-1", func(_ *desk, r *admissionv1.AdmissionRequest) { r.SubResource = "status" }, Ignored},
+		"leaves deletions":                                {policy(), podKind, pod, "worker-1", func(_ *desk, r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Delete }, Ignored},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			d, request := newDesk(t, c.policy), creation(c.kind, c.object)
+			if c.change != nil {
+				c.change(d, request)
+			}
+			response := d.Review(t.Context(), c.cell, request)
+			if got := Reason(response.AuditAnnotations["reason"]); got != c.want {
+				t.Errorf("reason %s, want %s", got, c.want)
+			}
+			if response.Allowed != (c.want != Rejected) || (response.Patch != nil) != (c.want == Injected) {
+				t.Errorf("allowed %v with patch %s for reason %s", response.Allowed, response.Patch, c.want)
+			}
+			label := "worker-1"
+			if c.want == UnknownCell {
+				label = "unknown"
+			}
+			if diff := cmp.Diff(map[Reason]float64{c.want: 1}, counted(t, d.registry, label)); diff != "" {
+				t.Errorf("counted reviews (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestARefusalSaysWhatToDo(t *testing.T) {
+	d := newDesk(t, policy(rejecting))
+	response := d.Review(t.Context(), "worker-1", creation(podKind, `{"spec":{"nodeSelector":{"disk":"hdd"}}}`))
+	if response.Result == nil || response.Result.Code != 403 || response.Result.Reason != metav1.StatusReasonForbidden {
+		t.Fatalf("result %+v, want 403 Forbidden", response.Result)
+	}
+	for _, part := range []string{"Breakwater refuses", "PodSchedulingPolicy shop/ssd", "hdd", "ssd", "conflictPolicy"} {
+		if !strings.Contains(response.Result.Message, part) {
+			t.Errorf("message %q, want it to say %q", response.Result.Message, part)
+		}
+	}
+}
+
+func TestADryRunIsAnsweredAlikeAndNotCounted(t *testing.T) {
+	d, request := newDesk(t, policy()), creation(podKind, strange)
+	real := d.Review(t.Context(), "worker-1", request)
+	request.DryRun = ptr.To(true)
+	if diff := cmp.Diff(real, d.Review(t.Context(), "worker-1", request)); diff != "" {
+		t.Errorf("response to a dry run (-real +dry):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[Reason]float64{Injected: 1}, counted(t, d.registry, "worker-1")); diff != "" {
+		t.Errorf("counted reviews (-want +got):\n%s", diff)
+	}
+}
+
+func TestWarningsAreFewAndShort(t *testing.T) {
+	wants, has := map[string]string{}, map[string]string{}
+	for i := range 40 {
+		key := fmt.Sprintf("ü-key-%d", i)
+		wants[key], has[key] = strings.Repeat("ä", 60), strings.Repeat("é", 60)
+	}
+	d := newDesk(t, policy(func(s *v1alpha1.PodSchedulingPolicySpec) { s.NodeSelector = wants }))
+	pod, err := json.Marshal(map[string]any{"spec": map[string]any{"nodeSelector": has}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	warnings := d.Review(t.Context(), "worker-1", creation(podKind, string(pod))).Warnings
+	if len(warnings) != maxWarnings+1 || !strings.Contains(warnings[maxWarnings], "35 more") {
+		t.Errorf("warnings %q, want %d and the number of others", warnings, maxWarnings)
+	}
+	for _, warning := range warnings {
+		if len(warning) > maxWarning || !utf8.ValidString(warning) {
+			t.Errorf("warning %q has %d bytes, want at most %d, all of whole characters", warning, len(warning), maxWarning)
+		}
+	}
+}
+
+func TestPoliciesComeAndGo(t *testing.T) {
+	d := newDesk(t, policy())
+	review := func() Reason {
+		return Reason(d.Review(t.Context(), "worker-1", creation(podKind, `{"spec":{}}`)).AuditAnnotations["reason"])
+	}
+	d.policies.drop("core", "shop", "ssd")
+	d.policies.rebuild()
+	if got := review(); got != NoPolicy {
+		t.Errorf("reason %s when the policy is gone, want %s", got, NoPolicy)
+	}
+	d.policies.put("core", policy())
+	d.policies.rebuild()
+	if got := review(); got != Injected {
+		t.Errorf("reason %s when it is back, want %s", got, Injected)
+	}
+	d.policies.put("core", policy(func(s *v1alpha1.PodSchedulingPolicySpec) {
+		s.PodSelector.MatchExpressions = []v1alpha1.PodSelectorRequirement{{Key: "a", Operator: "Odd"}}
+	}))
+	d.policies.rebuild()
+	if got := review(); got != NoPolicy {
+		t.Errorf("reason %s when it is malformed, want %s: what it was before is not asked for any more", got, NoPolicy)
+	}
+}

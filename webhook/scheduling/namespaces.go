@@ -1,0 +1,144 @@
+package scheduling
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// lookEvery is how often it is looked whether the clusters that are watched are still those of cells.
+const lookEvery = time.Minute
+
+// namespaces know the labels of namespaces in the clusters of cells. A cluster is watched from the first question about it; what the watch has
+// not shown yet is read.
+type namespaces struct {
+	// config is how to reach the cluster of a cell: the same one as long as the connection is.
+	config func(cell string) (*rest.Config, error)
+
+	mu sync.Mutex
+	// running ends with the process; nil before it has begun.
+	running context.Context //nolint:containedctx // watches begin with questions, and outlive them
+	watches map[string]*watch
+}
+
+// watch is of the namespaces of a cluster.
+type watch struct {
+	config *rest.Config
+	client metadata.Interface
+	// shown are their names and labels; nil when they are not watched.
+	shown toolscache.Store
+	stop  context.CancelFunc
+}
+
+func newNamespaces(config func(cell string) (*rest.Config, error)) *namespaces {
+	return &namespaces{config: config, watches: map[string]*watch{}}
+}
+
+// NeedLeaderElection is false: all replicas answer.
+func (n *namespaces) NeedLeaderElection() bool { return false }
+
+// Start watches what is asked about until ctx ends.
+func (n *namespaces) Start(ctx context.Context) error {
+	n.mu.Lock()
+	n.running = ctx
+	n.mu.Unlock()
+	every := time.NewTicker(lookEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-every.C:
+			n.prune()
+		}
+	}
+}
+
+// prune ends the watches of clusters that are no cell's any more.
+func (n *namespaces) prune() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for cell, w := range n.watches {
+		if config, err := n.config(cell); err != nil || config != w.config {
+			w.stop()
+			delete(n.watches, cell)
+		}
+	}
+}
+
+// labelsOf are those of a namespace in the cluster of a cell.
+func (n *namespaces) labelsOf(ctx context.Context, cell, namespace string) (map[string]string, error) {
+	w, err := n.of(cell)
+	if err != nil {
+		return nil, fmt.Errorf("reach cell %s: %w", cell, err)
+	}
+	if w.shown != nil {
+		if shown, ok, err := w.shown.GetByKey(namespace); err == nil && ok {
+			if known, ok := shown.(*metav1.PartialObjectMetadata); ok {
+				return known.Labels, nil
+			}
+		}
+	}
+	read, err := w.client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).Get(ctx, namespace, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read namespace %s of cell %s: %w", namespace, cell, err)
+	}
+	return read.Labels, nil
+}
+
+// of is the watch of a cell's cluster, which it begins if there is none.
+func (n *namespaces) of(cell string) (*watch, error) {
+	config, err := n.config(cell)
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if w := n.watches[cell]; w != nil && w.config == config {
+		return w, nil
+	} else if w != nil {
+		w.stop()
+		delete(n.watches, cell)
+	}
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	w := &watch{config: config, client: client}
+	if n.running == nil || n.running.Err() != nil {
+		return w, nil
+	}
+	if err := w.begin(n.running); err != nil {
+		return nil, err
+	}
+	n.watches[cell] = w
+	return w, nil
+}
+
+func (w *watch) begin(ctx context.Context) error {
+	resource := corev1.SchemeGroupVersion.WithResource("namespaces")
+	informer := metadatainformer.NewFilteredMetadataInformer(w.client, resource, "", 0, toolscache.Indexers{}, nil).Informer()
+	if err := informer.SetTransform(onlyLabels); err != nil {
+		return fmt.Errorf("watch namespaces: %w", err)
+	}
+	ctx, w.stop = context.WithCancel(ctx)
+	w.shown = informer.GetStore()
+	go informer.RunWithContext(ctx)
+	return nil
+}
+
+// onlyLabels drops what nobody looks at.
+func onlyLabels(object any) (any, error) {
+	if whole, ok := object.(*metav1.PartialObjectMetadata); ok {
+		whole.ObjectMeta = metav1.ObjectMeta{Name: whole.Name, UID: whole.UID, ResourceVersion: whole.ResourceVersion, Labels: whole.Labels}
+	}
+	return object, nil
+}

@@ -1,0 +1,126 @@
+package scheduling
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/internal/scheduling"
+)
+
+// gathering is how long changes of policies are gathered before they take effect together.
+const gathering = 100 * time.Millisecond
+
+// policies are those of all core clusters, as the watches have shown them.
+type policies struct {
+	log logr.Logger
+
+	mu sync.Mutex
+	// compiled has those that can be applied.
+	compiled map[scheduling.Ref]*scheduling.Policy
+	// read are the core clusters of which all have been seen.
+	read map[string]bool
+
+	changed chan struct{}
+	current atomic.Pointer[snapshot]
+}
+
+// snapshot is the policies at one time. It never changes.
+type snapshot struct {
+	set *scheduling.Set
+	// read are the core clusters whose policies are all in it.
+	read map[string]bool
+	// number of policies, and whether some of them look at labels of namespaces.
+	number      int
+	clusterwide bool
+}
+
+func newPolicies(log logr.Logger) *policies {
+	p := &policies{log: log, compiled: map[scheduling.Ref]*scheduling.Policy{}, read: map[string]bool{}, changed: make(chan struct{}, 1)}
+	p.rebuild()
+	return p
+}
+
+func (p *policies) known() *snapshot { return p.current.Load() }
+
+// lacks names a core cluster whose policies are not all known, if there is one.
+func (s *snapshot) lacks(cores []string) (core string, lacking bool) {
+	if at := slices.IndexFunc(cores, func(core string) bool { return !s.read[core] }); at >= 0 {
+		return cores[at], true
+	}
+	return "", false
+}
+
+func (s *snapshot) isEmpty() bool { return s.number == 0 }
+
+// put takes a policy in. One that is malformed chooses nothing.
+func (p *policies) put(core string, object metav1.Object) {
+	policy, err := scheduling.Compile(core, object)
+	if err != nil {
+		p.log.Info("A scheduling policy cannot be applied", "core", core, "namespace", object.GetNamespace(), "name", object.GetName(), "why", err.Error())
+		p.drop(core, object.GetNamespace(), object.GetName())
+		return
+	}
+	p.mu.Lock()
+	p.compiled[policy.Ref] = policy
+	p.mu.Unlock()
+	p.tell()
+}
+
+func (p *policies) drop(core, namespace, name string) {
+	p.mu.Lock()
+	delete(p.compiled, scheduling.Ref{Core: core, Namespace: namespace, Name: name})
+	p.mu.Unlock()
+	p.tell()
+}
+
+// markRead takes note that all policies of a core cluster have been put.
+func (p *policies) markRead(core string) {
+	p.mu.Lock()
+	p.read[core] = true
+	p.mu.Unlock()
+	p.tell()
+}
+
+func (p *policies) tell() {
+	select {
+	case p.changed <- struct{}{}:
+	default:
+	}
+}
+
+// NeedLeaderElection is false: all replicas answer.
+func (p *policies) NeedLeaderElection() bool { return false }
+
+// Start keeps the snapshot true until ctx ends.
+func (p *policies) Start(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.changed:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(gathering):
+		}
+		p.rebuild()
+	}
+}
+
+func (p *policies) rebuild() {
+	p.mu.Lock()
+	all, read := slices.Collect(maps.Values(p.compiled)), maps.Clone(p.read)
+	p.mu.Unlock()
+	p.current.Store(&snapshot{
+		set: scheduling.NewSet(all), read: read, number: len(all),
+		clusterwide: slices.ContainsFunc(all, func(policy *scheduling.Policy) bool { return policy.Namespace == "" }),
+	})
+}

@@ -1,0 +1,54 @@
+package scheduling
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// Options of the handler.
+type Options struct {
+	// Cores are the core clusters by name. Somebody else adds them to the manager.
+	Cores map[string]cluster.Cluster
+	Cells Cells
+	// Registry is where the handler registers its metrics.
+	Registry prometheus.Registerer
+}
+
+// Setup adds what the handler needs to a manager. Nothing waits for it: until it is ready the handler leaves objects as they are.
+func Setup(mgr manager.Manager, o Options) (*Handler, error) {
+	metrics, err := newMetrics(o.Registry)
+	if err != nil {
+		return nil, err
+	}
+	policies, namespaces := newPolicies(mgr.GetLogger()), newNamespaces(o.Cells.CellConfig)
+	h := &Handler{cells: o.Cells, policies: policies, labelsOf: namespaces.labelsOf, metrics: metrics, log: mgr.GetLogger()}
+	parts := []manager.Runnable{policies, namespaces}
+	for name, core := range o.Cores {
+		parts = append(parts, &source{core: name, cache: core.GetCache(), policies: policies, log: mgr.GetLogger().WithValues("core", name)})
+	}
+	for _, part := range parts {
+		if err := mgr.Add(part); err != nil {
+			return nil, fmt.Errorf("add scheduling policies: %w", err)
+		}
+	}
+	return h, nil
+}
+
+// CoreRules are what the handler needs in all namespaces of a core cluster, besides what the webhook does.
+func CoreRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{
+		APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"clusterpodschedulingpolicies", "podschedulingpolicies"},
+		Verbs: []string{"get", "list", "watch"},
+	}}
+}
+
+// CellRules are what it needs in the cluster of a cell, besides what the webhook does.
+func CellRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}}}
+}

@@ -1,0 +1,92 @@
+package scheduling
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// source reads the policies of a core cluster.
+type source struct {
+	core     string
+	cache    cache.Informers
+	policies *policies
+	log      logr.Logger
+}
+
+// NeedLeaderElection is false: all replicas answer.
+func (s *source) NeedLeaderElection() bool { return false }
+
+// Start follows the policies until ctx ends. It never gives up on a core that is away: objects are stored without its policies meanwhile.
+func (s *source) Start(ctx context.Context) error {
+	for _, kind := range []client.Object{&v1alpha1.PodSchedulingPolicy{}, &v1alpha1.ClusterPodSchedulingPolicy{}} {
+		watched, err := s.watchUntilItBegins(ctx, kind)
+		if err != nil || !toolscache.WaitForCacheSync(ctx.Done(), watched.HasSynced) {
+			return nil // the end of ctx
+		}
+	}
+	s.policies.markRead(s.core)
+	s.log.Info("The scheduling policies of a core cluster are read")
+	<-ctx.Done()
+	return nil
+}
+
+func (s *source) watchUntilItBegins(ctx context.Context, kind client.Object) (watched toolscache.ResourceEventHandlerRegistration, err error) {
+	retry := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 8, Cap: 30 * time.Second}
+	err = retry.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		if watched, err = s.watch(ctx, kind); err != nil && ctx.Err() == nil {
+			s.log.Error(err, "The scheduling policies of a core cluster cannot be read yet, so pods are stored without them")
+		}
+		return err == nil, nil
+	})
+	return watched, err
+}
+
+func (s *source) watch(ctx context.Context, kind client.Object) (toolscache.ResourceEventHandlerRegistration, error) {
+	informer, err := s.cache.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("watch %T: %w", kind, err)
+	}
+	return informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: s.put,
+		UpdateFunc: func(before, now any) {
+			if !sameSpec(before, now) { // most updates are of counts
+				s.put(now)
+			}
+		},
+		DeleteFunc: func(gone any) {
+			if name, err := toolscache.DeletionHandlingObjectToName(gone); err == nil {
+				s.policies.drop(s.core, name.Namespace, name.Name)
+			}
+		},
+	})
+}
+
+func (s *source) put(object any) {
+	if policy, ok := object.(metav1.Object); ok {
+		s.policies.put(s.core, policy)
+	}
+}
+
+// sameSpec does not go by generations: in a core that was restored from a backup, the same one comes a second time.
+func sameSpec(a, b any) bool {
+	switch a := a.(type) {
+	case *v1alpha1.PodSchedulingPolicy:
+		b, ok := b.(*v1alpha1.PodSchedulingPolicy)
+		return ok && a.Generation == b.Generation && reflect.DeepEqual(a.Spec, b.Spec)
+	case *v1alpha1.ClusterPodSchedulingPolicy:
+		b, ok := b.(*v1alpha1.ClusterPodSchedulingPolicy)
+		return ok && a.Generation == b.Generation && reflect.DeepEqual(a.Spec, b.Spec)
+	}
+	return false
+}
