@@ -35,6 +35,8 @@ type ConfigurationOptions struct {
 	// ExemptNamespaces are never guarded: what a cluster needs to come up, and Breakwater itself.
 	ExemptNamespaces []string
 	TimeoutSeconds   int32
+	// FailurePolicy is what becomes of pods and templates while the webhook does not answer; empty is Ignore. Removals are refused, whatever it is.
+	FailurePolicy admissionregistrationv1.FailurePolicyType
 }
 
 // DefaultExemptNamespaces are those whose pods a cluster, or Breakwater, recovers by.
@@ -66,14 +68,7 @@ func Configuration(o ConfigurationOptions) (*admissionregistrationv1.ValidatingW
 	hook := o.webhook("pods.breakwater.dev", client, admissionregistrationv1.Fail,
 		rule(admissionregistrationv1.Delete, "", "v1", "pods"), rule(admissionregistrationv1.Create, "", "v1", "pods/eviction"),
 		rule(admissionregistrationv1.Update, "", "v1", "pods"), rule(admissionregistrationv1.Update, "", "v1", "pods/resize"))
-	hook.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-		{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: o.ExemptNamespaces},
-		{Key: v1alpha1.LabelExempt, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}},
-	}}
-	if len(o.Namespaces) > 0 {
-		hook.NamespaceSelector.MatchExpressions = append(hook.NamespaceSelector.MatchExpressions,
-			metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: o.Namespaces})
-	}
+	hook.NamespaceSelector = o.namespaceSelector()
 	hook.MatchConditions = []admissionregistrationv1.MatchCondition{
 		{Name: "costs-availability", Expression: costless}, {Name: "changes-the-spec", Expression: harmless},
 	}
@@ -92,6 +87,19 @@ func CoreConfiguration(o ConfigurationOptions) (*admissionregistrationv1.Validat
 		rule(admissionregistrationv1.Create, group, version, "podprotectors"), rule(admissionregistrationv1.Update, group, version, "podprotectors"))
 	hook.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "names-a-workload", Expression: aimed}}
 	return o.configuration(hook), nil
+}
+
+// namespaceSelector chooses the namespaces of the cell that are not exempt.
+func (o ConfigurationOptions) namespaceSelector() *metav1.LabelSelector {
+	selector := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: o.ExemptNamespaces},
+		{Key: v1alpha1.LabelExempt, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}},
+	}}
+	if len(o.Namespaces) > 0 {
+		selector.MatchExpressions = append(selector.MatchExpressions,
+			metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: o.Namespaces})
+	}
+	return selector
 }
 
 func rule(operation admissionregistrationv1.OperationType, group, version, resource string) admissionregistrationv1.RuleWithOperations {

@@ -41,6 +41,27 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
+func TestSchedulingConfiguration(t *testing.T) {
+	configuration, err := webhook.SchedulingConfiguration(webhook.ConfigurationOptions{
+		Name: "breakwater-scheduling", Cell: "worker-1", Namespaces: []string{"shop"}, TimeoutSeconds: 2,
+		Endpoint: webhook.Endpoint{URL: "https://breakwater.example:9443", CABundle: []byte("PEM")}, ExemptNamespaces: webhook.DefaultExemptNamespaces(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := yaml.Marshal(configuration)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(filepath.Join("testdata", "configuration-scheduling.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("configuration (-want +got):\n%s\n%s", diff, got)
+	}
+}
+
 func TestConfigurationNeedsOneAddress(t *testing.T) {
 	for claim, test := range map[string]struct {
 		endpoint webhook.Endpoint

@@ -37,6 +37,17 @@ func TestFlagsOfCells(t *testing.T) {
 		"a selector that is none":       {append(hook, "--pod-selector", "a in"), `--pod-selector "a in"`, nil},
 		"a selector and namespaces":     {append(hook, "--pod-selector", "a=b", "--namespaces", "c"), "exclude each other", nil},
 		"a configuration of namespaces": {append(hook, "--namespaces", "shop,bank"), "", []string{"operator: In\n      values:\n      - shop\n      - bank"}},
+		"a configuration of scheduling": {
+			append(hook, "--scheduling", "--namespaces", "shop"), "",
+			[]string{"kind: MutatingWebhookConfiguration", "name: breakwater-scheduling\n", "failurePolicy: Ignore", "timeoutSeconds: 2\n", "/cells/a/schedule", "- shop"},
+		},
+		"one that refuses pods": {
+			append(hook, "--scheduling", "--failure-policy", "Fail", "--timeout", "10"), "", []string{"failurePolicy: Fail", "timeoutSeconds: 10\n"},
+		},
+		"a failure policy that is none":      {append(hook, "--scheduling", "--failure-policy", "ignore"), `--failure-policy "ignore": want Ignore or Fail`, nil},
+		"a failure policy of removals":       {append(hook, "--failure-policy", "Ignore"), "--failure-policy is for --scheduling", nil},
+		"a configuration of a core's pods":   {[]string{"webhook-config", "--core", "a", "--scheduling", "--url", "https://a:1"}, "--scheduling is for a cell", nil},
+		"a configuration that never answers": {append(hook, "--scheduling", "--timeout", "0"), "--timeout 0: want from 1 to 30", nil},
 		"a configuration of labels": {
 			append(hook, "--pod-selector", "zone=a"), "",
 			[]string{"kind: ValidatingWebhookConfiguration", "---\n", "kind: ValidatingAdmissionPolicy\n", `labels[?"zone"]`, "kind: ValidatingAdmissionPolicyBinding"},

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
@@ -25,6 +28,7 @@ func webhookConfigCommand() *cobra.Command {
 		service  string
 		caBundle string
 		selector string
+		schedule bool
 	)
 	command := &cobra.Command{
 		Use:   "webhook-config --cell NAME|--core NAME --url URL|--service NAMESPACE/NAME[:PORT] [--ca-bundle FILE]",
@@ -41,11 +45,25 @@ It never guards kube-system and its like, the exempt namespaces, and namespaces 
 breakwater.dev/exempt=true. Deletions of pods that are terminating, finished or unscheduled never leave the
 apiserver.
 
-With --core it prints the one for a core cluster, which refuses a PodProtector whose targetRef another one has.`,
+With --core it prints the one for a core cluster, which refuses a PodProtector whose targetRef another one has.
+
+With --scheduling it prints the MutatingWebhookConfiguration that adds what PodSchedulingPolicies ask for to pods and workloads
+of a cell, for a webhook that runs with --scheduling. It exempts the same namespaces, and while no webhook answers pods are
+created as they are, unless --failure-policy is Fail.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
+			if err := completeScheduling(&options, schedule, command.Flags()); err != nil {
+				return err
+			}
 			if err := completeConfiguration(&options, service, caBundle, selector); err != nil {
 				return err
+			}
+			if schedule {
+				configuration, err := webhook.SchedulingConfiguration(options)
+				if err != nil {
+					return err
+				}
+				return writeYAML(command.OutOrStdout(), []any{configuration})
 			}
 			describe := webhook.Configuration
 			if options.Core != "" {
@@ -69,14 +87,16 @@ With --core it prints the one for a core cluster, which refuses a PodProtector w
 	flags := command.Flags()
 	flags.StringVar(&options.Cell, "cell", "", "`name` of the Cell, for the configuration of its cluster")
 	flags.StringVar(&options.Core, "core", "", "`name` of the core cluster, as in webhook --core, for the configuration of that")
-	flags.StringVar(&options.Name, "name", "", "`name` of the configuration object (default: breakwater, or breakwater-core with --core)")
+	flags.StringVar(&options.Name, "name", "", "`name` of the configuration object (default: breakwater, breakwater-core with --core, or breakwater-scheduling with --scheduling)")
+	flags.BoolVar(&schedule, "scheduling", false, "print the configuration for scheduling policies of a cell instead")
+	flags.StringVar((*string)(&options.FailurePolicy), "failure-policy", "", "with --scheduling what becomes of pods and workloads while no webhook answers: `Ignore|Fail` (default Ignore)")
 	flags.StringVar(&options.URL, "url", "", "`address` of the webhook, as https://HOST:PORT")
 	flags.StringVar(&service, "service", "", "Service of the webhook in the cell's cluster, as `NAMESPACE/NAME[:PORT]` (port 443 if left out)")
 	flags.StringVar(&caBundle, "ca-bundle", "", "PEM `file` of the CA that signed the webhook's certificate; empty: left to an injector or to the apiserver's own trust")
 	flags.StringSliceVar(&options.Namespaces, "namespaces", nil, "`namespaces` of the Cell, if it has only some of its cluster")
 	flags.StringVar(&selector, "pod-selector", "", "label `selector` of the Cell, as kubectl writes them, if it has only some pods of its cluster")
 	flags.StringSliceVar(&options.ExemptNamespaces, "exempt-namespaces", webhook.DefaultExemptNamespaces(), "`namespaces` that are never guarded")
-	flags.Int32Var(&options.TimeoutSeconds, "timeout", 10, "how many `seconds` the apiserver waits for an answer, from 1 to 30")
+	flags.Int32Var(&options.TimeoutSeconds, "timeout", 10, "how many `seconds` the apiserver waits for an answer, from 1 to 30 (2 with --scheduling if it is not given)")
 	return command
 }
 
@@ -118,6 +138,25 @@ func parseSelector(text string) (*v1alpha1.PodSelector, error) {
 		selector.MatchExpressions = append(selector.MatchExpressions, v1alpha1.PodSelectorRequirement(e))
 	}
 	return selector, nil
+}
+
+// completeScheduling fills in what is different about the configuration for scheduling policies.
+func completeScheduling(o *webhook.ConfigurationOptions, schedule bool, flags *pflag.FlagSet) error {
+	switch {
+	case !schedule && o.FailurePolicy != "":
+		return errors.New("--failure-policy is for --scheduling: removals are always refused while no webhook answers")
+	case !schedule:
+		return nil
+	case o.Core != "":
+		return errors.New("--scheduling is for a cell: give --cell, not --core")
+	case !slices.Contains([]admissionregistrationv1.FailurePolicyType{"", admissionregistrationv1.Ignore, admissionregistrationv1.Fail}, o.FailurePolicy):
+		return fmt.Errorf("--failure-policy %q: want Ignore or Fail", o.FailurePolicy)
+	}
+	o.Name = cmp.Or(o.Name, "breakwater-scheduling")
+	if !flags.Changed("timeout") {
+		o.TimeoutSeconds = 2
+	}
+	return nil
 }
 
 func completeConfiguration(o *webhook.ConfigurationOptions, service, caBundle, selector string) error {

@@ -1,0 +1,52 @@
+package webhook
+
+import (
+	"cmp"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/internal/guard"
+)
+
+// SchedulingConfiguration returns the configuration that makes the apiserver of a cell ask the webhook what scheduling policies add to pods that
+// are created, and to workloads. The template of a Job is never changed by an update.
+func SchedulingConfiguration(o ConfigurationOptions) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
+	client, err := o.clientConfig(guard.SchedulePath(o.Cell))
+	if err != nil {
+		return nil, err
+	}
+	create, update := admissionregistrationv1.Create, admissionregistrationv1.Update
+	onFailure := cmp.Or(o.FailurePolicy, admissionregistrationv1.Ignore)
+	equivalent, noneOnDryRun := admissionregistrationv1.Equivalent, admissionregistrationv1.SideEffectClassNoneOnDryRun
+	ifNeeded, timeout := admissionregistrationv1.IfNeededReinvocationPolicy, o.TimeoutSeconds
+	return &admissionregistrationv1.MutatingWebhookConfiguration{
+		TypeMeta: metav1.TypeMeta{
+			APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "MutatingWebhookConfiguration",
+		},
+		ObjectMeta: metav1.ObjectMeta{Name: o.Name},
+		Webhooks: []admissionregistrationv1.MutatingWebhook{{
+			Name: "scheduling.breakwater.dev", ClientConfig: client,
+			Rules: []admissionregistrationv1.RuleWithOperations{
+				rule(create, "", "v1", "pods"),
+				workloads("", []string{"replicationcontrollers"}, create, update),
+				workloads("apps", []string{"daemonsets", "deployments", "replicasets", "statefulsets"}, create, update),
+				workloads("batch", []string{"cronjobs"}, create, update),
+				workloads("batch", []string{"jobs"}, create),
+			},
+			FailurePolicy: &onFailure, MatchPolicy: &equivalent, ReinvocationPolicy: &ifNeeded, SideEffects: &noneOnDryRun,
+			TimeoutSeconds: &timeout, AdmissionReviewVersions: []string{"v1"}, NamespaceSelector: o.namespaceSelector(),
+			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "changes-the-spec", Expression: harmless}},
+		}},
+	}, nil
+}
+
+func workloads(group string, resources []string, operations ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
+	namespaced := admissionregistrationv1.NamespacedScope
+	return admissionregistrationv1.RuleWithOperations{
+		Operations: operations,
+		Rule: admissionregistrationv1.Rule{
+			APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: resources, Scope: &namespaced,
+		},
+	}
+}
