@@ -17,6 +17,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/webhook"
+	"github.com/breakwater-k8s/breakwater/webhook/scheduling"
 )
 
 // allCores stands for the names of all.
@@ -32,6 +33,7 @@ type webhookFlags struct {
 	advertise    string
 	nudge        bool
 	cellsOf      []string
+	scheduling   bool
 }
 
 func webhookCommand() *cobra.Command {
@@ -48,7 +50,10 @@ kubeconfigs may be rotated. Name others by --cell, which also wins over what a S
 Replicas need no leader; run as many as you like. Tell each by --peer where the others are: when several are asked about
 one protector, they then hand over to one of them instead of contending for it. They know each other by their serving
 certificate, which must be the same. Print the configuration that makes an apiserver ask it with
-breakwater webhook-config.`,
+breakwater webhook-config.
+
+With --scheduling it adds what PodSchedulingPolicies and ClusterPodSchedulingPolicies of the core clusters ask for to pods and
+workloads of the cells, at /cells/<cell>/schedule: print that configuration with breakwater webhook-config --scheduling.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
 	}
@@ -67,6 +72,7 @@ breakwater webhook-config.`,
 	flags.StringVar(&f.advertise, "advertise", "", "`IP:PORT` by which other replicas reach this one; required with --peer")
 	flags.BoolVar(&f.server.Audit, "audit", false, "admit every removal that would be refused, with a warning to who asked: for a trial, in which nothing is protected")
 	flags.BoolVar(&f.nudge, "nudge", true, "when budget returns, wake the controllers whose removals were refused (an annotation on their objects), and take up evictions that were given up: from tainted nodes, and of pods whose owner is gone")
+	flags.BoolVar(&f.scheduling, "scheduling", false, "add what PodSchedulingPolicies and ClusterPodSchedulingPolicies ask for to pods and workloads as well")
 	f.bind(flags)
 	return command
 }
@@ -163,6 +169,12 @@ func (f *webhookFlags) run(ctx context.Context) error {
 	}
 	if err := webhook.SetupWithManager(mgr, options); err != nil {
 		return err
+	}
+	if f.scheduling {
+		f.server.Scheduling, err = scheduling.Setup(mgr, scheduling.Options{Cores: clusters, Cells: f.server.Protection, Registry: metrics.Registry})
+		if err != nil {
+			return err
+		}
 	}
 	return mgr.Start(ctx)
 }
