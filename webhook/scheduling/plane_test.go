@@ -1,0 +1,178 @@
+package scheduling_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	certutil "k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/webhook"
+	"github.com/breakwater-k8s/breakwater/webhook/scheduling"
+)
+
+func TestMain(m *testing.M) { testplane.Main(m) }
+
+// plane is a namespace of a real apiserver, which is core cluster and cell at once and asks a real webhook by TLS.
+type plane struct {
+	*testing.T
+	client.Client
+	namespace, cell string
+	server          *webhook.Server
+	authority       []byte // the server's certificate
+	registry        *prometheus.Registry
+	stop            func()
+}
+
+// newPlane runs a webhook as a user who may do what it needs and nothing else, without asking it yet.
+func newPlane(t *testing.T) *plane {
+	t.Helper()
+	p := startPlane(t, slices.Concat(webhook.CoreRules(), webhook.CellRules(), scheduling.CoreRules(), scheduling.CellRules()))
+	p.eventually(func() string {
+		if err := p.server.Ready(nil); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	return p
+}
+
+func startPlane(t *testing.T, rules []rbacv1.PolicyRule) *plane {
+	t.Helper()
+	namespace := testplane.Namespace(t)
+	p := &plane{T: t, Client: testplane.Client(t), namespace: namespace, cell: namespace, registry: prometheus.NewRegistry()}
+	p.server = &webhook.Server{Listen: "127.0.0.1:0"}
+	p.certify()
+	user := testplane.User(p, namespace, rules)
+	p.stop = testplane.Manage(p, user, func(_ context.Context, mgr manager.Manager) error {
+		cores := map[string]cluster.Cluster{"core": mgr}
+		err := webhook.SetupWithManager(mgr, webhook.Options{
+			Cores: cores, Cells: map[string]*rest.Config{p.cell: user}, Server: p.server, Metrics: p.registry,
+		})
+		if err != nil {
+			return err
+		}
+		p.server.Scheduling, err = scheduling.Setup(mgr, scheduling.Options{Cores: cores, Cells: p.server.Protection, Registry: p.registry})
+		return err
+	}, func(o *manager.Options) { o.Cache = fleet.CacheOptions() })
+	return p
+}
+
+func (p *plane) certify() {
+	p.Helper()
+	certificate, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	if err != nil {
+		p.Fatal(err)
+	}
+	files := p.TempDir()
+	p.server.CertFile, p.server.KeyFile, p.authority = filepath.Join(files, "tls.crt"), filepath.Join(files, "tls.key"), certificate
+	for name, content := range map[string][]byte{p.server.CertFile: certificate, p.server.KeyFile: key} {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			p.Fatal(err)
+		}
+	}
+}
+
+// configure makes the apiserver ask about the namespace by the configuration that users get, and waits until it does.
+func (p *plane) configure(change ...func(*webhook.ConfigurationOptions)) *plane {
+	p.Helper()
+	options := webhook.ConfigurationOptions{
+		Name: p.namespace + "-a", Cell: p.cell, Namespaces: []string{p.namespace}, ExemptNamespaces: webhook.DefaultExemptNamespaces(), TimeoutSeconds: 20,
+		Endpoint: webhook.Endpoint{URL: "https://" + p.server.Address(), CABundle: p.authority},
+	}
+	for _, c := range change {
+		c(&options)
+	}
+	configuration, err := webhook.SchedulingConfiguration(options)
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.create(configuration)
+	p.awaitPolicy("probe")
+	return p
+}
+
+// awaitPolicy waits until policies are heeded as they are now: it makes one of that name, which is for pods of a label of its name alone.
+func (p *plane) awaitPolicy(name string) {
+	p.Helper()
+	p.create(p.policy(name, func(s *v1alpha1.PodSchedulingPolicySpec) {
+		s.PodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"probe": name}}
+		s.NodeSelector = map[string]string{"probe": name}
+	}))
+	p.eventually(func() string {
+		probe := p.pod("probe", func(pod *corev1.Pod) { pod.Labels = map[string]string{"probe": name} })
+		if err := p.Create(p.Context(), probe, client.DryRunAll); err != nil {
+			return err.Error()
+		}
+		if probe.Spec.NodeSelector["probe"] != name {
+			return "the policy " + name + " is not heeded yet"
+		}
+		return ""
+	})
+}
+
+// policy adds disk=ssd to the nodeSelector of pods with app=web.
+func (p *plane) policy(name string, change ...func(*v1alpha1.PodSchedulingPolicySpec)) *v1alpha1.PodSchedulingPolicy {
+	of := &v1alpha1.PodSchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name}}
+	of.Spec.PodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
+	of.Spec.NodeSelector = map[string]string{"disk": "ssd"}
+	for _, c := range change {
+		c(&of.Spec)
+	}
+	return of
+}
+
+// pod has app=web.
+func (p *plane) pod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name, Labels: map[string]string{"app": "web"}}}
+	pod.Spec.Containers = []corev1.Container{{Name: "web", Image: "web"}}
+	for _, c := range change {
+		c(pod)
+	}
+	return pod
+}
+
+func (p *plane) create(object client.Object) {
+	p.Helper()
+	if err := p.Create(p.Context(), object); err != nil {
+		p.Fatalf("create %T %s: %v", object, object.GetName(), err)
+	}
+	p.Cleanup(func() { _ = p.Delete(context.Background(), object) })
+}
+
+func (p *plane) eventually(look func() string) {
+	p.Helper()
+	testplane.Eventually(p, look)
+}
+
+// wantDisk checks what a nodeSelector has for disk.
+func wantDisk(t *testing.T, nodeSelector map[string]string, want string) {
+	t.Helper()
+	if got := nodeSelector["disk"]; got != want {
+		t.Errorf("nodeSelector %v, want disk %q", nodeSelector, want)
+	}
+}
+
+// relabel merges labels into the namespace.
+func (p *plane) relabel(label, value string) {
+	p.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}}
+	if err := p.Patch(p.Context(), namespace, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, label, value))); err != nil {
+		p.Fatal(err)
+	}
+}
