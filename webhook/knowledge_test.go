@@ -1,0 +1,58 @@
+package webhook
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/scheduling"
+)
+
+func TestProtectorsAreKnownWithTheSelectorThatTheyHaveInACell(t *testing.T) {
+	web := map[string]string{"app": "web"}
+	selecting := func(name string) *v1alpha1.PodProtector {
+		p := deskProtector(name, 1, 1)
+		p.Namespace, p.Labels, p.Status.Cells = "shop", map[string]string{"tier": name}, nil
+		p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: web}
+		return p
+	}
+	// targeting names a workload that was found to select pods so; nil was looked for in vain.
+	targeting := func(name string, looked bool, target *v1alpha1.Target) *v1alpha1.PodProtector {
+		p := selecting(name)
+		p.Spec.Selector, p.Spec.TargetRef = nil, &v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+		if looked {
+			p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: deskCell, Aggregation: v1alpha1.Aggregation{CountedSpec: quota.CountedSpec(&p.Spec), Target: target}}}
+		}
+		return p
+	}
+	exempting := selecting("exempting")
+	exempting.Spec.ExemptPodSelector = &v1alpha1.PodSelector{MatchLabels: web}
+	for claim, c := range map[string]struct {
+		protector *v1alpha1.PodProtector
+		covers    bool
+		want      *v1alpha1.PodSelector
+	}{
+		"its own":                             {selecting("a"), true, &v1alpha1.PodSelector{MatchLabels: web}},
+		"that of its workload":                {targeting("a", true, &v1alpha1.Target{Selector: "app=web"}), true, &v1alpha1.PodSelector{MatchLabels: web}},
+		"none of a workload of other pods":    {targeting("a", true, &v1alpha1.Target{Selector: "app=other"}), false, nil},
+		"none of a workload that is not here": {targeting("a", true, nil), false, nil},
+		"none where nobody has looked":        {targeting("a", false, nil), false, nil},
+		"none of pods that are exempt":        {exempting, false, nil},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			var want []scheduling.Protector
+			if c.covers {
+				want = []scheduling.Protector{{Core: "core", Name: c.protector.Name, Labels: c.protector.Labels, Selector: c.want}}
+			}
+			d := newDesk(t, c.protector)
+			if diff := cmp.Diff(want, d.ProtectorsOf([]string{"core"}, deskCell, "shop", web)); diff != "" {
+				t.Errorf("protectors (-want +got):\n%s", diff)
+			}
+			if got := d.ProtectorsOf([]string{"other"}, deskCell, "shop", web); got != nil {
+				t.Errorf("protectors %v of another core cluster", got)
+			}
+		})
+	}
+}
