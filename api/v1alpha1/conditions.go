@@ -65,6 +65,12 @@ const (
 	ReasonKindNotListed    = "KindNotListed"
 )
 
+// Reasons of the conditions of PodSchedulingPolicies, besides ReasonApplied and ReasonInvalidSelector.
+const (
+	ReasonContradicted   = "Contradicted"
+	ReasonUncontradicted = "Uncontradicted"
+)
+
 // Reasons of the conditions of Cells.
 const (
 	ReasonConnected           = "Connected"

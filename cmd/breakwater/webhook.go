@@ -160,23 +160,41 @@ func (f *webhookFlags) run(ctx context.Context) error {
 		Cores: clusters, Pasts: pasts, Cells: cells, Rosters: f.rosters(clusters, mgr.GetLogger()), Server: &f.server, Nudge: f.nudge,
 		Metrics: metrics.Registry,
 	}
-	if len(f.peers) > 0 {
-		addresses := &webhook.PeerAddresses{Names: f.peers, Log: mgr.GetLogger()}
-		if err := mgr.Add(addresses); err != nil {
-			return err
-		}
-		options.Peers = f.server.NewPeers(f.advertise, addresses.All)
+	if options.Peers, err = f.others(mgr); err != nil {
+		return err
 	}
 	if err := webhook.SetupWithManager(mgr, options); err != nil {
 		return err
 	}
-	if f.scheduling {
-		f.server.Scheduling, err = scheduling.Setup(mgr, scheduling.Options{Cores: clusters, Cells: f.server.Protection, Registry: metrics.Registry})
-		if err != nil {
-			return err
-		}
+	if err := f.schedule(mgr, clusters); err != nil {
+		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// others are the other replicas; nil when there are none.
+func (f *webhookFlags) others(mgr manager.Manager) (*webhook.Peers, error) {
+	if len(f.peers) == 0 {
+		return nil, nil
+	}
+	addresses := &webhook.PeerAddresses{Names: f.peers, Log: mgr.GetLogger()}
+	if err := mgr.Add(addresses); err != nil {
+		return nil, err
+	}
+	return f.server.NewPeers(f.advertise, addresses.All), nil
+}
+
+// schedule makes the server answer for scheduling policies, if it is to.
+func (f *webhookFlags) schedule(mgr manager.Manager, cores map[string]cluster.Cluster) error {
+	if !f.scheduling {
+		return nil
+	}
+	handler, err := scheduling.Setup(mgr, scheduling.Options{Cores: cores, Cells: f.server.Protection, Registry: metrics.Registry})
+	if err != nil {
+		return err
+	}
+	f.server.Scheduling = handler
+	return nil
 }
 
 // rosters know the Cells of each core.

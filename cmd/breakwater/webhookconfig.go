@@ -22,18 +22,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
-func webhookConfigCommand() *cobra.Command {
-	var (
-		options  webhook.ConfigurationOptions
-		service  string
-		caBundle string
-		selector string
-		schedule bool
-	)
-	command := &cobra.Command{
-		Use:   "webhook-config --cell NAME|--core NAME --url URL|--service NAMESPACE/NAME[:PORT] [--ca-bundle FILE]",
-		Short: "Print the ValidatingWebhookConfiguration for a cell, or for a core cluster",
-		Long: `Prints the ValidatingWebhookConfiguration that makes the apiserver of a cell ask Breakwater about every
+const webhookConfigHelp = `Prints the ValidatingWebhookConfiguration that makes the apiserver of a cell ask Breakwater about every
 removal of a pod. Apply it to the cell's cluster:
 
   breakwater webhook-config --cell worker-1 --url https://breakwater.example:9443 --ca-bundle ca.crt | kubectl apply -f -
@@ -49,8 +38,21 @@ With --core it prints the one for a core cluster, which refuses a PodProtector w
 
 With --scheduling it prints the MutatingWebhookConfiguration that adds what PodSchedulingPolicies ask for to pods and workloads
 of a cell, for a webhook that runs with --scheduling. It exempts the same namespaces, and while no webhook answers pods are
-created as they are, unless --failure-policy is Fail.`,
-		Args: cobra.NoArgs,
+created as they are, unless --failure-policy is Fail.`
+
+func webhookConfigCommand() *cobra.Command {
+	var (
+		options  webhook.ConfigurationOptions
+		service  string
+		caBundle string
+		selector string
+		schedule bool
+	)
+	command := &cobra.Command{
+		Use:   "webhook-config --cell NAME|--core NAME --url URL|--service NAMESPACE/NAME[:PORT] [--ca-bundle FILE]",
+		Short: "Print the ValidatingWebhookConfiguration for a cell, or for a core cluster",
+		Long:  webhookConfigHelp,
+		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := completeScheduling(&options, schedule, command.Flags()); err != nil {
 				return err

@@ -83,7 +83,7 @@ func (a Answer) Response(review types.UID) *admissionv1.AdmissionResponse {
 func (a Answer) injecting() (names []string) {
 	for _, outcome := range a.Outcomes {
 		if len(outcome.Injected) > 0 {
-			names = append(names, outcome.Core+"/"+outcome.Ref.String())
+			names = append(names, outcome.Core+"/"+outcome.String())
 		}
 	}
 	return names
@@ -101,7 +101,7 @@ func (a Answer) warnings() (warnings []string) {
 				more++
 				continue
 			}
-			warnings = append(warnings, cut(outcome.Ref.String()+" was not heeded in "+conflict.String()))
+			warnings = append(warnings, cut(outcome.String()+" was not heeded in "+conflict.String()))
 		}
 	}
 	if more > 0 {

@@ -33,6 +33,7 @@ type Handler struct {
 	policies *policies
 	// labelsOf are those of a namespace in the cluster of a cell.
 	labelsOf func(ctx context.Context, cell, namespace string) (map[string]string, error)
+	tally    *tally
 	metrics  *metrics
 	log      logr.Logger
 }
@@ -47,6 +48,7 @@ func (h *Handler) Review(ctx context.Context, cell string, request *admissionv1.
 	}
 	if dry := request.DryRun; dry == nil || !*dry {
 		h.metrics.observe(h.label(cell), answer.Reason, time.Since(began))
+		h.tally.note(answer)
 	}
 	return answer.Response(request.UID)
 }

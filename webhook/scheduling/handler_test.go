@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/go-logr/logr"
@@ -83,7 +84,7 @@ func newDesk(t *testing.T, policies ...metav1.Object) *desk {
 		t.Fatal(err)
 	}
 	d := &desk{T: t, atlas: &atlas{cores: []string{"core"}}, registry: registry}
-	d.Handler = &Handler{cells: d.atlas, policies: newPolicies(logr.Discard()), metrics: m, log: logr.Discard()}
+	d.Handler = &Handler{cells: d.atlas, policies: newPolicies(logr.Discard()), tally: newTally(time.Now), metrics: m, log: logr.Discard()}
 	d.labelsOf = func(context.Context, string, string) (map[string]string, error) {
 		return map[string]string{"team": "a"}, nil
 	}

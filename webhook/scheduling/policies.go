@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
@@ -24,11 +25,19 @@ type policies struct {
 	mu sync.Mutex
 	// compiled has those that can be applied.
 	compiled map[scheduling.Ref]*scheduling.Policy
+	// malformed tells of the others, by generation, what is wrong.
+	malformed map[scheduling.Ref]fault
 	// read are the core clusters of which all have been seen.
 	read map[string]bool
 
 	changed chan struct{}
 	current atomic.Pointer[snapshot]
+}
+
+// fault is what is wrong with a generation of a policy.
+type fault struct {
+	generation int64
+	err        error
 }
 
 // snapshot is the policies at one time. It never changes.
@@ -42,7 +51,7 @@ type snapshot struct {
 }
 
 func newPolicies(log logr.Logger) *policies {
-	p := &policies{log: log, compiled: map[scheduling.Ref]*scheduling.Policy{}, read: map[string]bool{}, changed: make(chan struct{}, 1)}
+	p := &policies{log: log, compiled: map[scheduling.Ref]*scheduling.Policy{}, malformed: map[scheduling.Ref]fault{}, read: map[string]bool{}, changed: make(chan struct{}, 1)}
 	p.rebuild()
 	return p
 }
@@ -61,21 +70,47 @@ func (s *snapshot) isEmpty() bool { return s.number == 0 }
 
 // put takes a policy in. One that is malformed chooses nothing.
 func (p *policies) put(core string, object metav1.Object) {
+	ref := scheduling.Ref{Core: core, Namespace: object.GetNamespace(), Name: object.GetName()}
 	policy, err := scheduling.Compile(core, object)
-	if err != nil {
-		p.log.Info("A scheduling policy cannot be applied", "core", core, "namespace", object.GetNamespace(), "name", object.GetName(), "why", err.Error())
-		p.drop(core, object.GetNamespace(), object.GetName())
-		return
-	}
 	p.mu.Lock()
-	p.compiled[policy.Ref] = policy
+	if err == nil {
+		p.compiled[ref] = policy
+		delete(p.malformed, ref)
+	} else {
+		p.malformed[ref] = fault{object.GetGeneration(), err}
+		delete(p.compiled, ref)
+	}
 	p.mu.Unlock()
+	if err != nil {
+		p.log.Info("A scheduling policy cannot be applied", "core", core, "namespace", ref.Namespace, "name", ref.Name, "why", err.Error())
+	}
 	p.tell()
 }
 
-func (p *policies) drop(core, namespace, name string) {
+// readiness is the condition Ready of a generation of a policy; known is false when this replica knows another one.
+func (p *policies) readiness(ref scheduling.Ref, generation int64) (ready metav1.Condition, known bool) {
+	ready = metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonApplied, ObservedGeneration: generation,
+		Message: "webhooks heed it as it is",
+	}
 	p.mu.Lock()
-	delete(p.compiled, scheduling.Ref{Core: core, Namespace: namespace, Name: name})
+	defer p.mu.Unlock()
+	if policy := p.compiled[ref]; policy != nil {
+		return ready, policy.Generation == generation
+	}
+	wrong, malformed := p.malformed[ref]
+	if !malformed || wrong.generation != generation {
+		return ready, false
+	}
+	ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalidSelector, wrong.err.Error()
+	return ready, true
+}
+
+func (p *policies) drop(core, namespace, name string) {
+	ref := scheduling.Ref{Core: core, Namespace: namespace, Name: name}
+	p.mu.Lock()
+	delete(p.compiled, ref)
+	delete(p.malformed, ref)
 	p.mu.Unlock()
 	p.tell()
 }

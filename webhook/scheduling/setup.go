@@ -2,6 +2,7 @@ package scheduling
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -9,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
 // Options of the handler.
@@ -27,10 +29,16 @@ func Setup(mgr manager.Manager, o Options) (*Handler, error) {
 		return nil, err
 	}
 	policies, namespaces := newPolicies(mgr.GetLogger()), newNamespaces(o.Cells.CellConfig)
-	h := &Handler{cells: o.Cells, policies: policies, labelsOf: namespaces.labelsOf, metrics: metrics, log: mgr.GetLogger()}
+	tally := newTally(time.Now)
+	h := &Handler{cells: o.Cells, policies: policies, labelsOf: namespaces.labelsOf, tally: tally, metrics: metrics, log: mgr.GetLogger()}
 	parts := []manager.Runnable{policies, namespaces}
 	for name, core := range o.Cores {
-		parts = append(parts, &source{core: name, cache: core.GetCache(), policies: policies, log: mgr.GetLogger().WithValues("core", name)})
+		log := mgr.GetLogger().WithValues("core", name)
+		parts = append(parts, &source{core: name, cache: core.GetCache(), policies: policies, log: log},
+			&clerk{
+				core: name, client: core.GetClient(), live: core.GetAPIReader(), policies: policies, tally: tally, log: log,
+				silences: &silences{now: time.Now, of: map[scheduling.Ref]silence{}},
+			})
 	}
 	for _, part := range parts {
 		if err := mgr.Add(part); err != nil {
@@ -42,10 +50,11 @@ func Setup(mgr manager.Manager, o Options) (*Handler, error) {
 
 // CoreRules are what the handler needs in all namespaces of a core cluster, besides what the webhook does.
 func CoreRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{{
-		APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"clusterpodschedulingpolicies", "podschedulingpolicies"},
-		Verbs: []string{"get", "list", "watch"},
-	}}
+	group := []string{v1alpha1.GroupVersion.Group}
+	return []rbacv1.PolicyRule{
+		{APIGroups: group, Resources: []string{"clusterpodschedulingpolicies", "podschedulingpolicies"}, Verbs: []string{"get", "list", "watch"}},
+		{APIGroups: group, Resources: []string{"clusterpodschedulingpolicies/status", "podschedulingpolicies/status"}, Verbs: []string{"update"}},
+	}
 }
 
 // CellRules are what it needs in the cluster of a cell, besides what the webhook does.

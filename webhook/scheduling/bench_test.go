@@ -1,0 +1,44 @@
+package scheduling
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// BenchmarkReview answers about a pod that ten of 1,000 policies are for, which are of as many namespaces as teams.
+func BenchmarkReview(b *testing.B) {
+	m, err := newMetrics(prometheus.NewRegistry())
+	if err != nil {
+		b.Fatal(err)
+	}
+	h := &Handler{cells: &atlas{cores: []string{"core"}}, policies: newPolicies(logr.Discard()), tally: newTally(time.Now), metrics: m, log: logr.Discard()}
+	for i := range 1000 {
+		p := policy(func(s *v1alpha1.PodSchedulingPolicySpec) {
+			s.PodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"team": fmt.Sprint(i % 100)}}
+			s.NodeSelector = map[string]string{fmt.Sprint("label-", i): "x"}
+		})
+		p.Name = fmt.Sprint("policy-", i)
+		h.policies.put("core", p)
+	}
+	h.policies.markRead("core")
+	h.policies.rebuild()
+	request := creation(podKind, `{"metadata":{"generateName":"web-","labels":{"app":"web","team":"7"}},"spec":{"nodeSelector":{"zone":"a"},"containers":[{"name":"web","image":"web"}]}}`)
+	var took []time.Duration
+	for b.Loop() {
+		began := time.Now()
+		response := h.Review(b.Context(), "worker-1", request)
+		took = append(took, time.Since(began))
+		if response.Patch == nil {
+			b.Fatalf("response %+v, want a patch", response)
+		}
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
+}

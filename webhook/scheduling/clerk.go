@@ -1,0 +1,147 @@
+package scheduling
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/scheduling"
+)
+
+const (
+	// writeEvery is how often what came of policies is written.
+	writeEvery = 10 * time.Second
+	// maxWrites is how many policies are written at a time; others wait for the next.
+	maxWrites = 200
+	// maxTries is how often a write is tried that somebody else has come before.
+	maxTries = 5
+)
+
+// clerk writes what came of the policies of a core cluster into their status. Every replica adds what it has seen itself, by compare-and-swap.
+// What a replica has not written when it ends is not counted.
+type clerk struct {
+	core     string
+	client   client.Client
+	live     client.Reader
+	policies *policies
+	tally    *tally
+	silences *silences
+	log      logr.Logger
+}
+
+// NeedLeaderElection is false: all replicas count.
+func (c *clerk) NeedLeaderElection() bool { return false }
+
+// Start writes until ctx ends.
+func (c *clerk) Start(ctx context.Context) error {
+	every := time.NewTicker(writeEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-every.C:
+		}
+		if _, lacking := c.policies.known().lacks([]string{c.core}); lacking {
+			continue
+		}
+		if err := c.round(ctx); err != nil && ctx.Err() == nil {
+			c.log.Error(err, "What came of scheduling policies is not written yet")
+		}
+	}
+}
+
+// round ends in time for the one after the next.
+func (c *clerk) round(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*writeEvery)
+	defer cancel()
+	return c.writeAll(ctx)
+}
+
+// writeAll writes each policy of which there is something to tell.
+func (c *clerk) writeAll(ctx context.Context) error {
+	all, err := c.list(ctx)
+	if err != nil {
+		return err
+	}
+	there, writes, failed := map[scheduling.Ref]bool{}, 0, []error(nil)
+	for _, policy := range all {
+		ref := scheduling.Ref{Core: c.core, Namespace: policy.GetNamespace(), Name: policy.GetName()}
+		there[ref] = true
+		if writes == maxWrites {
+			continue
+		}
+		n := news{count: c.tally.take(ref), quiet: c.silences.isQuiet(ref, statusOf(policy))}
+		if !c.tell(policy.DeepCopyObject(), n) {
+			continue
+		}
+		writes++
+		if err := c.write(ctx, policy, n); err != nil {
+			c.tally.putBack(ref, n.count)
+			failed = append(failed, fmt.Errorf("write the status of %s: %w", ref, err))
+		}
+	}
+	c.tally.keep(c.core, there)
+	c.silences.keep(there)
+	return errors.Join(failed...)
+}
+
+// list are the policies as the watch has shown them.
+func (c *clerk) list(ctx context.Context) (all []client.Object, err error) {
+	namespaced, cluster := &v1alpha1.PodSchedulingPolicyList{}, &v1alpha1.ClusterPodSchedulingPolicyList{}
+	for _, list := range []client.ObjectList{namespaced, cluster} {
+		if err := c.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list scheduling policies: %w", err)
+		}
+	}
+	for i := range namespaced.Items {
+		all = append(all, &namespaced.Items[i])
+	}
+	for i := range cluster.Items {
+		all = append(all, &cluster.Items[i])
+	}
+	return all, nil
+}
+
+// write adds to the status of a policy; nobody minds when it is gone.
+func (c *clerk) write(ctx context.Context, shown client.Object, n news) error {
+	policy, ok := shown.DeepCopyObject().(client.Object)
+	if !ok {
+		return fmt.Errorf("a %T is no object", shown)
+	}
+	uid := policy.GetUID()
+	for try := 1; ; try++ {
+		if !c.tell(policy, n) {
+			return nil // another replica has
+		}
+		err := c.client.Status().Update(ctx, policy)
+		if err == nil || !apierrors.IsConflict(err) || try == maxTries {
+			return client.IgnoreNotFound(err)
+		}
+		if err := c.live.Get(ctx, client.ObjectKeyFromObject(policy), policy); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		if policy.GetUID() != uid {
+			return nil // what was seen is of another one of that name
+		}
+	}
+}
+
+// tell puts what there is to tell into the status of a policy, and says whether that is anything.
+func (c *clerk) tell(object any, n news) bool {
+	policy, ok := object.(client.Object)
+	if !ok {
+		return false
+	}
+	ref := scheduling.Ref{Core: c.core, Namespace: policy.GetNamespace(), Name: policy.GetName()}
+	if ready, known := c.policies.readiness(ref, policy.GetGeneration()); known {
+		n.ready = &ready
+	}
+	return n.tell(statusOf(policy), policy.GetGeneration())
+}

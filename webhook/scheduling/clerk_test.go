@@ -1,0 +1,52 @@
+package scheduling
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/scheduling"
+)
+
+func TestReplicasAddToWhatOthersHaveCounted(t *testing.T) {
+	of := policy()
+	store := fake.NewClientBuilder().WithScheme(fleet.Scheme()).WithObjects(of).WithStatusSubresource(of).Build()
+	clerkOf := func() *clerk {
+		c := &clerk{core: "core", client: store, live: store, policies: newPolicies(logr.Discard()), tally: newTally(time.Now), log: logr.Discard()}
+		c.silences = &silences{now: time.Now, of: map[scheduling.Ref]silence{}}
+		return c
+	}
+	shown := policy()
+	if err := store.Get(t.Context(), client.ObjectKeyFromObject(of), shown); err != nil {
+		t.Fatal(err)
+	}
+	seen := news{count: count{matched: 2, injected: 1}}
+	for range 3 { // each by what the watch had shown before the first
+		if err := clerkOf().write(t.Context(), shown, seen); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := &v1alpha1.PodSchedulingPolicy{}
+	if err := store.Get(t.Context(), client.ObjectKeyFromObject(of), got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Status.Matched != 6 || got.Status.Injected != 3 {
+		t.Errorf("status %+v, want 6 matched and 3 injected", got.Status)
+	}
+	last := clerkOf()
+	last.tally.of[scheduling.Ref{Core: "core", Namespace: of.Namespace, Name: of.Name}] = count{matched: 1}
+	if err := store.Delete(t.Context(), of); err != nil {
+		t.Fatal(err)
+	}
+	if err := last.write(t.Context(), shown, seen); err != nil {
+		t.Errorf("error %v about a policy that is gone", err)
+	}
+	if err := last.writeAll(t.Context()); err != nil || len(last.tally.of) > 0 {
+		t.Errorf("error %v, and %v is kept of a policy that is gone", err, last.tally.of)
+	}
+}

@@ -1,0 +1,100 @@
+package scheduling
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/scheduling"
+)
+
+// quietTime is how long no pod must have contradicted a policy until it is not Conflicting any more.
+const quietTime = 10 * time.Minute
+
+// statusOf is the status of a policy of either kind; nil for anything else.
+func statusOf(object client.Object) *v1alpha1.PodSchedulingPolicyStatus {
+	switch p := object.(type) {
+	case *v1alpha1.PodSchedulingPolicy:
+		return &p.Status
+	case *v1alpha1.ClusterPodSchedulingPolicy:
+		return &p.Status
+	}
+	return nil
+}
+
+// news are what there is to tell of a policy.
+type news struct {
+	count
+	// ready is nil when this replica does not know the generation.
+	ready *metav1.Condition
+	// quiet tells that nothing has contradicted it lately.
+	quiet bool
+}
+
+// tell puts them into a status, and says whether that has changed.
+func (n news) tell(status *v1alpha1.PodSchedulingPolicyStatus, generation int64) (changed bool) {
+	status.Matched += n.matched
+	status.Injected += n.injected
+	status.Conflicts += n.conflicts
+	status.Rejected += n.rejected
+	if !n.lastInjected.IsZero() && (status.LastInjected == nil || status.LastInjected.Time.Before(n.lastInjected)) {
+		status.LastInjected = &metav1.Time{Time: n.lastInjected}
+	}
+	changed = n.count != count{}
+	if n.ready != nil {
+		changed = meta.SetStatusCondition(&status.Conditions, *n.ready) || status.ObservedGeneration != generation || changed
+		status.ObservedGeneration = generation
+	}
+	conflicting := metav1.Condition{
+		Type: v1alpha1.ConditionConflicting, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonContradicted, Message: n.clash, ObservedGeneration: generation,
+	}
+	switch {
+	case n.conflicts > 0:
+		meta.SetStatusCondition(&status.Conditions, conflicting)
+	case n.quiet && isConflicting(status):
+		conflicting.Status, conflicting.Reason, conflicting.Message = metav1.ConditionFalse, v1alpha1.ReasonUncontradicted, "no pod contradicted it lately"
+		changed = meta.SetStatusCondition(&status.Conditions, conflicting) || changed
+	}
+	return changed
+}
+
+func isConflicting(status *v1alpha1.PodSchedulingPolicyStatus) bool {
+	return meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionConflicting)
+}
+
+// silences tell how long the conflicts of policies have not become more, whichever replica counts them.
+type silences struct {
+	now func() time.Time
+	of  map[scheduling.Ref]silence
+}
+
+type silence struct {
+	conflicts int64
+	since     time.Time
+}
+
+// isQuiet takes the status of a policy in as it is now.
+func (s *silences) isQuiet(of scheduling.Ref, status *v1alpha1.PodSchedulingPolicyStatus) bool {
+	if !isConflicting(status) {
+		delete(s.of, of)
+		return false
+	}
+	before, known := s.of[of]
+	if !known || before.conflicts != status.Conflicts {
+		s.of[of] = silence{status.Conflicts, s.now()}
+		return false
+	}
+	return s.now().Sub(before.since) >= quietTime
+}
+
+// keep forgets the policies that are not there.
+func (s *silences) keep(there map[scheduling.Ref]bool) {
+	for ref := range s.of {
+		if !there[ref] {
+			delete(s.of, ref)
+		}
+	}
+}
