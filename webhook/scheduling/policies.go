@@ -51,7 +51,10 @@ type snapshot struct {
 }
 
 func newPolicies(log logr.Logger) *policies {
-	p := &policies{log: log, compiled: map[scheduling.Ref]*scheduling.Policy{}, malformed: map[scheduling.Ref]fault{}, read: map[string]bool{}, changed: make(chan struct{}, 1)}
+	p := &policies{
+		log: log, compiled: map[scheduling.Ref]*scheduling.Policy{}, malformed: map[scheduling.Ref]fault{}, read: map[string]bool{},
+		changed: make(chan struct{}, 1),
+	}
 	p.rebuild()
 	return p
 }
