@@ -38,7 +38,7 @@ func TestReviewsAreCountedOnceForEachPolicy(t *testing.T) {
 	if again := d.tally.take(ref); again != (count{}) {
 		t.Errorf("count %+v is taken twice", again)
 	}
-	d.policies.put("core", policy(rejecting))
+	d.policies.put("core", policy(rejecting, func(s *v1alpha1.PodSchedulingPolicySpec) { s.NodeSelector["cpu"] = "new" }))
 	d.policies.rebuild()
 	review(`{"spec":{"nodeSelector":{"disk":"hdd"}}}`, false)
 	d.tally.putBack(ref, want)
