@@ -6,6 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
 // applied applies YAML, server-side, as one manager and returns the whole object that results.
@@ -49,6 +51,20 @@ func TestAnAppliedSelectorReplacesTheOther(t *testing.T) {
 	if diff := cmp.Diff(want, selector); diff != "" {
 		t.Errorf("selector (-want +got):\n%s", diff)
 	}
+}
+
+func TestASelectorOfASpreadHasOneOwner(t *testing.T) {
+	c, namespace := newClient(t), testplane.Namespace(t)
+	apply := func(manager, label string) error {
+		policy := object(t, "PodSchedulingPolicy", namespace, `{metadata: {name: atomic}, spec: {topologySpreadConstraints: [
+			{topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, maxSkew: 1, labelSelector: {matchLabels: {`+label+`: web}}}]}}`)
+		policy.SetGenerateName("")
+		return c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(policy), client.FieldOwner(manager))
+	}
+	if err := apply("one", "app"); err != nil {
+		t.Fatal(err)
+	}
+	wantErrorSaying(t, apply("two", "tier"), `conflict with "one"`)
 }
 
 func TestConditionsOfTwoManagersMergeByType(t *testing.T) {

@@ -324,8 +324,9 @@ type TopologySpreadConstraint struct {
 
 	// LabelSelector chooses the pods that are spread. Absent or empty, they are those of the PodProtector that covers the pod: of
 	// those that protectorSelector chooses, the one whose name comes first. Where there is none, an empty one means all pods of
-	// the namespace, as Kubernetes has it, and without one the constraint is left out.
+	// the namespace, as Kubernetes has it, and without one the constraint is left out. It is one value to server-side apply.
 	//
+	// +structType=atomic
 	// +optional
 	LabelSelector *PodSelector `json:"labelSelector,omitempty"`
 
