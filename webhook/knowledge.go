@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
+	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
 
 // Knows tells whether a cell is one of those that are reviewed.
@@ -87,20 +88,13 @@ func (c *core) lastSeen(key types.NamespacedName) *v1alpha1.PodProtector {
 
 // selectorIn is what a protector selects pods of a cell by; nil when that is not known.
 func selectorIn(cell string, p *v1alpha1.PodProtector) *v1alpha1.PodSelector {
-	if p.Spec.Selector != nil {
-		return p.Spec.Selector
+	var target *v1alpha1.Target
+	if counted := quota.CellOf(p, cell); counted != nil {
+		target = counted.Aggregation.Target
 	}
-	at := slices.IndexFunc(p.Status.Cells, func(c v1alpha1.PodProtectorCell) bool { return c.CellID == cell })
-	if at < 0 || p.Status.Cells[at].Aggregation.Target == nil {
-		return nil
-	}
-	parsed, err := metav1.ParseToLabelSelector(p.Status.Cells[at].Aggregation.Target.Selector)
+	selector, err := selectorindex.PodSelectorOf(&p.Spec, target)
 	if err != nil {
 		return nil
-	}
-	selector := &v1alpha1.PodSelector{MatchLabels: parsed.MatchLabels}
-	for _, e := range parsed.MatchExpressions {
-		selector.MatchExpressions = append(selector.MatchExpressions, v1alpha1.PodSelectorRequirement{Key: e.Key, Operator: e.Operator, Values: e.Values})
 	}
 	return selector
 }

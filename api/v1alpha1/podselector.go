@@ -19,6 +19,28 @@ func (in *PodSelector) LabelSelector() *metav1.LabelSelector {
 	return plain
 }
 
+// PodSelectorOf is a selector of Kubernetes' own kinds as one of ours; nil for none. They share their values.
+func PodSelectorOf(plain *metav1.LabelSelector) *PodSelector {
+	if plain == nil {
+		return nil
+	}
+	selector := &PodSelector{MatchLabels: plain.MatchLabels}
+	for _, requirement := range plain.MatchExpressions {
+		selector.MatchExpressions = append(selector.MatchExpressions, PodSelectorRequirement(requirement))
+	}
+	return selector
+}
+
+// ParsePodSelector reads a selector in the notation of kubectl's --selector, which is that of a scale. Not all that can be written so
+// is a label selector: comparisons of numbers are not.
+func ParsePodSelector(text string) (*PodSelector, error) {
+	parsed, err := metav1.ParseToLabelSelector(text)
+	if err != nil {
+		return nil, err
+	}
+	return PodSelectorOf(parsed), nil
+}
+
 // DeepCopyInto copies the selector. Written by hand: controller-gen cannot copy a map of an alias.
 func (in *PodSelector) DeepCopyInto(out *PodSelector) {
 	out.MatchLabels = maps.Clone(in.MatchLabels)

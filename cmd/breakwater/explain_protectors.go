@@ -38,7 +38,7 @@ func (r *rules) covering(o *scheduling.Object) (covering []scheduling.Protector,
 			if !coverage.Covers(o.Labels) {
 				continue
 			}
-			selector, err := selectorOf(p, target)
+			selector, err := selectorindex.PodSelectorOf(&p.Spec, target)
 			if err != nil {
 				return nil, err
 			}
@@ -47,14 +47,6 @@ func (r *rules) covering(o *scheduling.Object) (covering []scheduling.Protector,
 		}
 	}
 	return covering, nil
-}
-
-// selectorOf is the selector of a protector, or that of the workload which it names.
-func selectorOf(p *v1alpha1.PodProtector, target *v1alpha1.Target) (*v1alpha1.PodSelector, error) {
-	if target == nil {
-		return p.Spec.Selector, nil
-	}
-	return parseSelector(target.Selector)
 }
 
 // unknown tells what the rules depend on and is not known.

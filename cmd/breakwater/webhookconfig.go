@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
@@ -120,24 +119,12 @@ func writeYAML(to io.Writer, objects []any) error {
 
 // podSelector reads a selector as kubectl writes them.
 func podSelector(text string) (*v1alpha1.PodSelector, error) {
-	selector, err := parseSelector(text)
+	selector, err := v1alpha1.ParsePodSelector(text)
 	if err != nil {
 		return nil, fmt.Errorf("--pod-selector %q: %w", text, err)
 	}
 	if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
 		return nil, fmt.Errorf("--pod-selector %q chooses all pods: leave it out", text)
-	}
-	return selector, nil
-}
-
-func parseSelector(text string) (*v1alpha1.PodSelector, error) {
-	parsed, err := metav1.ParseToLabelSelector(text)
-	if err != nil {
-		return nil, err
-	}
-	selector := &v1alpha1.PodSelector{MatchLabels: parsed.MatchLabels}
-	for _, e := range parsed.MatchExpressions {
-		selector.MatchExpressions = append(selector.MatchExpressions, v1alpha1.PodSelectorRequirement(e))
 	}
 	return selector, nil
 }

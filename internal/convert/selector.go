@@ -17,14 +17,13 @@ const (
 
 // selector takes over a selector. One that would be refused means no protector, rather than one that covers other pods.
 func (r *reading) selector(field string, from *metav1.LabelSelector) (*v1alpha1.PodSelector, bool) {
-	to := &v1alpha1.PodSelector{MatchLabels: from.MatchLabels}
 	for i, expression := range from.MatchExpressions {
 		if n := len(expression.Values); n > maxValues {
 			r.lost(NotPossible, "its %s.matchExpressions[%d] has %d values, of which %d are possible", field, i, n, maxValues)
 			return nil, false
 		}
-		to.MatchExpressions = append(to.MatchExpressions, v1alpha1.PodSelectorRequirement(expression))
 	}
+	to := v1alpha1.PodSelectorOf(from)
 	switch {
 	case len(to.MatchLabels) > maxMatchLabels:
 		r.lost(NotPossible, "its %s has %d matchLabels, of which %d are possible", field, len(to.MatchLabels), maxMatchLabels)

@@ -129,9 +129,5 @@ func podSelector(from *metav1.LabelSelector) (v1alpha1.PodSelector, error) {
 	if from == nil {
 		return v1alpha1.PodSelector{}, errors.New("spec.selector is missing")
 	}
-	selector := v1alpha1.PodSelector{MatchLabels: from.MatchLabels}
-	for _, requirement := range from.MatchExpressions {
-		selector.MatchExpressions = append(selector.MatchExpressions, v1alpha1.PodSelectorRequirement(requirement))
-	}
-	return *selector.DeepCopy(), nil
+	return *v1alpha1.PodSelectorOf(from).DeepCopy(), nil
 }

@@ -42,18 +42,13 @@ func Compile(s v1alpha1.PodSelector) (*Selector, error) {
 	return newSelector(requirements), nil
 }
 
-// Parse reads a selector in the notation of kubectl's --selector, which is that of a scale. Not all that can be written so
-// is a label selector: comparisons of numbers are not.
+// Parse compiles a selector that ParsePodSelector can read.
 func Parse(text string) (*Selector, error) {
-	parsed, err := metav1.ParseToLabelSelector(text)
+	s, err := v1alpha1.ParsePodSelector(text)
 	if err != nil {
 		return nil, err
 	}
-	s := v1alpha1.PodSelector{MatchLabels: parsed.MatchLabels}
-	for _, requirement := range parsed.MatchExpressions {
-		s.MatchExpressions = append(s.MatchExpressions, v1alpha1.PodSelectorRequirement(requirement))
-	}
-	return Compile(s)
+	return Compile(*s)
 }
 
 func compileExpression(path *field.Path, e *v1alpha1.PodSelectorRequirement) (requirement, field.ErrorList) {

@@ -34,6 +34,14 @@ func CoverageOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) (Cover
 	return coverage, errors.Join(mistakes...)
 }
 
+// PodSelectorOf is the selector by which a protector selects pods in a cell where its targetRef leads to target; nil if that is not known.
+func PodSelectorOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) (*v1alpha1.PodSelector, error) {
+	if spec.Selector != nil || target == nil {
+		return spec.Selector, nil
+	}
+	return v1alpha1.ParsePodSelector(target.Selector)
+}
+
 func selectorOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) (*Selector, error) {
 	switch {
 	case (spec.Selector == nil) == (spec.TargetRef == nil):
