@@ -12,6 +12,9 @@ const (
 	// ConditionRestored of a PodProtector: it vanished without having been released, and was made anew. Until that is
 	// true of one with AnnotationRestored, its status is not whole. Written by the keeper.
 	ConditionRestored = "Restored"
+	// ConditionSpreadSatisfied of a PodProtector with spec.spread: its pods are shared out as that asks, and, with
+	// tolerateDomainLoss, the floor outlives the loss of any domain. Written by the aggregators.
+	ConditionSpreadSatisfied = "SpreadSatisfied"
 	// ConditionOverlapping of a PodProtector: others of its namespace can cover the same pods. Written by the overlap
 	// controller, when it is or was so.
 	// Of a Cell: another Cell of the same cluster can have the same pods, which are then counted twice. Written by the
@@ -63,6 +66,15 @@ const (
 	ReasonKindsServed      = "KindsServed"
 	ReasonKindNotServed    = "KindNotServed"
 	ReasonKindNotListed    = "KindNotListed"
+)
+
+// Reasons of the condition SpreadSatisfied.
+const (
+	ReasonSpread           = "Spread"
+	ReasonShareTooLarge    = "ShareTooLarge"
+	ReasonTooFewDomains    = "TooFewDomains"
+	ReasonDomainLossBreaks = "DomainLossBreaksFloor"
+	ReasonDomainsUnknown   = "DomainsUnknown"
 )
 
 // Reasons of the conditions of PodSchedulingPolicies, besides ReasonApplied and ReasonInvalidSelector.

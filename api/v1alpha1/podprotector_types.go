@@ -133,6 +133,13 @@ type PodProtectorSpec struct {
 	// +optional
 	Operations []Operation `json:"operations,omitempty"`
 
+	// Spread says how the pods are to be shared out among zones, other groups of nodes, or cells. It is one value to server-side
+	// apply. Without it nothing is said.
+	//
+	// +structType=atomic
+	// +optional
+	Spread *Spread `json:"spread,omitempty"`
+
 	// AdmissionHistory tunes the bookkeeping of admitted removals.
 	//
 	// +kubebuilder:default={}
@@ -312,6 +319,11 @@ type PodProtectorStatus struct {
 	// +optional
 	Summary Summary `json:"summary,omitempty"`
 
+	// Spread is how the pods are shared out, where spec.spread asks for that, for people: no decision reads it.
+	//
+	// +optional
+	Spread *SpreadStatus `json:"spread,omitempty"`
+
 	// Cells is what each cell adds.
 	//
 	// +listType=map
@@ -319,7 +331,7 @@ type PodProtectorStatus struct {
 	// +optional
 	Cells []PodProtectorCell `json:"cells,omitempty"`
 
-	// Conditions are Ready, written by aggregators, and TargetResolved, written by the generator.
+	// Conditions are Ready and SpreadSatisfied, written by aggregators, and TargetResolved, written by the generator.
 	//
 	// +listType=map
 	// +listMapKey=type
@@ -433,6 +445,12 @@ type Aggregation struct {
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	TargetProblem string `json:"targetProblem,omitempty"`
+
+	// Spread is how the pods that count are shared out among the domains of spec.spread. Unset when that does not ask, or when the
+	// cell itself is the domain.
+	//
+	// +optional
+	Spread *CellDomains `json:"spread,omitempty"`
 
 	// CountedSpec is a hash of the parts of the spec that the counts depend on. Counts made by another spec
 	// are worth nothing for a decision: the cell then counts as zero until its aggregator has counted anew. Empty where

@@ -175,6 +175,12 @@ type ProtectionRule struct {
 	// +optional
 	ExemptPodSelector *PodSelector `json:"exemptPodSelector,omitempty"`
 
+	// Spread is that of the protectors.
+	//
+	// +structType=atomic
+	// +optional
+	Spread *Spread `json:"spread,omitempty"`
+
 	// AdmissionHistory tunes the bookkeeping of the protectors.
 	//
 	// +optional

@@ -69,6 +69,14 @@ func TestEdgesOfSpecs(t *testing.T) {
 		"more expected than counted":           {"PodProtector", `{minAvailable: 1, expectedReplicas: 2147483648, selector: {}}`, "format int32"},
 		"a policy of more pods than counted":   {"ProtectionPolicy", `{floor: {minAvailable: 2147483648}}`, "from 0 to 2147483647"},
 		"a band of more replicas than counted": {"ProtectionPolicy", `{floor: {bands: [{upToReplicas: 2147483648, minAvailable: 1}, {minAvailable: 1}]}}`, "format int32"},
+		"a zone each a third":                  {"PodProtector", spread(`{topologyKey: topology.kubernetes.io/zone, maxSharePercent: 34, minDomains: 3, enforcement: Schedule}`), ""},
+		"cells that outlive one another":       {"PodProtector", spread(`{topologyKey: breakwater.dev/cell, tolerateDomainLoss: true}`), ""},
+		"shares that are too small":            {"PodProtector", spread(`{topologyKey: zone, maxSharePercent: 33, minDomains: 3}`), "it must be at least 100 divided by minDomains"},
+		"pods scheduled to another cell":       {"PodProtector", spread(`{topologyKey: breakwater.dev/cell, enforcement: Schedule}`), "Schedule needs a label of nodes as topologyKey"},
+		"domains that no label names":          {"PodProtector", spread(`{topologyKey: a zone}`), "topologyKey must be a label key of nodes"},
+		"a spread of nothing":                  {"PodProtector", spread(`{}`), "topologyKey: Required value"},
+		"a share of nothing":                   {"PodProtector", spread(`{topologyKey: zone, maxSharePercent: 0}`), "greater than or equal to 1"},
+		"a policy whose spread is not":         {"ProtectionPolicy", `{spread: {topologyKey: breakwater.dev/cell, enforcement: Schedule}}`, "Schedule needs a label of nodes as topologyKey"},
 		"a settlement that is not":             {"Cell", `{settlement: Guess}`, `supported values: "Exact", "Clock", "Status"`},
 	} {
 		t.Run(claim, func(t *testing.T) {
@@ -130,3 +138,5 @@ func TestAnUpdateOfTheObjectLeavesTheStatus(t *testing.T) {
 			p.Spec.MinAvailable, len(p.Status.Cells))
 	}
 }
+
+func spread(of string) string { return `{minAvailable: 1, selector: {}, spread: ` + of + `}` }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -35,6 +36,7 @@ func differs(protector *v1alpha1.PodProtector, wanted desired.Protector) bool {
 		want.Criterion != "" && have.Criterion != want.Criterion ||
 		want.TargetRemovalPolicy != "" && have.TargetRemovalPolicy != want.TargetRemovalPolicy ||
 		want.ExemptPodSelector != nil && !equality.Semantic.DeepEqual(have.ExemptPodSelector, want.ExemptPodSelector) ||
+		want.Spread != nil && !equality.Semantic.DeepEqual(have.Spread, want.Spread) ||
 		slices.ContainsFunc(want.Operations, func(o v1alpha1.Operation) bool { return !slices.Contains(have.Operations, o) }) ||
 		differsInTuning(&have.AdmissionHistory, wanted.Tuning)
 }
@@ -132,8 +134,10 @@ func ownSpec(wanted desired.Protector) (map[string]any, error) {
 		}
 		spec["operations"] = operations
 	}
-	for name, value := range map[string]*v1alpha1.PodSelector{"selector": from.Selector, "exemptPodSelector": from.ExemptPodSelector} {
-		if value == nil {
+	for name, value := range map[string]any{
+		"selector": from.Selector, "exemptPodSelector": from.ExemptPodSelector, "spread": from.Spread, "admissionHistory": wanted.Tuning,
+	} {
+		if reflect.ValueOf(value).IsNil() {
 			continue
 		}
 		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(value)
@@ -141,13 +145,6 @@ func ownSpec(wanted desired.Protector) (map[string]any, error) {
 			return nil, err
 		}
 		spec[name] = fields
-	}
-	if wanted.Tuning != nil {
-		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(wanted.Tuning)
-		if err != nil {
-			return nil, err
-		}
-		spec["admissionHistory"] = fields
 	}
 	return spec, nil
 }

@@ -97,12 +97,16 @@ func TestAPolicyGivesWorkloadsTheirProtectors(t *testing.T) {
 	policy := p.policy("shop", "90%", func(pp *v1alpha1.ProtectionPolicy) {
 		pp.Spec.Workloads.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"team": "shop"}}
 		pp.Spec.Criterion = v1alpha1.CriterionReady
+		pp.Spec.Spread = &v1alpha1.Spread{TopologyKey: v1alpha1.TopologyKeyCell, TolerateDomainLoss: true}
 		pp.Spec.MinReadySeconds = ptr.To(int32(1))
 		pp.Spec.AdmissionHistory = &v1alpha1.AdmissionHistoryTuning{MaxConcurrentLag: ptr.To(int32(2))}
 	})
 	p.create(policy)
 
 	got := p.protector("deployment-web", "90 % of 10", isBy("ProtectionPolicy/shop", 9))
+	if got.Spec.Spread == nil || !got.Spec.Spread.TolerateDomainLoss || got.Spec.Spread.TopologyKey != v1alpha1.TopologyKeyCell {
+		t.Errorf("the protector's spread is %+v", got.Spec.Spread)
+	}
 	if got.Spec.Criterion != v1alpha1.CriterionReady || got.Spec.MinReadySeconds != 1 || got.Spec.AdmissionHistory.MaxConcurrentLag != 2 {
 		t.Errorf("the policy's other wishes are not there:\n%s", dump(got))
 	}
@@ -119,12 +123,15 @@ func TestAPolicyGivesWorkloadsTheirProtectors(t *testing.T) {
 	p.protector("deployment-web", "and a scale-up raises it", isBy("ProtectionPolicy/shop", 18))
 
 	edit(p, policy, func(pp *v1alpha1.ProtectionPolicy) {
-		pp.Spec.Criterion, pp.Spec.AdmissionHistory = "", nil
+		pp.Spec.Criterion, pp.Spec.AdmissionHistory, pp.Spec.Spread = "", nil, nil
 		pp.Spec.Floor = &v1alpha1.FloorRule{Bands: []v1alpha1.FloorBand{
 			{UpToReplicas: ptr.To(int32(10)), PodShare: v1alpha1.PodShare{MaxUnavailable: ptr.To(intstr.FromInt32(1))}},
 			{PodShare: v1alpha1.PodShare{MinAvailable: ptr.To(intstr.FromString("50%"))}}}}
 	})
 	got = p.protector("deployment-web", "the band of large ones", isBy("ProtectionPolicy/shop", 10))
+	if got.Spec.Spread != nil {
+		t.Errorf("the policy says nothing of a spread any more, and the protector's is %+v", got.Spec.Spread)
+	}
 	if got.Spec.Criterion != v1alpha1.CriterionAvailable || got.Spec.AdmissionHistory.MaxConcurrentLag != 0 {
 		t.Errorf("what the policy says no more is still there:\n%s", dump(got))
 	}

@@ -82,6 +82,7 @@ func protector(source Source, w *Workload, origin Origin) (Protector, error) {
 				Criterion:           rule.Criterion,
 				Operations:          rule.Operations,
 				ExemptPodSelector:   rule.ExemptPodSelector,
+				Spread:              rule.Spread,
 				TargetRemovalPolicy: rule.TargetRemovalPolicy,
 			},
 		},
