@@ -33,7 +33,7 @@ func certificatesCommand() *cobra.Command {
 		Use:   "certificates --secret NAMESPACE/NAME --dns-name NAME ... --webhook-configuration NAME ...",
 		Short: "Make the webhook's certificate where there is no cert-manager",
 		Long: `Keeps a Secret filled with a certificate that the webhook serves (tls.crt, tls.key), and with the authorities that vouch for it
-(ca.crt), and makes the named ValidatingWebhookConfigurations trust those, also such as come later. The sharder has one of its own
+(ca.crt), and makes the named webhook configurations trust those, also such as come later. The sharder has one of its own
 for which it needs none: it tells the apiserver itself what is in ca.crt. The key of the authority is
 in another Secret, of the same name and -ca, which replicas of the webhook do not need.
 
@@ -56,6 +56,7 @@ Several replicas elect a leader.`,
 	flags.StringVar(&f.secret, "secret", "", "`NAMESPACE/NAME` of the Secret; it is made if it does not exist (required)")
 	flags.StringArrayVar(&f.Names, "dns-name", nil, "host `name` of the webhook, such as SERVICE.NAMESPACE.svc; may be repeated (required)")
 	flags.StringArrayVar(&f.Configurations, "webhook-configuration", nil, "`name` of a ValidatingWebhookConfiguration that shall trust it; may be repeated")
+	flags.StringArrayVar(&f.MutatingConfigurations, "mutating-webhook-configuration", nil, "`name` of a MutatingWebhookConfiguration that shall trust it; may be repeated")
 	flags.DurationVar(&f.Lifetime, "lifetime", 365*24*time.Hour, "how long a serving certificate is valid")
 	flags.DurationVar(&f.RenewBefore, "renew-before", 90*24*time.Hour, "how long before its end it is replaced")
 	flags.DurationVar(&f.AuthorityLifetime, "authority-lifetime", 10*365*24*time.Hour, "how long an authority is valid; it is replaced when it would not outlive a new certificate")

@@ -12,57 +12,92 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// kind is one of webhook configurations.
+type kind struct {
+	title string
+	empty func() client.Object
+	// names are those of the configurations that shall trust the webhook.
+	names []string
+}
+
+// kinds are those of which there are such.
+func (o *Options) kinds() []kind {
+	all := []kind{
+		{"ValidatingWebhookConfiguration", func() client.Object { return &admissionregistrationv1.ValidatingWebhookConfiguration{} }, o.Configurations},
+		{"MutatingWebhookConfiguration", func() client.Object { return &admissionregistrationv1.MutatingWebhookConfiguration{} }, o.MutatingConfigurations},
+	}
+	return slices.DeleteFunc(all, func(k kind) bool { return len(k.names) == 0 })
+}
+
+// clientsOf are how apiservers reach the webhooks of a configuration.
+func clientsOf(configuration client.Object) (all []*admissionregistrationv1.WebhookClientConfig) {
+	switch c := configuration.(type) {
+	case *admissionregistrationv1.ValidatingWebhookConfiguration:
+		for i := range c.Webhooks {
+			all = append(all, &c.Webhooks[i].ClientConfig)
+		}
+	case *admissionregistrationv1.MutatingWebhookConfiguration:
+		for i := range c.Webhooks {
+			all = append(all, &c.Webhooks[i].ClientConfig)
+		}
+	}
+	return all
+}
+
 // configurations are those of the names that exist.
-func (r *Reconciler) configurations(ctx context.Context) ([]*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
-	var all []*admissionregistrationv1.ValidatingWebhookConfiguration
-	for _, name := range r.Configurations {
-		c := &admissionregistrationv1.ValidatingWebhookConfiguration{}
-		err := r.Client.Get(ctx, client.ObjectKey{Name: name}, c)
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read ValidatingWebhookConfiguration %s: %w", name, err)
-		}
-		if c.DeletionTimestamp.IsZero() {
-			all = append(all, c)
+func (r *Reconciler) configurations(ctx context.Context) ([]client.Object, error) {
+	var all []client.Object
+	for _, k := range r.kinds() {
+		for _, name := range k.names {
+			c := k.empty()
+			err := r.Client.Get(ctx, client.ObjectKey{Name: name}, c)
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("read %s %s: %w", k.title, name, err)
+			}
+			if c.GetDeletionTimestamp().IsZero() {
+				all = append(all, c)
+			}
 		}
 	}
 	return all, nil
 }
 
 // injected is all that configurations trust.
-func injected(all []*admissionregistrationv1.ValidatingWebhookConfiguration) []byte {
+func injected(all []client.Object) []byte {
 	var bundles [][]byte
 	for _, c := range all {
-		for i := range c.Webhooks {
-			bundles = append(bundles, c.Webhooks[i].ClientConfig.CABundle)
+		for _, to := range clientsOf(c) {
+			bundles = append(bundles, to.CABundle)
 		}
 	}
 	return bytes.Join(bundles, []byte("\n"))
 }
 
 // inject makes configurations trust a bundle, and says whether one did not. One that cannot be changed keeps no other from it.
-func (r *Reconciler) inject(ctx context.Context, all []*admissionregistrationv1.ValidatingWebhookConfiguration, bundle []byte) (bool, error) {
+func (r *Reconciler) inject(ctx context.Context, all []client.Object, bundle []byte) (bool, error) {
 	changed, errs := false, []error(nil)
 	for _, c := range all {
-		if !slices.ContainsFunc(c.Webhooks, func(w admissionregistrationv1.ValidatingWebhook) bool {
-			return !bytes.Equal(w.ClientConfig.CABundle, bundle)
-		}) {
+		if !slices.ContainsFunc(clientsOf(c), func(to *admissionregistrationv1.WebhookClientConfig) bool { return !bytes.Equal(to.CABundle, bundle) }) {
 			continue
 		}
 		changed = true
-		wanted := c.DeepCopy()
-		for i := range wanted.Webhooks {
-			wanted.Webhooks[i].ClientConfig.CABundle = bundle
+		wanted, ok := c.DeepCopyObject().(client.Object)
+		if !ok {
+			return changed, fmt.Errorf("a %T is no object", c)
+		}
+		for _, to := range clientsOf(wanted) {
+			to.CABundle = bundle
 		}
 		// The list is sent as a whole, so it must be the very one that was read.
 		patch := client.MergeFromWithOptions(c, client.MergeFromWithOptimisticLock{})
 		if err := r.Client.Patch(ctx, wanted, patch, client.FieldOwner(Name)); client.IgnoreNotFound(err) != nil {
-			errs = append(errs, fmt.Errorf("make ValidatingWebhookConfiguration %s trust the webhook: %w", c.Name, err))
+			errs = append(errs, fmt.Errorf("make webhook configuration %s trust the webhook: %w", c.GetName(), err))
 			continue
 		}
-		r.Log.Info("A webhook configuration trusts the webhook", "configuration", c.Name, "authorities", len(parseAll(bundle)))
+		r.Log.Info("A webhook configuration trusts the webhook", "configuration", c.GetName(), "authorities", len(parseAll(bundle)))
 	}
 	return changed, errors.Join(errs...)
 }

@@ -43,9 +43,10 @@ func newLabWith(t *testing.T, more []rbacv1.PolicyRule, furnish func(*lab)) *lab
 	l := &lab{T: t, admin: testplane.Client(t), secret: client.ObjectKey{Namespace: namespace, Name: "webhook-tls"}, hook: namespace}
 	l.makeHook(l.hook)
 	furnish(l)
-	user := testplane.User(t, namespace, slices.Concat(certificates.ClusterRules(l.hook, l.hook+"-later"), certificates.Rules(l.secret.Name), more))
+	hooks := []string{l.hook, l.hook + "-later"}
+	user := testplane.User(t, namespace, slices.Concat(certificates.ClusterRules(hooks, hooks), certificates.Rules(l.secret.Name), more))
 	options := certificates.Options{
-		Secret: l.secret, Configurations: []string{l.hook, l.hook + "-later"}, Spread: 200 * time.Millisecond, Overlap: 300 * time.Millisecond,
+		Secret: l.secret, Configurations: hooks, MutatingConfigurations: hooks, Spread: 200 * time.Millisecond, Overlap: 300 * time.Millisecond,
 		Terms: certificates.Terms{Names: []string{"webhook.svc"}, Lifetime: 365 * 24 * time.Hour, RenewBefore: 90 * 24 * time.Hour, AuthorityLifetime: 10 * 365 * 24 * time.Hour},
 	}
 	testplane.Manage(t, user, func(ctx context.Context, mgr manager.Manager) error {
@@ -54,21 +55,27 @@ func newLabWith(t *testing.T, more []rbacv1.PolicyRule, furnish func(*lab)) *lab
 	return l
 }
 
+// makeHook makes a configuration of each kind.
 func (l *lab) makeHook(name string) {
 	l.Helper()
 	none, url := admissionregistrationv1.SideEffectClassNone, "https://webhook.svc/"
-	hook := admissionregistrationv1.ValidatingWebhook{
-		SideEffects: &none, AdmissionReviewVersions: []string{"v1"}, ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url},
-	}
-	c := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	to, versions, meta := admissionregistrationv1.WebhookClientConfig{URL: &url}, []string{"v1"}, metav1.ObjectMeta{Name: name}
+	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: meta}
+	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: meta}
 	for _, name := range []string{"a.example.com", "b.example.com"} {
-		hook.Name = name
-		c.Webhooks = append(c.Webhooks, hook)
+		validating.Webhooks = append(validating.Webhooks, admissionregistrationv1.ValidatingWebhook{
+			Name: name, SideEffects: &none, AdmissionReviewVersions: versions, ClientConfig: to,
+		})
+		mutating.Webhooks = append(mutating.Webhooks, admissionregistrationv1.MutatingWebhook{
+			Name: name, SideEffects: &none, AdmissionReviewVersions: versions, ClientConfig: to,
+		})
 	}
-	if err := l.admin.Create(l.Context(), c); err != nil {
-		l.Fatal(err)
+	for _, c := range []client.Object{validating, mutating} {
+		if err := l.admin.Create(l.Context(), c); err != nil {
+			l.Fatal(err)
+		}
+		l.Cleanup(func() { _ = l.admin.Delete(context.Background(), c) })
 	}
-	l.Cleanup(func() { _ = l.admin.Delete(context.Background(), c) })
 }
 
 func (l *lab) get(name string) map[string][]byte {
@@ -80,17 +87,24 @@ func (l *lab) get(name string) map[string][]byte {
 	return secret.Data
 }
 
-// trusts is what a configuration trusts, if its webhooks agree.
+// trusts is what the configurations of a name trust, if all of their webhooks agree.
 func (l *lab) trusts(name string) []byte {
 	l.Helper()
-	c := &admissionregistrationv1.ValidatingWebhookConfiguration{}
-	if err := l.admin.Get(l.Context(), client.ObjectKey{Name: name}, c); err != nil {
-		l.Fatal(err)
+	validating, mutating := &admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{}
+	for _, c := range []client.Object{validating, mutating} {
+		if err := l.admin.Get(l.Context(), client.ObjectKey{Name: name}, c); err != nil {
+			l.Fatal(err)
+		}
 	}
-	if !bytes.Equal(c.Webhooks[0].ClientConfig.CABundle, c.Webhooks[1].ClientConfig.CABundle) {
-		return nil
+	bundle := validating.Webhooks[0].ClientConfig.CABundle
+	for _, other := range [][]byte{
+		validating.Webhooks[1].ClientConfig.CABundle, mutating.Webhooks[0].ClientConfig.CABundle, mutating.Webhooks[1].ClientConfig.CABundle,
+	} {
+		if !bytes.Equal(bundle, other) {
+			return nil
+		}
 	}
-	return c.Webhooks[0].ClientConfig.CABundle
+	return bundle
 }
 
 // wantWhole waits until what is served differs from before, and all configurations trust one authority, which signed it.
@@ -133,6 +147,16 @@ func TestASecretIsFilledAndAllThatAskTheWebhookTrustIt(t *testing.T) {
 	c.Webhooks[1].ClientConfig.CABundle = nil
 	c.Webhooks[0].ClientConfig.CABundle = l.get(l.secret.Name + "-ca")["ca.crt"][:0]
 	if err := l.admin.Update(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	l.wantWhole(nil, l.hook, l.hook+"-later")
+
+	m := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	if err := l.admin.Get(t.Context(), client.ObjectKey{Name: l.hook + "-later"}, m); err != nil {
+		t.Fatal(err)
+	}
+	m.Webhooks[1].ClientConfig.CABundle = nil
+	if err := l.admin.Update(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
 	l.wantWhole(nil, l.hook, l.hook+"-later")

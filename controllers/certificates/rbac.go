@@ -5,14 +5,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ClusterRules are what the controller needs for configurations of these names. Anybody may know which there are; it
-// changes no others. The tests run with these, with Rules, and nothing more.
-func ClusterRules(configurations ...string) []rbacv1.PolicyRule {
-	group, resources := []string{"admissionregistration.k8s.io"}, []string{"validatingwebhookconfigurations"}
-	return []rbacv1.PolicyRule{
-		{APIGroups: group, Resources: resources, Verbs: []string{"get", "list", "watch"}},
-		{APIGroups: group, Resources: resources, ResourceNames: configurations, Verbs: []string{"patch"}},
+// ClusterRules are what the controller needs for configurations of these names, of either kind. Anybody may know which there are;
+// it changes no others. The tests run with these, with Rules, and nothing more.
+func ClusterRules(validating, mutating []string) (rules []rbacv1.PolicyRule) {
+	group := []string{"admissionregistration.k8s.io"}
+	grant := func(resource string, names []string) {
+		if len(names) == 0 {
+			return // a rule without names would be of all
+		}
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: group, Resources: []string{resource}, Verbs: []string{"get", "list", "watch"}},
+			rbacv1.PolicyRule{APIGroups: group, Resources: []string{resource}, ResourceNames: names, Verbs: []string{"patch"}})
 	}
+	grant("validatingwebhookconfigurations", validating)
+	grant("mutatingwebhookconfigurations", mutating)
+	return rules
 }
 
 // Rules are what it needs in the namespace of the Secrets, where both exist, besides those of elections. The chart makes them,

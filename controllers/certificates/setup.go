@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/util/workqueue"
@@ -26,8 +25,9 @@ import (
 type Options struct {
 	// Secret is what the replicas of the webhook serve; that of its authority has the same name and -ca.
 	Secret client.ObjectKey
-	// Configurations are the names of those that shall trust it, also when they come later.
-	Configurations []string
+	// Configurations are the names of the ValidatingWebhookConfigurations that shall trust it, and MutatingConfigurations, of the
+	// MutatingWebhookConfigurations, also when they come later.
+	Configurations, MutatingConfigurations []string
 	Terms
 	// Spread is how long an authority is trusted before a certificate of its is served, and Overlap, for how long after that the
 	// one before it stays trusted.
@@ -64,17 +64,21 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options, registry p
 	})
 	secrets := source.Kind(mgr.GetCache(), &corev1.Secret{},
 		handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, *corev1.Secret) []reconcile.Request { return same }))
-	configurations := source.Kind(mgr.GetCache(), &admissionregistrationv1.ValidatingWebhookConfiguration{}, handler.TypedEnqueueRequestsFromMapFunc(
-		func(_ context.Context, c *admissionregistrationv1.ValidatingWebhookConfiguration) []reconcile.Request {
-			if slices.Contains(options.Configurations, c.Name) {
+	sources, awaited := []source.Source{begin, secrets}, []client.Object{&corev1.Secret{}}
+	for _, k := range options.kinds() {
+		named := func(_ context.Context, c client.Object) []reconcile.Request {
+			if slices.Contains(k.names, c.GetName()) {
 				return same
 			}
 			return nil
-		}))
-	for _, s := range []source.Source{begin, secrets, configurations} {
+		}
+		sources = append(sources, source.Kind(mgr.GetCache(), k.empty(), handler.TypedEnqueueRequestsFromMapFunc(named)))
+		awaited = append(awaited, k.empty())
+	}
+	for _, s := range sources {
 		if err := c.Watch(s); err != nil {
 			return fmt.Errorf("watch: %w", err)
 		}
 	}
-	return fleet.AddReadiness(ctx, mgr, "Secrets and webhook configurations", &corev1.Secret{}, &admissionregistrationv1.ValidatingWebhookConfiguration{})
+	return fleet.AddReadiness(ctx, mgr, "Secrets and webhook configurations", awaited...)
 }
