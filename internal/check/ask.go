@@ -33,49 +33,51 @@ const (
 	checkName      = "breakwater-check"
 )
 
-// ask asks a webhook as the apiserver would, about something that nobody does. Nothing is written by it.
-func (c *Checker) ask(ctx context.Context, at *admissionregistrationv1.WebhookClientConfig, review *admissionv1.AdmissionReview) error {
+// ask asks a webhook as the apiserver would, about something that nobody does, and gives the answer, which allows it. Nothing is written by it.
+func (c *Checker) ask(
+	ctx context.Context, at *admissionregistrationv1.WebhookClientConfig, review *admissionv1.AdmissionReview,
+) (*admissionv1.AdmissionResponse, error) {
 	address, err := addressOf(at)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	httpClient, err := c.httpClient(at)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	body, err := json.Marshal(review)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("its address %q: %w", address, err)
+		return nil, fmt.Errorf("its address %q: %w", address, err)
 	}
 	request.Header.Set("Content-Type", "application/json")
 	response, err := httpClient.Do(request)
 	if err != nil {
-		return fmt.Errorf("does not answer; see that replicas of the webhook are ready, and that the caBundle vouches for their certificate: %w", err)
+		return nil, fmt.Errorf("does not answer; see that replicas of the webhook are ready, and that the caBundle vouches for their certificate: %w", err)
 	}
 	defer response.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
 	if err != nil {
-		return fmt.Errorf("does not answer to the end: %w", err)
+		return nil, fmt.Errorf("does not answer to the end: %w", err)
 	}
 	return judge(review, response.StatusCode, raw)
 }
 
-func judge(review *admissionv1.AdmissionReview, status int, raw []byte) error {
+func judge(review *admissionv1.AdmissionReview, status int, raw []byte) (*admissionv1.AdmissionResponse, error) {
 	answer := &admissionv1.AdmissionReview{}
 	if err := json.Unmarshal(raw, answer); status != http.StatusOK || err != nil || answer.Response == nil || answer.Response.UID != review.Request.UID {
-		return fmt.Errorf("what answers is no webhook: status %d, %.200q", status, raw)
+		return nil, fmt.Errorf("what answers is no webhook: status %d, %.200q", status, raw)
 	}
-	if answer.Response.Allowed {
-		return nil
+	switch {
+	case answer.Response.Allowed:
+		return answer.Response, nil
+	case answer.Response.Result == nil:
+		return nil, errors.New("refuses what costs nothing, and does not say why")
 	}
-	if answer.Response.Result == nil {
-		return errors.New("refuses what costs nothing, and does not say why")
-	}
-	return fmt.Errorf("refuses what costs nothing: %s", answer.Response.Result.Message)
+	return nil, fmt.Errorf("refuses what costs nothing: %s", answer.Response.Result.Message)
 }
 
 func addressOf(config *admissionregistrationv1.WebhookClientConfig) (string, error) {

@@ -29,30 +29,34 @@ type Checker struct {
 	Core bool
 	// Rings is whether a sharder is to look after the ClusterRings of the cluster.
 	Rings bool
-	// Configurations are the names of those that make this cluster's apiserver ask the webhook.
+	// Configurations are the names of those that make this cluster's apiserver ask the webhook about removals and protectors.
 	Configurations []string
+	// SchedulingConfigurations are the names of those that make it ask what scheduling policies add.
+	SchedulingConfigurations []string
 	// Namespace is one without protectors, in which a removal is asked about that is none.
 	Namespace string
 	// Dial reaches Services; nil is as everybody does.
 	Dial Dial
 }
 
-// Rules are what a Checker needs.
-func Rules(core, rings bool, configurations ...string) []rbacv1.PolicyRule {
+// Rules are what the Checker needs.
+func (c *Checker) Rules() []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	const admission = "admissionregistration.k8s.io"
-	if len(configurations) > 0 {
-		rules = append(rules, rbacv1.PolicyRule{
-			APIGroups: []string{admission}, Resources: []string{"validatingwebhookconfigurations"}, ResourceNames: configurations, Verbs: []string{"get"},
-		})
+	get := func(resource string, names []string) {
+		if len(names) > 0 {
+			rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{admission}, Resources: []string{resource}, ResourceNames: names, Verbs: []string{"get"}})
+		}
 	}
 	list := func(group, resource string) {
 		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{"list"}})
 	}
-	if core {
+	get("validatingwebhookconfigurations", c.Configurations)
+	get("mutatingwebhookconfigurations", c.SchedulingConfigurations)
+	if c.Core {
 		list(v1alpha1.GroupVersion.Group, "cells")
 	}
-	if rings {
+	if c.Rings {
 		list(v1alpha1.GroupVersion.Group, "clusterrings")
 		list(admission, "mutatingwebhookconfigurations")
 	}
@@ -67,6 +71,9 @@ func (c *Checker) Look(ctx context.Context) []Finding {
 	}
 	for _, name := range c.Configurations {
 		all = append(all, c.configuration(ctx, name)...)
+	}
+	for _, name := range c.SchedulingConfigurations {
+		all = append(all, c.scheduling(ctx, name)...)
 	}
 	if c.Core {
 		all = append(all, c.cells(ctx)...)
@@ -101,7 +108,7 @@ func (c *Checker) configuration(ctx context.Context, name string) []Finding {
 	var all []Finding
 	for i := range configuration.Webhooks {
 		f := Finding{What: what + ", " + configuration.Webhooks[i].Name}
-		if err := c.ask(ctx, &configuration.Webhooks[i].ClientConfig, c.review(&configuration.Webhooks[i])); err != nil {
+		if _, err := c.ask(ctx, &configuration.Webhooks[i].ClientConfig, c.review(&configuration.Webhooks[i])); err != nil {
 			f.Problem = err.Error()
 		}
 		all = append(all, f)

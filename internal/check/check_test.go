@@ -32,8 +32,9 @@ func TestMain(m *testing.M) { testplane.Main(m) }
 // hook serves reviews under the name of a Service.
 type hook struct {
 	ca []byte
-	// asked is the last review.
+	// asked is the last review, and path where it was asked.
 	asked *admissionv1.AdmissionRequest
+	path  string
 	check.Dial
 }
 
@@ -59,11 +60,11 @@ func newHook(t *testing.T, name string, answer func(*admissionv1.AdmissionReview
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		review := &admissionv1.AdmissionReview{}
 		raw, _ := io.ReadAll(request.Body)
-		if err := json.Unmarshal(raw, review); err != nil || review.Request == nil || request.URL.Path != "/cells/a/validate" {
+		if err := json.Unmarshal(raw, review); err != nil || review.Request == nil || !strings.HasPrefix(request.URL.Path, "/cells/a/") {
 			http.Error(w, "no review", http.StatusBadRequest)
 			return
 		}
-		h.asked = review.Request
+		h.asked, h.path = review.Request, request.URL.Path
 		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
 		answer(review)
 		_ = json.NewEncoder(w).Encode(review)

@@ -51,7 +51,8 @@ type Answer struct {
 }
 
 const (
-	// maxWarnings is how many conflicts a client is warned of, and maxWarning how many bytes each warning has: an apiserver cuts what is more.
+	// maxWarnings is how many conflicts a client is warned of, and maxWarning how many bytes each warning has, and the reason why policies
+	// were not asked: an apiserver cuts what is more.
 	maxWarnings = 5
 	maxWarning  = 250
 	// maxAudited is how many policies an audit annotation names.
@@ -62,6 +63,9 @@ const (
 func (a Answer) Response(review types.UID) *admissionv1.AdmissionResponse {
 	response := &admissionv1.AdmissionResponse{
 		UID: review, Allowed: a.Refusal == "", Warnings: a.warnings(), AuditAnnotations: map[string]string{"reason": string(a.Reason)},
+	}
+	if a.Err != nil {
+		response.AuditAnnotations["why"] = cut(a.Err.Error())
 	}
 	if names := a.injecting(); len(names) > 0 {
 		response.AuditAnnotations["policies"] = strings.Join(names[:min(len(names), maxAudited)], ",")

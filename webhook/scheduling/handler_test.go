@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -193,6 +194,10 @@ func TestReviewsAreAnsweredWithAReason(t *testing.T) {
 			response := d.Review(t.Context(), c.cell, request)
 			if got := Reason(response.AuditAnnotations["reason"]); got != c.want {
 				t.Errorf("reason %s, want %s", got, c.want)
+			}
+			isFault := slices.Contains([]Reason{UnknownCell, NotReady, NamespaceUnread, Invalid, Failed}, c.want)
+			if why := response.AuditAnnotations["why"]; (why != "") != isFault || len(why) > maxWarning {
+				t.Errorf("it was %s because of %q", c.want, why)
 			}
 			if response.Allowed != (c.want != Rejected) || (response.Patch != nil) != (c.want == Injected) {
 				t.Errorf("allowed %v with patch %s for reason %s", response.Allowed, response.Patch, c.want)

@@ -1,0 +1,55 @@
+package check
+
+import (
+	"context"
+	"fmt"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// scheduling is a finding for each webhook of a configuration that adds what scheduling policies ask for, or one that there is none.
+func (c *Checker) scheduling(ctx context.Context, name string) []Finding {
+	what := "MutatingWebhookConfiguration " + name
+	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	err := c.Client.Get(ctx, client.ObjectKey{Name: name}, configuration)
+	switch {
+	case apierrors.IsNotFound(err):
+		return []Finding{{what, "is not there, and nothing is added to pods: install or sync the chart breakwater with webhook.scheduling.enabled"}}
+	case err != nil:
+		return []Finding{{what, err.Error()}}
+	case len(configuration.Webhooks) == 0:
+		return []Finding{{what, "is empty, and nothing is added to pods: sync the chart breakwater"}}
+	}
+	var all []Finding
+	for i := range configuration.Webhooks {
+		hook := &configuration.Webhooks[i]
+		f := Finding{What: what + ", " + hook.Name}
+		answer, err := c.ask(ctx, &hook.ClientConfig, c.podCreation())
+		switch {
+		case err != nil:
+			f.Problem = err.Error()
+		case answer.AuditAnnotations["why"] != "":
+			f.Problem = fmt.Sprintf("leaves pods as they are (%s): %s", answer.AuditAnnotations["reason"], answer.AuditAnnotations["why"])
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// podCreation is a review of a pod without labels.
+func (c *Checker) podCreation() *admissionv1.AdmissionReview {
+	request := c.request(admissionv1.Create)
+	request.Kind = metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	request.Resource = metav1.GroupVersionResource(corev1.SchemeGroupVersion.WithResource("pods"))
+	request.Object = runtime.RawExtension{Object: &corev1.Pod{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: c.object(),
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: checkName, Image: checkName}}},
+	}}
+	return reviewOf(request)
+}

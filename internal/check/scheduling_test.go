@@ -1,0 +1,67 @@
+package check_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// adding is what makes an apiserver ask what scheduling policies add.
+func adding(ca []byte) *admissionregistrationv1.MutatingWebhookConfiguration {
+	to, path := configuration(ca, "").Webhooks[0].ClientConfig, "/cells/a/schedule"
+	to.Service.Path = &path
+	return &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "hook"},
+		Webhooks:   []admissionregistrationv1.MutatingWebhook{{Name: "scheduling.breakwater.dev", ClientConfig: to}},
+	}
+}
+
+func TestWhetherSchedulingPoliciesAreAskedIsTold(t *testing.T) {
+	answering := func(annotations map[string]string) *hook {
+		return newHook(t, "webhook.ns.svc", func(r *admissionv1.AdmissionReview) { r.Response.AuditAnnotations = annotations })
+	}
+	good := answering(map[string]string{"reason": "NoPolicy"})
+	blind := answering(map[string]string{"reason": "NotReady", "why": "the scheduling policies of core are not read yet"})
+	refusing := newHook(t, "webhook.ns.svc", func(r *admissionv1.AdmissionReview) {
+		r.Response.Allowed, r.Response.Result = false, &metav1.Status{Message: "no"}
+	})
+	empty := adding(good.ca)
+	empty.Webhooks = nil
+	for claim, test := range map[string]struct {
+		hook          *hook
+		configuration *admissionregistrationv1.MutatingWebhookConfiguration
+		want          string
+	}{
+		"one that works":                      {good, adding(good.ca), ""},
+		"one that cannot read policies":       {blind, adding(blind.ca), "leaves pods as they are (NotReady): the scheduling policies of core are not read yet"},
+		"one that nobody trusts yet":          {good, adding(nil), "has no caBundle yet"},
+		"one of another authority":            {good, adding(blind.ca), "certificate signed by unknown authority"},
+		"one that refuses a pod like another": {refusing, adding(refusing.ca), "refuses what costs nothing: no"},
+		"a configuration without webhooks":    {good, empty, "is empty"},
+		"a configuration that was not there":  {good, nil, "is not there"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			var objects []client.Object
+			if test.configuration != nil {
+				objects = append(objects, test.configuration)
+			}
+			checker := newChecker(t, test.hook.Dial, objects)
+			checker.SchedulingConfigurations = []string{"hook"}
+			if found := checker.Look(t.Context()); !slices.EqualFunc(found, []string{test.want}, isFound) {
+				t.Errorf("found %+v, want %q", found, test.want)
+			}
+		})
+	}
+	pod, a := &corev1.Pod{}, good.asked
+	if a == nil || json.Unmarshal(a.Object.Raw, pod) != nil || len(pod.Spec.Containers) != 1 || pod.Namespace != "ns" || len(pod.Labels) > 0 ||
+		a.Kind.Kind != "Pod" || a.Resource.Resource != "pods" || a.Operation != admissionv1.Create || !*a.DryRun || !strings.HasSuffix(good.path, "/schedule") {
+		t.Errorf("it was asked %+v at %s", a, good.path)
+	}
+}
