@@ -170,7 +170,7 @@ func TestTheAuthorityIsReplacedUnderLoadAndNoReviewIsLost(t *testing.T) {
 	t.Cleanup(func() { _ = admin.Delete(context.Background(), configuration) })
 
 	kubeconfig := writeKubeconfig(t, testplane.Config(t))
-	testplane.User(t, "certificates-"+namespace, slices.Concat(certificates.ClusterRules(namespace), certificates.Rules(secret.Name), certificates.MakingRules(), fleet.ElectionRules()))
+	testplane.User(t, "certificates-"+namespace, slices.Concat(certificates.ClusterRules([]string{namespace}, nil), certificates.Rules(secret.Name), certificates.MakingRules(), fleet.ElectionRules()))
 	background(t, "certificates", "--kubeconfig", kubeconfig, "--as", "certificates-"+namespace, "--leader-election-namespace", namespace,
 		"--secret", secret.String(), "--dns-name", "localhost", "--webhook-configuration", namespace,
 		"--spread", "2s", "--overlap", replicasDelay.String(), "--metrics-listen", "0", "--health-listen", "0")
@@ -195,7 +195,7 @@ func TestTheAuthorityIsReplacedUnderLoadAndNoReviewIsLost(t *testing.T) {
 	eventually(t, "a webhook", func() string { return fetch("http://"+health+"/readyz", "ok") })
 
 	checker := "check-" + namespace
-	testplane.User(t, checker, check.Rules(true, false, namespace, "absent"))
+	testplane.User(t, checker, (&check.Checker{Core: true, Configurations: []string{namespace, "absent"}}).Rules())
 	arguments := []string{"check", "--kubeconfig", kubeconfig, "--as", checker, "--namespace", namespace, "--webhook-configuration", namespace}
 	if out, err := ask(t, arguments...); err != nil || !strings.Contains(out, "pods.breakwater.dev  ok") {
 		t.Errorf("check: %v\n%s", err, out)

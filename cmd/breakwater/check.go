@@ -21,6 +21,7 @@ import (
 type checkFlags struct {
 	cluster        fleet.Connection
 	configurations []string
+	scheduling     []string
 	namespace      string
 	core, rings    bool
 	timeout        time.Duration
@@ -32,16 +33,17 @@ const checkEvery = 2 * time.Second
 func checkCommand() *cobra.Command {
 	f := &checkFlags{}
 	command := &cobra.Command{
-		Use:   "check [--core] [--rings] [--webhook-configuration NAME ...]",
+		Use:   "check [--core] [--rings] [--webhook-configuration NAME ...] [--scheduling-configuration NAME ...]",
 		Short: "Find out whether an installation works, from within its cluster",
 		Long: `Looks at an installation and prints what it finds, again and again until all is well or --timeout has passed; then it exits
 with 1. helm test runs it in a pod.
 
-  --webhook-configuration  it exists, and its webhook answers by TLS that its caBundle vouches for, at the address that it names,
-                           about the removal of a pod that nobody protects. The pod does not exist, and nothing is written
-  --core                   the API is served, there are Cells, and each is Ready, Connected, AggregationFresh and Guarded
-  --rings                  each ClusterRing is Ready and ShardsAvailable, and the sharder answers, as the webhook must, about an object that
-                           does not exist
+  --webhook-configuration     it exists, and its webhook answers by TLS that its caBundle vouches for, at the address that it names,
+                              about the removal of a pod that nobody protects. The pod does not exist, and nothing is written
+  --scheduling-configuration  it exists, and its webhook answers likewise about a pod that is created, and can ask scheduling policies
+  --core                      the API is served, there are Cells, and each is Ready, Connected, AggregationFresh and Guarded
+  --rings                     each ClusterRing is Ready and ShardsAvailable, and the sharder answers, as the webhook must, about an
+                              object that does not exist
 
 A webhook that wants certificates of its clients (webhook --client-ca) refuses this one.`,
 		Args: cobra.NoArgs,
@@ -51,7 +53,8 @@ A webhook that wants certificates of its clients (webhook --client-ca) refuses t
 	bindCluster(flags, &f.cluster, "", "the cluster")
 	bindUser(flags, &f.cluster, "", "the cluster")
 	flags.StringArrayVar(&f.configurations, "webhook-configuration", nil, "`name` of a ValidatingWebhookConfiguration of the cluster; may be repeated")
-	flags.StringVarP(&f.namespace, "namespace", "n", defaultNamespace, "`namespace` without protectors, which the removal that is asked about is in")
+	flags.StringArrayVar(&f.scheduling, "scheduling-configuration", nil, "`name` of a MutatingWebhookConfiguration of the cluster that adds what scheduling policies ask for; may be repeated")
+	flags.StringVarP(&f.namespace, "namespace", "n", defaultNamespace, "`namespace` without protectors, which what is asked about is in")
 	flags.BoolVar(&f.core, "core", false, "the cluster is a core: look at its API and its Cells")
 	flags.BoolVar(&f.rings, "rings", false, "a sharder looks after the ClusterRings of the cluster: look at them")
 	flags.DurationVar(&f.timeout, "timeout", 2*time.Minute, "how long to wait until all is well")
@@ -59,15 +62,17 @@ A webhook that wants certificates of its clients (webhook --client-ca) refuses t
 }
 
 func (f *checkFlags) run(ctx context.Context, out io.Writer) error {
-	if !f.core && !f.rings && len(f.configurations) == 0 {
-		return errors.New("nothing is to be looked at: give --core, --rings or --webhook-configuration")
+	if !f.core && !f.rings && len(f.configurations)+len(f.scheduling) == 0 {
+		return errors.New("nothing is to be looked at: give --core, --rings, --webhook-configuration or --scheduling-configuration")
 	}
 	config, err := f.cluster.Config("check")
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
 	config.Timeout = 10 * time.Second
-	checker := &check.Checker{Core: f.core, Rings: f.rings, Configurations: f.configurations, Namespace: f.namespace}
+	checker := &check.Checker{
+		Core: f.core, Rings: f.rings, Configurations: f.configurations, SchedulingConfigurations: f.scheduling, Namespace: f.namespace,
+	}
 	if checker.Discovery, err = discovery.NewDiscoveryClientForConfig(config); err != nil {
 		return err
 	}

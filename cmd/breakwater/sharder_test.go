@@ -137,7 +137,7 @@ func TestSharderLeadsAssignsAndEnds(t *testing.T) {
 		return fetch("http://"+metrics+"/metrics", `breakwater_ring_admission_reviews_total{reason="Assigned",ring="`+namespace+`"}`)
 	})
 	checker := "helm-test-" + namespace
-	testplane.User(t, checker, check.Rules(false, true))
+	testplane.User(t, checker, (&check.Checker{Rings: true}).Rules())
 	out, err := ask(t, "check", "--kubeconfig", writeKubeconfig(t, config), "--as", checker, "--namespace", namespace, "--rings")
 	for _, row := range []string{"ClusterRing " + namespace + " ", "MutatingWebhookConfiguration breakwater-ring-" + namespace + ", assign.rings.breakwater.dev"} {
 		if err != nil || !strings.Contains(out, row) {
