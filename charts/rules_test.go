@@ -20,6 +20,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/members"
 	"github.com/breakwater-k8s/breakwater/internal/share"
 	"github.com/breakwater-k8s/breakwater/webhook"
+	"github.com/breakwater-k8s/breakwater/webhook/scheduling"
 	"github.com/breakwater-k8s/breakwater/webhook/sharding"
 )
 
@@ -43,6 +44,17 @@ func shardRules() []rbacv1.PolicyRule {
 		APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "list", "watch", "update", "delete"},
 	}}
 }
+
+// unmoved are what a webhook needs in a cell in which it wakes nobody.
+func unmoved() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}},
+		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}},
+	}
+}
+
+// tests are what helm test needs to look.
+func tests(checker check.Checker) []rbacv1.PolicyRule { return checker.Rules() }
 
 // rights is what rules allow, each as one string. What is allowed of all objects of a name need not be of one.
 func rights(all ...[]rbacv1.PolicyRule) []string {
@@ -104,12 +116,12 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 		{"single", "Role", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.LeaseRules()}},
 		{"single", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), webhook.CellRules()}},
 		{"single", "Role", "breakwater-webhook", nil},
-		{"self-signed", "ClusterRole", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.ClusterRules("breakwater-core", "breakwater-cell-local")}},
+		{"self-signed", "ClusterRole", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.ClusterRules([]string{"breakwater-core", "breakwater-cell-local"}, nil)}},
 		{"self-signed", "Role", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.Rules("breakwater-webhook-tls"), certificates.Rules("breakwater-sharder-tls"), fleet.ElectionRules()}},
-		{"single", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{check.Rules(true, false, "breakwater-core", "breakwater-cell-local")}},
-		{"sharder", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{check.Rules(true, true)}},
-		{"core", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{check.Rules(true, false)}}, // no webhook is in it
-		{"worker", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{check.Rules(false, false, "breakwater-cell-worker-1")}},
+		{"single", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{tests(check.Checker{Core: true, Configurations: []string{"breakwater-core", "breakwater-cell-local"}})}},
+		{"sharder", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{tests(check.Checker{Core: true, Rings: true})}},
+		{"core", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{tests(check.Checker{Core: true})}}, // no webhook is in it
+		{"worker", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{tests(check.Checker{Configurations: []string{"breakwater-cell-worker-1"}})}},
 		{"core", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{topology.ClusterRules()}},
 		{"core", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules()}},
 		{"core", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{webhook.CoreRules()}},
@@ -125,8 +137,21 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 		{"worker-remote-webhook", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{topology.CellRules(), aggregator.CellRules(), webhook.CellRules()}},
 		{"everything", "ClusterRole", "breakwater-generator", [][]rbacv1.PolicyRule{generator.ClusterRules(), keeper.ClusterRules(), generator.KindRules(kruise)}},
 		{"everything", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules(), aggregator.CellRules(), aggregator.WorkloadRules(kruise)}},
-		{"everything", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), webhook.CellRules(), webhook.OwnerRules(kruise)}},
+		{"everything", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), webhook.CellRules(), webhook.OwnerRules(kruise), scheduling.CoreRules(), scheduling.CellRules()}},
 		{"everything", "Role", "breakwater-access", [][]rbacv1.PolicyRule{aggregator.LeaseRules()}},
+		{"scheduling", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), unmoved(), scheduling.CoreRules(), scheduling.CellRules()}},
+		{"scheduling", "ClusterRole", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.ClusterRules(
+			[]string{"breakwater-core", "breakwater-cell-shop", "breakwater-cell-zone-a"}, []string{"breakwater-scheduling-shop", "breakwater-scheduling-zone-a"})}},
+		{"scheduling", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{tests(check.Checker{
+			Core: true, Configurations: []string{"breakwater-core", "breakwater-cell-shop", "breakwater-cell-zone-a"},
+			SchedulingConfigurations: []string{"breakwater-scheduling-shop", "breakwater-scheduling-zone-a"},
+		})}},
+		{"scheduling", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{topology.ClusterRules(), topology.CellRules()}},
+		{"scheduling-core", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{webhook.CoreRules(), scheduling.CoreRules()}},
+		{"scheduling-core", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{tests(check.Checker{Core: true})}},
+		{"scheduling-remote", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{topology.CellRules(), aggregator.CellRules(), webhook.CellRules(), scheduling.CellRules()}},
+		{"scheduling-worker", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CellRules(), scheduling.CellRules()}},
+		{"scheduling-worker", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{topology.CellRules(), aggregator.CellRules()}},
 	} {
 		t.Run(c.set+" "+c.kind+" "+c.name, func(t *testing.T) {
 			objects := render(t, "--values", "breakwater/ci/"+c.set+".yaml", "--set", "fullnameOverride=breakwater")

@@ -41,7 +41,7 @@ func TestArgoCDAndFluxAgreeOnHealth(t *testing.T) {
 		"no status":      {want: verdicts{"Progressing", "Current", "Unknown"}},
 		"not yet looked": {conditions: []any{ready("True", "Aggregating")}, want: verdicts{"Healthy", "Current", "Current"}},
 	} {
-		for _, kind := range []string{"PodProtector", "Cell", "ProtectionPolicy", "ClusterProtectionPolicy", "ClusterRing"} {
+		for _, kind := range []string{"PodProtector", "Cell", "ProtectionPolicy", "ClusterProtectionPolicy", "ClusterRing", "PodSchedulingPolicy", "ClusterPodSchedulingPolicy"} {
 			object := map[string]any{
 				"apiVersion": v1alpha1.GroupVersion.String(), "kind": kind, "metadata": map[string]any{"name": "web", "namespace": "shop", "generation": 2},
 			}
@@ -64,6 +64,36 @@ func TestArgoCDAndFluxAgreeOnHealth(t *testing.T) {
 			if got := judge(t, object, exprs); got != test.want {
 				t.Errorf("%s, %s: got %+v, want %+v", claim, kind, got, test.want)
 			}
+		}
+	}
+}
+
+// That pods are shared out badly, or contradict a policy, is for people to mend, or to leave so: what was synced was taken up.
+func TestWhatIsAuditedIsNoFault(t *testing.T) {
+	exprs := expressions(t)
+	for _, audited := range []struct{ kind, condition, status, reason, message string }{
+		{"PodProtector", v1alpha1.ConditionSpreadSatisfied, "False", v1alpha1.ReasonShareTooLarge, "so it is"},
+		{"PodProtector", v1alpha1.ConditionSpreadSatisfied, "False", v1alpha1.ReasonDomainLossBreaks, "so it is"},
+		{"PodProtector", v1alpha1.ConditionSpreadSatisfied, "Unknown", v1alpha1.ReasonDomainsUnknown, "so it is"},
+		{"PodSchedulingPolicy", v1alpha1.ConditionConflicting, "True", v1alpha1.ReasonContradicted, "Lately a pod contradicted it: like that"},
+		{"ClusterPodSchedulingPolicy", v1alpha1.ConditionConflicting, "True", v1alpha1.ReasonContradicted, "Lately a pod contradicted it: like that"},
+		{"PodSchedulingPolicy", v1alpha1.ConditionConflicting, "False", v1alpha1.ReasonUncontradicted, "so it is"},
+	} {
+		object := map[string]any{
+			"apiVersion": v1alpha1.GroupVersion.String(), "kind": audited.kind, "metadata": map[string]any{"name": "web", "namespace": "shop", "generation": 2},
+			"status": map[string]any{"observedGeneration": 2, "conditions": []any{
+				map[string]any{"type": audited.condition, "status": audited.status, "reason": audited.reason, "message": "like that"},
+				map[string]any{"type": v1alpha1.ConditionReady, "status": "True", "reason": v1alpha1.ReasonApplied, "message": "so it is"},
+			}},
+		}
+		if got, want := judge(t, object, exprs), (verdicts{"Healthy", "Current", "Current"}); got != want {
+			t.Errorf("%+v: got %+v, want %+v", audited, got, want)
+		}
+		raw, err := json.Marshal(object)
+		must(t, err)
+		var argo struct{ Message string }
+		if look(t, raw, &argo, "argo-look", "-settings="+settings, "health"); argo.Message != audited.message {
+			t.Errorf("%+v: Argo CD says %q", audited, argo.Message)
 		}
 	}
 }

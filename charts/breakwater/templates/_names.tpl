@@ -104,7 +104,16 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- $names | toJson }}
 {{- end }}
 
-{{- /* Annotations of a ValidatingWebhookConfiguration. Argo CD applies it last, and prunes it first. */ -}}
+{{- /* Names of the MutatingWebhookConfigurations that add what scheduling policies ask for, likewise. */ -}}
+{{- define "breakwater.schedulingConfigurations" -}}
+{{- $names := list }}
+{{- if and (include "breakwater.isWorker" .) .Values.webhook.scheduling.enabled }}
+{{- range .Values.cells }}{{ $names = append $names (printf "%s-scheduling-%s" (include "breakwater.fullname" $) .name) }}{{ end }}
+{{- end }}
+{{- $names | toJson }}
+{{- end }}
+
+{{- /* Annotations of a webhook configuration. Argo CD applies it last, and prunes it first. */ -}}
 {{- define "breakwater.configurationAnnotations" -}}
 argocd.argoproj.io/sync-wave: "10"
 {{- if and .Values.webhook.enabled (eq .Values.tls.mode "cert-manager") (not .Values.webhook.caBundle) }}
@@ -128,6 +137,22 @@ service:
 {{- with .caBundle }}
 caBundle: {{ b64enc . }}
 {{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* The namespaces of a cell that are not exempt: (list $ cell). */ -}}
+{{- define "breakwater.namespaceSelector" -}}
+{{- $root := index . 0 }}{{ $cell := index . 1 -}}
+matchExpressions:
+- key: kubernetes.io/metadata.name
+  operator: NotIn
+  values: {{ append $root.Values.webhook.exemptNamespaces $root.Release.Namespace | uniq | toJson }}
+- {key: breakwater.dev/exempt, operator: NotIn, values: ["true"]}
+{{- with $cell.namespaces }}
+- {key: kubernetes.io/metadata.name, operator: In, values: {{ toJson . }}}
+{{- end }}
+{{- with $root.Values.webhook.onlyNamespaces }}
+- {key: kubernetes.io/metadata.name, operator: In, values: {{ toJson . }}}
 {{- end }}
 {{- end }}
 

@@ -54,6 +54,10 @@
 - {apiGroups: [breakwater.dev], resources: [cells, podprotectors], verbs: [get, list, watch]}
 - {apiGroups: [breakwater.dev], resources: [podprotectors/status], verbs: [update]}
 - {apiGroups: [events.k8s.io], resources: [events], verbs: [create, get, patch]}
+{{- if .Values.webhook.scheduling.enabled }}
+- {apiGroups: [breakwater.dev], resources: [clusterpodschedulingpolicies, podschedulingpolicies], verbs: [get, list, watch]}
+- {apiGroups: [breakwater.dev], resources: [clusterpodschedulingpolicies/status, podschedulingpolicies/status], verbs: [update]}
+{{- end }}
 {{- end }}
 
 {{- define "breakwater.rules.webhook.cell" -}}
@@ -71,6 +75,9 @@
 - {apiGroups: [""], resources: [namespaces], resourceNames: [kube-system], verbs: [get]}
 - {apiGroups: [""], resources: [pods], verbs: [get]}
 {{- end }}
+{{- if .Values.webhook.scheduling.enabled }}
+- {apiGroups: [""], resources: [namespaces], verbs: [get, list, watch]}
+{{- end }}
 {{- end }}
 
 {{- define "breakwater.rules.sharder.cluster" -}}
@@ -87,11 +94,17 @@
 {{- end }}
 
 {{- define "breakwater.rules.certificates.cluster" -}}
-- {apiGroups: [admissionregistration.k8s.io], resources: [validatingwebhookconfigurations], verbs: [get, list, watch]}
+{{- $mutating := include "breakwater.schedulingConfigurations" . | fromJsonArray }}
+{{- range list (dict "resource" "validatingwebhookconfigurations" "names" (include "breakwater.configurations" . | fromJsonArray))
+  (dict "resource" "mutatingwebhookconfigurations" "names" $mutating) }}
+{{- if .names }}
+- {apiGroups: [admissionregistration.k8s.io], resources: [{{ .resource }}], verbs: [get, list, watch]}
 - apiGroups: [admissionregistration.k8s.io]
-  resources: [validatingwebhookconfigurations]
-  resourceNames: {{ include "breakwater.configurations" . }}
+  resources: [{{ .resource }}]
+  resourceNames: {{ toJson .names }}
   verbs: [patch]
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "breakwater.rules.certificates.local" -}}
@@ -146,6 +159,12 @@
 {{- with include "breakwater.configurations" . | fromJsonArray -}}
 - apiGroups: [admissionregistration.k8s.io]
   resources: [validatingwebhookconfigurations]
+  resourceNames: {{ toJson . }}
+  verbs: [get]
+{{- end }}
+{{- with include "breakwater.schedulingConfigurations" . | fromJsonArray }}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [mutatingwebhookconfigurations]
   resourceNames: {{ toJson . }}
   verbs: [get]
 {{- end }}
