@@ -58,6 +58,7 @@ Cell of a part of the cluster is made before, since its part cannot be changed.`
 	flags.StringVar(&f.workerCA, "worker-ca", "", "PEM `file` of the CA that vouches for --worker-server (default: that of --kubeconfig)")
 	flags.DurationVar(&f.Lifetime, "token-lifetime", 0, "ask for tokens that are valid so long; 0: until they are revoked")
 	flags.StringVar(&f.only, "only", "", "one `direction` alone: core-to-worker or worker-to-core")
+	flags.BoolVar(&f.Scheduling, "scheduling", false, "the webhook of the worker runs with --scheduling: try whether it could read the core's scheduling policies, too")
 	flags.BoolVar(&f.NoCell, "no-cell", false, "do not make or change the Cell")
 	flags.BoolVar(&f.SkipCheck, "skip-check", false, "do not try the new kubeconfigs; for addresses that cannot be reached from here")
 	flags.BoolVar(&f.KeepOld, "keep-old", false, "leave former tokens valid")

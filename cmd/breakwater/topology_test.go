@@ -44,10 +44,11 @@ func TestFlagsOfCells(t *testing.T) {
 		"one that refuses pods": {
 			append(hook, "--scheduling", "--failure-policy", "Fail", "--timeout", "10"), "", []string{"failurePolicy: Fail", "timeoutSeconds: 10\n"},
 		},
-		"a failure policy that is none":      {append(hook, "--scheduling", "--failure-policy", "ignore"), `--failure-policy "ignore": want Ignore or Fail`, nil},
-		"a failure policy of removals":       {append(hook, "--failure-policy", "Ignore"), "--failure-policy is for --scheduling", nil},
-		"a configuration of a core's pods":   {[]string{"webhook-config", "--core", "a", "--scheduling", "--url", "https://a:1"}, "--scheduling is for a cell", nil},
-		"a configuration that never answers": {append(hook, "--scheduling", "--timeout", "0"), "--timeout 0: want from 1 to 30", nil},
+		"scheduling by a selector that is none": {append(hook, "--scheduling", "--pod-selector", "a in"), `--pod-selector "a in"`, nil},
+		"a failure policy that is none":         {append(hook, "--scheduling", "--failure-policy", "ignore"), `--failure-policy "ignore": want Ignore or Fail`, nil},
+		"a failure policy of removals":          {append(hook, "--failure-policy", "Ignore"), "--failure-policy is for --scheduling", nil},
+		"a configuration of a core's pods":      {[]string{"webhook-config", "--core", "a", "--scheduling", "--url", "https://a:1"}, "--scheduling is for a cell", nil},
+		"a configuration that never answers":    {append(hook, "--scheduling", "--timeout", "0"), "--timeout 0: want from 1 to 30", nil},
 		"a configuration of labels": {
 			append(hook, "--pod-selector", "zone=a"), "",
 			[]string{"kind: ValidatingWebhookConfiguration", "---\n", "kind: ValidatingAdmissionPolicy\n", `labels[?"zone"]`, "kind: ValidatingAdmissionPolicyBinding"},

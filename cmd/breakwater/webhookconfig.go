@@ -59,28 +59,9 @@ func webhookConfigCommand() *cobra.Command {
 			if err := completeConfiguration(&options, service, caBundle, selector); err != nil {
 				return err
 			}
-			if schedule {
-				configuration, err := webhook.SchedulingConfiguration(options)
-				if err != nil {
-					return err
-				}
-				return writeYAML(command.OutOrStdout(), []any{configuration})
-			}
-			describe := webhook.Configuration
-			if options.Core != "" {
-				describe = webhook.CoreConfiguration
-			}
-			configuration, err := describe(options)
+			objects, err := configurations(options, schedule, selector)
 			if err != nil {
 				return err
-			}
-			objects := []any{configuration}
-			if selector != "" {
-				chosen, err := podSelector(selector)
-				if err != nil {
-					return err
-				}
-				objects = append(objects, guard.LabelPolicy(options.Cell, chosen), guard.LabelBinding(options.Cell))
 			}
 			return writeYAML(command.OutOrStdout(), objects)
 		},
@@ -99,6 +80,34 @@ func webhookConfigCommand() *cobra.Command {
 	flags.StringSliceVar(&options.ExemptNamespaces, "exempt-namespaces", webhook.DefaultExemptNamespaces(), "`namespaces` that are never guarded")
 	flags.Int32Var(&options.TimeoutSeconds, "timeout", 10, "how many `seconds` the apiserver waits for an answer, from 1 to 30 (2 with --scheduling if it is not given)")
 	return command
+}
+
+// configurations are what to apply. A cell by labels needs its policies once, whatever is asked about.
+func configurations(options webhook.ConfigurationOptions, schedule bool, selector string) ([]any, error) {
+	var chosen *v1alpha1.PodSelector
+	var err error
+	if selector != "" {
+		if chosen, err = podSelector(selector); err != nil {
+			return nil, err
+		}
+	}
+	if schedule {
+		configuration, err := webhook.SchedulingConfiguration(options)
+		return []any{configuration}, err
+	}
+	describe := webhook.Configuration
+	if options.Core != "" {
+		describe = webhook.CoreConfiguration
+	}
+	configuration, err := describe(options)
+	if err != nil {
+		return nil, err
+	}
+	objects := []any{configuration}
+	if chosen != nil {
+		objects = append(objects, guard.LabelPolicy(options.Cell, chosen), guard.LabelBinding(options.Cell))
+	}
+	return objects, nil
 }
 
 func writeYAML(to io.Writer, objects []any) error {

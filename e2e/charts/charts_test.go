@@ -213,6 +213,7 @@ func leftBehind(l *e2e.Lab) []string {
 	var left []string
 	for _, kind := range []schema.GroupVersionKind{
 		{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"},
+		{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"},
 		{Group: "apps", Version: "v1", Kind: "Deployment"}, {Group: "batch", Version: "v1", Kind: "Job"},
 		{Version: "v1", Kind: "ServiceAccount"}, {Version: "v1", Kind: "Service"},
 		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"},

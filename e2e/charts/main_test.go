@@ -30,7 +30,7 @@ func begin(ctx context.Context, s *e2e.Suite) (func(), error) {
 	err = r.InstallDefinitions(ctx)
 	if err == nil {
 		err = r.Install(ctx, map[string]any{
-			"role": "single", "core": map[string]any{"name": cluster.Name()},
+			"role": "single", "core": map[string]any{"name": cluster.Name()}, "webhook": map[string]any{"scheduling": map[string]any{"enabled": true}},
 			"cells": []any{map[string]any{"name": cluster.Name(), "spec": map[string]any{"admissionDeadline": e2e.AdmissionDeadline.String()}}},
 		}, "--wait")
 	}

@@ -6,11 +6,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
@@ -51,6 +57,7 @@ func begin(ctx context.Context, s *e2e.Suite) (func(), error) {
 // build does what docs/install.md says of a core and workers.
 func build(ctx context.Context, s *e2e.Suite, core *release.Release, workers []*release.Release) error {
 	var cells []any
+	schedules := map[string]any{"enabled": true}
 	for _, worker := range workers {
 		spec := map[string]any{"admissionDeadline": e2e.AdmissionDeadline.String()}
 		cells = append(cells, map[string]any{"name": worker.Cluster.Name(), "spec": spec})
@@ -59,7 +66,7 @@ func build(ctx context.Context, s *e2e.Suite, core *release.Release, workers []*
 	if err == nil {
 		err = core.Install(ctx, map[string]any{
 			"role": "core", "core": map[string]any{"name": core.Cluster.Name()}, "remoteCells": cells,
-			"webhook": map[string]any{"enabled": false},
+			"webhook": map[string]any{"enabled": false, "scheduling": schedules},
 		}, "--wait")
 	}
 	if err != nil {
@@ -69,6 +76,7 @@ func build(ctx context.Context, s *e2e.Suite, core *release.Release, workers []*
 		name := worker.Cluster.Name()
 		err := worker.Install(ctx, map[string]any{
 			"role": "worker", "cores": []any{map[string]any{"name": core.Cluster.Name()}}, "cells": []any{map[string]any{"name": name}},
+			"webhook": map[string]any{"scheduling": schedules},
 		})
 		if err == nil {
 			err = join(ctx, s, core, worker)
@@ -85,7 +93,7 @@ func build(ctx context.Context, s *e2e.Suite, core *release.Release, workers []*
 
 // join gives a core and a worker the way into each other.
 func join(ctx context.Context, s *e2e.Suite, core, worker *release.Release) error {
-	out, err := exec.CommandContext(ctx, s.Program(), "join", "--cell", worker.Cluster.Name(), "--core", core.Cluster.Name(), "--no-cell",
+	out, err := exec.CommandContext(ctx, s.Program(), "join", "--cell", worker.Cluster.Name(), "--core", core.Cluster.Name(), "--no-cell", "--scheduling",
 		"--core-kubeconfig", core.Cluster.Kubeconfig(), "--kubeconfig", worker.Cluster.Kubeconfig()).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("breakwater join: %w\n%s", err, out)
@@ -119,6 +127,44 @@ func TestNoComponentLacksARightInAnotherCluster(t *testing.T) {
 		l.Eventually(func() string {
 			if p := l.Protector(); p.Status.DesiredAvailable != 9 || p.Status.ExpectedReplicas == nil || *p.Status.ExpectedReplicas != 12 {
 				return fmt.Sprintf("%+v; %v", p.Status, complaints())
+			}
+			return ""
+		})
+		l.Must(complaints())
+	})
+}
+
+func TestAPolicyOfTheCoreIsForPodsOfEveryWorker(t *testing.T) {
+	federated.Claim(t, "new pods have what a policy of their namespace asks for, and it counts them", func(l *e2e.Lab) {
+		l.AwaitCells(complaints)
+		policy := &v1alpha1.PodSchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "pool"}}
+		policy.Spec.PodSelector = &v1alpha1.PodSelector{}
+		policy.Spec.Tolerations = []v1alpha1.Toleration{{Key: "example.com/pool", Operator: "Exists"}}
+		l.Must(l.Core.Create(l.Context(), policy))
+		read := func() *v1alpha1.PodSchedulingPolicy {
+			l.Must(l.Core.Get(l.Context(), client.ObjectKeyFromObject(policy), policy))
+			return policy
+		}
+		l.Eventually(func() string {
+			if !meta.IsStatusConditionTrue(read().Status.Conditions, v1alpha1.ConditionReady) {
+				return fmt.Sprintf("%+v; %v", policy.Status, complaints())
+			}
+			return ""
+		})
+		// The condition is one webhook's; each of them may take its time to hear of the policy.
+		injected := map[string]bool{}
+		l.Eventually(func() string {
+			for _, cell := range l.Cells {
+				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, GenerateName: "web-"}}
+				pod.Spec.Containers = []corev1.Container{{Name: "app", Image: storm.Image}}
+				pod, err := cell.Client.CoreV1().Pods(l.Namespace).Create(l.Context(), pod, metav1.CreateOptions{})
+				l.Must(err)
+				for _, toleration := range pod.Spec.Tolerations {
+					injected[cell.Name] = injected[cell.Name] || toleration.Key == "example.com/pool"
+				}
+			}
+			if len(injected) < len(l.Cells) || slices.Contains(slices.Collect(maps.Values(injected)), false) || read().Status.Injected < int64(len(l.Cells)) {
+				return fmt.Sprintf("%v and %+v; %v", injected, policy.Status, complaints())
 			}
 			return ""
 		})

@@ -1,6 +1,7 @@
 package join
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -24,7 +25,11 @@ const (
 )
 
 // right is one that the components cannot do without.
-type right struct{ verb, group, resource, subresource, name string }
+type right struct {
+	verb, group, resource, subresource, name string
+	// value is that of the chart which grants it, if access.enabled alone does not.
+	value string
+}
 
 func (r right) String() string {
 	words := []string{r.verb, strings.TrimSuffix(r.resource+"/"+r.subresource, "/")}
@@ -52,6 +57,17 @@ func coreRights() []right {
 		{verb: "list", group: group, resource: "podprotectors"}, {verb: "watch", group: group, resource: "podprotectors"},
 		{verb: "update", group: group, resource: "podprotectors", subresource: "status"},
 	}
+}
+
+// schedulingRights are those that a webhook in a worker needs in a core besides, to heed its scheduling policies.
+func schedulingRights() (rights []right) {
+	group, value := v1alpha1.GroupVersion.Group, "webhook.scheduling.enabled"
+	for _, resource := range []string{"podschedulingpolicies", "clusterpodschedulingpolicies"} {
+		rights = append(rights, right{verb: "list", group: group, resource: resource, value: value},
+			right{verb: "watch", group: group, resource: resource, value: value},
+			right{verb: "update", group: group, resource: resource, subresource: "status", value: value})
+	}
+	return rights
 }
 
 // try asks a cluster by a new kubeconfig for what the components will ask it.
@@ -104,7 +120,7 @@ func (r right) require(ctx context.Context, clientset kubernetes.Interface, clus
 		return fmt.Errorf("ask %s what the ServiceAccount may do: %w", cluster, err)
 	}
 	if !answer.Status.Allowed {
-		return fmt.Errorf("the ServiceAccount may not %q in %s: upgrade the chart breakwater there, with access.enabled: true", r, cluster)
+		return fmt.Errorf("the ServiceAccount may not %q in %s: upgrade the chart breakwater there, with %s: true", r, cluster, cmp.Or(r.value, "access.enabled"))
 	}
 	return nil
 }

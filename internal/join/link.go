@@ -101,9 +101,13 @@ func (o *Options) links(core, worker *side) []*link {
 		})
 	}
 	if o.Only != CoreToWorker {
+		rights := coreRights()
+		if o.Scheduling {
+			rights = append(rights, schedulingRights()...)
+		}
 		all = append(all, &link{
 			direction: WorkerToCore, holder: worker, issuer: core, secret: "core-" + o.CoreName, token: o.ServiceAccount + "-cell-" + o.Cell + "-",
-			group: v1alpha1.GroupVersion.String(), rights: coreRights(),
+			group: v1alpha1.GroupVersion.String(), rights: rights,
 		})
 	}
 	return all

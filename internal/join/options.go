@@ -43,6 +43,8 @@ type Options struct {
 	// Lifetime is how long tokens are asked to be valid; 0 is for as long as the Secrets are there that hold them.
 	Lifetime time.Duration
 	Only     Direction
+	// Scheduling tries as well whether a webhook in the worker could heed the core's scheduling policies.
+	Scheduling bool
 	// NoCell leaves the Cell alone, SkipCheck does not try the new kubeconfigs, and KeepOld leaves former tokens valid.
 	NoCell, SkipCheck, KeepOld bool
 	// Grace is how long former tokens stay valid after they were replaced.

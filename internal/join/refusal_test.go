@@ -65,6 +65,10 @@ func TestWhatCannotBeJoinedIsRefusedAndNothingIsLeft(t *testing.T) {
 		"a ServiceAccount of the worker that may do too little": {
 			spoil: func(l *lab) { l.forget(l.worker) }, want: `may not "list pods" in the worker`,
 		},
+		"a ServiceAccount of the core that may not read scheduling policies": {
+			change: func(j *join.Joiner) { j.Scheduling = true },
+			want:   `may not "list podschedulingpolicies.breakwater.dev" in the core: upgrade the chart breakwater there, with webhook.scheduling.enabled: true`,
+		},
 		"an address of another cluster": {
 			change: func(j *join.Joiner) { j.Worker.Server, j.Worker.CA = j.Core.Config.Host, j.Core.Config.CAData },
 			want:   "try the new kubeconfig of the worker",

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -97,13 +98,15 @@ func (r *Release) furnish(ctx context.Context) error {
 	return err
 }
 
-// Install installs the chart with these values, and, where webhooks run, with what reaches them: they are processes, to which
-// no Service leads. Arguments are added to Helm's.
+// Install installs the chart with these values, and, unless they say that no webhook runs, with what reaches it: webhooks are
+// processes, to which no Service leads. Arguments are added to Helm's.
 func (r *Release) Install(ctx context.Context, values map[string]any, arguments ...string) error {
-	if _, told := values["webhook"]; !told {
-		values["webhook"] = map[string]any{
+	if told, _ := values["webhook"].(map[string]any); told["enabled"] != false {
+		webhook := map[string]any{
 			"url": "https://" + r.balancer.Outward(), "caBundle": string(r.authority), "drain": "1s", "logLevel": "debug",
 		}
+		maps.Copy(webhook, told)
+		values["webhook"] = webhook
 		values["tls"] = map[string]any{"mode": "secret", "secretName": certificate}
 	}
 	values["podAnnotations"] = map[string]any{federation.ReadyAnnotation: "false", federation.CompleteAnnotation: "held"}
