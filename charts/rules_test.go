@@ -45,14 +45,6 @@ func shardRules() []rbacv1.PolicyRule {
 	}}
 }
 
-// unmoved are what a webhook needs in a cell in which it wakes nobody.
-func unmoved() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}},
-		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}},
-	}
-}
-
 // tests are what helm test needs to look.
 func tests(checker check.Checker) []rbacv1.PolicyRule { return checker.Rules() }
 
@@ -139,7 +131,7 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 		{"everything", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules(), aggregator.CellRules(), aggregator.WorkloadRules(kruise)}},
 		{"everything", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), webhook.CellRules(), webhook.OwnerRules(kruise), scheduling.CoreRules(), scheduling.CellRules()}},
 		{"everything", "Role", "breakwater-access", [][]rbacv1.PolicyRule{aggregator.LeaseRules()}},
-		{"scheduling", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), unmoved(), scheduling.CoreRules(), scheduling.CellRules()}},
+		{"scheduling", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), webhook.CellRules(), scheduling.CoreRules(), scheduling.CellRules()}},
 		{"scheduling", "ClusterRole", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.ClusterRules(
 			[]string{"breakwater-core", "breakwater-cell-shop", "breakwater-cell-zone-a"}, []string{"breakwater-scheduling-shop", "breakwater-scheduling-zone-a"})}},
 		{"scheduling", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{tests(check.Checker{

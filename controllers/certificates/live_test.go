@@ -36,6 +36,23 @@ func newLab(t *testing.T) *lab {
 	return newLabWith(t, certificates.MakingRules(), func(*lab) {})
 }
 
+// options are of a Secret that the configurations of some names trust.
+func (l *lab) options(hooks ...string) certificates.Options {
+	return certificates.Options{
+		Secret: l.secret, Configurations: hooks, MutatingConfigurations: hooks, Spread: 200 * time.Millisecond, Overlap: 300 * time.Millisecond,
+		Terms: certificates.Terms{Names: []string{"webhook.svc"}, Lifetime: 365 * 24 * time.Hour, RenewBefore: 90 * 24 * time.Hour, AuthorityLifetime: 10 * 365 * 24 * time.Hour},
+	}
+}
+
+// run makes the Secret as a user who may do no more than the rules say.
+func (l *lab) run(options certificates.Options, rules ...rbacv1.PolicyRule) {
+	l.Helper()
+	user := testplane.User(l, l.secret.Namespace, rules)
+	testplane.Manage(l.T, user, func(ctx context.Context, mgr manager.Manager) error {
+		return certificates.Setup(ctx, mgr, options, prometheus.NewRegistry())
+	}, func(o *manager.Options) { o.Cache = certificates.CacheOptions(l.secret) })
+}
+
 // newLabWith gives the user more rights, and makes things before the controller begins.
 func newLabWith(t *testing.T, more []rbacv1.PolicyRule, furnish func(*lab)) *lab {
 	t.Helper()
@@ -44,14 +61,7 @@ func newLabWith(t *testing.T, more []rbacv1.PolicyRule, furnish func(*lab)) *lab
 	l.makeHook(l.hook)
 	furnish(l)
 	hooks := []string{l.hook, l.hook + "-later"}
-	user := testplane.User(t, namespace, slices.Concat(certificates.ClusterRules(hooks, hooks), certificates.Rules(l.secret.Name), more))
-	options := certificates.Options{
-		Secret: l.secret, Configurations: hooks, MutatingConfigurations: hooks, Spread: 200 * time.Millisecond, Overlap: 300 * time.Millisecond,
-		Terms: certificates.Terms{Names: []string{"webhook.svc"}, Lifetime: 365 * 24 * time.Hour, RenewBefore: 90 * 24 * time.Hour, AuthorityLifetime: 10 * 365 * 24 * time.Hour},
-	}
-	testplane.Manage(t, user, func(ctx context.Context, mgr manager.Manager) error {
-		return certificates.Setup(ctx, mgr, options, prometheus.NewRegistry())
-	}, func(o *manager.Options) { o.Cache = certificates.CacheOptions(l.secret) })
+	l.run(l.options(hooks...), slices.Concat(certificates.ClusterRules(hooks, hooks), certificates.Rules(l.secret.Name), more)...)
 	return l
 }
 
@@ -215,4 +225,12 @@ func TestSecretsThatExistAreFilledWithoutTheRightToMakeAny(t *testing.T) {
 	if now := l.get(authority.Name)["ca.crt"]; bytes.Equal(now, before) {
 		t.Error("the authority is the one before")
 	}
+}
+
+// As the chart has it for a sharder beside which no webhook runs.
+func TestASecretThatNoConfigurationTrustsIsFilledWithoutTheRightToReadAny(t *testing.T) {
+	namespace := testplane.Namespace(t)
+	l := &lab{T: t, admin: testplane.Client(t), secret: client.ObjectKey{Namespace: namespace, Name: "sharder-tls"}}
+	l.run(l.options(), slices.Concat(certificates.Rules(l.secret.Name), certificates.MakingRules())...)
+	l.wantWhole(nil)
 }

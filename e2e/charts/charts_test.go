@@ -1,7 +1,6 @@
 package charts_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,8 +10,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,7 +20,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/storm"
 )
 
-// The tests share a release, and the last of them uninstalls it.
+// The tests share a release, and the last of them, in the last file, uninstalls it.
 
 func TestAStormOnWhatTheChartInstalls(t *testing.T) {
 	single.Claim(t, "the floor holds, and all of the budget is used", func(l *e2e.Lab) {
@@ -78,43 +75,6 @@ func TestAnUpgradeInAStorm(t *testing.T) {
 		}
 		l.AwaitCells(installed.Complaints)
 		l.Must(installed.Complaints())
-	})
-}
-
-func TestUninstallingLeavesNothingThatHoldsAnybody(t *testing.T) {
-	single.Claim(t, "no webhook is left, and all that is deleted goes", func(l *e2e.Lab) {
-		policy := policyOf(l)
-		l.Must(l.Core.Create(l.Context(), policy))
-		deploy(l, 4)
-		protector := awaitProtector(l, "deployment-web", 3)
-		if out, err := installed.Helm(l.Context(), "uninstall", "breakwater", "--wait"); err != nil {
-			l.Fatalf("%v\n%s\n%v", err, out, installed.Complaints())
-		}
-		if left := leftBehind(l); len(left) > 0 {
-			t.Errorf("left behind: %q", left)
-		}
-		// What says what is protected, and where, is kept for another release, and nothing holds it.
-		web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "web"}}
-		cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: installed.Cluster.Name()}}
-		kept := []client.Object{policy, protector, web, cell}
-		for _, object := range kept {
-			l.Must(l.Core.Get(l.Context(), client.ObjectKeyFromObject(object), object))
-			if len(object.GetFinalizers()) > 0 || object.GetDeletionTimestamp() != nil {
-				t.Errorf("%T %s: deleted %v, finalizers %q", object, object.GetName(), object.GetDeletionTimestamp(), object.GetFinalizers())
-			}
-			l.Must(l.Core.Delete(l.Context(), object))
-		}
-		l.Eventually(func() string {
-			for _, object := range kept {
-				if err := l.Core.Get(l.Context(), client.ObjectKeyFromObject(object), object); client.IgnoreNotFound(err) != nil || err == nil {
-					return fmt.Sprintf("%T %s is still there (error %v), with finalizers %q", object, object.GetName(), err, object.GetFinalizers())
-				}
-			}
-			if n := l.Living(); n > 0 {
-				return fmt.Sprintf("%d pods are left", n)
-			}
-			return ""
-		})
 	})
 }
 
@@ -205,34 +165,4 @@ func deployments(l *e2e.Lab) []appsv1.Deployment {
 		l.Fatalf("%d Deployments, want those of 4 components", len(list.Items))
 	}
 	return list.Items
-}
-
-// leftBehind are objects of the release that are still there.
-func leftBehind(l *e2e.Lab) []string {
-	l.Helper()
-	var left []string
-	for _, kind := range []schema.GroupVersionKind{
-		{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"},
-		{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"},
-		{Group: "apps", Version: "v1", Kind: "Deployment"}, {Group: "batch", Version: "v1", Kind: "Job"},
-		{Version: "v1", Kind: "ServiceAccount"}, {Version: "v1", Kind: "Service"},
-		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"},
-		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"},
-		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"},
-		{Group: "flowcontrol.apiserver.k8s.io", Version: "v1", Kind: "FlowSchema"},
-	} {
-		l.Eventually(func() string { // Helm does not wait for what finalizers hold
-			list := &unstructured.UnstructuredList{}
-			list.SetGroupVersionKind(kind)
-			l.Must(l.Core.List(context.Background(), list, client.MatchingLabels{"app.kubernetes.io/instance": "breakwater"}))
-			for _, object := range list.Items {
-				if object.GetDeletionTimestamp() != nil {
-					return fmt.Sprintf("%s %s is still there, with finalizers %q", kind.Kind, object.GetName(), object.GetFinalizers())
-				}
-				left = append(left, kind.Kind+" "+object.GetName())
-			}
-			return ""
-		})
-	}
-	return left
 }

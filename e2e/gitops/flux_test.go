@@ -20,7 +20,7 @@ var layers = []string{"breakwater-crds", "breakwater", "breakwater-cells", "prot
 // values are what this place needs besides clusters/single/main/values.yaml: an address without a Service that routes. Addresses
 // of the loopback interface are spoken to by HTTP/1.1, which real webhooks are not.
 const values = `
-webhook: {url: "https://%s"}
+webhook: {url: "https://%s", scheduling: {enabled: true}}
 tls: {ipAddresses: [0.0.0.0]}
 `
 
@@ -68,7 +68,7 @@ func (s *Stage) fillRepository(ctx context.Context) error {
 	app, cells := split(app)
 	return s.repository.commit(ctx, "Breakwater protects the shop", map[string]string{
 		"crds/breakwater-crds.yaml": crds, "breakwater/breakwater.yaml": app, "cells/cells.yaml": cells,
-		"protection/web.yaml": web, "protection/web-protector.yaml": webProtector, "protection/cart-protector.yaml": cartProtector,
+		"protection/web.yaml": web, "protection/web-protector.yaml": webProtector, "protection/cart-protector.yaml": cartProtector, "protection/pool-policy.yaml": poolPolicy,
 	})
 }
 

@@ -4,15 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What the team protects: every pod of web, so that each removal is refused.
+// What the team protects: every pod of web, so that each removal is refused; and what its new pods are to have.
 const (
 	web = `
 apiVersion: v1
@@ -45,6 +47,15 @@ spec:
   selector: {matchLabels: {app: cart}}
   minAvailable: 1
 `
+	poolPolicy = `
+apiVersion: breakwater.dev/v1alpha1
+kind: PodSchedulingPolicy
+metadata: {name: pool, namespace: shop}
+spec:
+  podSelector: {matchLabels: {app: web}}
+  tolerations:
+  - {key: example.com/pool, operator: Exists}
+`
 )
 
 // refused says why a removal of a pod of web is not refused by Breakwater. It is a dry run: nothing is removed anyhow.
@@ -76,5 +87,16 @@ func wantRefused(t *testing.T) {
 	t.Helper()
 	if word := stage.refused(t.Context()); word != "" {
 		t.Errorf("want a refusal: %s", word)
+	}
+}
+
+// wantScheduled checks that a new pod of web gets what the team's policy asks for. It is a dry run.
+func wantScheduled(t *testing.T) {
+	t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "another", Labels: map[string]string{"app": "web"}}}
+	pod.Spec.Containers = []corev1.Container{{Name: "app", Image: "app"}}
+	must(t, stage.Create(t.Context(), pod, client.DryRunAll))
+	if !slices.ContainsFunc(pod.Spec.Tolerations, func(one corev1.Toleration) bool { return one.Key == "example.com/pool" }) {
+		t.Errorf("a new pod has %+v", pod.Spec.Tolerations)
 	}
 }

@@ -51,12 +51,20 @@ func bundled(t *testing.T) string {
 	t.Helper()
 	var s corev1.Secret
 	must(t, stage.Get(t.Context(), client.ObjectKey{Namespace: system, Name: "breakwater-webhook-tls"}, &s))
-	var configurations admissionregistrationv1.ValidatingWebhookConfigurationList
-	must(t, stage.List(t.Context(), &configurations))
-	for _, c := range configurations.Items {
+	var validating admissionregistrationv1.ValidatingWebhookConfigurationList
+	var mutating admissionregistrationv1.MutatingWebhookConfigurationList
+	must(t, stage.List(t.Context(), &validating), stage.List(t.Context(), &mutating))
+	trusts := map[string][]byte{}
+	for _, c := range validating.Items {
+		trusts[c.Name] = c.Webhooks[0].ClientConfig.CABundle
+	}
+	for _, c := range mutating.Items {
+		trusts[c.Name] = c.Webhooks[0].ClientConfig.CABundle
+	}
+	for name, bundle := range trusts {
 		// The cainjector leaves those before in the bundle until they have expired, so that replicas may be slow.
-		if !bytes.Contains(c.Webhooks[0].ClientConfig.CABundle, bytes.TrimSpace(s.Data["ca.crt"])) {
-			return c.Name + " has not got it"
+		if !bytes.Contains(bundle, bytes.TrimSpace(s.Data["ca.crt"])) {
+			return name + " has not got it"
 		}
 	}
 	return ""

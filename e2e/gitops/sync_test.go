@@ -13,16 +13,33 @@ import (
 func TestAFirstSyncBecomesReadyAndProtects(t *testing.T) {
 	must(t, stage.awaitSync(t.Context()))
 	wantRefused(t)
-	for _, name := range []string{"breakwater-core", "breakwater-cell-main"} {
-		var configuration admissionregistrationv1.ValidatingWebhookConfiguration
-		must(t, stage.Get(t.Context(), client.ObjectKey{Name: name}, &configuration))
-		if len(configuration.Webhooks[0].ClientConfig.CABundle) == 0 {
-			t.Errorf("%s: the cainjector has filled no caBundle in, and a removal was refused?", name)
-		}
-		for _, entry := range configuration.ManagedFields {
-			if entry.Manager == fluxManager && strings.Contains(entry.FieldsV1.String(), "f:caBundle") {
-				t.Errorf("%s: Flux owns the caBundle that the cainjector writes", name)
-			}
+	wantScheduled(t)
+	var validating admissionregistrationv1.ValidatingWebhookConfigurationList
+	var mutating admissionregistrationv1.MutatingWebhookConfigurationList
+	must(t, stage.List(t.Context(), &validating), stage.List(t.Context(), &mutating))
+	var names []string
+	for _, c := range validating.Items {
+		names = append(names, c.Name)
+		wantInjected(t, &c, c.Webhooks[0].ClientConfig)
+	}
+	for _, c := range mutating.Items {
+		names = append(names, c.Name)
+		wantInjected(t, &c, c.Webhooks[0].ClientConfig)
+	}
+	if diff := cmp.Diff([]string{"breakwater-cell-main", "breakwater-core", "breakwater-scheduling-main"}, names); diff != "" {
+		t.Errorf("webhook configurations (-want +got):\n%s", diff)
+	}
+}
+
+// wantInjected checks that the cainjector alone has written how a webhook is trusted.
+func wantInjected(t *testing.T, configuration client.Object, to admissionregistrationv1.WebhookClientConfig) {
+	t.Helper()
+	if len(to.CABundle) == 0 {
+		t.Errorf("%s: the cainjector has filled no caBundle in, and it was asked?", configuration.GetName())
+	}
+	for _, entry := range configuration.GetManagedFields() {
+		if entry.Manager == fluxManager && strings.Contains(entry.FieldsV1.String(), "f:caBundle") {
+			t.Errorf("%s: Flux owns the caBundle that the cainjector writes", configuration.GetName())
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,7 @@ func TestPruningRemovesWebhookConfigurationsBeforeWorkloads(t *testing.T) {
 	wantRefused(t)
 	order := recordDeletions(t,
 		schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfigurationList"},
+		schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfigurationList"},
 		schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DeploymentList"})
 	for _, layer := range []string{"breakwater-cells", "breakwater"} {
 		k, err := stage.read(t.Context(), kustomizations, system, layer)
@@ -37,7 +39,7 @@ func TestPruningRemovesWebhookConfigurationsBeforeWorkloads(t *testing.T) {
 	t.Logf("in this order: %v", deleted)
 	last, first := -1, len(deleted)
 	for i, one := range deleted {
-		if one.kind == "ValidatingWebhookConfiguration" {
+		if strings.HasSuffix(one.kind, "WebhookConfiguration") {
 			last = i
 		} else {
 			first = min(first, i)
