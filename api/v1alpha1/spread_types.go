@@ -1,6 +1,6 @@
 package v1alpha1
 
-// TopologyKeyCell, in place of a node label, makes each cell a domain.
+// TopologyKeyCell makes each cell a domain, in place of a node label.
 const TopologyKeyCell = "breakwater.dev/cell"
 
 // Spread says how the pods of a protector are to be shared out among domains: the nodes, in all cells, that have the same value of
