@@ -43,15 +43,11 @@ func (p *pass) follow(ctx context.Context) error {
 			continue // it is not known which of those are strays
 		}
 		err := p.pages(ctx, r, "", func(page []object) error {
-			some, err := p.followers(ctx, r, page, p.mayMove)
+			plans, err := p.followUps(ctx, r, page)
 			if err != nil {
 				return err
 			}
-			where, err := p.locate(ctx, some)
-			if err != nil {
-				return err
-			}
-			return p.followTo(ctx, some, where)
+			return p.settleFollowers(ctx, plans)
 		})
 		if isEnd(ctx, err) {
 			return err
@@ -59,6 +55,19 @@ func (p *pass) follow(ctx context.Context) error {
 		failed = append(failed, err)
 	}
 	return errors.Join(failed...)
+}
+
+// followUps say what has to be done to the objects of a page that others control, of those that may not be where they are to be.
+func (p *pass) followUps(ctx context.Context, r *resource, page []object) ([]*plan, error) {
+	some, err := p.followers(ctx, r, page, p.mayMove)
+	if err != nil {
+		return nil, err
+	}
+	where, err := p.locate(ctx, some)
+	if err != nil {
+		return nil, err
+	}
+	return p.followTo(some, where), nil
 }
 
 // followers are the objects of a page that some condition holds of.
@@ -137,9 +146,9 @@ func (p *pass) locate(ctx context.Context, all []*follower) (map[id]*landing, er
 	return where, err
 }
 
-// followTo brings objects where those are that control them. What controls them and does not exist any more, or is another of its name,
+// followTo says what brings objects where those are that control them. What controls them and does not exist any more, or is another of its name,
 // leaves them where they are: the garbage collector sees to them.
-func (p *pass) followTo(ctx context.Context, all []*follower, where map[id]*landing) error {
+func (p *pass) followTo(all []*follower, where map[id]*landing) []*plan {
 	plans := make([]*plan, 0, len(all))
 	for _, f := range all {
 		to := where[f.owner]
@@ -159,6 +168,10 @@ func (p *pass) followTo(ctx context.Context, all []*follower, where map[id]*land
 		f.step = f.decide(f.had)
 		plans = append(plans, f.plan)
 	}
+	return plans
+}
+
+func (p *pass) settleFollowers(ctx context.Context, plans []*plan) error {
 	if err := p.settleAll(ctx, plans); err != nil {
 		return fmt.Errorf("assign what others control: %w", err)
 	}
@@ -190,7 +203,7 @@ func (p *pass) followLanded(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			return p.followTo(ctx, some, where)
+			return p.settleFollowers(ctx, p.followTo(some, where))
 		})
 		if err != nil {
 			return err

@@ -32,12 +32,12 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		largest:     gauge("largest_shard_objects", "Objects of the shard that has most of them."),
 		moves:       counter("moves_total", "Objects that a shard was asked to let go of, and what has become of them.", "outcome"),
 		assignments: counter("assignments_total", "Objects that the sharder has assigned, and not the admission webhook.", "cause"),
-		passes:      counter("passes_total", "Looks at all objects of a ring, and how they ended.", "outcome"),
+		passes:      counter("passes_total", "Looks at the objects of a ring, and how they ended.", "outcome"),
 		conflicts:   counter("patch_conflicts_total", "Objects that somebody else had written when the sharder did."),
 		revoked:     counter("revoked_shards_total", "Shards that were put out of a ring, since they did not let go of an object in time."),
 		failed:      counter("failed_writes_total", "Objects that could not be written, for another reason than a conflict."),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "breakwater_ring_pass_duration_seconds", Help: "How long looks at all objects of a ring took, with the moves that they led to.",
+			Name: "breakwater_ring_pass_duration_seconds", Help: "How long looks at the objects of a ring took, with the moves that they led to.",
 			Buckets: prometheus.ExponentialBuckets(0.05, 4, 9),
 		}, []string{"ring"}),
 	}
@@ -57,7 +57,7 @@ func (m *Metrics) begin(ring string) {
 	for _, cause := range []string{causeUnassigned, causeGone, causeController} {
 		m.assignments.WithLabelValues(ring, cause)
 	}
-	for _, outcome := range []string{passDone, passAgain, passOutdated, passFailed} {
+	for _, outcome := range []string{passDone, passLight, passAgain, passOutdated, passFailed} {
 		m.passes.WithLabelValues(ring, outcome)
 	}
 	for _, c := range []*prometheus.CounterVec{m.conflicts, m.revoked, m.failed} {

@@ -36,6 +36,9 @@ type pass struct {
 	// selector chooses namespaces.
 	selector labels.Selector
 	layout   layout
+	// extent is how much the pass looks at, and rested what the last whole look has found that found nothing to be done.
+	extent extent
+	rested repose
 	// moves are kept from one pass to the next.
 	moves  *moves
 	graves graves
@@ -43,6 +46,8 @@ type pass struct {
 	// load is how many objects shards have, if that has a bound.
 	load  ring.Load
 	count count
+	// listed is how many objects of the ring's resources there are, whether or not they belong to the ring.
+	listed int64
 	// strays are objects that are not where their name alone would have them, so that those they control are not either.
 	strays *strays
 	// looked has the resources all of whose objects were looked at.
@@ -89,6 +94,12 @@ type lap struct {
 
 // run goes on with all else when something cannot be worked with.
 func (p *pass) run(ctx context.Context) error {
+	if p.extent == light {
+		if isAtRest, err := p.isAtRest(ctx); isAtRest || err != nil {
+			return err
+		}
+		p.extent = whole
+	}
 	p.moves.begin(p.layout.mains)
 	err := p.weigh(ctx)
 	if err == nil {
@@ -116,7 +127,11 @@ func (p *pass) look(ctx context.Context) error {
 	var failed []error
 	load := ring.Load{Limit: p.load.Limit, Of: maps.Clone(p.load.Of)} // what is to move has not yet
 	for _, main := range p.layout.mains {
-		err := p.walk(ctx, main, load, func(_ context.Context, plans []*plan) error { p.tally(plans); return nil })
+		err := p.walk(ctx, main, load, func(_ context.Context, plans []*plan) error {
+			p.listed += int64(len(plans))
+			p.tally(plans)
+			return nil
+		})
 		if isEnd(ctx, err) {
 			return err
 		}
@@ -129,24 +144,30 @@ func (p *pass) look(ctx context.Context) error {
 // walk goes over the objects of one of the ring's resources and does what can be done at once, a page at a time.
 func (p *pass) walk(ctx context.Context, main *resource, load ring.Load, then func(context.Context, []*plan) error) error {
 	return p.pages(ctx, main, "", func(page []object) error {
-		var plans, writes []*plan
-		land := p.territory()
-		for i := range page {
-			isMember, err := land.has(ctx, page[i].Namespace, p.placementOf(&page[i]) != ring.Placement{})
-			if err != nil {
-				return err
-			}
-			x := p.plan(main, &page[i], isMember, load)
-			plans = append(plans, x)
-			if x.isWrite() {
-				writes = append(writes, x)
-			}
+		plans, err := p.plans(ctx, main, page, load)
+		if err != nil {
+			return err
 		}
+		writes := slices.DeleteFunc(slices.Clone(plans), func(x *plan) bool { return !x.isWrite() })
 		if err := p.settleAll(ctx, writes); err != nil {
 			return fmt.Errorf("assign %s: %w", main, err)
 		}
 		return then(ctx, plans)
 	})
+}
+
+// plans say what has to be done to the objects of a page.
+func (p *pass) plans(ctx context.Context, main *resource, page []object, load ring.Load) ([]*plan, error) {
+	all := make([]*plan, 0, len(page))
+	land := p.territory()
+	for i := range page {
+		isMember, err := land.has(ctx, page[i].Namespace, p.placementOf(&page[i]) != ring.Placement{})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p.plan(main, &page[i], isMember, load))
+	}
+	return all, nil
 }
 
 // weigh finds out how many objects shards have, where that has a bound.

@@ -62,6 +62,8 @@ type history struct {
 const (
 	// passDone found everything where it is to be.
 	passDone = "done"
+	// passLight found that by a light look.
+	passLight = "light"
 	// passAgain has changed or left something, so that another one follows.
 	passAgain = "again"
 	// passOutdated was given up for one by what the ring and its shards are now.
@@ -92,15 +94,19 @@ func (r *Passes) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	if wait := h.due(&of.Spec, r.now()); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	h.begin(r.now())
-	r.unkick(of.Name)
+	h.isKicked = r.unkick(of.Name) || h.isKicked
 	resources, problems := r.inspect(ctx, &of.Spec)
 	r.findings.change(of.Name, func(f *finding) { f.inspection = inspection{of.Generation, problems, r.now()} })
 	p := &pass{
 		Passes: r, ring: of, shards: shards, selector: selector, layout: resources, moves: h.moves, strays: newStrays(),
+		extent: h.extent(of, problems, r.now()), rested: h.rested,
 		count: count{of: map[string]int64{}}, looked: map[*resource]bool{}, from: map[string]int64{}, landed: map[id]landed{},
 	}
+	h.begin(r.now())
 	outcome := r.judge(ctx, p, h, p.run(ctx))
+	if outcome == passDone {
+		h.rest(problems, census{p.listed, p.count.assigned + p.count.unassigned})
+	}
 	r.metrics.pass(of.Name, outcome, r.now().Sub(h.began))
 	log.FromContext(ctx).V(1).Info("A pass has ended", "outcome", outcome, "written", p.written, "left", p.left, "objects", p.count.assigned+p.count.unassigned)
 	return reconcile.Result{RequeueAfter: max(h.due(&of.Spec, r.now()), time.Millisecond)}, nil
@@ -128,23 +134,28 @@ func (r *Passes) judge(ctx context.Context, p *pass, h *history, err error) stri
 	case p.written+p.left > 0:
 		h.end(false, r.now())
 		return passAgain
+	case p.extent == light:
+		h.end(true, r.now())
+		return passLight
 	default:
 		h.end(true, r.now())
 		return passDone
 	}
 }
 
-// kick asks for a pass of a ring: some of its objects may not be where they are to be.
+// kick asks for a whole look at a ring: some of its objects may not be where they are to be.
 func (r *Passes) kick(ring string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.kicked[ring] = true
 }
 
-func (r *Passes) unkick(ring string) {
+// unkick takes a kick up, and tells whether there was one.
+func (r *Passes) unkick(ring string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.kicked, ring)
+	defer delete(r.kicked, ring)
+	return r.kicked[ring]
 }
 
 // historyOf is what is known of a ring from former passes; nothing of another one of its name.
