@@ -341,9 +341,15 @@ func (l *lab) balanced(objects int64) *v1alpha1.ClusterRing {
 
 // metric adds up a metric of the ring.
 func (s *sharder) metric(l *lab, name string, values ...string) float64 {
-	l.Helper()
-	families, err := s.Gather()
-	l.must(err)
+	return sum(s.Registry, name, append(values, l.ring.Name)...)
+}
+
+// sum adds up the series of a metric that have these labels.
+func sum(of *prometheus.Registry, name string, values ...string) float64 {
+	families, err := of.Gather()
+	if err != nil {
+		panic(err)
+	}
 	sum := 0.0
 	for _, family := range families {
 		for _, m := range family.Metric {
@@ -351,8 +357,7 @@ func (s *sharder) metric(l *lab, name string, values ...string) float64 {
 			for _, label := range m.Label {
 				all = append(all, label.GetValue())
 			}
-			of := append(slices.Clone(values), l.ring.Name)
-			if family.GetName() == name && !slices.ContainsFunc(of, func(label string) bool { return !slices.Contains(all, label) }) {
+			if family.GetName() == name && !slices.ContainsFunc(values, func(label string) bool { return !slices.Contains(all, label) }) {
 				sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
 			}
 		}

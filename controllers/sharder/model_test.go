@@ -22,12 +22,13 @@ import (
 
 // passes are those of a world.
 func (w *world) passes() *Passes {
-	metrics, err := NewMetrics(prometheus.NewRegistry())
+	w.metrics = prometheus.NewRegistry()
+	metrics, err := NewMetrics(w.metrics)
 	if err != nil {
 		panic(err)
 	}
 	tempo := usual()
-	tempo.page, tempo.writers = 4, 1
+	tempo.page, tempo.writers, tempo.linger = 4, 1, w.linger
 	return &Passes{
 		rings:   func(context.Context, string) (*v1alpha1.ClusterRing, error) { return w.ring, nil },
 		objects: w, namespaces: atlas{w}, roll: roster{w}, events: &events.FakeRecorder{}, metrics: metrics, tempo: tempo,
@@ -153,6 +154,8 @@ func TestPassesAreSafeAndComeToAnEnd(t *testing.T) {
 			}
 		}
 		w.calm, w.hasWebhook, w.peak = false, true, 0
+		w.linger = time.Duration(rapid.IntRange(0, 1).Draw(t, "linger")) * time.Minute
+		w.ring.Spec.ResyncPeriodSeconds = rapid.SampledFrom([]int32{10, 60}).Draw(t, "resync")
 		p := w.passes()
 		busy := w.clock.Add(time.Duration(rapid.IntRange(0, 120).Draw(t, "seconds")) * time.Second)
 		if err := w.run(p, time.Hour, func() bool { return w.clock.After(busy) }); err != nil {

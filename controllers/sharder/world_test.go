@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -29,6 +30,8 @@ type world struct {
 	ring  *v1alpha1.ClusterRing
 	// calm is that nobody acts but shards.
 	calm bool
+	// linger is for how long looks stay whole after something has happened.
+	linger time.Duration
 
 	widgets, nodes, parts *resource
 	objects               map[id]*thing
@@ -45,6 +48,10 @@ type world struct {
 	hasWebhook bool
 	// meddle is called before the sharder's next write is done; nil is nobody.
 	meddle func()
+	// metrics are those of the passes that were made last.
+	metrics *prometheus.Registry
+	// read is how many objects the sharder was told of in lists.
+	read int
 	// peak is how many objects were on their way at once, at most.
 	peak  int
 	wrong []string
@@ -76,6 +83,7 @@ func newWorld(seed uint64) *world {
 	w := &world{
 		Rand: rand.New(rand.NewPCG(seed, 1)), clock: time.Unix(1_000_000, 0), objects: map[id]*thing{}, members: map[string]*member{},
 		chosen: map[string]bool{"in": true, "also-in": true, "out": false}, hasWebhook: true,
+		linger: time.Minute,
 	}
 	w.widgets = &resource{GroupResource: v1alpha1.GroupResource{Group: "x.io", Resource: "widgets"}, version: "v1", kind: "Widget", namespaced: true}
 	w.nodes = &resource{GroupResource: v1alpha1.GroupResource{Group: "x.io", Resource: "nodes"}, version: "v1", kind: "Node"}
@@ -337,7 +345,7 @@ func (w *world) roll(name string, m *member) {
 // acknowledge lets a shard let go of what it was asked to.
 func (w *world) acknowledge(name string) {
 	m := w.members[name]
-	if !m.works || m.hangs {
+	if !m.works || m.hangs || w.draining() == 0 {
 		return
 	}
 	for _, of := range w.ids() {
@@ -385,11 +393,25 @@ func (w *world) list(_ context.Context, of *resource, options metav1.ListOptions
 		if int64(len(list.Items)) == options.Limit {
 			last := list.Items[len(list.Items)-1]
 			list.Continue = last.Namespace + "/" + last.Name
+			if selector.Empty() {
+				list.RemainingItemCount = ptr.To(w.after(of, list.Continue))
+			}
 			break
 		}
+		w.read++
 		list.Items = append(list.Items, *t.DeepCopy())
 	}
 	return list, nil
+}
+
+// after is how many objects of a resource come after one in a list.
+func (w *world) after(of *resource, last string) (n int64) {
+	for i := range w.objects {
+		if i.GroupResource == of.GroupResource && i.namespace+"/"+i.name > last {
+			n++
+		}
+	}
+	return n
 }
 
 func (w *world) get(_ context.Context, of *resource, namespace, name string) (*object, error) {
