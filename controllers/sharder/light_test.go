@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -229,6 +230,43 @@ func TestALightLookReadsNothingOfObjectsAtRest(t *testing.T) {
 	}
 	if few, many := read(10), read(400); few != many || few > 10 {
 		t.Errorf("it reads %d objects of 10, and %d of 400", few, many)
+	}
+}
+
+// Where an apiserver does not take a light look's selector, or does not tell how many objects there are, all are looked at.
+func TestALookThatCannotBeLightIsWhole(t *testing.T) {
+	for claim, refuse := range map[string]func(*metav1.PartialObjectMetadataList, metav1.ListOptions) error{
+		"the selector is not taken": func(_ *metav1.PartialObjectMetadataList, options metav1.ListOptions) error {
+			if options.LabelSelector != "" {
+				return apierrors.NewRequestEntityTooLargeError("too long")
+			}
+			return nil
+		},
+		"the number is not told": func(list *metav1.PartialObjectMetadataList, _ metav1.ListOptions) error {
+			list.RemainingItemCount = nil
+			return nil
+		},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			w := newWorld(1)
+			w.calm, w.linger = true, 0
+			w.join("s-0")
+			for i := range 30 {
+				w.create(w.widgets, "in", fmt.Sprint("w-", i))
+			}
+			p := w.passes()
+			if err := w.run(p, time.Hour, func() bool { return w.lights() > 0 }); err != nil {
+				t.Fatal(err, w.tail())
+			}
+			lights, done := w.lights(), sum(w.metrics, "breakwater_ring_passes_total", ringName, passDone)
+			w.refuse = refuse
+			if err := w.run(p, time.Hour, func() bool { return sum(w.metrics, "breakwater_ring_passes_total", ringName, passDone) > done+1 }); err != nil {
+				t.Fatal(err, w.tail())
+			}
+			if n := sum(w.metrics, "breakwater_ring_passes_total", ringName, passFailed); n > 0 || w.lights() > lights {
+				t.Errorf("%v passes have failed, and %v were light", n, w.lights()-lights)
+			}
+		})
 	}
 }
 

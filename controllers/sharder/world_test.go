@@ -48,6 +48,8 @@ type world struct {
 	hasWebhook bool
 	// meddle is called before the sharder's next write is done; nil is nobody.
 	meddle func()
+	// refuse makes the apiserver not answer a list, or in another way; nil leaves it as it is.
+	refuse func(*metav1.PartialObjectMetadataList, metav1.ListOptions) error
 	// metrics are those of the passes that were made last.
 	metrics *prometheus.Registry
 	// read is how many objects the sharder was told of in lists.
@@ -401,7 +403,10 @@ func (w *world) list(_ context.Context, of *resource, options metav1.ListOptions
 		w.read++
 		list.Items = append(list.Items, *t.DeepCopy())
 	}
-	return list, nil
+	if w.refuse != nil {
+		err = w.refuse(list, options)
+	}
+	return list, err
 }
 
 // after is how many objects of a resource come after one in a list.

@@ -1,0 +1,176 @@
+package sharder
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/ring"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// serve makes the apiserver serve widgets that nobody else has, and returns what makes one.
+func serve(t *testing.T, name string) (admin client.Client, of v1alpha1.GroupResource, widget func(name string, labels map[string]string) *unstructured.Unstructured) {
+	t.Helper()
+	known := fleet.Scheme()
+	if err := apiextensionsv1.AddToScheme(known); err != nil {
+		t.Fatal(err)
+	}
+	admin, err := client.New(testplane.Config(t), client.Options{Scheme: known})
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd, of := widgets(name)
+	if err := admin.Create(t.Context(), crd); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = admin.Delete(newContext(), crd) })
+	return admin, of, func(object string, labels map[string]string) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{}
+		o.SetGroupVersionKind(schema.GroupVersionKind{Group: of.Group, Version: "v1", Kind: "Widget"})
+		o.SetNamespace(name)
+		o.SetName(object)
+		o.SetLabels(labels)
+		testplane.Eventually(t, func() string {
+			if err := admin.Create(t.Context(), o); err != nil {
+				return err.Error() // it is not served yet
+			}
+			return ""
+		})
+		return o
+	}
+}
+
+func TestAnApiserverTellsWhatALightLookAsks(t *testing.T) {
+	t.Parallel()
+	namespace := testplane.Namespace(t)
+	admin, of, widget := serve(t, namespace)
+	shard, drain := v1alpha1.LabelShard("r"), v1alpha1.LabelDrain("r")
+	for name, labels := range map[string]map[string]string{
+		"well":          {shard: "a"},
+		"well-too":      {shard: "b", "other": "x"},
+		"bare":          nil,
+		"of-another":    {v1alpha1.LabelShard("s"): "a"},
+		"dead":          {shard: "c"},
+		"empty":         {shard: ""},
+		"asked":         {shard: "a", drain: v1alpha1.DrainAsked},
+		"let-go":        {drain: v1alpha1.DrainAnswered},
+		"asked-of-dead": {shard: "c", drain: v1alpha1.DrainAsked},
+	} {
+		widget(name, labels)
+	}
+	for i := range 3 {
+		o := &corev1.PodTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint("t-", i)}}
+		o.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
+		if err := admin.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	objects, err := metadata.NewForConfig(testplane.Config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, r := &pass{Passes: &Passes{objects: cluster{objects}}}, &resource{GroupResource: of, version: "v1"}
+	templates := &resource{GroupResource: v1alpha1.GroupResource{Resource: "podtemplates"}, version: "v1"} // of this test alone
+	for of, want := range map[*resource]int64{r: 9, templates: 3} {
+		if n, err := p.number(t.Context(), of); n != want || err != nil {
+			t.Errorf("there are %d %s, want %d: %v", n, of, want, err)
+		}
+	}
+	names := func(selector string) []string {
+		list, err := p.objects.list(t.Context(), r, metav1.ListOptions{Limit: 100, LabelSelector: selector})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for i := range list.Items {
+			all = append(all, list.Items[i].Name)
+		}
+		slices.Sort(all)
+		return all
+	}
+	found := slices.Concat(names(selectors("r", []string{"a", "b"})[0]), names(selectors("r", []string{"a", "b"})[1]))
+	want := []string{"asked-of-dead", "bare", "dead", "empty", "let-go", "of-another", "asked", "asked-of-dead", "let-go"}
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("found (-want +got):\n%s", diff)
+	}
+
+	// The longest that is ever asked.
+	n := 1
+	for len(selectors("r", manyNames(n+1, 63))) > 0 {
+		n++
+	}
+	if found := names(selectors("r", manyNames(n, 63))[0]); n < 10 || len(found) != 9 {
+		t.Errorf("of %d shards that do not exist %q are not", n, found)
+	}
+}
+
+// What admission and hands have left elsewhere is found at the next resync, though that looks at little.
+func TestALightLookOfARealApiserver(t *testing.T) {
+	l := newLab(t, func(s *v1alpha1.ClusterRingSpec) { s.ResyncPeriodSeconds = 10 })
+	admin, of, widget := serve(t, l.namespace)
+	l.rules = append(l.rules, ResourceRules(of)...)
+	l.edit(func(s *v1alpha1.ClusterRingSpec) {
+		s.Resources = []v1alpha1.RingResource{{GroupResource: of, ControlledResources: []v1alpha1.GroupResource{secrets}}}
+	})
+	l.isAway.Store(true)
+	var all []*unstructured.Unstructured
+	for i := range 30 {
+		all = append(all, widget(fmt.Sprint("w-", i), nil))
+	}
+	s := l.start()
+	l.shard("a")
+	l.balanced(30)
+	isLight := func() {
+		t.Helper()
+		lights := s.metric(l, "breakwater_ring_passes_total", passLight)
+		l.eventually("a look is light", func() string {
+			if s.metric(l, "breakwater_ring_passes_total", passLight) == lights {
+				return "none is"
+			}
+			return ""
+		})
+	}
+	counted := l.balanced(30).Status.LastCounted
+	isLight()
+	if again := l.balanced(30).Status.LastCounted; !again.Equal(counted) {
+		t.Errorf("a light look says that it has counted, at %s, after %s", again, counted)
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: "controlled"}}
+	secret.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: of.Group + "/v1", Kind: "Widget", Name: all[0].GetName(), UID: all[0].GetUID(), Controller: ptr.To(true),
+	}}
+	for i, harm := range []func() client.Object{
+		func() client.Object { l.must(l.Create(t.Context(), secret)); return secret },
+		func() client.Object {
+			before := all[1].DeepCopy()
+			all[1].SetLabels(map[string]string{v1alpha1.LabelShard(l.ring.Name): "gone"})
+			l.must(admin.Patch(t.Context(), all[1], client.MergeFrom(before)))
+			return all[1]
+		},
+	} {
+		o := harm()
+		l.eventually("it is with the shard", func() string {
+			l.must(admin.Get(t.Context(), client.ObjectKeyFromObject(o), o))
+			if at := ring.PlacementOf(l.ring.Name, o.GetLabels()); at != (ring.Placement{Shard: "a"}) {
+				return fmt.Sprintf("%s is at %+v", o.GetName(), at)
+			}
+			return ""
+		})
+		if i == 0 {
+			isLight()
+		}
+	}
+}
