@@ -66,11 +66,12 @@ func (l *lab) throughput(b *testing.B) {
 }
 
 // BenchmarkSharder is what a sharder needs for so many objects: memory at its most while it looks at all of them, and the processor
-// time of that.
+// time of that, and of a look at those alone that cannot be where they are to be. What it needs while it looks at none is told apart, and
+// taken off.
 func BenchmarkSharder(b *testing.B) {
 	for _, n := range []int{1000, 50_000} {
 		b.Run(fmt.Sprintf("objects=%d", n), func(b *testing.B) {
-			l := newLab(b, 10, func(spec *v1alpha1.ClusterRingSpec) { spec.ResyncPeriodSeconds = 10 })
+			l := newLab(b, 10, func(spec *v1alpha1.ClusterRingSpec) { spec.ResyncPeriodSeconds = int32(between.Seconds()) })
 			l.start("shard-0")
 			l.start("shard-1")
 			l.objects.each(n, func(ctx context.Context, _ int) error { return l.objects.make(ctx) })
@@ -83,9 +84,11 @@ func BenchmarkSharder(b *testing.B) {
 	}
 }
 
-// measureSharder runs a sharder of its own that takes over from those of the lab, through some resyncs.
+// between is how long it is from one look to the next.
+const between = 10 * time.Second
+
+// measureSharder runs a sharder of its own that takes over from those of the lab, through looks of both kinds.
 func (l *lab) measureSharder(b *testing.B) {
-	const passes = 3
 	for n := range 2 {
 		if err := l.processes.Terminate(install.SharderName(n)); err != nil {
 			b.Fatal(err)
@@ -99,24 +102,81 @@ func (l *lab) measureSharder(b *testing.B) {
 	p := measure.Start(b, l.breakwater, one.Arguments[0]...)
 	defer p.Stop()
 	p.AwaitReady()
-	counted := func() time.Time {
-		if at := l.get().Status.LastCounted; at != nil {
-			return at.Time
-		}
-		return time.Time{}
-	}
-	pass := func() time.Duration {
-		last, spent := counted(), p.Processor()
-		p.Await(100*time.Millisecond, func() bool { return counted().After(last) }, l.state)
-		return p.Processor() - spent
-	}
-	var spent time.Duration
-	pass() // the first may have begun before
-	for range passes {
-		spent += pass()
-	}
+	whole, light := l.measureWhole(p), l.measureLight(p)
+	idle := l.measureNone(p)
 	b.ReportMetric(p.Memory("VmHWM"), "sharder-MiB-peak")
-	b.ReportMetric(spent.Seconds()*1000/passes, "sharder-ms/resync")
+	for unit, spent := range map[string]time.Duration{"sharder-ms/whole-look": whole - idle, "sharder-ms/light-look": light - idle, "sharder-idle-ms/10s": idle} {
+		b.ReportMetric(float64(spent.Microseconds())/1000, unit)
+	}
+}
+
+// counted is when all objects were counted last.
+func (l *lab) counted() time.Time {
+	l.Helper()
+	if at := l.get().Status.LastCounted; at != nil {
+		return at.Time
+	}
+	return time.Time{}
+}
+
+// measureWhole is the processor time from one look at all objects to the next: a sharder that has just begun makes no others.
+func (l *lab) measureWhole(p *measure.Process) time.Duration {
+	l.Helper()
+	const looks = 4
+	next := func() {
+		last := l.counted()
+		p.Await(100*time.Millisecond, func() bool { return l.counted().After(last) }, l.state)
+	}
+	next() // it may have begun before
+	spent := p.Processor()
+	for range looks {
+		next()
+	}
+	return (p.Processor() - spent) / looks
+}
+
+// measureLight is the processor time from one light look to the next.
+func (l *lab) measureLight(p *measure.Process) time.Duration {
+	l.Helper()
+	const looks = 8 // fewer than there are between two looks at all objects
+	lights := func() float64 { return p.Metric("breakwater_ring_passes_total", `outcome="light"`) }
+	p.Await(time.Second, func() bool { return lights() > 0 }, l.state)
+	last, spent, made := l.counted(), p.Processor(), lights()
+	l.pass(looks*between - 2*time.Second) // to ask for metrics is work, too
+	p.Await(500*time.Millisecond, func() bool { return lights() >= made+looks }, l.state)
+	spent = p.Processor() - spent
+	if now := l.counted(); !now.Equal(last) {
+		l.Fatalf("all objects were looked at meanwhile, at %s", now)
+	}
+	return spent / looks
+}
+
+// measureNone is the processor time in which there could be a look, and is none.
+func (l *lab) measureNone(p *measure.Process) time.Duration {
+	l.Helper()
+	const times = 5
+	last, of := l.counted(), l.get()
+	of.Spec.ResyncPeriodSeconds = 300
+	if err := l.Update(l.Context(), of); err != nil {
+		l.Fatal(err)
+	}
+	p.Await(100*time.Millisecond, func() bool { return l.counted().After(last) }, l.state)
+	l.pass(between) // until all has been told that follows from it
+	spent := p.Processor()
+	l.pass(times * between)
+	return (p.Processor() - spent) / times
+}
+
+// pass lets time pass.
+func (l *lab) pass(duration time.Duration) {
+	l.Helper()
+	timer := time.NewTimer(duration)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-l.Context().Done():
+		l.Fatal(l.Context().Err())
+	}
 }
 
 // BenchmarkAssign is what the assignment in admission adds to a CREATE, one after the other: objects of a ring, and others in between.

@@ -106,8 +106,12 @@ func ringFigures() map[string]figure {
 		"shard_reassigned_s":  {benchmark: "^Loss$", unit: "reassigned-s"},
 		"shard_added_moved":   {benchmark: "^ScaleUp$", unit: "moved"},
 	}
-	for n, key := range map[string]string{"1000": "sharder_mib_1k", "50000": "sharder_mib_50k"} {
-		all[key] = figure{benchmark: "^Sharder/objects=" + n + "$", unit: "sharder-MiB-peak"}
+	for n, size := range map[string]string{"1000": "1k", "50000": "50k"} {
+		for key, unit := range map[string]string{
+			"sharder_mib_": "sharder-MiB-peak", "sharder_whole_ms_": "sharder-ms/whole-look", "sharder_light_ms_": "sharder-ms/light-look",
+		} {
+			all[key+size] = figure{benchmark: "^Sharder/objects=" + n + "$", unit: unit}
+		}
 	}
 	for _, shards := range []string{"1", "2", "3", "4", "5"} {
 		f := *throughput("shards=" + shards)

@@ -33,7 +33,7 @@ func TestReport(t *testing.T) {
 	for _, key := range []string{
 		"protected_over_unprotected", "core_writes_per_admission", "added_p99_ms", "index_ns_200k", "index_allocs_200k",
 		"aggregator_mib_100k_pods", "status_kib_10k_reservations", "federation_up_s", "replica_conflict_cost",
-		"ring_max_over_mean", "ring_moved_on_add", "sharding_speedup_5", "sharder_mib_1k", "sharder_mib_50k", "assign_added_p99_ms",
+		"ring_max_over_mean", "ring_moved_on_add", "sharding_speedup_5", "sharder_mib_1k", "sharder_mib_50k", "sharder_whole_ms_50k", "sharder_light_ms_1k", "sharder_light_ms_50k", "assign_added_p99_ms",
 	} {
 		if _, there := got[key]; !there && !slices.Contains(missing, key) {
 			t.Errorf("%s is neither reported nor missing", key)
