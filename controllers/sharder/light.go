@@ -31,7 +31,8 @@ const (
 	//   - an object that a hand has given to another shard;
 	//   - an object whose annotation breakwater.dev/sharding-key has changed since;
 	//   - a label that a hand has put on an object of a namespace which is not of the ring;
-	//   - a controlled object that is controlled by another one since, or by none.
+	//   - a controlled object that is controlled by another one since, or by none;
+	//   - what an object controls that has moved, when no look has seen it on its way: a hand had asked for it.
 	//
 	// That two shards never work on one object does not depend on it: one works on each of these, that which the label names, until a whole
 	// look has made it let go.

@@ -85,6 +85,16 @@ func visible() map[string]harm {
 	}
 }
 
+// alone annotates an object so that it is to be elsewhere, perhaps.
+func alone(w *world) string {
+	of, t := w.any(func(of id, t *thing) bool { return of.Resource != "parts" && w.isWith(of, t) })
+	if t == nil {
+		return ""
+	}
+	t.Annotations = map[string]string{v1alpha1.AnnotationShardingKey: fmt.Sprint("key-", w.version)}
+	return fmt.Sprint(of, " is annotated")
+}
+
 // The harms that only a whole look finds: each object is with one shard that takes part, and not with the right one.
 func hidden() map[string]harm {
 	shard := v1alpha1.LabelShard(ringName)
@@ -99,13 +109,15 @@ func hidden() map[string]harm {
 			t.been[others[0]] = true
 			return fmt.Sprint(of, " is given to ", others[0])
 		},
-		"it is to be together with others": func(w *world) string {
-			of, t := w.any(func(of id, t *thing) bool { return of.Resource != "parts" && w.isWith(of, t) })
+		"it is to be together with others": alone,
+		"a hand has asked for it, and it has gone elsewhere": func(w *world) string {
+			done := alone(w)
+			of, t := w.any(func(of id, t *thing) bool { return strings.HasPrefix(done, fmt.Sprint(of, " is annotated")) })
 			if t == nil {
 				return ""
 			}
-			t.Annotations = map[string]string{v1alpha1.AnnotationShardingKey: fmt.Sprint("key-", w.version)}
-			return fmt.Sprint(of, " is annotated")
+			w.put(t, w.placement(t).Shard, true)
+			return fmt.Sprint(of, " is annotated, and asked for")
 		},
 		"nothing controls it any more": func(w *world) string {
 			of, t := w.any(func(of id, t *thing) bool { return of.Resource == "parts" && w.isWith(of, t) })
