@@ -10,7 +10,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
@@ -112,7 +111,7 @@ func hidden() map[string]harm {
 		"it is to be together with others": alone,
 		"a hand has asked for it, and it has gone elsewhere": func(w *world) string {
 			done := alone(w)
-			of, t := w.any(func(of id, t *thing) bool { return strings.HasPrefix(done, fmt.Sprint(of, " is annotated")) })
+			of, t := w.any(func(of id, _ *thing) bool { return strings.HasPrefix(done, fmt.Sprint(of, " is annotated")) })
 			if t == nil {
 				return ""
 			}
@@ -134,7 +133,7 @@ func hidden() map[string]harm {
 				return ""
 			}
 			t.OwnerReferences = []metav1.OwnerReference{{
-				APIVersion: "x.io/v1", Kind: "Node", Name: owner.Name, UID: types.UID(owner.UID), Controller: ptr.To(true),
+				APIVersion: "x.io/v1", Kind: "Node", Name: owner.Name, UID: owner.UID, Controller: ptr.To(true),
 			}}
 			return fmt.Sprint(of, " is adopted by ", owner.Name)
 		},
