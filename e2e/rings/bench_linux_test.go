@@ -71,7 +71,9 @@ func (l *lab) throughput(b *testing.B) {
 func BenchmarkSharder(b *testing.B) {
 	for _, n := range []int{1000, 50_000} {
 		b.Run(fmt.Sprintf("objects=%d", n), func(b *testing.B) {
-			l := newLab(b, 10, func(spec *v1alpha1.ClusterRingSpec) { spec.ResyncPeriodSeconds = int32(between.Seconds()) })
+			l := newLab(b, 10, func(spec *v1alpha1.ClusterRingSpec) {
+				spec.ResyncPeriodSeconds, spec.LeaseDurationSeconds = int32(between.Seconds()), 15 // as usual
+			})
 			l.start("shard-0")
 			l.start("shard-1")
 			l.objects.each(n, func(ctx context.Context, _ int) error { return l.objects.make(ctx) })
