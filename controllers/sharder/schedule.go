@@ -64,7 +64,7 @@ type repose struct {
 	census
 }
 
-// A whole look is made at every so many resyncs, and once in so long, whichever comes first.
+// A whole look is made at so many resyncs after one, or at the first that comes so much later, whichever comes first.
 const (
 	wholeResyncs = 12
 	wholeEvery   = time.Hour
