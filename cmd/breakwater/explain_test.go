@@ -48,7 +48,7 @@ func TestExplainTellsWhatBecomesOfObjects(t *testing.T) {
 			if diff := cmp.Diff(wanted(t, "testdata/explain/"+file), out); diff != "" {
 				t.Errorf("output (-want +got):\n%s", diff)
 			}
-			const conflict = `conflict: Pod shop/web-1: PodSchedulingPolicy shop/pool: nodeSelector[pool]: has "old", the policy has "web": it keeps its own`
+			const conflict = `conflict: Pod shop/web-1: PodSchedulingPolicy shop/pool: nodeSelector[pool]: has "old", wanted is "web": it keeps its own`
 			if beside := output == "yaml" || output == "patch"; strings.Contains(log, conflict) != beside {
 				t.Errorf("standard error tells of conflicts: %v, want %v\n%s", !beside, beside, log)
 			}

@@ -41,41 +41,49 @@ func (t taint) String() string {
 	return "tolerations[" + t.key + "," + t.operator + "," + t.value + "," + t.effect + "].tolerationSeconds"
 }
 
-// addSpread adds constraints of which the pod has none of the same key and kind.
-func (m *merging) addSpread(wants []any) {
+// addConstraints adds topology spread constraints of which the pod has none of the same key and kind.
+func (m *merging) addConstraints(policy *Policy, wants []any) {
 	for _, each := range wants {
 		constraint := maps.Clone(fields(each))
-		key, kind := text(constraint["topologyKey"]), text(constraint["whenUnsatisfiable"])
-		field := "topologySpreadConstraints[" + key + "," + kind + "]"
-		why := m.fillSelector(constraint)
-		has := items(m.spec["topologySpreadConstraints"])
-		at := slices.IndexFunc(has, func(had any) bool {
-			return fields(had)["topologyKey"] == key && fields(had)["whenUnsatisfiable"] == kind
-		})
-		switch {
-		case why != "":
-			m.skip(field, nil, each, why)
-		case at >= 0:
-			if !isSame(has[at], constraint) {
-				m.conflict(field, has[at], constraint, ownValue)
-			}
-		case m.object.daemon && kind == string(corev1.DoNotSchedule):
-			m.skip(field, nil, each, ofDaemonSet)
-		default:
-			m.spec["topologySpreadConstraints"] = slices.Concat(has, []any{constraint})
-			m.claim(field)
-			m.injected(field)
+		if why := m.fillSelector(policy, constraint); why != "" {
+			m.skip(constraintField(constraint), nil, each, why)
+			continue
 		}
+		m.addConstraint(constraint)
 	}
+}
+
+func (m *merging) addConstraint(constraint map[string]any) {
+	key, kind := constraint["topologyKey"], constraint["whenUnsatisfiable"]
+	field, has := constraintField(constraint), items(m.spec["topologySpreadConstraints"])
+	at := slices.IndexFunc(has, func(had any) bool {
+		return fields(had)["topologyKey"] == key && fields(had)["whenUnsatisfiable"] == kind
+	})
+	switch {
+	case at >= 0 && isSame(has[at], constraint):
+	case at >= 0:
+		m.conflict(field, has[at], constraint, ownValue)
+	case m.object.daemon && kind == string(corev1.DoNotSchedule):
+		m.skip(field, nil, constraint, ofDaemonSet)
+	default:
+		m.spec["topologySpreadConstraints"] = slices.Concat(has, []any{constraint})
+		m.claim(field)
+		m.injected(field)
+	}
+}
+
+// constraintField names a constraint by what a pod can have but once.
+func constraintField(constraint map[string]any) string {
+	return "topologySpreadConstraints[" + text(constraint["topologyKey"]) + "," + text(constraint["whenUnsatisfiable"]) + "]"
 }
 
 // fillSelector gives a constraint whose labelSelector is absent or empty that of the protector which covers the pod. Without a protector
 // an empty one stays, of all pods, as Kubernetes has it; why tells that there is none to stand in for an absent one.
-func (m *merging) fillSelector(constraint map[string]any) (why string) {
+func (m *merging) fillSelector(policy *Policy, constraint map[string]any) (why string) {
 	if len(fields(constraint["labelSelector"])) > 0 {
 		return ""
 	}
-	protector := m.protector()
+	protector := m.protectorOf(policy)
 	switch {
 	case protector != nil:
 	case constraint["labelSelector"] != nil:
@@ -86,23 +94,23 @@ func (m *merging) fillSelector(constraint map[string]any) (why string) {
 	for _, key := range items(constraint["matchLabelKeys"]) {
 		_, labelled := protector.Selector.MatchLabels[text(key)]
 		if labelled || slices.ContainsFunc(protector.Selector.MatchExpressions, func(r v1alpha1.PodSelectorRequirement) bool { return r.Key == key }) {
-			return "PodProtector " + protector.Name + " selects by " + text(key) + ", which Kubernetes refuses among matchLabelKeys as well"
+			return protector.String() + " selects by " + text(key) + ", which Kubernetes refuses among matchLabelKeys as well"
 		}
 	}
 	selector, err := fieldsOf(protector.Selector)
 	if err != nil {
-		return "the selector of PodProtector " + protector.Name + " cannot be written: " + err.Error()
+		return "the selector of " + protector.String() + " cannot be written: " + err.Error()
 	}
 	constraint["labelSelector"] = selector
 	return ""
 }
 
-// protector is the one whose selector stands in for one that the policy has not: of those that its protectorSelector chooses, the one whose
+// protectorOf is the one whose selector stands in for one that a policy has not: of those that its protectorSelector chooses, the one whose
 // name comes first.
-func (m *merging) protector() *Protector {
+func (m *merging) protectorOf(policy *Policy) *Protector {
 	var first *Protector
 	for i := range m.protectors {
-		p, policy := &m.protectors[i], m.outcome.Policy
+		p := &m.protectors[i]
 		chosen := p.Core == policy.Core && p.Selector != nil && (policy.protectors == nil || policy.protectors.Matches(p.Labels))
 		if chosen && (first == nil || p.Name < first.Name) {
 			first = p

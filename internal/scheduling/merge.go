@@ -13,6 +13,8 @@ type Result struct {
 	Patch []byte
 	// Outcomes are those of the policies, in their order.
 	Outcomes []Outcome
+	// Spreads are what came of the spreads of protectors, in their order.
+	Spreads []Spreading
 	// Refusal tells why the object must not be stored, and what to do; empty when it may. A refused object has no patch.
 	Refusal string
 }
@@ -20,6 +22,11 @@ type Result struct {
 // Outcome is what came of one policy.
 type Outcome struct {
 	*Policy
+	Effect
+}
+
+// Effect is what came of a policy, or of the spread of a protector.
+type Effect struct {
 	// Injected are the fields below the pod's spec that it has added to, each once.
 	Injected []string
 	// Conflicts are what the object contradicts it in.
@@ -28,11 +35,11 @@ type Outcome struct {
 	Skipped []Clash
 }
 
-// Clash is a part of a policy that was not added to an object.
+// Clash is what was not added to an object.
 type Clash struct {
 	// Field is below the pod's spec.
 	Field string
-	// Has is what the object has there, and Wants what the policy adds, as JSON; long values are cut.
+	// Has is what the object has there, and Wants what was to be added, as JSON; long values are cut.
 	Has, Wants string
 	// Why it was not added.
 	Why string
@@ -40,16 +47,17 @@ type Clash struct {
 
 // String is the clash in words.
 func (c Clash) String() string {
-	return fmt.Sprintf("%s: has %s, the policy has %s: %s", c.Field, c.Has, c.Wants, c.Why)
+	return fmt.Sprintf("%s: has %s, wanted is %s: %s", c.Field, c.Has, c.Wants, c.Why)
 }
 
-// Merge adds policies to an object, in the order that they are given in: those of Set.For. The protectors are those that cover its pods.
+// Merge adds policies to an object, in the order that they are given in: those of Set.For. The protectors are those that cover its pods; what
+// their spreads ask for is added after all policies.
 //
 // What the object has stays, and what contradicts it is not added. To merge the result again changes nothing, also when somebody else has
 // changed it in between, beyond adding to that as well.
 func Merge(o *Object, policies []*Policy, protectors []Protector) (Result, error) {
 	result := Result{Outcomes: make([]Outcome, len(policies))}
-	m := merging{object: o, spec: ownSpec(o.spec), protectors: protectors, claims: map[string]*Policy{}}
+	m := merging{object: o, spec: ownSpec(o.spec), protectors: protectors, claims: map[string]fmt.Stringer{}}
 	for i, p := range policies {
 		result.Outcomes[i].Policy = p
 	}
@@ -60,6 +68,7 @@ func Merge(o *Object, policies []*Policy, protectors []Protector) (Result, error
 			break
 		}
 	}
+	result.Spreads = m.addSpreads()
 	if result.Refusal = refusal(o, result.Outcomes); result.Refusal != "" || m.changes == 0 {
 		return result, nil
 	}
@@ -73,13 +82,14 @@ type merging struct {
 	object     *Object
 	spec       map[string]any
 	protectors []Protector
-	// claims are the policies that fields are by.
-	claims map[string]*Policy
+	// claims are the policies and protectors that fields are by.
+	claims map[string]fmt.Stringer
 	// changes is how often something was added.
 	changes int
 
-	// outcome is that of the policy that is being added.
-	outcome *Outcome
+	// author is what is being added, a *Policy or a *Protector, and effect what comes of it.
+	author fmt.Stringer
+	effect *Effect
 }
 
 // ownSpec copies the objects of a spec that policies are added to. What is in their lists is shared, and never changed.
@@ -103,34 +113,35 @@ func ownSpec(of map[string]any) map[string]any {
 func (m *merging) pass(outcomes []Outcome) (again bool) {
 	clashed, changes := false, m.changes
 	for i := range outcomes {
-		m.outcome = &outcomes[i]
-		m.outcome.Conflicts, m.outcome.Skipped = nil, nil
-		m.add(m.outcome.criteria)
-		clashed = clashed || len(m.outcome.Conflicts) > 0
+		m.author, m.effect = outcomes[i].Policy, &outcomes[i].Effect
+		m.effect.Conflicts, m.effect.Skipped = nil, nil
+		m.add(outcomes[i].Policy)
+		clashed = clashed || len(m.effect.Conflicts) > 0
 	}
 	return clashed && m.changes > changes
 }
 
 // add adds one policy: what the scheduler heeds before nodeName, which goes around it.
-func (m *merging) add(criteria map[string]any) {
+func (m *merging) add(policy *Policy) {
+	criteria := policy.criteria
 	m.addSchedulerName(text(criteria["schedulerName"]))
 	m.addNodeSelector(fields(criteria["nodeSelector"]))
 	m.addAffinity(fields(criteria["affinity"]))
 	m.addTolerations(items(criteria["tolerations"]))
-	m.addSpread(items(criteria["topologySpreadConstraints"]))
+	m.addConstraints(policy, items(criteria["topologySpreadConstraints"]))
 	m.addNodeName(text(criteria["nodeName"]))
 }
 
-// injected notes that a policy has added to a field.
+// injected notes that the author has added to a field.
 func (m *merging) injected(field string) {
 	m.changes++
-	if !slices.Contains(m.outcome.Injected, field) {
-		m.outcome.Injected = append(m.outcome.Injected, field)
+	if !slices.Contains(m.effect.Injected, field) {
+		m.effect.Injected = append(m.effect.Injected, field)
 	}
 }
 
-// claim notes that a field is by a policy.
-func (m *merging) claim(field string) { m.claims[field] = m.outcome.Policy }
+// claim notes that a field is by the author.
+func (m *merging) claim(field string) { m.claims[field] = m.author }
 
 // The reasons that several fields have.
 const (
@@ -139,17 +150,17 @@ const (
 	isPlaced    = "nodeName has placed the pod, and a kubelet refuses pods whose labels of nodes its node does not have"
 )
 
-// conflict notes that the object contradicts the policy in a field.
+// conflict notes that the object contradicts the author in a field.
 func (m *merging) conflict(field string, has, wants any, why string) {
-	if by := m.claims[field]; by != nil && by != m.outcome.Policy {
+	if by := m.claims[field]; by != nil && by != m.author {
 		why = by.String() + " goes first, and has set it"
 	}
-	m.outcome.Conflicts = append(m.outcome.Conflicts, Clash{Field: field, Has: quote(has), Wants: quote(wants), Why: why})
+	m.effect.Conflicts = append(m.effect.Conflicts, Clash{Field: field, Has: quote(has), Wants: quote(wants), Why: why})
 }
 
 // skip notes that a field cannot be added to.
 func (m *merging) skip(field string, has, wants any, why string) {
-	m.outcome.Skipped = append(m.outcome.Skipped, Clash{Field: field, Has: quote(has), Wants: quote(wants), Why: why})
+	m.effect.Skipped = append(m.effect.Skipped, Clash{Field: field, Has: quote(has), Wants: quote(wants), Why: why})
 }
 
 // isDaemonPod tells that the pod has been given its node by a DaemonSet's controller. That heeds node labels that the template asks for, and

@@ -328,6 +328,7 @@ func FuzzMerge(f *testing.F) {
 		f.Add(pod(f, each.pod), jsonOf(f, each.policy))
 	}
 	f.Add([]byte(`{"spec":{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[null,{"matchExpressions":[null]}]}}}}}`), []byte(`{"nodeSelector":{"":""}}`))
+	protectors := []scheduling.Protector{spreading("core", "web", "z"), spreading("other", "web", "z", selecting(&v1alpha1.PodSelector{}))}
 	f.Fuzz(func(t *testing.T, raw, spec []byte) {
 		object := &v1alpha1.PodSchedulingPolicy{}
 		if json.Unmarshal(spec, &object.Spec) != nil {
@@ -341,7 +342,7 @@ func FuzzMerge(f *testing.F) {
 		if err != nil {
 			return
 		}
-		result, err := scheduling.Merge(o, []*scheduling.Policy{policy}, nil)
+		result, err := scheduling.Merge(o, []*scheduling.Policy{policy}, protectors)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -352,7 +353,7 @@ func FuzzMerge(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := scheduling.Merge(o, []*scheduling.Policy{policy}, nil); err != nil || again.Patch != nil {
+		if again, err := scheduling.Merge(o, []*scheduling.Policy{policy}, protectors); err != nil || again.Patch != nil {
 			t.Fatalf("once more: %s, error %v", again.Patch, err)
 		}
 	})

@@ -168,6 +168,9 @@ func readSpec(raw jsontext.Value) (map[string]any, error) {
 
 func (o *Object) isPod() bool { return o.Kind == "Pod" }
 
+// isNewPod tells that it is a pod which is created, and for which a scheduler will look for a node.
+func (o *Object) isNewPod() bool { return o.isPod() && !o.Update && !o.isFixed() }
+
 // isFixed tells that the object must stay as it is written. A Deployment knows its ReplicaSets by their templates, and makes a new one for
 // each that it does not know. The template of a Job can never be changed. A mirror pod is a picture of one that runs already.
 func (o *Object) isFixed() bool {

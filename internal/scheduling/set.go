@@ -10,11 +10,17 @@ import (
 // Protector is a PodProtector that covers the pods of an object.
 type Protector struct {
 	// Core is the core cluster that it is in: policies look at protectors of their own.
-	Core, Name string
-	Labels     map[string]string
+	Core            string
+	Namespace, Name string
+	Labels          map[string]string
 	// Selector chooses the pods that it covers; nil is not known.
 	Selector *v1alpha1.PodSelector
+	// Spread is what it asks of the scheduler of the pods' cell; nil is nothing.
+	Spread *Spread
 }
+
+// String is its kind and name, as a message has it.
+func (p *Protector) String() string { return "PodProtector " + p.Namespace + "/" + p.Name }
 
 // Set finds the policies for an object among many. It never changes, so goroutines may share it.
 type Set struct {
@@ -82,7 +88,7 @@ func (p *Policy) targets(o *Object) bool {
 	case o.isFixed():
 		return false
 	case o.isPod():
-		return !o.Update && (len(p.Spec.Targets) == 0 || slices.Contains(p.Spec.Targets, v1alpha1.TargetPods))
+		return o.isNewPod() && (len(p.Spec.Targets) == 0 || slices.Contains(p.Spec.Targets, v1alpha1.TargetPods))
 	case o.Update && p.Spec.TemplateUpdates != v1alpha1.TemplateUpdatesInject:
 		return false
 	}
