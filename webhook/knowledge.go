@@ -60,7 +60,10 @@ func (p *Protection) ProtectorsOf(cores []string, cell, namespace string, labels
 		}
 		for _, key := range core.coverages.certain(cell, namespace, labels) {
 			if last := core.lastSeen(key); last != nil {
-				found = append(found, scheduling.Protector{Core: core.name, Name: key.Name, Labels: last.Labels, Selector: selectorIn(cell, last)})
+				found = append(found, scheduling.Protector{
+					Core: core.name, Namespace: key.Namespace, Name: key.Name, Labels: last.Labels, Selector: selectorIn(cell, last),
+					Spread: scheduling.SpreadOf(last, cell),
+				})
 			}
 		}
 	}

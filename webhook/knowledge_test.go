@@ -44,7 +44,7 @@ func TestProtectorsAreKnownWithTheSelectorThatTheyHaveInACell(t *testing.T) {
 		t.Run(claim, func(t *testing.T) {
 			var want []scheduling.Protector
 			if c.covers {
-				want = []scheduling.Protector{{Core: "core", Name: c.protector.Name, Labels: c.protector.Labels, Selector: c.want}}
+				want = []scheduling.Protector{{Core: "core", Namespace: "shop", Name: c.protector.Name, Labels: c.protector.Labels, Selector: c.want}}
 			}
 			d := newDesk(t, c.protector)
 			if diff := cmp.Diff(want, d.ProtectorsOf([]string{"core"}, deskCell, "shop", web)); diff != "" {
@@ -54,5 +54,23 @@ func TestProtectorsAreKnownWithTheSelectorThatTheyHaveInACell(t *testing.T) {
 				t.Errorf("protectors %v of another core cluster", got)
 			}
 		})
+	}
+}
+
+func TestTheSpreadOfAProtectorIsThatOfTheCell(t *testing.T) {
+	web := map[string]string{"app": "web"}
+	p := deskProtector("a", 1, 1)
+	p.Namespace, p.Spec.Selector = "shop", &v1alpha1.PodSelector{MatchLabels: web}
+	p.Spec.Spread = &v1alpha1.Spread{TopologyKey: "zone", MinDomains: new(int32), Enforcement: v1alpha1.SpreadSchedule}
+	p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: deskCell}}
+	d := newDesk(t, p)
+	for cell, alone := range map[string]bool{deskCell: true, "another": false} {
+		want := []scheduling.Protector{{
+			Core: "core", Namespace: "shop", Name: "a", Selector: p.Spec.Selector,
+			Spread: &scheduling.Spread{TopologyKey: "zone", MinDomains: p.Spec.Spread.MinDomains, Alone: alone},
+		}}
+		if diff := cmp.Diff(want, d.ProtectorsOf([]string{"core"}, cell, "shop", web)); diff != "" {
+			t.Errorf("protectors in %s (-want +got):\n%s", cell, diff)
+		}
 	}
 }

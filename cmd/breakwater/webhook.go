@@ -53,7 +53,8 @@ certificate, which must be the same. Print the configuration that makes an apise
 breakwater webhook-config.
 
 With --scheduling it adds what PodSchedulingPolicies and ClusterPodSchedulingPolicies of the core clusters ask for to pods and
-workloads of the cells, at /cells/<cell>/schedule: print that configuration with breakwater webhook-config --scheduling.`,
+workloads of the cells, at /cells/<cell>/schedule, and to pods what PodProtectors whose spread has enforcement Schedule ask for:
+print that configuration with breakwater webhook-config --scheduling. Without it such a spread is audited and no more.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
 	}
@@ -70,9 +71,9 @@ workloads of the cells, at /cells/<cell>/schedule: print that configuration with
 	flags.DurationVar(&f.server.Drain, "drain", 0, "how long to go on accepting reviews after SIGTERM, while the endpoint is taken out of service")
 	flags.StringArrayVar(&f.peers, "peer", nil, "`HOST:PORT` of other replicas, of which HOST may be a name of many addresses (a headless Service); may be repeated")
 	flags.StringVar(&f.advertise, "advertise", "", "`IP:PORT` by which other replicas reach this one; required with --peer")
-	flags.BoolVar(&f.server.Audit, "audit", false, "admit every removal that would be refused, with a warning to who asked: for a trial, in which nothing is protected")
+	flags.BoolVar(&f.server.Audit, "audit", false, "admit every removal that would be refused, and every pod that a scheduling policy rejects, with a warning to who asked: for a trial, in which nothing is protected")
 	flags.BoolVar(&f.nudge, "nudge", true, "when budget returns, wake the controllers whose removals were refused (an annotation on their objects), and take up evictions that were given up: from tainted nodes, and of pods whose owner is gone")
-	flags.BoolVar(&f.scheduling, "scheduling", false, "add what PodSchedulingPolicies and ClusterPodSchedulingPolicies ask for to pods and workloads as well")
+	flags.BoolVar(&f.scheduling, "scheduling", false, "add what PodSchedulingPolicies and ClusterPodSchedulingPolicies ask for to pods and workloads as well, and the spreads of PodProtectors to pods")
 	f.bind(flags)
 	return command
 }
@@ -189,7 +190,9 @@ func (f *webhookFlags) schedule(mgr manager.Manager, cores map[string]cluster.Cl
 	if !f.scheduling {
 		return nil
 	}
-	handler, err := scheduling.Setup(mgr, scheduling.Options{Cores: cores, Cells: f.server.Protection, Registry: metrics.Registry})
+	handler, err := scheduling.Setup(mgr, scheduling.Options{
+		Cores: cores, Cells: f.server.Protection, Audit: f.server.Audit, Registry: metrics.Registry,
+	})
 	if err != nil {
 		return err
 	}

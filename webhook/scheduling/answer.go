@@ -17,11 +17,11 @@ type Reason string
 
 // The reasons. Rejected refuses the object, Injected changes it, and all others leave it as it is.
 const (
-	// Injected has something added by a policy.
+	// Injected has something added by a policy, or for the spread of a protector.
 	Injected Reason = "Injected"
-	// Unchanged has all that its policies ask for, or contradicts the rest.
+	// Unchanged has all that its policies and protectors ask for, or contradicts the rest.
 	Unchanged Reason = "Unchanged"
-	// NoPolicy has no policy.
+	// NoPolicy has no policy, and no protector that asks for something.
 	NoPolicy Reason = "NoPolicy"
 	// Rejected contradicts a policy that rejects such.
 	Rejected Reason = "Rejected"
@@ -67,8 +67,10 @@ func (a Answer) Response(review types.UID) *admissionv1.AdmissionResponse {
 	if a.Err != nil {
 		response.AuditAnnotations["why"] = cut(a.Err.Error())
 	}
-	if names := a.injecting(); len(names) > 0 {
-		response.AuditAnnotations["policies"] = strings.Join(names[:min(len(names), maxAudited)], ",")
+	for annotation, names := range map[string][]string{"policies": a.injecting(), "spreads": a.spreading()} {
+		if len(names) > 0 {
+			response.AuditAnnotations[annotation] = strings.Join(names[:min(len(names), maxAudited)], ",")
+		}
 	}
 	if a.Refusal != "" {
 		response.Result = &metav1.Status{
@@ -93,23 +95,45 @@ func (a Answer) injecting() (names []string) {
 	return names
 }
 
+// spreading names the protectors for whose spread something was added.
+func (a Answer) spreading() (names []string) {
+	for _, spread := range a.Spreads {
+		if len(spread.Injected) > 0 {
+			names = append(names, spread.Core+"/"+spread.String())
+		}
+	}
+	return names
+}
+
+// admit softens a refusal: the object is stored as it was sent, and the client is told.
+func admit(response *admissionv1.AdmissionResponse) {
+	if response.Allowed {
+		return
+	}
+	response.Warnings = []string{cut("admitted, since Breakwater is on trial (--audit): " + response.Result.Message)}
+	response.Allowed, response.Result = true, nil
+}
+
 // warnings tell a client what was not added to an object that is stored all the same.
 func (a Answer) warnings() (warnings []string) {
 	if a.Refusal != "" {
 		return nil
 	}
-	more := 0
 	for _, outcome := range a.Outcomes {
-		for _, conflict := range outcome.Conflicts {
-			if len(warnings) == maxWarnings {
-				more++
-				continue
-			}
-			warnings = append(warnings, cut(outcome.String()+" was not heeded in "+conflict.String()))
-		}
+		warnings = append(warnings, warningsOf(outcome.String(), outcome.Conflicts)...)
 	}
-	if more > 0 {
-		warnings = append(warnings, fmt.Sprintf("and %d more fields in which policies were not heeded", more))
+	for _, spread := range a.Spreads {
+		warnings = append(warnings, warningsOf(spread.String(), spread.Conflicts)...)
+	}
+	if more := len(warnings) - maxWarnings; more > 0 {
+		warnings = append(warnings[:maxWarnings], fmt.Sprintf("and %d more fields in which policies or protectors were not heeded", more))
+	}
+	return warnings
+}
+
+func warningsOf(whom string, conflicts []scheduling.Clash) (warnings []string) {
+	for _, conflict := range conflicts {
+		warnings = append(warnings, cut(whom+" was not heeded in "+conflict.String()))
 	}
 	return warnings
 }

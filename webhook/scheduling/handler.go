@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
+	"github.com/breakwater-k8s/breakwater/webhook/reviews"
 )
 
 // Cells tell which cells there are, and what is known of the protectors of their pods. They are the webhook's.
@@ -34,8 +35,10 @@ type Handler struct {
 	// labelsOf are those of a namespace in the cluster of a cell.
 	labelsOf func(ctx context.Context, cell, namespace string) (map[string]string, error)
 	tally    *tally
-	metrics  *metrics
-	log      logr.Logger
+	// audit admits what would be rejected.
+	audit   bool
+	metrics *metrics
+	log     logr.Logger
 }
 
 // Review answers before ctx ends, whatever happens.
@@ -47,10 +50,14 @@ func (h *Handler) Review(ctx context.Context, cell string, request *admissionv1.
 			"kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name)
 	}
 	if dry := request.DryRun; dry == nil || !*dry {
-		h.metrics.observe(h.label(cell), answer.Reason, time.Since(began))
+		h.metrics.observe(h.label(cell), &answer, time.Since(began))
 		h.tally.note(answer)
 	}
-	return answer.Response(request.UID)
+	response := answer.Response(request.UID)
+	if h.audit {
+		admit(response)
+	}
+	return response
 }
 
 // label is the cell for metrics: a client must not be able to make labels.
@@ -58,7 +65,7 @@ func (h *Handler) label(cell string) string {
 	if h.cells.Knows(cell) {
 		return cell
 	}
-	return unknown
+	return reviews.Unknown
 }
 
 func (h *Handler) answer(ctx context.Context, cell string, request *admissionv1.AdmissionRequest) (answer Answer) {
@@ -84,7 +91,7 @@ func (h *Handler) answer(ctx context.Context, cell string, request *admissionv1.
 	return h.decide(ctx, cell, object)
 }
 
-// decide asks the policies of the core clusters that have the object's pods.
+// decide asks the policies and the protectors of the core clusters that have the object's pods.
 func (h *Handler) decide(ctx context.Context, cell string, o *scheduling.Object) Answer {
 	cores, err := h.cells.CoresOf(cell, o.Namespace, o.Labels)
 	switch {
@@ -97,9 +104,6 @@ func (h *Handler) decide(ctx context.Context, cell string, o *scheduling.Object)
 	if core, ok := known.lacks(cores); ok {
 		return Answer{Reason: NotReady, Err: fmt.Errorf("the scheduling policies of core cluster %q are not read yet", core)}
 	}
-	if known.isEmpty() {
-		return Answer{Reason: NoPolicy}
-	}
 	var labels map[string]string
 	if known.clusterwide {
 		if labels, err = h.labelsOf(ctx, cell, o.Namespace); err != nil {
@@ -108,7 +112,7 @@ func (h *Handler) decide(ctx context.Context, cell string, o *scheduling.Object)
 	}
 	protectors := h.cells.ProtectorsOf(cores, cell, o.Namespace, o.Labels)
 	chosen := slices.DeleteFunc(known.set.For(o, labels, protectors), func(p *scheduling.Policy) bool { return !slices.Contains(cores, p.Core) })
-	if len(chosen) == 0 {
+	if len(chosen) == 0 && !scheduling.Spreads(o, protectors) {
 		return Answer{Reason: NoPolicy}
 	}
 	result, err := scheduling.Merge(o, chosen, protectors)

@@ -1,40 +1,40 @@
 package scheduling
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-)
 
-// unknown stands for all cells that are none of the webhook's.
-const unknown = "unknown"
+	"github.com/breakwater-k8s/breakwater/webhook/reviews"
+)
 
 // metrics are listed in docs/metrics.md.
 type metrics struct {
-	reviews  *prometheus.CounterVec
-	duration *prometheus.HistogramVec
+	*reviews.Metrics
+	spread *prometheus.CounterVec
 }
 
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
-	m := &metrics{
-		reviews: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "breakwater_scheduling_reviews_total", Help: "Reviews of pods and templates by cell and reason, without dry runs. All but Rejected were allowed.",
-		}, []string{"cell", "reason"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "breakwater_scheduling_review_duration_seconds", Help: "Time to answer a review of a pod or template, by cell, without dry runs.",
-			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 14),
-		}, []string{"cell"}),
+	const subject = "cell"
+	of, err := reviews.New(registry, subject, prometheus.CounterOpts{
+		Name: "breakwater_scheduling_reviews_total", Help: "Reviews of pods and templates by cell and reason, without dry runs. All but Rejected were allowed.",
+	}, prometheus.HistogramOpts{
+		Name: "breakwater_scheduling_review_duration_seconds", Help: "Time to answer a review of a pod or template, by cell, without dry runs.",
+	})
+	if err != nil {
+		return nil, err
 	}
-	for _, c := range []prometheus.Collector{m.reviews, m.duration} {
-		if err := registry.Register(c); err != nil {
-			return nil, fmt.Errorf("register metrics: %w", err)
-		}
-	}
-	return m, nil
+	m := &metrics{Metrics: of, spread: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "breakwater_scheduling_spread_injections_total",
+		Help: "Reviews of pods that were given a constraint for the spread of a PodProtector, by cell, without dry runs.",
+	}, []string{subject})}
+	return m, reviews.Register(registry, m.spread)
 }
 
-func (m *metrics) observe(cell string, reason Reason, took time.Duration) {
-	m.reviews.WithLabelValues(cell, string(reason)).Inc()
-	m.duration.WithLabelValues(cell).Observe(took.Seconds())
+// observe counts an answer about an object of a cell.
+func (m *metrics) observe(cell string, answer *Answer, took time.Duration) {
+	m.Observe(cell, string(answer.Reason), took)
+	if answer.Refusal == "" && len(answer.spreading()) > 0 {
+		m.spread.WithLabelValues(cell).Inc()
+	}
 }

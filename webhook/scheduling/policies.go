@@ -45,8 +45,7 @@ type snapshot struct {
 	set *scheduling.Set
 	// read are the core clusters whose policies are all in it.
 	read map[string]bool
-	// number of policies, and whether some of them look at labels of namespaces.
-	number      int
+	// clusterwide tells that some of them look at labels of namespaces.
 	clusterwide bool
 }
 
@@ -68,8 +67,6 @@ func (s *snapshot) lacks(cores []string) (core string, lacking bool) {
 	}
 	return "", false
 }
-
-func (s *snapshot) isEmpty() bool { return s.number == 0 }
 
 // put takes a policy in. One that is malformed chooses nothing.
 func (p *policies) put(core string, object metav1.Object) {
@@ -158,7 +155,7 @@ func (p *policies) rebuild() {
 	all, read := slices.Collect(maps.Values(p.compiled)), maps.Clone(p.read)
 	p.mu.Unlock()
 	p.current.Store(&snapshot{
-		set: scheduling.NewSet(all), read: read, number: len(all),
+		set: scheduling.NewSet(all), read: read,
 		clusterwide: slices.ContainsFunc(all, func(policy *scheduling.Policy) bool { return policy.Namespace == "" }),
 	})
 }

@@ -18,6 +18,8 @@ type Options struct {
 	// Cores are the core clusters by name. Somebody else adds them to the manager.
 	Cores map[string]cluster.Cluster
 	Cells Cells
+	// Audit admits what would be rejected, with a warning.
+	Audit bool
 	// Registry is where the handler registers its metrics.
 	Registry prometheus.Registerer
 }
@@ -30,7 +32,7 @@ func Setup(mgr manager.Manager, o Options) (*Handler, error) {
 	}
 	policies, namespaces := newPolicies(mgr.GetLogger()), newNamespaces(o.Cells.CellConfig)
 	tally := newTally(time.Now)
-	h := &Handler{cells: o.Cells, policies: policies, labelsOf: namespaces.labelsOf, tally: tally, metrics: metrics, log: mgr.GetLogger()}
+	h := &Handler{cells: o.Cells, policies: policies, labelsOf: namespaces.labelsOf, tally: tally, audit: o.Audit, metrics: metrics, log: mgr.GetLogger()}
 	parts := []manager.Runnable{policies, namespaces}
 	for name, core := range o.Cores {
 		log := mgr.GetLogger().WithValues("core", name)

@@ -43,7 +43,7 @@ func (h *Handler) Remembered() (rings, shards int) {
 // Forget is what a ring's deletion does.
 func (h *Handler) Forget(ring string) {
 	h.loads.forget(ring)
-	h.metrics.forget(ring)
+	h.metrics.Forget(ring)
 }
 
 // FindBy finds controllers by a client, at a time.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/ring"
+	"github.com/breakwater-k8s/breakwater/webhook/reviews"
 )
 
 const (
@@ -39,7 +40,7 @@ type Handler struct {
 	// stopping is closed when the process is about to end.
 	stopping <-chan struct{}
 	loads    *loads
-	metrics  *metrics
+	metrics  *reviews.Metrics
 	log      logr.Logger
 }
 
@@ -63,17 +64,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			code = http.StatusRequestEntityTooLarge
 		}
 		http.Error(w, fmt.Sprintf("Breakwater cannot read the review: %v", err), code)
-		h.metrics.observe(unknown, Invalid, time.Since(began))
+		h.metrics.Observe(reviews.Unknown, string(Invalid), time.Since(began))
 		return
 	}
 	known, answer, patch := h.review(ctx, r.PathValue("ring"), review.Request)
 	h.write(w, review, answer, patch)
-	h.metrics.observe(known, answer.Reason, time.Since(began))
+	h.metrics.Observe(known, string(answer.Reason), time.Since(began))
 }
 
 // review answers, whatever happens. known is the name of the ring, if there is one.
 func (h *Handler) review(ctx context.Context, name string, request *admissionv1.AdmissionRequest) (known string, answer Answer, patch []byte) {
-	known = unknown
+	known = reviews.Unknown
 	defer func() {
 		if fault := recover(); fault != nil {
 			h.log.Error(fmt.Errorf("panic: %v", fault), "A review was allowed unseen, by a fault of ours",

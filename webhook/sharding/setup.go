@@ -95,7 +95,7 @@ func (h *Handler) forgetDeleted(ctx context.Context, mgr manager.Manager) error 
 		}
 		if of, ok := object.(*v1alpha1.ClusterRing); ok {
 			h.loads.forget(of.Name)
-			h.metrics.forget(of.Name)
+			h.metrics.Forget(of.Name)
 		}
 	}})
 	if err != nil {

@@ -1,0 +1,203 @@
+package scheduling
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/scheduling"
+)
+
+// byZone is a protector of all pods of namespace shop that spreads them.
+func byZone(core, name string) scheduling.Protector {
+	return scheduling.Protector{
+		Core: core, Namespace: "shop", Name: name, Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"of": core}},
+		Spread: &scheduling.Spread{TopologyKey: "zone"},
+	}
+}
+
+// newSpreadDesk knows protectors of two core clusters, and no policies.
+func newSpreadDesk(t *testing.T, policies ...metav1.Object) *desk {
+	t.Helper()
+	d := newDesk(t, policies...)
+	d.policies.markRead("east")
+	d.policies.rebuild()
+	d.atlas.cores, d.atlas.protectors = []string{"core", "east"}, []scheduling.Protector{byZone("east", "a"), byZone("core", "z")}
+	return d
+}
+
+const zoned = `{"labelSelector":{"matchLabels":{"of":"core"}},"maxSkew":1,"nodeTaintsPolicy":"Honor","topologyKey":"zone","whenUnsatisfiable":"DoNotSchedule"}`
+
+func TestAPodIsSpreadWithoutAnyPolicy(t *testing.T) {
+	d := newSpreadDesk(t)
+	d.labelsOf = nil // nobody asks for them
+	got := d.Review(t.Context(), "worker-1", creation(podKind, `{"spec":{}}`))
+	want := &admissionv1.AdmissionResponse{
+		UID: "review", Allowed: true, PatchType: ptr.To(admissionv1.PatchTypeJSONPatch),
+		Patch:            []byte(`[{"op":"add","path":"/spec/topologySpreadConstraints","value":[` + zoned + `]}]`),
+		AuditAnnotations: map[string]string{"reason": "Injected", "spreads": "core/PodProtector shop/z"},
+	}
+	if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "PodProtector shop/a was not heeded in topologySpreadConstraints[zone,DoNotSchedule]") ||
+		!strings.Contains(got.Warnings[0], "wanted is") {
+		t.Errorf("warnings %q, want one of the protector whose constraint came second", got.Warnings)
+	}
+	got.Warnings = nil
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("response (-want +got):\n%s", diff)
+	}
+}
+
+func TestSpreadsAreForPodsThatThePoliciesAreAskedAbout(t *testing.T) {
+	const pod, deployment = `{"spec":{}}`, `{"metadata":{},"spec":{"template":{"metadata":{},"spec":{}}}}`
+	own := strings.Replace(pod, "{}", `{"topologySpreadConstraints":[`+zoned+`]}`, 1)
+	everywhere := &v1alpha1.ClusterPodSchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}}
+	everywhere.Spec.NamespaceSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"team": "b"}}
+	everywhere.Spec.PodSchedulingPolicySpec = policy().Spec
+	for claim, c := range map[string]struct {
+		kind   metav1.GroupVersionKind
+		object string
+		change func(*desk, *admissionv1.AdmissionRequest)
+		want   Reason
+		spread float64
+	}{
+		"a pod that is created":                  {podKind, pod, nil, Injected, 1},
+		"a pod that has it":                      {podKind, own, nil, Unchanged, 0},
+		"a pod in a dry run":                     {podKind, pod, func(_ *desk, r *admissionv1.AdmissionRequest) { r.DryRun = ptr.To(true) }, Injected, 0},
+		"a pod that is updated":                  {podKind, pod, func(_ *desk, r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Update }, NoPolicy, 0},
+		"a Deployment":                           {deploymentKind, deployment, nil, NoPolicy, 0},
+		"a pod of no cell":                       {podKind, pod, func(d *desk, _ *admissionv1.AdmissionRequest) { d.atlas.cores = nil }, OtherCell, 0},
+		"a pod while protectors are unread":      {podKind, pod, func(d *desk, _ *admissionv1.AdmissionRequest) { d.atlas.unread = errors.New("not yet") }, NotReady, 0},
+		"a pod while a core's policies are away": {podKind, pod, func(d *desk, _ *admissionv1.AdmissionRequest) { d.atlas.cores = append(d.atlas.cores, "west") }, NotReady, 0},
+		"a pod that no policy of others is for": {podKind, pod, func(d *desk, _ *admissionv1.AdmissionRequest) {
+			d.policies.put("core", everywhere)
+			d.policies.rebuild()
+		}, Injected, 1},
+		"a pod that is given a label too": {podKind, pod, func(d *desk, _ *admissionv1.AdmissionRequest) { d.policies.put("core", policy()); d.policies.rebuild() }, Injected, 1},
+		"a pod that a policy rejects": {podKind, `{"spec":{"nodeSelector":{"disk":"hdd"}}}`, func(d *desk, _ *admissionv1.AdmissionRequest) {
+			d.policies.put("core", policy(rejecting))
+			d.policies.rebuild()
+		}, Rejected, 0},
+		"a pod of protectors that spread nothing": {podKind, pod, func(d *desk, _ *admissionv1.AdmissionRequest) {
+			d.atlas.protectors = []scheduling.Protector{{Core: "core", Name: "a"}}
+		}, NoPolicy, 0},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			d, request := newSpreadDesk(t), creation(c.kind, c.object)
+			if c.change != nil {
+				c.change(d, request)
+			}
+			response := d.Review(t.Context(), "worker-1", request)
+			if got := Reason(response.AuditAnnotations["reason"]); got != c.want {
+				t.Errorf("reason %s, want %s", got, c.want)
+			}
+			if added := strings.Contains(string(response.Patch), `"topologyKey":"zone"`); added != (c.want == Injected) || response.Allowed != (c.want != Rejected) {
+				t.Errorf("allowed %v with patch %s for reason %s", response.Allowed, response.Patch, c.want)
+			}
+			if got := spreadReviews(t, d.registry); got != c.spread {
+				t.Errorf("%v reviews are counted that injected for a spread, want %v", got, c.spread)
+			}
+		})
+	}
+}
+
+func TestAPodThatIsSpreadAgainStaysAsItIs(t *testing.T) {
+	d := newSpreadDesk(t, policy())
+	first := d.Review(t.Context(), "worker-1", creation(podKind, `{"spec":{"containers":[]}}`))
+	after := patched(t, `{"spec":{"containers":[]}}`, first.Patch)
+	if again := d.Review(t.Context(), "worker-1", creation(podKind, after)); again.Patch != nil || again.AuditAnnotations["reason"] != "Unchanged" {
+		t.Errorf("of %s becomes %s once more, for reason %s", after, again.Patch, again.AuditAnnotations["reason"])
+	}
+}
+
+func TestOnTrialNothingIsRejected(t *testing.T) {
+	const own = `{"spec":{"nodeSelector":{"disk":"hdd"}}}`
+	d := newDesk(t, policy(rejecting))
+	d.audit = true
+	response := d.Review(t.Context(), "worker-1", creation(podKind, own))
+	if !response.Allowed || response.Result != nil || response.Patch != nil || response.AuditAnnotations["reason"] != "Rejected" {
+		t.Errorf("response %+v, want the pod as it was sent, and the reason it would have been rejected for", response)
+	}
+	if len(response.Warnings) != 1 || !strings.HasPrefix(response.Warnings[0], "admitted, since Breakwater is on trial (--audit): Breakwater refuses: nodeSelector[disk]") {
+		t.Errorf("warnings %q, want one that tells the refusal", response.Warnings)
+	}
+	if diff := cmp.Diff(map[Reason]float64{Rejected: 1}, counted(t, d.registry, "worker-1")); diff != "" {
+		t.Errorf("counted reviews (-want +got):\n%s", diff)
+	}
+	if response = d.Review(t.Context(), "worker-1", creation(podKind, `{"spec":{}}`)); response.Patch == nil || len(response.Warnings) > 0 {
+		t.Errorf("response %+v to a pod that contradicts nothing, want it changed without a warning", response)
+	}
+}
+
+func TestMetricsAndReasonsAreDocumented(t *testing.T) {
+	raw, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	if _, err := newMetrics(registry); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newMetrics(registry); err == nil {
+		t.Error("names that are taken are no error")
+	}
+	descriptions := make(chan *prometheus.Desc, 100)
+	registry.Describe(descriptions)
+	close(descriptions)
+	var words []string
+	for d := range descriptions {
+		_, rest, _ := strings.Cut(d.String(), `fqName: "`)
+		name, _, _ := strings.Cut(rest, `"`)
+		words = append(words, name)
+	}
+	for _, reason := range []Reason{Injected, Unchanged, NoPolicy, Rejected, OtherCell, Ignored, UnknownCell, NotReady, NamespaceUnread, Invalid, Failed} {
+		words = append(words, string(reason))
+	}
+	if len(words) != 3+11 {
+		t.Errorf("%q", words)
+	}
+	for _, word := range words {
+		if !strings.Contains(string(raw), "`"+word+"`") {
+			t.Errorf("docs/metrics.md does not have %q", word)
+		}
+	}
+}
+
+// spreadReviews is how many were counted that injected for a spread.
+func spreadReviews(t *testing.T, registry *prometheus.Registry) (all float64) {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == "breakwater_scheduling_spread_injections_total" {
+			for _, m := range family.GetMetric() {
+				all += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return all
+}
+
+// patched applies a patch as an apiserver does.
+func patched(t *testing.T, object string, patch []byte) string {
+	t.Helper()
+	decoded, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		t.Fatalf("%v in %s", err, patch)
+	}
+	after, err := decoded.Apply([]byte(object))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(after)
+}
