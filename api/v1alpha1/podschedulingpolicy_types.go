@@ -172,8 +172,9 @@ const (
 	ConflictReject       ConflictPolicy = "Reject"
 )
 
-// PodSchedulingPolicyStatus tells what came of a policy. All counts are of requests since the policy was made, dry runs left out;
-// a pod whose template was changed as well counts twice.
+// PodSchedulingPolicyStatus tells what came of a policy. All counts are of reviews since the policy was made, dry runs left out:
+// a pod whose template was changed as well counts twice, and so does one that another webhook changes after ours, about which the
+// apiserver asks again.
 type PodSchedulingPolicyStatus struct {
 	// ObservedGeneration is the generation of the spec that the conditions are of.
 	//
@@ -195,7 +196,7 @@ type PodSchedulingPolicyStatus struct {
 	// +optional
 	Conflicts int64 `json:"conflicts"`
 
-	// Rejected is how many of those were refused for it.
+	// Rejected is how many of those were refused for it, or would have been by a webhook without --audit.
 	//
 	// +optional
 	Rejected int64 `json:"rejected"`

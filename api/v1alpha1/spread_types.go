@@ -25,7 +25,8 @@ type Spread struct {
 	// +optional
 	MaxSharePercent *int32 `json:"maxSharePercent,omitempty"`
 
-	// MinDomains is how many domains should have pods.
+	// MinDomains is how many domains should have pods. With enforcement Schedule a scheduler then gives no domain a second pod
+	// while it sees fewer. As it sees those of its own cell alone, that is so where the protector has one cell.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=256
@@ -34,7 +35,9 @@ type Spread struct {
 
 	// Enforcement is what is done about it: Audit tells, by the condition SpreadSatisfied, events and metrics. Schedule also adds a
 	// topology spread constraint to new pods, so that the scheduler of each cell shares them out evenly there; it needs the
-	// webhook's --scheduling. Neither moves pods that are there.
+	// webhook's --scheduling, and does what Audit does without. A constraint of the pod itself, or of a scheduling policy, with
+	// the same topologyKey and DoNotSchedule stays instead. Nodes without the label get none of the pods. Neither moves pods that
+	// are there, or changes templates.
 	//
 	// +kubebuilder:default=Audit
 	// +optional
