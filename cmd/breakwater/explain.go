@@ -16,17 +16,23 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/convert"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
+	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
 type explainFlags struct {
-	files           []string
-	recursive       bool
-	policies        []string
-	core, cell      fleet.Connection
-	namespace       string
-	namespaceLabels string
-	update          bool
-	output          string
+	files     []string
+	recursive bool
+	policies  []string
+	// core is the one core cluster, unless cores are named.
+	core             fleet.Connection
+	cores            []string
+	cell             fleet.Connection
+	cellName         string
+	exemptNamespaces []string
+	namespace        string
+	namespaceLabels  string
+	update           bool
+	output           string
 }
 
 func explainCommand() *cobra.Command {
@@ -42,18 +48,24 @@ func explainCommand() *cobra.Command {
 func explainSchedulingCommand() *cobra.Command {
 	f := &explainFlags{}
 	command := &cobra.Command{
-		Use:   "scheduling -f FILE|DIR|- [-f ...] [--kubeconfig CORE | --policies FILE|DIR|-] [-o table|yaml|json|patch]",
+		Use:   "scheduling -f FILE|DIR|- [-f ...] [--kubeconfig CORE | --core NAME=KUBECONFIG ... | --policies FILE|DIR|-] [--cell NAME] [-o table|yaml|json|patch]",
 		Short: "Explain what scheduling policies would make of a pod or a workload",
 		Long: `Takes pods and workloads (Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job, CronJob) as they are about to be
 created, and tells which PodSchedulingPolicies and ClusterPodSchedulingPolicies apply, in their order, what each of them injects, what
-contradicts it or is skipped and why, and the JSON patch that comes of it. Of a workload it tells what becomes of its template, and then
-of the pods that are made of that. It decides as the webhook does. Nothing is written to any cluster.
+contradicts it or is skipped and why, which PodProtectors have new pods spread (spec.spread.enforcement: Schedule), and the JSON patch that
+comes of it. Of a workload it tells what becomes of its template, and then of the pods that are made of that. It decides as the webhook does
+that runs with --scheduling. Nothing is written to any cluster.
 
-Policies, and the PodProtectors whose labels they choose, are read from the core cluster; or from files with --policies, without any
+Policies and PodProtectors are read from the core cluster, or from each of several with --core; or from files with --policies, without any
 cluster. Files are not checked as an apiserver does: kubectl apply --dry-run=server does that.
 
+With --cell it tells what is so in that cell: whether its Cell has such pods, and what the workloads of PodProtectors select there.
+Without, a pod belongs to every core cluster, and is covered if a PodProtector covers it in any cell.
+
 ClusterPodSchedulingPolicies go by the labels of namespaces in the cell: give them by --namespace-labels, or let them be read by
---cell-kubeconfig. Otherwise nothing but the label kubernetes.io/metadata.name is taken for granted.
+--cell-kubeconfig. Otherwise nothing but the label kubernetes.io/metadata.name is taken for granted. With --cell-kubeconfig it also tells
+whether that cluster asks the webhook at all, and about which namespaces; without, --exempt-namespaces and those labelled
+breakwater.dev/exempt=true are left out.
 
 The exit code is 0 also if something contradicts a policy, and 1 if an object would be refused or something cannot be read.`,
 		Example: `  breakwater explain scheduling -f pod.yaml --context core
@@ -69,7 +81,10 @@ The exit code is 0 also if something contradicts a policy, and 1 if an object wo
 	flags.BoolVarP(&f.recursive, "recursive", "R", false, "read the folders below those of -f and --policies too")
 	flags.StringArrayVar(&f.policies, "policies", nil, "`file` or folder with policies and PodProtectors, which are read in place of a cluster; may be repeated")
 	bindCluster(flags, &f.core, "", "the core cluster")
-	bindCluster(flags, &f.cell, "cell-", "the cell's cluster, to read the labels of namespaces")
+	flags.StringArrayVar(&f.cores, "core", nil, "`NAME=KUBECONFIG` of a core cluster, in place of --kubeconfig where there are several; may be repeated")
+	bindCluster(flags, &f.cell, "cell-", "the cell's cluster, to read the labels of namespaces, and whether it asks the webhook")
+	flags.StringVar(&f.cellName, "cell", "", "`name` of the Cell that the objects are created in")
+	flags.StringSliceVar(&f.exemptNamespaces, "exempt-namespaces", webhook.DefaultExemptNamespaces(), "`namespaces` that the cell's configuration leaves out, where that is not read by --cell-kubeconfig")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "`namespace` of objects that name none; empty: that of the context, or default with --policies")
 	flags.StringVar(&f.namespaceLabels, "namespace-labels", "", "`labels` of the namespaces, as env=prod,tier=front")
 	flags.BoolVar(&f.update, "update", false, "the objects are there already, and are updated")
@@ -107,6 +122,11 @@ func (f *explainFlags) run(ctx context.Context, in io.Reader, out, log io.Writer
 		}
 		steps = append(steps, its...)
 	}
+	if !rules.asking.looked && slices.ContainsFunc(steps, func(s step) bool { return len(s.Spreads) > 0 }) {
+		if _, err := fmt.Fprintln(log, "note: spreads are added by a webhook that runs with --scheduling, and by no other: --cell-kubeconfig tells whether the cell asks one"); err != nil {
+			return err
+		}
+	}
 	if err := write(out, log, steps); err != nil {
 		return fmt.Errorf("write the explanation: %w", err)
 	}
@@ -121,8 +141,10 @@ func (f *explainFlags) check() (write func(out, log io.Writer, steps []step) err
 		return nil, errors.New("give --filename: the pods or workloads to explain")
 	case !known:
 		return nil, fmt.Errorf("--output %q: want table, yaml, json or patch", f.output)
-	case len(f.policies) > 0 && isGiven(&f.core):
-		return nil, errors.New("--policies reads files: --kubeconfig and --context are of a core cluster; give either")
+	case len(f.policies) > 0 && (isGiven(&f.core) || len(f.cores) > 0):
+		return nil, errors.New("--policies reads files: --kubeconfig, --context and --core are of core clusters; give either")
+	case len(f.cores) > 0 && isGiven(&f.core):
+		return nil, errors.New("--core names each core cluster with its kubeconfig: leave --kubeconfig and --context out")
 	case f.namespaceLabels != "" && isGiven(&f.cell):
 		return nil, errors.New("give either --namespace-labels or --cell-kubeconfig")
 	case slices.Contains(f.files, "-") && slices.Contains(f.policies, "-"):
@@ -146,7 +168,11 @@ type object struct {
 func (f *explainFlags) objects(sources []convert.Source) (objects []object, notes []string, err error) {
 	namespace := f.namespace
 	if namespace == "" && len(f.policies) == 0 {
-		if namespace, err = f.core.Namespace(); err != nil {
+		cores, err := f.connections()
+		if err != nil {
+			return nil, nil, err
+		}
+		if namespace, err = cores[0].Namespace(); err != nil {
 			return nil, nil, err
 		}
 	}

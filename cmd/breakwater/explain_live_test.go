@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
 // The cluster that the tests share is core and cell in one. Its policies are more than an apiserver gives at once.
@@ -96,6 +98,103 @@ func TestExplainTellsWhatMayNotBeRead(t *testing.T) {
 		"--kubeconfig", writeKubeconfigOf(t, account))
 	if err == nil || !strings.Contains(err.Error(), "list podschedulingpolicies in ") || !strings.Contains(err.Error(), "forbidden") {
 		t.Errorf("error %v, want one that says what may not be read", err)
+	}
+}
+
+// The cell's cluster tells itself whether it asks the webhook, and about which namespaces.
+func TestExplainTellsWhomTheCellAsks(t *testing.T) {
+	admin, namespace, kubeconfig := testplane.Client(t), testplane.Namespace(t), writeKubeconfig(t, testplane.Config(t))
+	pod := "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: " + namespace + ", labels: {app: web}}, spec: {}}"
+	rules := written(t, map[string]string{"rules.yaml": strings.ReplaceAll(zones("web", ""), "namespace: shop", "namespace: "+namespace)})
+	want := func(text, note string, more ...string) {
+		t.Helper()
+		out, log, err := explain(t, pod, append([]string{"-f", "-", "--policies", rules, "--cell", namespace, "--cell-kubeconfig", kubeconfig}, more...)...)
+		if err != nil || !strings.Contains(out, text) {
+			t.Errorf("error %v, output\n%s\nwant %q", err, out, text)
+		}
+		if strings.Contains(log, "runs with --scheduling, and by no other") || !strings.Contains(log, note) || note == "" && strings.Contains(log, "asks") {
+			t.Errorf("standard error %q, want %q", log, note)
+		}
+	}
+	const spread = " spreads by zone: injects " + field
+	const unasked = " asks no webhook about new pods of cell "
+	want(spread, unasked)
+	options := webhook.ConfigurationOptions{
+		Name: namespace, Cell: namespace, Namespaces: []string{namespace}, TimeoutSeconds: 1, Endpoint: webhook.Endpoint{URL: "https://127.0.0.1:1"},
+		ExemptNamespaces: webhook.DefaultExemptNamespaces(),
+	}
+	configuration, err := webhook.SchedulingConfiguration(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.Create(t.Context(), configuration); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = admin.Delete(context.WithoutCancel(t.Context()), configuration) })
+	want(spread, "", "--exempt-namespaces", namespace) // it knows better
+	want(spread, unasked, "--cell", "another")
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	if err := admin.Patch(t.Context(), ns, client.RawPatch("application/merge-patch+json", []byte(`{"metadata": {"labels": {"breakwater.dev/exempt": "true"}}}`))); err != nil {
+		t.Fatal(err)
+	}
+	want("not asked: the MutatingWebhookConfiguration of the cell leaves namespace "+namespace+" out", "")
+}
+
+// A pod belongs to the core clusters that have the Cell, and to all when none has.
+func TestExplainAsksAllCores(t *testing.T) {
+	const both = "shared-by-cores"
+	east, err := client.New(testplane.Config(t), client.Options{Scheme: fleet.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	west, err := client.New(testplane.Second(t), client.Options{Scheme: fleet.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]client.Client{"east": east, "west": west} {
+		for _, object := range []client.Object{
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: both}},
+			&v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: both, Name: name}, Spec: v1alpha1.PodProtectorSpec{
+				Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}, MinAvailable: v1alpha1.Pods(1),
+				Spread: &v1alpha1.Spread{TopologyKey: name, Enforcement: v1alpha1.SpreadSchedule},
+			}},
+			&v1alpha1.PodSchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: both, Name: "p"}, Spec: v1alpha1.PodSchedulingPolicySpec{
+				PodSelector: &v1alpha1.PodSelector{}, SchedulingCriteria: v1alpha1.SchedulingCriteria{NodeSelector: v1alpha1.NodeLabels{v1alpha1.LabelKey(name): "x"}},
+			}},
+		} {
+			if err := c.Create(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: both}}
+	if err := west.Create(t.Context(), cell); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfigs := []string{"--core", "west=" + writeKubeconfig(t, testplane.Second(t)), "--core", "east=" + writeKubeconfig(t, testplane.Config(t))}
+	const pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {app: web}}, spec: {}}"
+	for claim, test := range map[string]struct {
+		cell string
+		want []string
+	}{
+		"of no cell":             {"", []string{"east", "west"}},
+		"of a cell that one has": {both, []string{"west"}},
+		"of one that none has":   {"another", []string{"east", "west"}},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			out, log, err := explain(t, pod, append([]string{"-f", "-", "-n", both, "--cell", test.cell}, kubeconfigs...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"east", "west"} {
+				wanted := slices.Contains(test.want, name)
+				for _, part := range []string{name + "/PodSchedulingPolicy " + both + "/p ", name + "/PodProtector " + both + "/" + name + " spreads by " + name + ": injects topologySpreadConstraints"} {
+					if strings.Contains(out, part) != wanted {
+						t.Errorf("it tells %q: %v, want %v\n%s%s", part, !wanted, wanted, out, log)
+					}
+				}
+			}
+		})
 	}
 }
 

@@ -2,47 +2,70 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
 
-// targetsOf are the workloads that a protector names, one in each cell that has told of it; a nil one for a protector with a selector.
-func targetsOf(p *v1alpha1.PodProtector) []*v1alpha1.Target {
-	if p.Spec.TargetRef == nil {
-		return []*v1alpha1.Target{nil}
-	}
-	var targets []*v1alpha1.Target
-	for i := range p.Status.Cells {
-		if target := p.Status.Cells[i].Aggregation.Target; target != nil {
-			targets = append(targets, target)
-		}
-	}
-	return targets
+// protector is one of a core cluster.
+type protector struct {
+	*v1alpha1.PodProtector
+	core string
 }
 
-// covering lists the protectors that cover the pods of an object in any cell.
-func (r *rules) covering(o *scheduling.Object) (covering []scheduling.Protector, err error) {
-	for _, p := range r.protectors {
-		if p.Namespace != o.Namespace {
+// site is a cell, and what a protector's workload is there; nil for a protector with a selector.
+type site struct {
+	cell   string
+	target *v1alpha1.Target
+}
+
+// sites are where a protector covers pods: in the cell that is explained or, if none is, in each that has told of it. What a workload selects
+// is known in the explained cell once it was found by the protector's present spec, as to the webhook.
+func (p *protector) sites(explained string) (all []site) {
+	counted := quota.CountedSpec(&p.Spec)
+	for i := range p.Status.Cells {
+		cell := &p.Status.Cells[i]
+		known := explained == "" || cell.CellID == explained && cell.Aggregation.CountedSpec == counted && !cell.Aggregation.Void
+		if p.Spec.TargetRef != nil && known && cell.Aggregation.Target != nil {
+			all = append(all, site{cell.CellID, cell.Aggregation.Target})
+		}
+	}
+	switch {
+	case p.Spec.TargetRef != nil:
+		return all
+	case explained == "" && len(p.Status.Cells) > 0:
+		return []site{{cell: p.Status.Cells[0].CellID}}
+	}
+	return []site{{cell: explained}}
+}
+
+// covering lists the protectors of core clusters that cover the pods of an object.
+func (r *rules) covering(o *scheduling.Object, cores []string) (covering []scheduling.Protector, err error) {
+	for i := range r.protectors {
+		p := &r.protectors[i]
+		if p.Namespace != o.Namespace || !slices.Contains(cores, p.core) {
 			continue
 		}
-		for _, target := range targetsOf(p) {
-			coverage, err := selectorindex.CoverageOf(&p.Spec, target)
+		for _, at := range p.sites(r.asking.cell) {
+			coverage, err := selectorindex.CoverageOf(&p.Spec, at.target)
 			if err != nil {
 				return nil, fmt.Errorf("PodProtector %s/%s: mend it, or leave it out: %w", p.Namespace, p.Name, err)
 			}
 			if !coverage.Covers(o.Labels) {
 				continue
 			}
-			selector, err := selectorindex.PodSelectorOf(&p.Spec, target)
+			selector, err := selectorindex.PodSelectorOf(&p.Spec, at.target)
 			if err != nil {
 				return nil, err
 			}
-			covering = append(covering, scheduling.Protector{Core: core, Name: p.Name, Labels: p.Labels, Selector: selector})
+			covering = append(covering, scheduling.Protector{
+				Core: p.core, Namespace: p.Namespace, Name: p.Name, Labels: p.Labels, Selector: selector, Spread: scheduling.SpreadOf(p.PodProtector, at.cell),
+			})
 			break
 		}
 	}
@@ -55,11 +78,16 @@ func (r *rules) unknown(f *explainFlags) (notes []string) {
 		notes = append(notes, "the labels of the namespaces are not known, but for "+corev1.LabelMetadataName+
 			", and ClusterPodSchedulingPolicies go by them: give --namespace-labels or --cell-kubeconfig")
 	}
-	for _, p := range r.protectors {
-		if ref := p.Spec.TargetRef; ref != nil && len(targetsOf(p)) == 0 {
-			notes = append(notes, fmt.Sprintf("PodProtector %s/%s is left out: it names %s %s, and no cell has told in its status which pods that has",
-				p.Namespace, p.Name, ref.Kind, ref.Name))
+	for i := range r.protectors {
+		p := &r.protectors[i]
+		if ref := p.Spec.TargetRef; ref != nil && len(p.sites(r.asking.cell)) == 0 {
+			who := "no cell has"
+			if r.asking.cell != "" {
+				who = "cell " + r.asking.cell + " has not"
+			}
+			notes = append(notes, fmt.Sprintf("PodProtector %s/%s is left out: it names %s %s, and %s told in its status which pods that has",
+				p.Namespace, p.Name, ref.Kind, ref.Name, who))
 		}
 	}
-	return notes
+	return append(notes, r.asking.unknown()...)
 }

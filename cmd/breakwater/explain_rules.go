@@ -18,12 +18,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/convert"
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
+	"github.com/breakwater-k8s/breakwater/internal/scope"
 )
 
 // rules are what objects are explained by.
 type rules struct {
 	policies   []*scheduling.Policy
-	protectors []*v1alpha1.PodProtector
+	protectors []protector
+	asking     asking
 	// labels are those of each namespace, and byLabels tells that policies go by others than that of its name.
 	labels   map[string]map[string]string
 	byLabels bool
@@ -36,22 +38,41 @@ func (f *explainFlags) rules(ctx context.Context, in io.Reader, objects []object
 		namespaces[o.Object.GetNamespace()] = true
 	}
 	r := &rules{labels: map[string]map[string]string{}}
-	var notes []string
-	var err error
-	if len(f.policies) > 0 {
-		notes, err = r.readFiles(f, in)
-	} else {
-		err = r.readCore(ctx, f, slices.Sorted(maps.Keys(namespaces)))
-	}
+	r.asking = asking{cell: f.cellName, scopes: map[string]scope.Scope{}, exempt: f.exemptNamespaces}
+	notes, err := r.asking.look(ctx, f)
 	if err != nil {
 		return nil, nil, err
 	}
+	more, err := r.read(ctx, f, in, slices.Sorted(maps.Keys(namespaces)))
+	if err != nil {
+		return nil, nil, err
+	}
+	notes = append(notes, more...)
 	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
 		if r.labels[namespace], err = f.labelsOf(ctx, namespace); err != nil {
 			return nil, nil, err
 		}
 	}
 	return r, append(notes, r.unknown(f)...), nil
+}
+
+// read reads them from files, or from each core cluster.
+func (r *rules) read(ctx context.Context, f *explainFlags, in io.Reader, namespaces []string) (notes []string, err error) {
+	if len(f.policies) > 0 {
+		r.asking.cores = []string{""}
+		return r.readFiles(f, in)
+	}
+	cores, err := f.connections()
+	if err != nil {
+		return nil, err
+	}
+	for _, core := range cores {
+		r.asking.cores = append(r.asking.cores, core.name)
+		if err := r.readCore(ctx, &core, namespaces); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
 }
 
 // readFiles reads policies and protectors from files. What has no namespace is in that of --namespace, as kubectl would have it.
@@ -64,23 +85,23 @@ func (r *rules) readFiles(f *explainFlags, in io.Reader) ([]string, error) {
 		if source.Object.GetNamespace() == "" {
 			source.Object.SetNamespace(cmp.Or(f.namespace, corev1.NamespaceDefault))
 		}
-		read, err := r.add(source.Object, true)
+		read, err := r.add("", source.Object, true)
 		if err != nil {
 			return nil, fmt.Errorf("%s %s in %s: %w", source.Object.GetKind(), source.Object.GetName(), source.Origin, err)
 		}
 		if !read {
-			notes = append(notes, fmt.Sprintf("skipped %s %s in %s: it is no policy and no PodProtector of Breakwater",
+			notes = append(notes, fmt.Sprintf("skipped %s %s in %s: it is no policy, PodProtector or Cell of Breakwater",
 				source.Object.GroupVersionKind().GroupKind(), source.Object.GetName(), source.Origin))
 		}
 	}
 	return notes, nil
 }
 
-// readCore reads them from the core cluster.
-func (r *rules) readCore(ctx context.Context, f *explainFlags, namespaces []string) error {
-	config, err := f.core.Config("explain")
+// readCore reads them from a core cluster.
+func (r *rules) readCore(ctx context.Context, core *coreConnection, namespaces []string) error {
+	config, err := core.Config("explain")
 	if err != nil {
-		return fmt.Errorf("--kubeconfig: %w", err)
+		return fmt.Errorf("%s: %w", core.flag, err)
 	}
 	lister, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -89,13 +110,13 @@ func (r *rules) readCore(ctx context.Context, f *explainFlags, namespaces []stri
 	list := func(resource, namespace string) error {
 		found, err := listAll(ctx, lister.Resource(v1alpha1.GroupVersion.WithResource(resource)).Namespace(namespace))
 		if apierrors.IsNotFound(err) {
-			return fmt.Errorf("%s has no %s.%s: name the core cluster by --kubeconfig or --context, or give files by --policies",
+			return fmt.Errorf("%s has no %s.%s: name the core cluster by --kubeconfig, --context or --core, or give files by --policies",
 				config.Host, resource, v1alpha1.GroupVersion.Group)
 		}
 		if err != nil {
 			return fmt.Errorf("list %s in %s: %w", resource, config.Host, err)
 		}
-		return r.addAll(found)
+		return r.addAll(core.name, found)
 	}
 	for _, namespace := range namespaces {
 		for _, resource := range []string{"podschedulingpolicies", "podprotectors"} {
@@ -104,23 +125,25 @@ func (r *rules) readCore(ctx context.Context, f *explainFlags, namespaces []stri
 			}
 		}
 	}
+	if r.asking.cell != "" {
+		if err := list("cells", ""); err != nil {
+			return err
+		}
+	}
 	return list("clusterpodschedulingpolicies", "")
 }
 
-func (r *rules) addAll(found []convert.Source) error {
+func (r *rules) addAll(core string, found []convert.Source) error {
 	for _, source := range found {
-		if _, err := r.add(source.Object, false); err != nil {
+		if _, err := r.add(core, source.Object, false); err != nil {
 			return fmt.Errorf("%s %s: %w", source.Object.GetKind(), source.Object.GetName(), err)
 		}
 	}
 	return nil
 }
 
-// core is the name of the one core cluster that is looked at.
-const core = "core"
-
-// add takes a policy or a protector in; false for anything else. Strictly is what people write read, of which each field must be known.
-func (r *rules) add(from *unstructured.Unstructured, strictly bool) (bool, error) {
+// add takes a policy, a protector or a Cell of a core cluster in; false for anything else. Strictly is what people write read, of which each field must be known.
+func (r *rules) add(core string, from *unstructured.Unstructured, strictly bool) (bool, error) {
 	if from.GroupVersionKind().GroupVersion() != v1alpha1.GroupVersion {
 		return false, nil
 	}
@@ -135,15 +158,20 @@ func (r *rules) add(from *unstructured.Unstructured, strictly bool) (bool, error
 		to = &v1alpha1.ClusterPodSchedulingPolicy{}
 	case "PodProtector":
 		to = &v1alpha1.PodProtector{}
+	case "Cell":
+		to = &v1alpha1.Cell{}
 	default:
 		return false, nil
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(from.Object, to, strictly); err != nil {
 		return false, fmt.Errorf("mend it, or leave it out: %w", err)
 	}
-	if protector, ok := to.(*v1alpha1.PodProtector); ok {
-		r.protectors = append(r.protectors, protector)
+	switch to := to.(type) {
+	case *v1alpha1.PodProtector:
+		r.protectors = append(r.protectors, protector{to, core})
 		return true, nil
+	case *v1alpha1.Cell:
+		return true, r.asking.addCell(core, to)
 	}
 	policy, err := scheduling.Compile(core, to)
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,8 @@ type step struct {
 	// of is how many policies there are.
 	of int
 	scheduling.Result
+	// unasked is why the webhook is not asked about it; empty if it is.
+	unasked string
 	// after is the object with the patch applied, as JSON.
 	after []byte
 }
@@ -48,11 +51,17 @@ func (r *rules) step(title string, kind schema.GroupKind, update bool, raw []byt
 	if err != nil {
 		return s, err
 	}
-	protectors, err := r.covering(o)
+	if s.unasked = r.asking.unasked(o.Namespace, r.labels[o.Namespace], o.Labels); s.unasked != "" {
+		return s, nil
+	}
+	cores := r.asking.coresOf(o.Namespace, o.Labels)
+	protectors, err := r.covering(o, cores)
 	if err != nil {
 		return s, err
 	}
-	policies := scheduling.NewSet(r.policies).For(o, r.labels[o.Namespace], protectors)
+	policies := slices.DeleteFunc(scheduling.NewSet(r.policies).For(o, r.labels[o.Namespace], protectors), func(p *scheduling.Policy) bool {
+		return !slices.Contains(cores, p.Core)
+	})
 	if s.Result, err = scheduling.Merge(o, policies, protectors); err != nil || s.Patch == nil {
 		return s, err
 	}

@@ -164,6 +164,7 @@ func TestExplainRefusesWhatItCannotRead(t *testing.T) {
 	dir := written(t, map[string]string{
 		"pod.yaml": pod, "none.yaml": `{apiVersion: v1, kind: Pod, metadata: {name: p}}`, "service.yaml": `{apiVersion: v1, kind: Service, metadata: {name: s}}`,
 		"word.yaml":     `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {nodeSelector: {a: 1}}}`,
+		"cell.yaml":     `{apiVersion: breakwater.dev/v1alpha1, kind: Cell, metadata: {name: c}, spec: {podSelector: {matchExpressions: [{key: a, operator: In}]}}}`,
 		"unknown.yaml":  strings.Replace(policy, "%s", "{}, scheduler: x", 1),
 		"selector.yaml": strings.Replace(policy, "%s", "{matchExpressions: [{key: a, operator: In}]}", 1),
 	})
@@ -178,6 +179,11 @@ func TestExplainRefusesWhatItCannotRead(t *testing.T) {
 		"a pod of another shape":      {fromFiles("-f", dir+"/word.yaml"), "read /spec: "},
 		"another format":              {fromFiles("-f", dir+"/pod.yaml", "-o", "wide"), `--output "wide": want table, yaml, json or patch`},
 		"files and a cluster":         {fromFiles("-f", dir+"/pod.yaml", "--context", "c"), "--policies reads files"},
+		"files and named clusters":    {fromFiles("-f", dir+"/pod.yaml", "--core", "a=b"), "--policies reads files"},
+		"cores in two ways":           {[]string{"-f", dir + "/pod.yaml", "--context", "c", "--core", "a=b"}, "--core names each core cluster"},
+		"a core without a kubeconfig": {[]string{"-f", dir + "/pod.yaml", "--core", "a"}, "--core: "},
+		"a core twice":                {[]string{"-f", dir + "/pod.yaml", "--core", "a=b", "--core", "a=c"}, `"a" is given twice`},
+		"a malformed Cell":            {[]string{"-f", dir + "/pod.yaml", "--policies", dir + "/cell.yaml", "--cell", "c"}, "spec.podSelector: "},
 		"labels twice":                {fromFiles("-f", dir+"/pod.yaml", "--namespace-labels", "a=b", "--cell-kubeconfig", "k"), "either --namespace-labels or --cell-kubeconfig"},
 		"labels that are none":        {fromFiles("-f", dir+"/pod.yaml", "--namespace-labels", "a"), "want KEY=VALUE"},
 		"standard input twice":        {[]string{"-f", "-", "--policies", "-"}, "standard input can be read once"},

@@ -2,7 +2,7 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -32,6 +32,7 @@ func tableOfSteps(out, _ io.Writer, steps []step) error {
 		if err := tableOfPolicies(&all, s); err != nil {
 			return err
 		}
+		all.WriteString(spreads(s))
 		all.WriteString(clashes(s, ""))
 		switch {
 		case s.Refusal != "":
@@ -53,11 +54,8 @@ func tableOfPolicies(out io.Writer, s *step) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	rows := "ORDER\tPOLICY\tPRIORITY\tON CONFLICT\tINJECTS\tCONFLICTS\tSKIPPED\n"
 	for i, o := range s.Outcomes {
-		injects := strings.Join(o.Injected, ",")
-		if injects == "" {
-			injects = "nothing"
-		}
-		rows += fmt.Sprintf("%d\t%s\t%d\t%s\t%s\t%d\t%d\n", i+1, o.Policy, o.Spec.Priority, onConflict(o.Policy), injects, len(o.Conflicts), len(o.Skipped))
+		injects := cmp.Or(strings.Join(o.Injected, ","), "nothing")
+		rows += fmt.Sprintf("%d\t%s\t%d\t%s\t%s\t%d\t%d\n", i+1, named(o.Core, o.Policy), o.Spec.Priority, onConflict(o.Policy), injects, len(o.Conflicts), len(o.Skipped))
 	}
 	if _, err := io.WriteString(table, rows); err != nil {
 		return err
@@ -72,16 +70,42 @@ func onConflict(p *scheduling.Policy) string {
 	return string(p.Spec.ConflictPolicy)
 }
 
-// clashes tells what contradicts policies or is skipped, a line each, of whom if that is given.
+// named is a policy or a protector, with the name of its core cluster if there are several.
+func named(core string, of fmt.Stringer) string {
+	if core == "" {
+		return of.String()
+	}
+	return core + "/" + of.String()
+}
+
+// spreads tells which protectors have their pods spread, a line each.
+func spreads(s *step) string {
+	var b strings.Builder
+	for _, p := range s.Spreads {
+		fmt.Fprintf(&b, "%s spreads by %s: injects %s\n", named(p.Core, p), p.Spread.TopologyKey, cmp.Or(strings.Join(p.Injected, ","), "nothing"))
+	}
+	return b.String()
+}
+
+// clashes tells why nobody is asked, what contradicts policies and spreads, and what is skipped, a line each, of whom if that is given.
 func clashes(s *step, whom string) string {
 	var b strings.Builder
-	for _, o := range s.Outcomes {
-		for _, c := range o.Conflicts {
-			fmt.Fprintf(&b, "conflict: %s%s: %s\n", whom, o.Policy, c)
+	if s.unasked != "" {
+		fmt.Fprintf(&b, "not asked: %s%s\n", whom, s.unasked)
+	}
+	tell := func(by string, effect *scheduling.Effect) {
+		for _, c := range effect.Conflicts {
+			fmt.Fprintf(&b, "conflict: %s%s: %s\n", whom, by, c)
 		}
-		for _, c := range o.Skipped {
-			fmt.Fprintf(&b, "skipped: %s%s: %s\n", whom, o.Policy, c)
+		for _, c := range effect.Skipped {
+			fmt.Fprintf(&b, "skipped: %s%s: %s\n", whom, by, c)
 		}
+	}
+	for i := range s.Outcomes {
+		tell(named(s.Outcomes[i].Core, s.Outcomes[i]), &s.Outcomes[i].Effect)
+	}
+	for i := range s.Spreads {
+		tell(named(s.Spreads[i].Core, s.Spreads[i]), &s.Spreads[i].Effect)
 	}
 	return b.String()
 }
@@ -122,52 +146,4 @@ func withClashes(out, log io.Writer, steps []step, text func(*step) (string, err
 	}
 	_, err := io.WriteString(out, all.String())
 	return err
-}
-
-// explained is a step as JSON.
-type explained struct {
-	Object   string            `json:"object"`
-	Policies []explainedPolicy `json:"policies"`
-	Refusal  string            `json:"refusal,omitempty"`
-	Patch    json.RawMessage   `json:"patch,omitempty"`
-}
-
-type explainedPolicy struct {
-	Policy     string           `json:"policy"`
-	Priority   int32            `json:"priority"`
-	OnConflict string           `json:"conflictPolicy"`
-	Injected   []string         `json:"injected,omitempty"`
-	Conflicts  []explainedClash `json:"conflicts,omitempty"`
-	Skipped    []explainedClash `json:"skipped,omitempty"`
-}
-
-type explainedClash struct {
-	Field string `json:"field"`
-	Has   string `json:"has"`
-	Wants string `json:"wants"`
-	Why   string `json:"why"`
-}
-
-// jsonOfSteps tells everything to programs: an array with an element for each step.
-func jsonOfSteps(out, _ io.Writer, steps []step) error {
-	all := []explained{}
-	for i := range steps {
-		s := &steps[i]
-		e := explained{Object: s.title, Policies: []explainedPolicy{}, Refusal: s.Refusal, Patch: s.Patch}
-		for _, o := range s.Outcomes {
-			p := explainedPolicy{Policy: o.String(), Priority: o.Spec.Priority, OnConflict: onConflict(o.Policy), Injected: o.Injected}
-			for _, c := range o.Conflicts {
-				p.Conflicts = append(p.Conflicts, explainedClash(c))
-			}
-			for _, c := range o.Skipped {
-				p.Skipped = append(p.Skipped, explainedClash(c))
-			}
-			e.Policies = append(e.Policies, p)
-		}
-		all = append(all, e)
-	}
-	encoder := json.NewEncoder(out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(all)
 }

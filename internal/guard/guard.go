@@ -59,15 +59,10 @@ func Weaknesses(
 }
 
 func leadsTo(config *admissionregistrationv1.WebhookClientConfig, cell string) bool {
-	switch {
-	case config.URL != nil:
-		path, _, _ := strings.Cut(*config.URL, "?")
-		return strings.HasSuffix(path, Path(cell))
-	case config.Service != nil && config.Service.Path != nil:
-		return *config.Service.Path == Path(cell)
-	default:
-		return false
+	if config.URL == nil {
+		return pathOf(config) == Path(cell)
 	}
+	return strings.HasSuffix(pathOf(config), Path(cell))
 }
 
 func faultsOf(hook *admissionregistrationv1.ValidatingWebhook, namespaces []string) (faults []string) {

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/scope"
+)
+
+// asking tells about which objects a cell's apiserver asks the webhook, and which core clusters have them.
+type asking struct {
+	// cell is empty when none is named: then all core clusters have all objects.
+	cell  string
+	cores []string
+	// scopes are those of the Cell, by the core clusters that have it.
+	scopes map[string]scope.Scope
+	// hooks are those by which the cell's apiserver asks; there are none where nobody has looked.
+	hooks  []admissionregistrationv1.MutatingWebhook
+	looked bool
+	// exempt are namespaces that configurations of ours leave out.
+	exempt []string
+}
+
+// addCell takes the Cell of a core cluster in.
+func (a *asking) addCell(core string, of *v1alpha1.Cell) error {
+	if a.cell == "" || of.Name != a.cell {
+		return nil
+	}
+	has, err := scope.Of(&of.Spec)
+	if err != nil {
+		return fmt.Errorf("mend it, or leave it out: %w", err)
+	}
+	a.scopes[core] = has
+	return nil
+}
+
+// coresOf names the core clusters in whose cell pods are: those that have the Cell, or all when none has.
+func (a *asking) coresOf(namespace string, podLabels map[string]string) (with []string) {
+	if len(a.scopes) == 0 {
+		return a.cores
+	}
+	for _, core := range a.cores {
+		if has, ok := a.scopes[core]; ok && has.Has(namespace, podLabels) {
+			with = append(with, core)
+		}
+	}
+	return with
+}
+
+// unasked tells why the webhook is not asked about pods of a namespace, or adds nothing to them; empty if it is asked.
+func (a *asking) unasked(namespace string, namespaceLabels, podLabels map[string]string) string {
+	switch {
+	case len(a.hooks) > 0 && !slices.ContainsFunc(a.hooks, func(hook admissionregistrationv1.MutatingWebhook) bool { return chooses(&hook, namespaceLabels) }):
+		return fmt.Sprintf("the MutatingWebhookConfiguration of the cell leaves namespace %s out", namespace)
+	case len(a.hooks) == 0 && slices.Contains(a.exempt, namespace):
+		return fmt.Sprintf("namespace %s is exempt, as --exempt-namespaces has it", namespace)
+	case len(a.hooks) == 0 && namespaceLabels[v1alpha1.LabelExempt] == "true":
+		return fmt.Sprintf("namespace %s is labelled %s=true", namespace, v1alpha1.LabelExempt)
+	case len(a.coresOf(namespace, podLabels)) == 0:
+		return fmt.Sprintf("Cell %s does not have such pods", a.cell)
+	}
+	return ""
+}
+
+// chooses tells whether a webhook is asked about objects of a namespace.
+func chooses(hook *admissionregistrationv1.MutatingWebhook, namespaceLabels map[string]string) bool {
+	if hook.NamespaceSelector == nil {
+		return true
+	}
+	selector, err := metav1.LabelSelectorAsSelector(hook.NamespaceSelector)
+	return err == nil && selector.Matches(labels.Set(namespaceLabels))
+}
+
+// look reads by which webhooks the cell's apiserver asks. Who may not read that is told so, and goes by what configurations of ours leave out.
+func (a *asking) look(ctx context.Context, f *explainFlags) (notes []string, err error) {
+	if !isGiven(&f.cell) {
+		return nil, nil
+	}
+	config, err := f.cell.Config("explain")
+	if err != nil {
+		return nil, fmt.Errorf("--cell-kubeconfig: %w", err)
+	}
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	found, err := clientset.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+	if apierrors.IsForbidden(err) {
+		return []string{fmt.Sprintf("whether %s asks the webhook is not known: %v", config.Host, err)}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--cell-kubeconfig: list MutatingWebhookConfigurations: %w", err)
+	}
+	a.looked, a.hooks = true, guard.Scheduling(a.cell, found.Items)
+	if len(a.hooks) == 0 {
+		notes = append(notes, fmt.Sprintf("%s asks no webhook about new pods%s, so that nothing of this happens yet: run breakwater webhook --scheduling, "+
+			"and apply what breakwater webhook-config --scheduling prints", config.Host, ofCell(a.cell)))
+	}
+	return notes, nil
+}
+
+func ofCell(cell string) string {
+	if cell == "" {
+		return ""
+	}
+	return " of cell " + cell
+}
+
+// unknown tells what of it is not known.
+func (a *asking) unknown() (notes []string) {
+	if a.cell != "" && len(a.scopes) == 0 {
+		notes = append(notes, fmt.Sprintf("there is no Cell %s to read: all pods are taken for its own", a.cell))
+	}
+	return notes
+}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+)
+
+// coreConnection is how to reach a core cluster. Its name is empty where there is but one.
+type coreConnection struct {
+	fleet.Connection
+	name, flag string
+}
+
+// connections are those to all core clusters.
+func (f *explainFlags) connections() ([]coreConnection, error) {
+	if len(f.cores) == 0 {
+		return []coreConnection{{f.core, "", "--kubeconfig"}}, nil
+	}
+	var all []coreConnection
+	for _, argument := range f.cores {
+		name, connection, err := fleet.ParseNamed(argument)
+		if err != nil {
+			return nil, fmt.Errorf("--core: %w", err)
+		}
+		if slices.ContainsFunc(all, func(had coreConnection) bool { return had.name == name }) {
+			return nil, fmt.Errorf("--core %s: %q is given twice", argument, name)
+		}
+		all = append(all, coreConnection{connection, name, "--core " + argument})
+	}
+	return all, nil
+}

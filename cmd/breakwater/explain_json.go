@@ -1,0 +1,77 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+
+	"github.com/breakwater-k8s/breakwater/internal/scheduling"
+)
+
+// explained is a step as JSON.
+type explained struct {
+	Object   string            `json:"object"`
+	NotAsked string            `json:"notAsked,omitempty"`
+	Policies []explainedPolicy `json:"policies"`
+	Spreads  []explainedSpread `json:"spreads,omitempty"`
+	Refusal  string            `json:"refusal,omitempty"`
+	Patch    json.RawMessage   `json:"patch,omitempty"`
+}
+
+type explainedPolicy struct {
+	Policy     string `json:"policy"`
+	Priority   int32  `json:"priority"`
+	OnConflict string `json:"conflictPolicy"`
+	explainedEffect
+}
+
+type explainedSpread struct {
+	Protector   string `json:"protector"`
+	TopologyKey string `json:"topologyKey"`
+	explainedEffect
+}
+
+type explainedEffect struct {
+	Injected  []string         `json:"injected,omitempty"`
+	Conflicts []explainedClash `json:"conflicts,omitempty"`
+	Skipped   []explainedClash `json:"skipped,omitempty"`
+}
+
+func effectOf(from *scheduling.Effect) explainedEffect {
+	to := explainedEffect{Injected: from.Injected}
+	for _, c := range from.Conflicts {
+		to.Conflicts = append(to.Conflicts, explainedClash(c))
+	}
+	for _, c := range from.Skipped {
+		to.Skipped = append(to.Skipped, explainedClash(c))
+	}
+	return to
+}
+
+type explainedClash struct {
+	Field string `json:"field"`
+	Has   string `json:"has"`
+	Wants string `json:"wants"`
+	Why   string `json:"why"`
+}
+
+// jsonOfSteps tells everything to programs: an array with an element for each step.
+func jsonOfSteps(out, _ io.Writer, steps []step) error {
+	all := []explained{}
+	for i := range steps {
+		s := &steps[i]
+		e := explained{Object: s.title, NotAsked: s.unasked, Policies: []explainedPolicy{}, Refusal: s.Refusal, Patch: s.Patch}
+		for i := range s.Outcomes {
+			o := &s.Outcomes[i]
+			e.Policies = append(e.Policies, explainedPolicy{named(o.Core, o), o.Spec.Priority, onConflict(o.Policy), effectOf(&o.Effect)})
+		}
+		for i := range s.Spreads {
+			p := &s.Spreads[i]
+			e.Spreads = append(e.Spreads, explainedSpread{named(p.Core, p), p.Spread.TopologyKey, effectOf(&p.Effect)})
+		}
+		all = append(all, e)
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(all)
+}
