@@ -41,15 +41,30 @@ func kupidPolicy(r *reading, kind Kind, fields map[string]any) (v1alpha1.Cluster
 	if to.SchedulingCriteria, ok = r.kupidCriteria(&from); !ok {
 		return to, false
 	}
+	if without := unselective(kind, &to); without != "" {
+		r.differs(ChoosesNothing, "it has no %s, so that it is for no pods, as in kupid; %s: {} would be for all", without, without)
+		return to, true
+	}
 	r.tellKupid(&to.SchedulingCriteria)
 	return to, true
 }
 
-// chosen takes over a selector of pods or namespaces. kupid takes one that is not given for one of nothing.
+// unselective names the selector that a policy has not, so that it is for nothing; empty if it has all. To kupid as to us one that is not given
+// chooses nothing.
+func unselective(kind Kind, of *v1alpha1.ClusterPodSchedulingPolicySpec) string {
+	switch {
+	case of.PodSelector == nil:
+		return "podSelector"
+	case kind.Cluster && of.NamespaceSelector == nil:
+		return "namespaceSelector"
+	}
+	return ""
+}
+
+// chosen takes over a selector of pods or namespaces; nil stays nil.
 func (r *reading) chosen(field string, from *metav1.LabelSelector) (*v1alpha1.PodSelector, bool) {
 	if from == nil {
-		r.lost(ChoosesNothing, "it has no %s, so that it is for no pods; %s: {} would be for all", field, field)
-		return nil, false
+		return nil, true
 	}
 	to, ok := r.selector(field, from)
 	if !ok {

@@ -80,7 +80,12 @@ func drawKupidSpec(t *rapid.T) map[string]any {
 		}
 	}
 	const required, preferred = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
-	spec := map[string]any{"podSelector": drawSelector(t, "podSelector"), "namespaceSelector": drawSelector(t, "namespaceSelector")}
+	spec := map[string]any{}
+	for _, selector := range []string{"podSelector", "namespaceSelector"} {
+		if rapid.IntRange(0, 5).Draw(t, selector+" is there") > 0 {
+			spec[selector] = drawSelector(t, selector)
+		}
+	}
 	for _, maybe := range []struct {
 		field string
 		of    int

@@ -91,38 +91,40 @@ func TestKupidPolicies(t *testing.T) {
 		"a selector of namespaces":  {web + `, schedulerName: s, namespaceSelector: {}`, web + `, schedulerName: s`, "Ignored " + usual},
 		"what contradicts itself":   {web + `, nodeSelector: {pool: web}, ` + affinity(term), "=", "Contradicts " + nodes},
 
-		"no selector":                     {`schedulerName: mine`, "", "ChoosesNothing!"},
-		"a selector of no pods":           {`podSelector: {matchLabels: {a: b}, matchExpressions: [{key: a, operator: DoesNotExist}]}, schedulerName: s`, "", "ChoosesNothing!"},
-		"a malformed selector":            {`podSelector: {matchLabels: {a: "b c"}}, schedulerName: s`, "", "Malformed!"},
-		"nothing to add":                  {web, "", "AddsNothing!"},
-		"nothing but empty affinity":      {web + `, affinity: {nodeAffinity: {` + prefer + `: []}}`, "", "AddsNothing!"},
-		"a node and affinity":             {web + `, nodeName: node-1, ` + affinity(term), "", "NotPossible!"},
-		"a node and labels of nodes":      {web + `, nodeName: node-1, nodeSelector: {a: b}`, "", "NotPossible!"},
-		"a node and a scheduler":          {web + `, nodeName: node-1, schedulerName: s`, "", "NotPossible!"},
-		"no terms":                        {web + `, ` + affinity(`{}`), "", "NotPossible!"},
-		"17 terms":                        {web + `, ` + affinity(many(17, `{matchExpressions: [{key: k%d, operator: Exists}]}, `)), "", "NotPossible!"},
-		"33 tolerations":                  {web + `, tolerations: [` + many(33, `{key: k%d}, `) + `]`, "", "NotPossible!"},
-		"33 labels of nodes":              {web + `, nodeSelector: {` + many(33, `k%d: v, `) + `}`, "", "NotPossible!"},
-		"9 terms of pods":                 {pods(many(9, `{topologyKey: k%d}, `)), "", "NotPossible!"},
-		"a negative number":               {expression(`operator: Gt, values: ["-5"]`), "", "Malformed!"},
-		"19 digits":                       {expression(`operator: Lt, values: ["1000000000000000000"]`), "", "NotPossible!"},
-		"In without values":               {expression(`operator: In`), "", "Malformed!"},
-		"Exists with values":              {expression(`operator: Exists, values: [a]`), "", "Malformed!"},
-		"another operator":                {expression(`operator: Is, values: [a]`), "", "NotPossible!"},
-		"another field":                   {web + `, ` + affinity(`{matchFields: [{key: spec.x, operator: In, values: [a]}]}`), "", "NotPossible!"},
-		"two names":                       {web + `, ` + affinity(`{matchFields: [{key: metadata.name, operator: In, values: [a, b]}]}`), "", "Malformed!"},
-		"a taint for two times":           {web + `, tolerations: [{key: a, effect: NoExecute, tolerationSeconds: 1}, {key: a, effect: NoExecute}]`, "", "NotPossible!"},
-		"an operator of a gate":           {web + `, tolerations: [{key: a, operator: Gt, value: "1"}]`, "", "NotPossible!"},
-		"a toleration without a key":      {web + `, tolerations: [{value: a}]`, "", "Malformed!"},
-		"Exists with a value":             {web + `, tolerations: [{key: a, operator: Exists, value: b}]`, "", "Malformed!"},
-		"a time of what does not evict":   {web + `, tolerations: [{key: a, operator: Exists, tolerationSeconds: 5}]`, "", "Malformed!"},
-		"no topologyKey":                  {pods(`{labelSelector: {}}`), "", "Malformed!"},
-		"a weight of 0":                   {web + `, affinity: {nodeAffinity: {` + prefer + `: [{weight: 0, preference: ` + term + `}]}}`, "", "Malformed!"},
-		"keys of labels that it selects":  {pods(`{topologyKey: z, labelSelector: {matchLabels: {a: b}}, matchLabelKeys: [a]}`), "", "Malformed!"},
-		"keys of labels without selector": {pods(`{topologyKey: z, matchLabelKeys: [a]}`), "", "Malformed!"},
-		"a key both ways":                 {pods(`{topologyKey: z, labelSelector: {}, matchLabelKeys: [a], mismatchLabelKeys: [a]}`), "", "Malformed!"},
-		"a name that is none":             {web + `, schedulerName: "a b"`, "", "Malformed!"},
-		"a word for labels":               {web + `, nodeSelector: x`, "", "Malformed!"},
+		"no selector":                      {`schedulerName: mine`, "=", "ChoosesNothing"},
+		"no selector, and a node selector": {`nodeSelector: {pool: etcd}`, "=", "ChoosesNothing"},
+		"no selector, and nothing to add":  {`tolerations: []`, "", "AddsNothing!"},
+		"a selector of no pods":            {`podSelector: {matchLabels: {a: b}, matchExpressions: [{key: a, operator: DoesNotExist}]}, schedulerName: s`, "", "ChoosesNothing!"},
+		"a malformed selector":             {`podSelector: {matchLabels: {a: "b c"}}, schedulerName: s`, "", "Malformed!"},
+		"nothing to add":                   {web, "", "AddsNothing!"},
+		"nothing but empty affinity":       {web + `, affinity: {nodeAffinity: {` + prefer + `: []}}`, "", "AddsNothing!"},
+		"a node and affinity":              {web + `, nodeName: node-1, ` + affinity(term), "", "NotPossible!"},
+		"a node and labels of nodes":       {web + `, nodeName: node-1, nodeSelector: {a: b}`, "", "NotPossible!"},
+		"a node and a scheduler":           {web + `, nodeName: node-1, schedulerName: s`, "", "NotPossible!"},
+		"no terms":                         {web + `, ` + affinity(`{}`), "", "NotPossible!"},
+		"17 terms":                         {web + `, ` + affinity(many(17, `{matchExpressions: [{key: k%d, operator: Exists}]}, `)), "", "NotPossible!"},
+		"33 tolerations":                   {web + `, tolerations: [` + many(33, `{key: k%d}, `) + `]`, "", "NotPossible!"},
+		"33 labels of nodes":               {web + `, nodeSelector: {` + many(33, `k%d: v, `) + `}`, "", "NotPossible!"},
+		"9 terms of pods":                  {pods(many(9, `{topologyKey: k%d}, `)), "", "NotPossible!"},
+		"a negative number":                {expression(`operator: Gt, values: ["-5"]`), "", "Malformed!"},
+		"19 digits":                        {expression(`operator: Lt, values: ["1000000000000000000"]`), "", "NotPossible!"},
+		"In without values":                {expression(`operator: In`), "", "Malformed!"},
+		"Exists with values":               {expression(`operator: Exists, values: [a]`), "", "Malformed!"},
+		"another operator":                 {expression(`operator: Is, values: [a]`), "", "NotPossible!"},
+		"another field":                    {web + `, ` + affinity(`{matchFields: [{key: spec.x, operator: In, values: [a]}]}`), "", "NotPossible!"},
+		"two names":                        {web + `, ` + affinity(`{matchFields: [{key: metadata.name, operator: In, values: [a, b]}]}`), "", "Malformed!"},
+		"a taint for two times":            {web + `, tolerations: [{key: a, effect: NoExecute, tolerationSeconds: 1}, {key: a, effect: NoExecute}]`, "", "NotPossible!"},
+		"an operator of a gate":            {web + `, tolerations: [{key: a, operator: Gt, value: "1"}]`, "", "NotPossible!"},
+		"a toleration without a key":       {web + `, tolerations: [{value: a}]`, "", "Malformed!"},
+		"Exists with a value":              {web + `, tolerations: [{key: a, operator: Exists, value: b}]`, "", "Malformed!"},
+		"a time of what does not evict":    {web + `, tolerations: [{key: a, operator: Exists, tolerationSeconds: 5}]`, "", "Malformed!"},
+		"no topologyKey":                   {pods(`{labelSelector: {}}`), "", "Malformed!"},
+		"a weight of 0":                    {web + `, affinity: {nodeAffinity: {` + prefer + `: [{weight: 0, preference: ` + term + `}]}}`, "", "Malformed!"},
+		"keys of labels that it selects":   {pods(`{topologyKey: z, labelSelector: {matchLabels: {a: b}}, matchLabelKeys: [a]}`), "", "Malformed!"},
+		"keys of labels without selector":  {pods(`{topologyKey: z, matchLabelKeys: [a]}`), "", "Malformed!"},
+		"a key both ways":                  {pods(`{topologyKey: z, labelSelector: {}, matchLabelKeys: [a], mismatchLabelKeys: [a]}`), "", "Malformed!"},
+		"a name that is none":              {web + `, schedulerName: "a b"`, "", "Malformed!"},
+		"a word for labels":                {web + `, nodeSelector: x`, "", "Malformed!"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			result := convert.Convert([]convert.Source{source(t, fmt.Sprintf(kupid, "web", "default", "{"+test.given+"}"))})
@@ -166,8 +168,10 @@ func TestKupidPoliciesOfTheCluster(t *testing.T) {
 	for claim, test := range map[string]struct{ given, warnings string }{
 		"namespaces with labels": {`{podSelector: {}, namespaceSelector: {matchLabels: {role: shoot}}, schedulerName: mine}`, "OneCluster PodsAlone"},
 		"all namespaces":         {`{podSelector: {}, namespaceSelector: {}, schedulerName: mine}`, "OneCluster PodsAlone"},
-		"no namespaces":          {`{podSelector: {}, schedulerName: mine}`, "ChoosesNothing!"},
-		"no pods":                {`{namespaceSelector: {}, schedulerName: mine}`, "ChoosesNothing!"},
+		"no namespaces":          {`{podSelector: {}, schedulerName: mine}`, "ChoosesNothing"},
+		"no pods":                {`{namespaceSelector: {}, schedulerName: mine}`, "ChoosesNothing"},
+		"neither":                {`{schedulerName: mine}`, "ChoosesNothing"},
+		"impossible namespaces":  {`{podSelector: {}, namespaceSelector: {matchExpressions: [{key: a, operator: Exists}, {key: a, operator: DoesNotExist}]}, schedulerName: mine}`, "ChoosesNothing!"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			result := convert.Convert([]convert.Source{source(t, fmt.Sprintf(kupidCluster, "web", test.given))})
@@ -200,6 +204,8 @@ func TestPoliciesThatContradictEachOtherAreToldOf(t *testing.T) {
 		"two namespaces":               {[]string{fmt.Sprintf(kupid, "b", "shop", one), fmt.Sprintf(kupid, "a", "office", other)}, ""},
 		"the same scheduler":           {[]string{fmt.Sprintf(kupid, "b", "shop", one), fmt.Sprintf(kupid, "a", "shop", one)}, ""},
 		"other pods":                   {[]string{fmt.Sprintf(kupid, "b", "shop", one), fmt.Sprintf(kupid, "a", "shop", strings.ReplaceAll(strings.ReplaceAll(one, "web", "api"), "one", "x"))}, ""},
+		"one for no pods":              {[]string{fmt.Sprintf(kupid, "b", "shop", one), fmt.Sprintf(kupid, "a", "shop", `{schedulerName: x}`)}, ""},
+		"one for no namespaces":        {[]string{fmt.Sprintf(kupidCluster, "a", `{podSelector: {}, schedulerName: x}`), fmt.Sprintf(kupid, "b", "shop", one)}, ""},
 		"other namespaces":             {[]string{fmt.Sprintf(kupidCluster, "a", `{podSelector: {}, namespaceSelector: {matchLabels: {a: b}}, schedulerName: x}`), fmt.Sprintf(kupidCluster, "b", `{podSelector: {}, namespaceSelector: {matchLabels: {a: c}}, schedulerName: z}`)}, ""},
 		"affinity that no node meets":  {[]string{fmt.Sprintf(kupid, "b", "shop", `{podSelector: {}, nodeSelector: {pool: b}}`), fmt.Sprintf(kupid, "a", "shop", `{podSelector: {}, nodeSelector: {pool: a}}`)}, "kupid PodSchedulingPolicy shop/b: it contradicts kupid PodSchedulingPolicy shop/a in nodeSelector[pool]"},
 		"one that contradicts nothing": {[]string{fmt.Sprintf(kupid, "b", "shop", `{podSelector: {}, nodeSelector: {pool: b}}`), fmt.Sprintf(kupid, "a", "shop", `{podSelector: {}, nodeSelector: {disk: a}}`)}, ""},
@@ -228,7 +234,7 @@ func TestTheOrderOfPoliciesDoesNotMatter(t *testing.T) {
 	}
 	sources = append(sources, source(t, fmt.Sprintf(kupid, "none", "shop", `{schedulerName: x}`)), source(t, fmt.Sprintf(pdb, "name: web", "app: web")))
 	want := convert.Convert(sources)
-	if len(want.Policies) != 9 || len(want.Protectors) != 1 || len(about(&want, convert.Contradicts)) == 0 {
+	if len(want.Policies) != 10 || len(want.Protectors) != 1 || len(about(&want, convert.Contradicts)) == 0 {
 		t.Fatalf("%d policies, %d protectors, warnings %v", len(want.Policies), len(want.Protectors), want.Warnings)
 	}
 	dice := rand.New(rand.NewPCG(1, 2))

@@ -23,6 +23,7 @@ type Policy struct {
 // policyDraft is a policy of which more may be told.
 type policyDraft struct {
 	Policy
+	kind    Kind
 	spec    v1alpha1.ClusterPodSchedulingPolicySpec
 	reading *reading
 }
@@ -39,7 +40,7 @@ func (r *reading) appendPolicy(made []policyDraft, kind Kind, object *unstructur
 		return made
 	}
 	r.tellOwner(object, "the policy")
-	draft := policyDraft{Policy: Policy{Object: policyOf(kind, object, &spec), From: r.from}, spec: spec, reading: r}
+	draft := policyDraft{Policy: Policy{Object: policyOf(kind, object, &spec), From: r.from}, kind: kind, spec: spec, reading: r}
 	if len(made) == 0 || !isSamePolicy(made[len(made)-1].From, r.from) {
 		return append(made, draft)
 	}
@@ -110,13 +111,16 @@ func contradicted(policies ...*scheduling.Policy) string {
 
 // overlap tells whether two policies can be for one pod.
 func overlap(a, b *policyDraft) bool {
+	if unselective(a.kind, &a.spec) != "" || unselective(b.kind, &b.spec) != "" {
+		return false
+	}
 	if a.Object.GetNamespace() != b.Object.GetNamespace() && a.Object.GetNamespace() != "" && b.Object.GetNamespace() != "" {
 		return false
 	}
 	return share(a.spec.PodSelector, b.spec.PodSelector) && share(a.spec.NamespaceSelector, b.spec.NamespaceSelector)
 }
 
-// share tells whether some labels are chosen by two selectors; one that is not given chooses all here.
+// share tells whether some labels are chosen by two selectors; a policy of a namespace has none of namespaces.
 func share(a, b *v1alpha1.PodSelector) bool {
 	both := selectorindex.Everything()
 	for _, each := range []*v1alpha1.PodSelector{a, b} {
