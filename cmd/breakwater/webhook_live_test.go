@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// heard are the warnings that an apiserver has given a client.
+type heard struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (h *heard) HandleWarningHeaderWithContext(_ context.Context, _ int, _ string, text string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, text)
+}
+
+// take is what was heard since it was asked last.
+func (h *heard) take() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := strings.Join(h.all, "\n")
+	h.all = nil
+	return all
+}
+
+// The apiserver asks the whole program, by what webhook-config prints. It is on trial, and rejects nothing.
+func TestWebhookSchedules(t *testing.T) {
+	config, warnings := testplane.Config(t), &heard{}
+	config.WarningHandlerWithContext = warnings
+	admin, err := client.New(config, client.Options{Scheme: fleet.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace, kubeconfig := testplane.Namespace(t), writeKubeconfig(t, config)
+	web := map[string]string{"app": "web"}
+	create := func(object client.Object) {
+		t.Helper()
+		if err := admin.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = admin.Delete(context.WithoutCancel(t.Context()), object) })
+	}
+	create(&v1alpha1.PodSchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "disk"}, Spec: v1alpha1.PodSchedulingPolicySpec{
+		PodSelector: &v1alpha1.PodSelector{}, ConflictPolicy: v1alpha1.ConflictReject,
+		SchedulingCriteria: v1alpha1.SchedulingCriteria{NodeSelector: v1alpha1.NodeLabels{"disk": "ssd"}},
+	}})
+	create(&v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}, Spec: v1alpha1.PodProtectorSpec{
+		Selector: &v1alpha1.PodSelector{MatchLabels: web}, MinAvailable: v1alpha1.Pods(1),
+		Spread: &v1alpha1.Spread{TopologyKey: corev1.LabelTopologyZone, Enforcement: v1alpha1.SpreadSchedule},
+	}})
+	certFile, keyFile := writeCertificate(t)
+	address, health, metrics := freeAddress(t), freeAddress(t), freeAddress(t)
+	ctx, stop := context.WithCancel(t.Context())
+	command := rootCommand()
+	command.SetArgs([]string{"webhook", "--scheduling", "--audit", "--core", "core=" + kubeconfig, "--cell", namespace + "=" + kubeconfig,
+		"--listen", address, "--tls-cert", certFile, "--tls-key", keyFile, "--health-listen", health, "--metrics-listen", metrics})
+	ended := make(chan error, 1)
+	go func() { ended <- command.ExecuteContext(ctx) }()
+	defer stop()
+	eventually(t, "ready", func() string { return fetch("http://"+health+"/readyz", "ok") })
+	printed, err := ask(t, "webhook-config", "--scheduling", "--cell", namespace, "--namespaces", namespace, "--name", namespace,
+		"--url", "https://"+address, "--ca-bundle", certFile, "--timeout", "20")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range documents(t, printed) {
+		create(object)
+	}
+	pod := func(name string, nodes map[string]string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: web}, Spec: corev1.PodSpec{
+			NodeSelector: nodes, Containers: []corev1.Container{{Name: "web", Image: "web"}},
+		}}
+	}
+	eventually(t, "a pod is changed", func() string {
+		probe := pod("probe", nil)
+		if err := admin.Create(t.Context(), probe, client.DryRunAll); err != nil {
+			t.Fatalf("it is refused: %v", err)
+		}
+		if probe.Spec.NodeSelector["disk"] != "ssd" || len(probe.Spec.TopologySpreadConstraints) != 1 {
+			return fmt.Sprintf("its nodeSelector is %v, and it is spread by %v", probe.Spec.NodeSelector, probe.Spec.TopologySpreadConstraints)
+		}
+		return ""
+	})
+	warnings.take()
+	good, bad := pod("good", nil), pod("bad", map[string]string{"disk": "hdd"})
+	create(good)
+	if got := good.Spec.TopologySpreadConstraints; len(got) != 1 || got[0].TopologyKey != corev1.LabelTopologyZone || got[0].LabelSelector.MatchLabels["app"] != "web" {
+		t.Errorf("it is spread by %+v", got)
+	}
+	if told := warnings.take(); told != "" {
+		t.Errorf("warnings %q of a pod that contradicts nothing", told)
+	}
+	create(bad)
+	if told := warnings.take(); !strings.Contains(told, "admitted, since Breakwater is on trial (--audit)") || bad.Spec.NodeSelector["disk"] != "hdd" {
+		t.Errorf("warnings %q, nodeSelector %v", told, bad.Spec.NodeSelector)
+	}
+	for _, line := range []string{
+		`breakwater_scheduling_reviews_total{cell="` + namespace + `",reason="Injected"} 1`,
+		`breakwater_scheduling_reviews_total{cell="` + namespace + `",reason="Rejected"} 1`,
+		`breakwater_scheduling_spread_injections_total{cell="` + namespace + `"} 1`,
+	} {
+		if missing := fetch("http://"+metrics+"/metrics", line); missing != "" {
+			t.Errorf("metrics: %s", missing)
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	if _, err := http.Get("http://" + health + "/readyz"); err == nil {
+		t.Error("it goes on")
+	}
+}
