@@ -159,7 +159,7 @@ func TestExplainAsksAllCores(t *testing.T) {
 				Spread: &v1alpha1.Spread{TopologyKey: name, Enforcement: v1alpha1.SpreadSchedule},
 			}},
 			&v1alpha1.PodSchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: both, Name: "p"}, Spec: v1alpha1.PodSchedulingPolicySpec{
-				PodSelector: &v1alpha1.PodSelector{}, SchedulingCriteria: v1alpha1.SchedulingCriteria{NodeSelector: v1alpha1.NodeLabels{v1alpha1.LabelKey(name): "x"}},
+				PodSelector: &v1alpha1.PodSelector{}, SchedulingCriteria: v1alpha1.SchedulingCriteria{NodeSelector: v1alpha1.NodeLabels{name: "x"}},
 			}},
 		} {
 			if err := c.Create(t.Context(), object); err != nil {

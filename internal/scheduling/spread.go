@@ -64,7 +64,7 @@ func (m *merging) addSpreads() []Spreading {
 func (m *merging) addSpread(p *Protector) {
 	honor := string(corev1.NodeInclusionPolicyHonor) // a domain whose nodes are down must not keep pods from the others
 	wants := v1alpha1.TopologySpreadConstraint{
-		MaxSkew: 1, TopologyKey: v1alpha1.LabelKey(p.Spread.TopologyKey), WhenUnsatisfiable: string(corev1.DoNotSchedule),
+		MaxSkew: 1, TopologyKey: p.Spread.TopologyKey, WhenUnsatisfiable: string(corev1.DoNotSchedule),
 		LabelSelector: p.Selector, NodeTaintsPolicy: &honor,
 	}
 	if p.Spread.Alone {

@@ -67,10 +67,11 @@ func (a Answer) Response(review types.UID) *admissionv1.AdmissionResponse {
 	if a.Err != nil {
 		response.AuditAnnotations["why"] = cut(a.Err.Error())
 	}
-	for annotation, names := range map[string][]string{"policies": a.injecting(), "spreads": a.spreading()} {
-		if len(names) > 0 {
-			response.AuditAnnotations[annotation] = strings.Join(names[:min(len(names), maxAudited)], ",")
-		}
+	if names := a.injecting(); len(names) > 0 {
+		response.AuditAnnotations["policies"] = strings.Join(names[:min(len(names), maxAudited)], ",")
+	}
+	if names := a.spreading(); len(names) > 0 {
+		response.AuditAnnotations["spreads"] = strings.Join(names[:min(len(names), maxAudited)], ",")
 	}
 	if a.Refusal != "" {
 		response.Result = &metav1.Status{
