@@ -121,10 +121,10 @@ func (a Answer) warnings() (warnings []string) {
 		return nil
 	}
 	for _, outcome := range a.Outcomes {
-		warnings = append(warnings, warningsOf(outcome.String(), outcome.Conflicts)...)
+		warnings = append(warnings, warningsOf(outcome.Policy, outcome.Conflicts)...)
 	}
 	for _, spread := range a.Spreads {
-		warnings = append(warnings, warningsOf(spread.String(), spread.Conflicts)...)
+		warnings = append(warnings, warningsOf(spread.Protector, spread.Conflicts)...)
 	}
 	if more := len(warnings) - maxWarnings; more > 0 {
 		warnings = append(warnings[:maxWarnings], fmt.Sprintf("and %d more fields in which policies or protectors were not heeded", more))
@@ -132,9 +132,9 @@ func (a Answer) warnings() (warnings []string) {
 	return warnings
 }
 
-func warningsOf(whom string, conflicts []scheduling.Clash) (warnings []string) {
+func warningsOf(whom fmt.Stringer, conflicts []scheduling.Clash) (warnings []string) {
 	for _, conflict := range conflicts {
-		warnings = append(warnings, cut(whom+" was not heeded in "+conflict.String()))
+		warnings = append(warnings, cut(whom.String()+" was not heeded in "+conflict.String()))
 	}
 	return warnings
 }

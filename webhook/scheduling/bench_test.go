@@ -10,15 +10,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// BenchmarkReview answers about a pod that ten of 1,000 policies are for, which are of as many namespaces as teams.
+// BenchmarkReview answers about a pod that ten of 1,000 policies are for, which are of as many namespaces as teams: one that nobody protects,
+// one whose protector spreads nothing, and one whose protector does.
 func BenchmarkReview(b *testing.B) {
 	m, err := newMetrics(prometheus.NewRegistry())
 	if err != nil {
 		b.Fatal(err)
 	}
-	h := &Handler{cells: &atlas{cores: []string{"core"}}, policies: newPolicies(logr.Discard()), tally: newTally(time.Now), metrics: m, log: logr.Discard()}
+	of := &atlas{cores: []string{"core"}}
+	h := &Handler{cells: of, policies: newPolicies(logr.Discard()), tally: newTally(time.Now), metrics: m, log: logr.Discard()}
 	for i := range 1000 {
 		p := policy(func(s *v1alpha1.PodSchedulingPolicySpec) {
 			s.PodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"team": fmt.Sprint(i % 100)}}
@@ -30,15 +33,27 @@ func BenchmarkReview(b *testing.B) {
 	h.policies.markRead("core")
 	h.policies.rebuild()
 	request := creation(podKind, `{"metadata":{"generateName":"web-","labels":{"app":"web","team":"7"}},"spec":{"nodeSelector":{"zone":"a"},"containers":[{"name":"web","image":"web"}]}}`)
-	var took []time.Duration
-	for b.Loop() {
-		began := time.Now()
-		response := h.Review(b.Context(), "worker-1", request)
-		took = append(took, time.Since(began))
-		if response.Patch == nil {
-			b.Fatalf("response %+v, want a patch", response)
-		}
+	spread := byZone("core", "web")
+	audited := spread
+	audited.Spread = nil
+	for _, c := range []struct {
+		covered    string
+		protectors []scheduling.Protector
+	}{{"nobody", nil}, {"audited", []scheduling.Protector{audited}}, {"spread", []scheduling.Protector{spread}}} {
+		b.Run("protector="+c.covered, func(b *testing.B) {
+			of.protectors = c.protectors
+			b.ReportAllocs()
+			var took []time.Duration
+			for b.Loop() {
+				began := time.Now()
+				response := h.Review(b.Context(), "worker-1", request)
+				took = append(took, time.Since(began))
+				if response.Patch == nil || (response.AuditAnnotations["spreads"] != "") != (c.covered == "spread") {
+					b.Fatalf("response %+v", response)
+				}
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
+		})
 	}
-	slices.Sort(took)
-	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
 }
