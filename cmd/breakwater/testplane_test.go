@@ -1,17 +1,54 @@
 package main
 
 import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"sync"
+	"syscall"
 	"testing"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/breakwater-k8s/breakwater/internal/children"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
-func TestMain(m *testing.M) { testplane.Main(m) }
+// asProgram makes the test binary be the program that it tests.
+const asProgram = "BREAKWATER_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	testplane.Main(m)
+}
+
+// runProgram runs the program as a process of its own until stop, or the end of the test. It must end well when it is told to.
+func runProgram(t *testing.T, arguments ...string) (stop func()) {
+	t.Helper()
+	var said bytes.Buffer
+	command := exec.Command(os.Args[0], arguments...)
+	command.Stdout, command.Stderr, command.Env = &said, &said, append(os.Environ(), asProgram+"=1")
+	spawner := children.NewSpawner()
+	if err := spawner.Start(command); err != nil {
+		spawner.Close()
+		t.Fatal(err)
+	}
+	stop = sync.OnceFunc(func() {
+		defer spawner.Close()
+		if err := errors.Join(command.Process.Signal(syscall.SIGTERM), command.Wait()); err != nil || t.Failed() {
+			t.Errorf("%s ended with %v:\n%s", arguments[0], err, said.Bytes())
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
 
 // writeKubeconfig gives a component that a test runs the test's connection, as users give it.
 func writeKubeconfig(t *testing.T, config *rest.Config) string {

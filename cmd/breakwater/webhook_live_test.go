@@ -65,13 +65,8 @@ func TestWebhookSchedules(t *testing.T) {
 	}})
 	certFile, keyFile := writeCertificate(t)
 	address, health, metrics := freeAddress(t), freeAddress(t), freeAddress(t)
-	ctx, stop := context.WithCancel(t.Context())
-	command := rootCommand()
-	command.SetArgs([]string{"webhook", "--scheduling", "--audit", "--core", "core=" + kubeconfig, "--cell", namespace + "=" + kubeconfig,
-		"--listen", address, "--tls-cert", certFile, "--tls-key", keyFile, "--health-listen", health, "--metrics-listen", metrics})
-	ended := make(chan error, 1)
-	go func() { ended <- command.ExecuteContext(ctx) }()
-	defer stop()
+	stop := runProgram(t, "webhook", "--scheduling", "--audit", "--core", "core="+kubeconfig, "--cell", namespace+"="+kubeconfig,
+		"--listen", address, "--tls-cert", certFile, "--tls-key", keyFile, "--health-listen", health, "--metrics-listen", metrics)
 	eventually(t, "ready", func() string { return fetch("http://"+health+"/readyz", "ok") })
 	printed, err := ask(t, "webhook-config", "--scheduling", "--cell", namespace, "--namespaces", namespace, "--name", namespace,
 		"--url", "https://"+address, "--ca-bundle", certFile, "--timeout", "20")
@@ -119,9 +114,6 @@ func TestWebhookSchedules(t *testing.T) {
 		}
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Errorf("it ended with %v", err)
-	}
 	if _, err := http.Get("http://" + health + "/readyz"); err == nil {
 		t.Error("it goes on")
 	}
