@@ -309,7 +309,8 @@ type PodProtectorStatus struct {
 	// +optional
 	ExpectedReplicas *int32 `json:"expectedReplicas,omitempty"`
 
-	// DisruptionsAllowed is how many removals would be admitted now, for people: no decision reads it.
+	// DisruptionsAllowed is how many removals would be admitted now, for people: no decision reads it. Where the loss of a domain
+	// is to be tolerated it is how many pods of one domain in one cell may go, whichever has most that may.
 	//
 	// +optional
 	DisruptionsAllowed int32 `json:"disruptionsAllowed"`

@@ -3,8 +3,10 @@ package quota_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
@@ -20,6 +22,35 @@ func BenchmarkDecide64(b *testing.B) {
 			var removals []quota.Removal
 			for i := range 64 {
 				removals = append(removals, removal("c0", fmt.Sprint("new-", i)))
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				copied := p.DeepCopy()
+				quota.Decide(copied, removals)
+				quota.Compact(copied, start)
+				quota.Summarize(copied)
+			}
+		})
+	}
+}
+
+// The same, of a protector that must outlive the loss of a zone.
+func BenchmarkDecide64MindingLosses(b *testing.B) {
+	for _, size := range []struct{ cells, zones int }{{1, 3}, {5, 3}, {10, 64}} {
+		b.Run(fmt.Sprintf("cells=%d,zones=%d", size.cells, size.zones), func(b *testing.B) {
+			p := spread(protector(1, slices.Repeat([]int32{int32(100 * size.zones)}, size.cells)...), zone)
+			for i := range p.Status.Cells {
+				var zones []v1alpha1.DomainCount
+				for j := range size.zones {
+					zones = append(zones, in(fmt.Sprintf("zone-%02d", j), 100))
+				}
+				placed(p, i, zones...)
+			}
+			var removals []quota.Removal
+			for i := range 64 {
+				r := removal("c0", fmt.Sprint("new-", i))
+				r.Domain = quota.Domain{TopologyKey: zone, Name: "zone-00"}
+				removals = append(removals, r)
 			}
 			b.ReportAllocs()
 			for b.Loop() {

@@ -24,6 +24,8 @@ type Removal struct {
 	// restarted by then. 0 and nil when the pod is removed.
 	Generation int64
 	Containers []v1alpha1.ContainerRestarts
+	// Domain is that of the pod's node, for a protector that goes by nodes.
+	Domain Domain
 	// Force makes it admitted whatever the budget. It is charged all the same.
 	Force bool
 	// RevocableUntil is how long the reservation may be given back; zero when nothing will ask for that.
@@ -42,6 +44,8 @@ const (
 	Waived Outcome = "Waived"
 	// RefusedNoBudget refuses: one available pod less would break the floor.
 	RefusedNoBudget Outcome = "NoBudget"
+	// RefusedDomainLoss refuses: the floor would not outlive the loss of some other domain than that of the pod.
+	RefusedDomainLoss Outcome = "DomainLoss"
 	// RefusedFull refuses: as many reservations are open as maxConcurrentLag allows.
 	RefusedFull Outcome = "Full"
 	// RefusedUpdates refuses: as many pods of the cell are under update as can be kept.
@@ -71,6 +75,8 @@ type Verdict struct {
 	Outcome Outcome
 	// Budget is the budget that the removal met, before it was charged.
 	Budget Budget
+	// Loss is what RefusedDomainLoss fears; nil unless that is the outcome, or was without Force.
+	Loss *DomainLoss
 	// Forced is the outcome that a removal would have had without Force; empty when it made no difference.
 	Forced Outcome
 	// Claim is what a Reserved or Renewed removal may give back.
@@ -81,14 +87,16 @@ type Verdict struct {
 // own copy. Removals that are admitted hold only after that status was written by compare-and-swap.
 func Decide(p *v1alpha1.PodProtector, removals []Removal) []Verdict {
 	budget := BudgetOf(p)
+	losses := domainLossesOf(p, budget)
 	verdicts := make([]Verdict, len(removals))
 	for i, removal := range removals {
 		own := ownDiscount(p, removal.Cell)
 		met := budget
 		met.Available += own
 		var charged int
-		if verdicts[i], charged = decide(p, met, removal); charged > 0 {
+		if verdicts[i], charged = decide(p, met, losses, removal); charged > 0 {
 			budget.Reserved += charged
+			losses.charge(removal.Cell)
 			budget.Available += own - ownDiscount(p, removal.Cell)
 		}
 	}
@@ -96,11 +104,11 @@ func Decide(p *v1alpha1.PodProtector, removals []Removal) []Verdict {
 }
 
 // decide returns the verdict on one removal, and how much it reduces the budget.
-func decide(p *v1alpha1.PodProtector, budget Budget, r Removal) (verdict Verdict, charged int) {
+func decide(p *v1alpha1.PodProtector, budget Budget, losses *domainLosses, r Removal) (verdict Verdict, charged int) {
 	verdict = Verdict{Budget: budget}
-	refuse := func(outcome Outcome) (Verdict, int) { return Verdict{Outcome: outcome, Budget: budget}, 0 }
 	if r.PodUID == "" {
-		return refuse(RefusedNameless)
+		verdict.Outcome = RefusedNameless
+		return verdict, 0
 	}
 	cell := CellOf(p, r.Cell)
 	if cell != nil && cell.Discount == v1alpha1.DiscountCleared {
@@ -120,10 +128,13 @@ func decide(p *v1alpha1.PodProtector, budget Budget, r Removal) (verdict Verdict
 		reason = RefusedDraining
 	case !repeated && r.Generation > 0 && updates(&cell.AdmissionHistory) >= mostUpdates:
 		reason = RefusedUpdates
+	case !paid:
+		reason, verdict.Loss = losses.objection(r)
 	}
 	if reason != "" {
 		if !r.Force {
-			return refuse(reason)
+			verdict.Outcome = reason
+			return verdict, 0
 		}
 		verdict.Forced = reason
 	}

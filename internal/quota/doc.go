@@ -14,4 +14,6 @@
 // and a removal is admitted while B > 0. What must stay true, and why it is safe: a pod whose removal was
 // admitted is in H_c from before the answer until the snapshot that A_c was counted from shows it gone, so
 // Σ A_c − Σ |H_c| never exceeds the number of pods that will be available when all admitted removals are done.
+//
+// With spec.spread.tolerateDomainLoss as much must hold of what is left without each domain but the pod's own: see domainloss.go.
 package quota

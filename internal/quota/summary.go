@@ -32,12 +32,13 @@ func Summarize(p *v1alpha1.PodProtector) {
 	}
 }
 
-// allowed is the number of removals that Decide would admit now.
+// allowed is the number of removals that Decide would admit now. Of a protector that must outlive the loss of a domain it is that
+// of the pods of one domain in one cell, whichever is the best; 0 if no pod that is counted could go.
 func allowed(p *v1alpha1.PodProtector, budget Budget) int {
 	if budget.FloorUnknown || budget.Floor > 0 && isRecounted(p) {
 		return 0
 	}
-	allowed := budget.Left()
+	allowed := min(budget.Left(), domainLossesOf(p, budget).most())
 	if limit := int(p.Spec.AdmissionHistory.MaxConcurrentLag); limit > 0 {
 		allowed = min(allowed, limit-budget.Reserved)
 	}
