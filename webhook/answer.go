@@ -105,6 +105,8 @@ func refusal(c charge, verdict quota.Verdict, r Request) string {
 	state := fmt.Sprintf("floor %d, available %d, removals under way %d", b.Floor, b.Available, b.Reserved)
 	var why, do string
 	switch verdict.Outcome {
+	case quota.RefusedDomainLoss:
+		why, do = fatal(verdict.Loss, c.unlocated)
 	case quota.RefusedFull:
 		why = "has as many removals under way as its maxConcurrentLag allows"
 		do = "try again when the aggregators have seen them"
@@ -134,6 +136,28 @@ func refusal(c charge, verdict quota.Verdict, r Request) string {
 		do = "try again when more pods are available, or lower the floor where it is declared"
 	}
 	return fmt.Sprintf("Breakwater refuses to %s pod %q: PodProtector %s %s (%s); %s.", r.deed(), r.PodName, place(c), why, state, do)
+}
+
+// fatal words the loss of a domain that would break the floor.
+func fatal(loss *quota.DomainLoss, unlocated error) (why, do string) {
+	domain := fmt.Sprintf("domain %q of %s", loss.Name, loss.TopologyKey)
+	switch {
+	case loss.TopologyKey == v1alpha1.TopologyKeyCell:
+		domain = fmt.Sprintf("cell %q", loss.Name)
+	case loss.Kind == quota.DomainOther:
+		domain = "one of the smaller domains of " + loss.TopologyKey
+	case loss.Kind == quota.DomainUnknown:
+		domain = "a domain of " + loss.TopologyKey + " that nobody knows"
+	}
+	why = fmt.Sprintf("would be sure of no more than %d pods if %s were lost, which has up to %d", loss.Left, domain, loss.Pods)
+	if loss.Unknown > 0 {
+		why += fmt.Sprintf(", and it is not known where %d pods are", loss.Unknown)
+	}
+	if loss.PodUnknown && unlocated != nil {
+		why += ", and not where this one is, since " + unlocated.Error()
+	}
+	return why, "remove pods of that domain first, try again when more are available elsewhere, turn spec.spread.tolerateDomainLoss off " +
+		"where it is declared, or annotate the pod with " + v1alpha1.AnnotationForceDelete + "=true"
 }
 
 // deed is what is refused, in a word.

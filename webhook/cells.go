@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
@@ -16,7 +17,9 @@ import (
 type cells struct {
 	named   map[string]kubernetes.Interface
 	configs map[string]*rest.Config
-	rosters []*fleet.Roster
+	// metadatas read metadata of those that flags name.
+	metadatas map[string]metadata.Interface
+	rosters   []*fleet.Roster
 
 	mu    sync.Mutex
 	found map[string]connected
@@ -27,11 +30,13 @@ type connected struct {
 	connection *fleet.Rotating
 	config     *rest.Config
 	client     kubernetes.Interface
+	metadata   metadata.Interface
 }
 
 func newCells() *cells {
 	return &cells{
-		named: map[string]kubernetes.Interface{}, configs: map[string]*rest.Config{}, found: map[string]connected{},
+		named: map[string]kubernetes.Interface{}, configs: map[string]*rest.Config{}, metadatas: map[string]metadata.Interface{},
+		found: map[string]connected{},
 	}
 }
 
@@ -56,6 +61,37 @@ func (c *cells) client(name string) (kubernetes.Interface, error) {
 	}
 	found, err := c.connected(name)
 	return found.client, err
+}
+
+// metadata reads the metadata of its objects.
+func (c *cells) metadata(name string) (metadata.Interface, error) {
+	if client, ok := c.metadatas[name]; ok {
+		return client, nil
+	}
+	found, err := c.connected(name)
+	return found.metadata, err
+}
+
+// name adds a cell that a flag names.
+func (c *cells) name(name string, config *rest.Config) error {
+	made, err := connect(config)
+	if err != nil {
+		return fmt.Errorf("clients of cell %s: %w", name, err)
+	}
+	c.configs[name], c.named[name], c.metadatas[name] = config, made.client, made.metadata
+	return nil
+}
+
+// connect makes what is made of a connection.
+func connect(config *rest.Config) (made connected, err error) {
+	made.config = config
+	if made.client, err = kubernetes.NewForConfig(config); err != nil {
+		return connected{}, err
+	}
+	if made.metadata, err = metadata.NewForConfig(config); err != nil {
+		return connected{}, err
+	}
+	return made, nil
 }
 
 // config is how to reach it: the same one as long as the connection is.
@@ -93,13 +129,13 @@ func (c *cells) connected(name string) (connected, error) {
 	if known := c.found[name]; known.connection == connection {
 		return known, nil
 	}
-	config := connection.Config()
-	client, err := kubernetes.NewForConfig(config)
+	made, err := connect(connection.Config())
 	if err != nil {
-		return connected{}, fmt.Errorf("client of cell %s: %w", name, err)
+		return connected{}, fmt.Errorf("clients of cell %s: %w", name, err)
 	}
-	c.found[name] = connected{connection: connection, config: config, client: client}
-	return c.found[name], nil
+	made.connection = connection
+	c.found[name] = made
+	return made, nil
 }
 
 // has tells whether a pod belongs to a cell, as this core has it. Of a Cell that the core does not have, or has not told of

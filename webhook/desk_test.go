@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	kubernetesfake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -73,6 +74,7 @@ func newDesk(t failer, protectors ...*v1alpha1.PodProtector) *desk {
 	d.Protection = &Protection{
 		cores: []*core{d.core}, cells: &cells{named: map[string]kubernetes.Interface{deskCell: kubernetesfake.NewClientset()}},
 		metrics: m, log: logr.Discard(), now: time.Now, refused: &refusals{now: time.Now},
+		nodes: &nodeLabels{reach: func(string) (metadata.Interface, error) { return nil, errors.New("it has no nodes") }},
 	}
 	return d
 }

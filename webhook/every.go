@@ -17,7 +17,7 @@ func preview(charges []charge, removal quota.Removal, r Request) *Answer {
 		return nil // the flight itself decides as well, and once
 	}
 	for _, c := range charges {
-		verdict := quota.Decide(c.protector.DeepCopy(), []quota.Removal{removal})[0]
+		verdict := quota.Decide(c.protector.DeepCopy(), []quota.Removal{c.ask(removal)})[0]
 		if !verdict.Outcome.Admitted() {
 			refusal := refuse(charges, c, verdict, r)
 			return &refusal
@@ -38,7 +38,7 @@ func (p *Protection) reserveAll(ctx context.Context, charges []charge, removal q
 			continue
 		}
 		made := reservation{charge: c, claim: &quota.Claim{}}
-		answer, err := c.core.reserve(ctx, c.key, ask{removal: removal, claim: made.claim})
+		answer, err := c.core.reserve(ctx, c.key, ask{removal: c.ask(removal), claim: made.claim})
 		if err != nil {
 			if ctx.Err() == nil {
 				p.log.Error(err, "A removal could not be reserved", "protector", c.String(), "pod", removal.PodName)

@@ -30,7 +30,7 @@ func TestMetricsAndVerdictsAreDocumented(t *testing.T) {
 	}
 	for _, verdict := range []VerdictReason{
 		VerdictUnguarded, VerdictNoPod, VerdictNotAvailable, VerdictUnprotected, VerdictReserved, VerdictDryRun, VerdictMalformed,
-		VerdictUnknownCell, VerdictUnknown, VerdictUnreachable, VerdictReason(quota.RefusedNoBudget), VerdictReason(quota.RefusedFull),
+		VerdictUnknownCell, VerdictUnknown, VerdictUnreachable, VerdictReason(quota.RefusedNoBudget), VerdictReason(quota.RefusedDomainLoss), VerdictReason(quota.RefusedFull),
 		VerdictReason(quota.RefusedNeverAggregated), VerdictReason(quota.RefusedNameless),
 	} {
 		if !strings.Contains(docs, "`"+string(verdict)+"`") {

@@ -49,11 +49,7 @@ func (r protectorRef) budget(ctx context.Context) int {
 	case err != nil, vanished:
 		return 0
 	}
-	budget := quota.BudgetOf(known)
-	if budget.FloorUnknown {
-		return 0
-	}
-	return budget.Left()
+	return quota.Allowed(known)
 }
 
 // nudger wakes those who were refused when there is budget again. It is a matter of speed: nothing is less safe without it.
@@ -146,7 +142,9 @@ func (n *nudger) note(cell string, r Request, answer Answer) {
 		}
 		n.evictees.add(protector, pod)
 	}
-	n.look()
+	if answer.Verdict != VerdictReason(quota.RefusedDomainLoss) { // there may be budget all the time, and not for this pod
+		n.look()
+	}
 }
 
 const (

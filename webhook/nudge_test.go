@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
 func TestWhoWaitsIsTakenInOrderAndOnce(t *testing.T) {
@@ -67,5 +69,35 @@ func TestWhomATaintExpels(t *testing.T) {
 				t.Errorf("expelled %v, want %v", got, c.want)
 			}
 		})
+	}
+}
+
+// There may be budget all the time, for pods of another domain: who was refused for the loss of one would be woken, and refused, for
+// ever.
+func TestWhoIsRefusedForTheLossOfADomainIsNotWokenAtOnce(t *testing.T) {
+	for verdict, want := range map[quota.Outcome]int{quota.RefusedNoBudget: 1, quota.RefusedDomainLoss: 0} {
+		request, answer, pod := refusedTo(controllerManager)
+		answer.Verdict = VerdictReason(verdict)
+		n, _, _ := nudging(pod)
+		n.note("cell", request, answer)
+		if got := len(n.changed); got != want {
+			t.Errorf("%s asks for %d looks at who waits, want %d", verdict, got, want)
+		}
+		if got := n.controllers.protectors(); len(got) != 1 {
+			t.Errorf("%s: protectors that are waited for: %v, want one", verdict, got)
+		}
+	}
+}
+
+func TestNobodyIsWokenForBudgetThatTheLossOfADomainKeeps(t *testing.T) {
+	kept := zonal("web", corev1.LabelTopologyZone)
+	kept.Status.Cells[0].Aggregation.Spread.Domains = nil // so that nobody knows where they are
+	d := newDesk(t, kept)
+	ref := protectorRef{d.core, types.NamespacedName{Namespace: "default", Name: "web"}}
+	if left := quota.BudgetOf(kept).Left(); left != 6 {
+		t.Fatalf("%d above the floor, want 6", left)
+	}
+	if budget := ref.budget(t.Context()); budget != 0 {
+		t.Errorf("budget %d, want none", budget)
 	}
 }

@@ -31,6 +31,8 @@ type Protection struct {
 	log     logr.Logger
 	refused *refusals
 	nudger  *nudger
+	// nodes tell in which domains pods are.
+	nodes *nodeLabels
 	// insistent holds back what the scheduler is told again and again.
 	insistent insistence
 	now       func() time.Time
@@ -85,6 +87,15 @@ type charge struct {
 	protector *v1alpha1.PodProtector
 	// vanished tells that the protector is not there although nobody has released it.
 	vanished bool
+	// domain is that of the pod, where the protector minds the loss of others; unlocated is why it is not known.
+	domain    quota.Domain
+	unlocated error
+}
+
+// ask is what is asked of the protector.
+func (c charge) ask(removal quota.Removal) quota.Removal {
+	removal.Domain = c.domain
+	return removal
 }
 
 func (c charge) ref() protectorRef { return protectorRef{c.core, c.key} }
@@ -137,6 +148,7 @@ func (p *Protection) guard(ctx context.Context, cell string, r Request) Answer {
 	if i := slices.IndexFunc(charges, func(c charge) bool { return c.vanished }); i >= 0 && (!r.forced() || r.DryRun) {
 		return refuse(charges, charges[i], charges[i].vanishedVerdict(), r)
 	}
+	p.locate(ctx, cell, r, charges)
 	if refusal := preview(charges, removal, r); refusal != nil {
 		return *refusal
 	}
@@ -177,7 +189,7 @@ func (p *Protection) charges(ctx context.Context, cell string, r Request) (charg
 			covered = true
 			health := facts.At(protector.Spec.MinReadySeconds, p.noEarlierThan(protector, cell))
 			if health.Charged(protector.Spec.Criterion) || r.Criterion != "" && health.Meets(r.Criterion) {
-				charges = append(charges, charge{core, key, protector, vanished})
+				charges = append(charges, charge{core: core, key: key, protector: protector, vanished: vanished})
 			}
 		}
 	}

@@ -15,7 +15,8 @@ func CoreRules() []rbacv1.PolicyRule {
 	}
 }
 
-// CellRules are what it needs in the cluster of a cell. What is of the nudger it can do without: see docs/living.md.
+// CellRules are what it needs in the cluster of a cell. What is of the nudger it can do without: see docs/living.md. Nodes tell in which
+// domains of spec.spread pods are.
 func CellRules() []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "patch"}},

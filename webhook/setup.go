@@ -7,7 +7,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -67,6 +66,7 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 		now:     now,
 		refused: &refusals{now: time.Now},
 	}
+	p.nodes = &nodeLabels{reach: p.cells.metadata}
 	if options.Nudge {
 		p.nudger = newNudger(p.cells, p.metrics, p.log)
 		err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
@@ -101,12 +101,9 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 		p.cores = append(p.cores, core)
 	}
 	for name, config := range options.Cells {
-		client, err := kubernetes.NewForConfig(config)
-		if err != nil {
-			return nil, fmt.Errorf("client of cell %s: %w", name, err)
+		if err := p.cells.name(name, config); err != nil {
+			return nil, err
 		}
-		p.cells.named[name] = client
-		p.cells.configs[name] = config
 	}
 	return p, nil
 }

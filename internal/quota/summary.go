@@ -32,6 +32,9 @@ func Summarize(p *v1alpha1.PodProtector) {
 	}
 }
 
+// Allowed is the number of removals that Decide would admit now; see allowed.
+func Allowed(p *v1alpha1.PodProtector) int { return allowed(p, BudgetOf(p)) }
+
 // allowed is the number of removals that Decide would admit now. Of a protector that must outlive the loss of a domain it is that
 // of the pods of one domain in one cell, whichever is the best; 0 if no pod that is counted could go.
 func allowed(p *v1alpha1.PodProtector, budget Budget) int {

@@ -73,7 +73,7 @@
 {{- end }}
 {{- else -}}
 - {apiGroups: [""], resources: [namespaces], resourceNames: [kube-system], verbs: [get]}
-- {apiGroups: [""], resources: [pods], verbs: [get]}
+- {apiGroups: [""], resources: [nodes, pods], verbs: [get]}
 {{- end }}
 {{- if .Values.webhook.scheduling.enabled }}
 - {apiGroups: [""], resources: [namespaces], verbs: [get, list, watch]}

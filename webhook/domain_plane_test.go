@@ -1,0 +1,56 @@
+package webhook_test
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/webhook"
+)
+
+// zoned makes a node of a zone, and a change of pods that puts them there.
+func (l *lab) zoned(zone string) func(*corev1.Pod) {
+	l.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: l.namespace + "-" + zone, Labels: map[string]string{corev1.LabelTopologyZone: zone},
+	}}
+	l.create(node)
+	l.Cleanup(func() {
+		if err := l.client.Delete(context.Background(), node); err != nil {
+			l.Errorf("delete node %s: %v", node.Name, err)
+		}
+	})
+	return func(p *corev1.Pod) { p.Spec.NodeName = node.Name }
+}
+
+// By the rights that users grant it, the webhook finds out in which zone a pod is, however it is asked.
+func TestPodsGoFromTheZoneThatHasMost(t *testing.T) {
+	for name, remove := range ways() {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			l.protect("web", 4, 10, func(s *v1alpha1.PodProtectorSpec) {
+				s.Spread = &v1alpha1.Spread{TopologyKey: corev1.LabelTopologyZone, TolerateDomainLoss: true}
+			})
+			p := l.protector("web")
+			p.Status.Cells[0].Aggregation.Spread = &v1alpha1.CellDomains{
+				TopologyKey: corev1.LabelTopologyZone, Domains: []v1alpha1.DomainCount{{Name: "a", Counted: 6}, {Name: "b", Counted: 4}},
+			}
+			if err := l.client.Status().Update(l.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+			inA, inB := l.pod("in-a", l.zoned("a")), l.pod("in-b", l.zoned("b"))
+			rights := testplane.User(l, "webhook-of-"+l.namespace, webhook.CellRules())
+			l.serve(func(s *setup) { s.cell = rights }).guard()
+			wantRefused(t, remove(l, inB), `domain "a" of topology.kubernetes.io/zone`, "floor 4", "available 10")
+			l.wantReserved("web", 0)
+			if err := remove(l, inA); err != nil {
+				t.Errorf("a pod of the zone that has most: %v", err)
+			}
+			l.wantReserved("web", 1)
+		})
+	}
+}
