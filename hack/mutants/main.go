@@ -55,6 +55,7 @@ func proofs() []proof {
 			"TestAPodThatALiveReadDidNotListIsNeverCounted",
 			"TestWhatAShardMayClaim", "TestASlotIsCountedWhenAllOfItsPodsAreThere", "TestNothingOfASlotIsWrittenThatWasGivenUp",
 			"TestWhatIsLeftOutIsReadFromTheApiserver", "TestAProtectorWithoutCountsIsNotCountedAtOnceInACoreThatWasRestored",
+			"TestALossIsJudgedByTheWorstThatMayBe", "TestNoLossBecomesFatal", "TestBatchesThatMindLossesAreDecidedLikeOneByOne",
 		}, "|") + ")$"},
 		{"simulation", []string{"./internal/simulation"}, "^TestSeeds$"},
 		{"simulation of shards", []string{"./internal/simulation"}, "^TestSharedSeeds$"},

@@ -196,6 +196,7 @@ func (j *judge) judgeEffect(w *watched, r *removal, cellID string, line *lifelin
 		j.fail("over-admission: removal %s of %s left %d pods of protector %s available (and %d lost by themselves); the floor is %d",
 			r.id, line.name, available, w.name(), excused, floor)
 	}
+	j.judgeLosses(w, r, cellID, line, made.charged, now)
 }
 
 // wasCharged tells whether the pod cost this protector budget in whichever of its states it was reviewed. The webhook itself

@@ -161,6 +161,9 @@ func (w *world) isLegal(c *clusterState, pod string) string {
 		if floor := floorOf(p.stored); floor > 0 && available <= floor {
 			return fmt.Sprintf("protector %s has %d available and a floor of %d", p.name(), available, floor)
 		}
+		if word := w.judge.fatalLoss(p, c.name); word != "" {
+			return word
+		}
 	}
 	return ""
 }

@@ -35,6 +35,8 @@ type ProtectorPlan struct {
 	Core, Floor, Space     int
 	Compact, Lag, MinReady int
 	RateMillis             int
+	// MindsLoss makes it outlive the loss of a cell.
+	MindsLoss bool
 }
 
 // Storm is how bad the weather is.
@@ -187,6 +189,7 @@ func Draw(seed uint64) Scenario {
 	if r.IntN(4) == 0 {
 		s.drawLosses(r)
 	}
+	s.drawSpread(randOf(seed, 0x6c6f7373d9))
 	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return s
 }

@@ -96,7 +96,11 @@ func (j *judge) judgeReservations(w *watched, cell, before *v1alpha1.PodProtecto
 		}
 		// A repeated removal is decided again. Of merged ones nobody can tell.
 		if !held || !stamp.IsZero() && !earlier.IsZero() && !stamp.Equal(earlier) {
-			w.decisions[hash] = j.decide(w)
+			made := j.decide(w)
+			if earlier, known := w.decisions[hash]; known && held {
+				made.charged = earlier.charged
+			}
+			w.decisions[hash] = made
 			if by, _, _ := strings.Cut(e.By, "@"); j.isBlind(w, j.beginOf[by]) {
 				made := w.decisions[hash]
 				made.blind = true
@@ -110,6 +114,7 @@ func (j *judge) judgeReservations(w *watched, cell, before *v1alpha1.PodProtecto
 	}
 	if fresh {
 		j.judgeAdmission(w, e)
+		j.judgeBooksOfLoss(w, cell.CellID, e)
 	}
 	for hash := range was {
 		if !is[hash] {
@@ -159,6 +164,7 @@ func (j *judge) decide(w *watched) decision {
 		c := &w.stored.Status.Cells[i]
 		d.seen[c.CellID] = sighting{j.eraOf(w.core, c.CellID, c.Aggregation.Epoch), parseVersion(c.Aggregation.SnapshotVersion)}
 	}
+	d.charged = charged{d.at, d.seen}
 	return d
 }
 

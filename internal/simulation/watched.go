@@ -63,6 +63,14 @@ type decision struct {
 	blind bool
 	// seen are the snapshots of the cells that were added up.
 	seen map[string]sighting
+	// charged is the first of the decisions on the reservation, if it was renewed.
+	charged charged
+}
+
+// charged is when something was charged, and by which snapshots.
+type charged struct {
+	at   time.Time
+	seen map[string]sighting
 }
 
 // covers tells whether a pod is the protector's. Selectors of scenarios have labels only.

@@ -119,6 +119,7 @@ func (p ProtectorPlan) object() *v1alpha1.PodProtector {
 	o.Spec = v1alpha1.PodProtectorSpec{
 		Selector:     &v1alpha1.PodSelector{MatchLabels: map[string]string{p.Label: "x"}},
 		MinAvailable: v1alpha1.Pods(int32(p.Floor)), MinReadySeconds: int32(p.MinReady),
+		Spread: p.spread(),
 		AdmissionHistory: v1alpha1.AdmissionHistorySpec{
 			MaxConcurrentLag: int32(p.Lag), CompactThreshold: &compact, AggregationRateMillis: &rate,
 		},
