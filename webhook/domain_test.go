@@ -152,7 +152,7 @@ func TestNodesAreReadForThoseWhoMindTheirLossAlone(t *testing.T) {
 func TestTheLabelsOfANodeAreReadOnceInAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, reads, become := nodesOf(deskNodes())
-		become.Store(func() error { time.Sleep(10 * time.Millisecond); return nil })
+		become.Store(func() error { <-time.After(10 * time.Millisecond); return nil })
 		want := func(zone string, total int32, when string) {
 			t.Helper()
 			got, err := n.label(t.Context(), node{"cell", "node-a"}, corev1.LabelTopologyZone)
@@ -165,14 +165,14 @@ func TestTheLabelsOfANodeAreReadOnceInAMinute(t *testing.T) {
 			storm.Go(func() { want("a", 1, "of a storm") })
 		}
 		storm.Wait()
-		time.Sleep(labelMemory - time.Second)
+		<-time.After(labelMemory - time.Second)
 		want("a", 1, "within the minute")
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		want("a", 2, "after it")
 		if _, err := n.label(t.Context(), node{"cell", "node-a"}, "rack"); err == nil || reads.Load() != 2 {
 			t.Errorf("a label that is not there: error %v, %d reads", err, reads.Load())
 		}
-		time.Sleep(lackMemory)
+		<-time.After(lackMemory)
 		if _, err := n.label(t.Context(), node{"cell", "node-a"}, "rack"); err == nil || reads.Load() != 3 {
 			t.Errorf("a label that is not there, a while later: error %v, %d reads, want another", err, reads.Load())
 		}
@@ -184,17 +184,17 @@ func TestANodeThatCannotBeReadIsNotWaitedFor(t *testing.T) {
 		n, reads, become := nodesOf(deskNodes())
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		become.Store(func() error { time.Sleep(time.Minute); return errors.New("no route to host") })
+		become.Store(func() error { <-time.After(time.Minute); return errors.New("no route to host") })
 		began := time.Now()
 		if _, err := n.label(ctx, node{"cell", "node-a"}, corev1.LabelTopologyZone); err == nil || time.Since(began) != 500*time.Millisecond {
 			t.Errorf("error %v after %s, want one after a quarter of the time", err, time.Since(began))
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		become.Store(func() error { return nil })
 		if _, err := n.label(t.Context(), node{"cell", "node-a"}, corev1.LabelTopologyZone); err == nil || reads.Load() != 1 {
 			t.Errorf("at once after a failure: error %v, %d reads, want the failure to be remembered", err, reads.Load())
 		}
-		time.Sleep(lackMemory)
+		<-time.After(lackMemory)
 		if zone, err := n.label(t.Context(), node{"cell", "node-a"}, corev1.LabelTopologyZone); zone != "a" || err != nil {
 			t.Errorf("when it can be read again: %q, error %v", zone, err)
 		}

@@ -89,7 +89,7 @@ func drawZoned(t *rapid.T, pods []*zonedPod) *v1alpha1.PodProtector {
 }
 
 // worst is the slow, obvious version of what is left of a cell's pods outside a domain when so many go: it looks at all that might be.
-func worst(cell *v1alpha1.PodProtectorCell, domain string, go_ int) int {
+func worst(cell *v1alpha1.PodProtectorCell, domain string, going int) int {
 	var pods []string
 	listed := map[string]bool{}
 	by := cell.Aggregation.Spread
@@ -103,7 +103,7 @@ func worst(cell *v1alpha1.PodProtectorCell, domain string, go_ int) int {
 	for _, others := range othersOf(by.Others, listed) {
 		for in := range by.Unknown + 1 { // so many of the unknown pods are in the domain
 			world := slices.Concat(pods, others, slices.Repeat([]string{domain}, int(in)), slices.Repeat([]string{"elsewhere"}, int(by.Unknown-in)))
-			least = min(least, leastLeft(world, domain, go_))
+			least = min(least, leastLeft(world, domain, going))
 		}
 	}
 	return least
