@@ -30,12 +30,12 @@ const (
 // errAdmitted stands for the answer that has no error.
 var errAdmitted = errors.New("admitted")
 
-// Guard makes the apiservers of all workers ask the webhooks, and returns when each has been seen to refuse; without Cells, which
-// somebody else is yet to make, none can.
+// Guard makes the apiservers of all workers ask the webhooks, and returns when each has been seen to refuse, and to heed a scheduling
+// policy if it is to; without Cells, which somebody else is yet to make, none can.
 func (i *Installation) Guard(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, guardPatience)
 	defer cancel()
-	if err := errors.Join(i.protectCanary(ctx), i.configureCores(ctx)); err != nil {
+	if err := errors.Join(i.protectCanary(ctx), i.placeCanary(ctx), i.configureCores(ctx)); err != nil {
 		return err
 	}
 	var guarding sync.WaitGroup
@@ -91,5 +91,5 @@ func (i *Installation) guard(ctx context.Context, worker federation.Cluster) err
 		return fmt.Errorf("wait until cell %s is guarded: %w", worker.Name(),
 			errors.Join(err, fmt.Errorf("the last answer to a removal: %w", cmp.Or(last, errAdmitted))))
 	}
-	return nil
+	return i.awaitScheduling(ctx, cell)
 }

@@ -36,6 +36,8 @@ type Options struct {
 	// does not answer.
 	AggregatorShards int
 	ShardLease       time.Duration
+	// Scheduling makes the webhooks heed scheduling policies, and the apiservers of the workers ask them about pods and workloads.
+	Scheduling bool
 	// WithoutCells leaves it to somebody else to make the Cells, and the Secrets with their kubeconfigs.
 	WithoutCells bool
 	// AggregatorArguments are added to those of the aggregators.

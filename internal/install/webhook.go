@@ -66,6 +66,9 @@ func (i *Installation) newWebhooks() (*webhooks, error) {
 			}
 		}
 		arguments = append(append(arguments, "--advertise="+address), peers...)
+		if i.options.Scheduling {
+			arguments = append(arguments, "--scheduling")
+		}
 		hooks.replicas = append(hooks.replicas, component{name: WebhookName(n), arguments: arguments})
 	}
 	hooks.addresses = addresses
@@ -90,25 +93,30 @@ func FreeAddress() (string, error) {
 	return "", fmt.Errorf("find a free port: %w", err)
 }
 
-// ConfigureWorker makes a worker's apiserver ask its webhook about removals. It does some time after this has returned.
+// ConfigureWorker makes a worker's apiserver ask its webhook about removals, and about pods and workloads that are created if scheduling
+// policies are heeded. It does some time after this has returned.
 func (i *Installation) ConfigureWorker(ctx context.Context, worker federation.Cluster) error {
-	return i.configure(ctx, worker, "--cell="+worker.Name())
+	err := i.configure(ctx, worker, &admissionregistrationv1.ValidatingWebhookConfiguration{}, "--cell="+worker.Name())
+	if err != nil || !i.options.Scheduling {
+		return err
+	}
+	return i.configure(ctx, worker, &admissionregistrationv1.MutatingWebhookConfiguration{}, "--scheduling", "--cell="+worker.Name())
 }
 
 // configureCores makes the apiservers of all cores ask their webhook about protectors.
 func (i *Installation) configureCores(ctx context.Context) error {
 	for _, core := range i.options.Cores {
-		if err := i.configure(ctx, core, "--core="+core.Name()); err != nil {
+		if err := i.configure(ctx, core, &admissionregistrationv1.ValidatingWebhookConfiguration{}, "--core="+core.Name()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// configure makes a cluster's apiserver ask its webhook, with the configuration that users get.
-func (i *Installation) configure(ctx context.Context, cluster federation.Cluster, role string) error {
-	raw, err := exec.CommandContext(ctx, i.options.Program, "webhook-config", role,
-		"--url=https://"+i.webhooks.balancer.Outward(), "--ca-bundle="+i.webhooks.authority).Output()
+// configure makes a cluster's apiserver ask its webhook, with the configuration that users get, which is of that kind.
+func (i *Installation) configure(ctx context.Context, cluster federation.Cluster, configuration client.Object, role ...string) error {
+	arguments := append([]string{"webhook-config", "--url=https://" + i.webhooks.balancer.Outward(), "--ca-bundle=" + i.webhooks.authority}, role...)
+	raw, err := exec.CommandContext(ctx, i.options.Program, arguments...).Output()
 	if err != nil {
 		exit := &exec.ExitError{}
 		if errors.As(err, &exit) {
@@ -116,7 +124,6 @@ func (i *Installation) configure(ctx context.Context, cluster federation.Cluster
 		}
 		return fmt.Errorf("breakwater webhook-config %s: %w", role, err)
 	}
-	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	if err := yaml.UnmarshalStrict(raw, configuration); err != nil {
 		return fmt.Errorf("read the webhook configuration %s: %w", role, err)
 	}
@@ -124,11 +131,11 @@ func (i *Installation) configure(ctx context.Context, cluster federation.Cluster
 	if err != nil {
 		return err
 	}
-	err = c.Create(ctx, configuration)
+	wanted := configuration.DeepCopyObject().(client.Object)
+	err = c.Create(ctx, wanted)
 	if apierrors.IsAlreadyExists(err) {
-		stored := &admissionregistrationv1.ValidatingWebhookConfiguration{}
-		if err = c.Get(ctx, client.ObjectKeyFromObject(configuration), stored); err == nil {
-			configuration.ResourceVersion = stored.ResourceVersion
+		if err = c.Get(ctx, client.ObjectKeyFromObject(configuration), wanted); err == nil {
+			configuration.SetResourceVersion(wanted.GetResourceVersion())
 			err = c.Update(ctx, configuration)
 		}
 	}

@@ -1,0 +1,112 @@
+package scheduling_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation"
+	"github.com/breakwater-k8s/breakwater/internal/storm"
+)
+
+const (
+	// poolKey is the label of nodes that names their pool, and the taint of those of dedicated pools, as Gardener has it.
+	poolKey = "worker.gardener.cloud/pool"
+	// remoteKey is a taint of nodes that the scheduler avoids while it can.
+	remoteKey = "e2e.breakwater.dev/remote"
+)
+
+// site is a node of every worker. The topology has three of its own, with the names that are numbers.
+type site struct{ name, zone, pool string }
+
+// sites are such that pods which ask for nothing go to zone a, and to no dedicated pool.
+func sites() []site {
+	return []site{
+		{"node-1", "a", "general"}, {"node-2", "b", "general"}, {"node-3", "c", "general"},
+		{"fast", "a", "fast"},
+		{"main-a", "a", "etcd-main"}, {"main-b", "b", "etcd-main"},
+		{"events-a", "a", "etcd-events"}, {"events-b", "b", "etcd-events"},
+	}
+}
+
+func (s site) taints() []corev1.Taint {
+	switch {
+	case s.pool == "etcd-main" || s.pool == "etcd-events":
+		return []corev1.Taint{{Key: poolKey, Value: s.pool, Effect: corev1.TaintEffectNoSchedule}}
+	case s.zone != "a":
+		return []corev1.Taint{{Key: remoteKey, Effect: corev1.TaintEffectPreferNoSchedule}}
+	}
+	return nil
+}
+
+// layOut makes the sites in a cluster, and returns when the scheduler uses them.
+func layOut(ctx context.Context, worker federation.Cluster) error {
+	cell, err := storm.NewCell(worker.Name(), worker.RESTConfig())
+	if err != nil {
+		return err
+	}
+	nodes := cell.Client.CoreV1().Nodes()
+	for _, s := range sites() {
+		name := worker.Name() + "-" + s.name
+		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+			node, err := nodes.Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				_, err = nodes.Create(ctx, newNode(name), metav1.CreateOptions{})
+				return false, err
+			}
+			if node.Labels[poolKey] == s.pool {
+				return isReady(node), nil
+			}
+			maps.Copy(node.Labels, map[string]string{corev1.LabelTopologyZone: s.zone, poolKey: s.pool})
+			node.Spec.Taints = append(node.Spec.Taints, s.taints()...)
+			_, _ = nodes.Update(ctx, node, metav1.UpdateOptions{}) // somebody else may have come before
+			return false, nil
+		})
+		if err != nil {
+			return fmt.Errorf("make node %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func newNode(name string) *corev1.Node {
+	room := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("1000"), corev1.ResourceMemory: resource.MustParse("4Ti"), corev1.ResourcePods: resource.MustParse("10000"),
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
+		Status:     corev1.NodeStatus{Capacity: room, Allocatable: room},
+	}
+}
+
+// isReady tells that nothing but its site keeps pods from a node.
+func isReady(node *corev1.Node) bool {
+	return !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key != poolKey && t.Key != remoteKey })
+}
+
+// The labels of pods and the sites that they run at are told in these words.
+func byZone(s site) string { return "zone " + s.zone }
+func byPool(s site) string { return "pool " + s.pool }
+func byName(s site) string { return s.name }
+
+// where counts pods by what their sites have in common.
+func where(cell storm.Cell, pods []corev1.Pod, by func(site) string) map[string]int {
+	at := map[string]int{}
+	for _, pod := range pods {
+		place := "nowhere"
+		for _, s := range sites() {
+			if cell.Name+"-"+s.name == pod.Spec.NodeName {
+				place = by(s)
+			}
+		}
+		at[place]++
+	}
+	return at
+}
