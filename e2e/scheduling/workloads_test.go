@@ -1,0 +1,183 @@
+package scheduling_test
+
+import (
+	"fmt"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation"
+)
+
+// workloads are one of each kind that replaces its pods when its template changes: 2 pods of a Deployment, 2 of a StatefulSet, and one of a
+// DaemonSet on each node of the general pool.
+func workloads(l *lab) (pods int) {
+	l.Helper()
+	apps, two := here(l).Client.AppsV1(), int32(2)
+	selector := func(kind string) (*metav1.LabelSelector, func(*corev1.PodTemplateSpec)) {
+		return &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web", "kind": kind}}, func(t *corev1.PodTemplateSpec) { t.Labels["kind"] = kind }
+	}
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+	of, labelled := selector("deployment")
+	deployment.Spec.Replicas, deployment.Spec.Selector, deployment.Spec.Template = &two, of, template("web", labelled)
+	_, err := apps.Deployments(l.Namespace).Create(l.Context(), deployment, metav1.CreateOptions{})
+	l.Must(err)
+	stateful := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+	of, labelled = selector("statefulset")
+	stateful.Spec.Replicas, stateful.Spec.Selector, stateful.Spec.Template = &two, of, template("web", labelled)
+	_, err = apps.StatefulSets(l.Namespace).Create(l.Context(), stateful, metav1.CreateOptions{})
+	l.Must(err)
+	daemon := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+	of, labelled = selector("daemonset")
+	daemon.Spec.Selector, daemon.Spec.Template = of, template("web", labelled, func(t *corev1.PodTemplateSpec) {
+		t.Spec.NodeSelector = map[string]string{poolKey: "general"}
+	})
+	_, err = apps.DaemonSets(l.Namespace).Create(l.Context(), daemon, metav1.CreateOptions{})
+	l.Must(err)
+	return 2 + 2 + 3
+}
+
+// generation is what there is of workloads: their pods by UID, and what their controllers make for each template.
+type generation struct {
+	Pods      map[string]types.UID
+	Revisions map[string]types.UID
+	// Templates are what is asked of the scheduler in them.
+	Templates map[string]corev1.PodSpec
+}
+
+// take looks at the workloads when all their pods run.
+func take(l *lab, pods int) generation {
+	l.Helper()
+	g := generation{Pods: identities(landed(l, here(l), "web", pods)), Revisions: map[string]types.UID{}, Templates: map[string]corev1.PodSpec{}}
+	apps, all := here(l).Client.AppsV1(), metav1.ListOptions{LabelSelector: "app=web"}
+	sets, err := apps.ReplicaSets(l.Namespace).List(l.Context(), all)
+	l.Must(err)
+	for _, s := range sets.Items {
+		g.Revisions[s.Name+" "+s.Labels[appsv1.DefaultDeploymentUniqueLabelKey]] = s.UID
+	}
+	revisions, err := apps.ControllerRevisions(l.Namespace).List(l.Context(), all)
+	l.Must(err)
+	for _, r := range revisions.Items {
+		g.Revisions[r.Name] = r.UID
+	}
+	deployment, err := apps.Deployments(l.Namespace).Get(l.Context(), "web", metav1.GetOptions{})
+	l.Must(err)
+	stateful, err := apps.StatefulSets(l.Namespace).Get(l.Context(), "web", metav1.GetOptions{})
+	l.Must(err)
+	daemon, err := apps.DaemonSets(l.Namespace).Get(l.Context(), "web", metav1.GetOptions{})
+	l.Must(err)
+	g.Templates["deployment"], g.Templates["statefulset"], g.Templates["daemonset"] = deployment.Spec.Template.Spec, stateful.Spec.Template.Spec, daemon.Spec.Template.Spec
+	return g
+}
+
+// want checks that nothing has become of the workloads.
+func (g generation) want(l *lab, after string) {
+	l.Helper()
+	if diff := cmp.Diff(g, take(l, len(g.Pods))); diff != "" {
+		l.Fatalf("workloads after %s (-before +after):\n%s", after, diff)
+	}
+}
+
+// patchAll changes all workloads, and returns their generations.
+func patchAll(l *lab, how types.PatchType, patch string) [3]int64 {
+	l.Helper()
+	apps := here(l).Client.AppsV1()
+	deployment, err := apps.Deployments(l.Namespace).Patch(l.Context(), "web", how, []byte(patch), metav1.PatchOptions{})
+	l.Must(err)
+	stateful, err := apps.StatefulSets(l.Namespace).Patch(l.Context(), "web", how, []byte(patch), metav1.PatchOptions{})
+	l.Must(err)
+	daemon, err := apps.DaemonSets(l.Namespace).Patch(l.Context(), "web", how, []byte(patch), metav1.PatchOptions{})
+	l.Must(err)
+	return [3]int64{deployment.Generation, stateful.Generation, daemon.Generation}
+}
+
+// touch changes a field of all workloads that makes no revision, and waits until their controllers have looked at them.
+func touch(l *lab, minReadySeconds int) {
+	l.Helper()
+	want := patchAll(l, types.MergePatchType, fmt.Sprintf(`{"spec":{"minReadySeconds":%d}}`, minReadySeconds))
+	l.Eventually(func() string {
+		if seen := observed(l); seen[0] < want[0] || seen[1] < want[1] || seen[2] < want[2] {
+			return fmt.Sprintf("controllers have looked at the generations %v of the workloads, want %v", seen, want)
+		}
+		return ""
+	})
+}
+
+// observed are the generations of the workloads that their controllers have seen.
+func observed(l *lab) [3]int64 {
+	l.Helper()
+	apps := here(l).Client.AppsV1()
+	deployment, err := apps.Deployments(l.Namespace).Get(l.Context(), "web", metav1.GetOptions{})
+	l.Must(err)
+	stateful, err := apps.StatefulSets(l.Namespace).Get(l.Context(), "web", metav1.GetOptions{})
+	l.Must(err)
+	daemon, err := apps.DaemonSets(l.Namespace).Get(l.Context(), "web", metav1.GetOptions{})
+	l.Must(err)
+	return [3]int64{deployment.Status.ObservedGeneration, stateful.Status.ObservedGeneration, daemon.Status.ObservedGeneration}
+}
+
+// restartControllers makes them list all there is anew, and returns when they work: a Deployment that came later has its pod.
+func restartControllers(l *lab, probe string) {
+	l.Helper()
+	cluster, ok := l.Federation().Workers()[0].(federation.Faults)
+	if !ok {
+		l.Fatal("the backend cannot restart controllers")
+	}
+	l.Must(cluster.Restart(l.Context(), federation.ControllerManager))
+	deploy(l, here(l), probe, 1)
+	landed(l, here(l), probe, 1)
+}
+
+// reroll is a rollout that a user makes: another image in all templates.
+func reroll(l *lab, image string) {
+	l.Helper()
+	patchAll(l, types.StrategicMergePatchType, fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"app","image":%q}]}}}}`, image))
+}
+
+// awaitAll waits until there are so many pods of the application, and all are as they should be.
+func awaitAll(l *lab, of string, pods int, wrong func(*corev1.Pod) string) {
+	l.Helper()
+	l.Eventually(func() string {
+		list, err := here(l).Client.CoreV1().Pods(l.Namespace).List(l.Context(), metav1.ListOptions{LabelSelector: "app=" + of})
+		l.Must(err)
+		if len(list.Items) != pods {
+			return fmt.Sprintf("there are %d pods of %s, want %d", len(list.Items), of, pods)
+		}
+		for i := range list.Items {
+			pod := &list.Items[i]
+			if word := wrong(pod); word != "" || pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
+				return fmt.Sprintf("pod %s is %s: %s", pod.Name, pod.Status.Phase, word)
+			}
+		}
+		return ""
+	})
+}
+
+// tolerates tells whether a pod has a toleration of a key.
+func tolerates(spec *corev1.PodSpec, key string) bool {
+	for _, t := range spec.Tolerations {
+		if t.Key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// rescale changes how many pods the Deployment and the StatefulSet want, as kubectl scale does.
+func rescale(l *lab, replicas int32) {
+	l.Helper()
+	deployments, sets := here(l).Client.AppsV1().Deployments(l.Namespace), here(l).Client.AppsV1().StatefulSets(l.Namespace)
+	scale, err := deployments.GetScale(l.Context(), "web", metav1.GetOptions{})
+	l.Must(err)
+	scale.Spec.Replicas = replicas
+	_, err = deployments.UpdateScale(l.Context(), "web", scale, metav1.UpdateOptions{})
+	l.Must(err)
+	scale, err = sets.GetScale(l.Context(), "web", metav1.GetOptions{})
+	l.Must(err)
+	scale.Spec.Replicas = replicas
+	_, err = sets.UpdateScale(l.Context(), "web", scale, metav1.UpdateOptions{})
+	l.Must(err)
+}
