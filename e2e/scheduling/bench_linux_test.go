@@ -1,0 +1,229 @@
+package scheduling_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/measure"
+)
+
+// runs are what benchmarks compare: pods that no webhook is asked about; those that no policy is for, which tells what a webhook costs
+// that does nothing; and those that three of the 1,000 policies are for.
+func runs() []string { return []string{"unasked", "asked", "scheduled"} }
+
+// benchPolicies is how many policies there are.
+const benchPolicies = 1000
+
+// BenchmarkPodCreate is what scheduling policies cost when pods are created: each pod one after the other, and as many as can be at once.
+func BenchmarkPodCreate(b *testing.B) {
+	labs := map[string]*lab{}
+	for _, run := range runs() {
+		labels := map[string]string{}
+		if run == "unasked" {
+			labels[v1alpha1.LabelExempt] = "true"
+		}
+		labs[run] = scheduling.Lab(b, labels)
+		awaitAccount(labs[run], here(labs[run]))
+	}
+	policies(labs["scheduled"])
+	check(labs)
+	b.Run("alone", func(b *testing.B) { benchAlone(b, labs) })
+	b.Run("storm", func(b *testing.B) { benchStorm(b, labs) })
+}
+
+// policies makes as many as the benchmarks are about: nine tenths for other applications of the namespace, a tenth for other namespaces, and
+// three for the pods that are made, by a protector, by their labels and by their namespace. It waits until their status is written as well,
+// which is work of its own.
+func policies(l *lab) {
+	l.Helper()
+	protect(l, "web", "gold")
+	policy(l, "spread", `protectorSelector: {matchLabels: {tier: gold}}
+topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]`)
+	policy(l, "pool", ofWeb+`nodeSelector: {worker.gardener.cloud/pool: general}
+tolerations: [{key: worker.gardener.cloud/pool, operator: Exists}]`)
+	clusterPolicy(l, "zones", "namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: "+l.Namespace+"}}\npodSelector: {}\n"+fmt.Sprintf(zoneAffinity, "a, b"))
+	for n := range benchPolicies - 3 {
+		of := fmt.Sprintf("podSelector: {matchLabels: {app: other-%d}}\nnodeSelector: {disk: ssd}\n", n)
+		if n%10 == 0 {
+			clusterPolicy(l, fmt.Sprint("other-", n), fmt.Sprintf("namespaceSelector: {matchLabels: {team: other-%d}}\n", n)+of)
+		} else {
+			policy(l, fmt.Sprint("other-", n), of)
+		}
+	}
+	awaitHeeded(l)
+	awaitAnswers(l, newPod("probe", "web"), "topologySpreadConstraints", poolKey, "nodeAffinity")
+	awaitWritten(l)
+}
+
+// awaitWritten waits until webhooks have written of all policies that they heed them.
+func awaitWritten(l *lab) {
+	l.Helper()
+	until, cancel := context.WithTimeout(l.Context(), 5*time.Minute)
+	defer cancel()
+	for {
+		all, everywhere, left := &v1alpha1.PodSchedulingPolicyList{}, &v1alpha1.ClusterPodSchedulingPolicyList{}, 0
+		l.Must(errors.Join(l.Core.List(until, all, client.InNamespace(l.Namespace)), l.Core.List(until, everywhere)))
+		for i := range all.Items {
+			left += int(min(1, all.Items[i].Generation-all.Items[i].Status.ObservedGeneration))
+		}
+		for i := range everywhere.Items {
+			left += int(min(1, everywhere.Items[i].Generation-everywhere.Items[i].Status.ObservedGeneration))
+		}
+		if left == 0 {
+			return
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-until.Done():
+			l.Fatalf("the status of %d policies is not written", left)
+		}
+	}
+}
+
+// unscheduled is a pod that costs nobody anything once it is there: its scheduler does not run.
+func unscheduled() *corev1.Pod {
+	pod := newPod("", "web", func(pod *corev1.Pod) { pod.Spec.SchedulerName = "none" })
+	pod.GenerateName = "web-"
+	return pod
+}
+
+func makeOne(l *lab) (*corev1.Pod, error) {
+	return here(l).Client.CoreV1().Pods(l.Namespace).Create(l.Context(), unscheduled(), metav1.CreateOptions{})
+}
+
+// check makes sure that the runs are what they are called.
+func check(labs map[string]*lab) {
+	for run, l := range labs {
+		pod, err := makeOne(l)
+		l.Must(err)
+		s := pod.Spec
+		if got := len(s.NodeSelector) == 1 && len(s.TopologySpreadConstraints) == 1 && s.Affinity != nil && len(s.Tolerations) == 3; got != (run == "scheduled") {
+			l.Fatalf("a pod of run %s became %+v", run, s)
+		}
+	}
+}
+
+// clear takes the pods of a run away.
+func clearPods(l *lab) {
+	l.Helper()
+	now := int64(0)
+	l.Must(here(l).Client.CoreV1().Pods(l.Namespace).DeleteCollection(l.Context(), metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}))
+}
+
+// benchAlone creates pods one after the other, each run in turn.
+func benchAlone(b *testing.B, labs map[string]*lab) {
+	const each = 1000
+	took, rounds := map[string][]time.Duration{}, 0
+	for b.Loop() {
+		for range each {
+			for turn := range runs() {
+				run := runs()[(rounds+turn)%len(runs())]
+				began := time.Now()
+				_, err := makeOne(labs[run])
+				took[run] = append(took[run], time.Since(began))
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+			rounds++
+		}
+	}
+	for run, all := range took {
+		b.ReportMetric(quantile(all, 0.5), run+"-p50-ms")
+		b.ReportMetric(quantile(all, 0.99), run+"-p99-ms")
+		clearPods(labs[run])
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+func quantile(all []time.Duration, q float64) (milliseconds float64) {
+	all = slices.Sorted(slices.Values(all))
+	return float64(all[int(math.Ceil(q*float64(len(all))))-1].Microseconds()) / 1000
+}
+
+// benchStorm creates pods by 64 clients, each run in turn and another one first each time: the machine gets slower and faster in the course
+// of minutes.
+func benchStorm(b *testing.B, labs map[string]*lab) {
+	const clients, pods = 64, 2000
+	took, used, rounds := map[string]time.Duration{}, map[string]map[string]time.Duration{}, 0
+	for b.Loop() {
+		for turn := range runs() {
+			run := runs()[(rounds+turn)%len(runs())]
+			before := spent(labs[run])
+			whole, err := makeAll(labs[run], clients, pods)
+			if err != nil {
+				b.Fatal(err)
+			}
+			took[run] += whole
+			if used[run] == nil {
+				used[run] = map[string]time.Duration{}
+			}
+			for process, now := range spent(labs[run]) {
+				used[run][process] += now - before[process]
+			}
+			clearPods(labs[run])
+		}
+		rounds++
+	}
+	for _, run := range runs() {
+		b.ReportMetric(float64(pods*rounds)/took[run].Seconds(), run+"/s")
+		for process, all := range used[run] {
+			b.ReportMetric(all.Seconds()*1000/float64(pods*rounds), run+"-"+process+"-ms/pod")
+		}
+	}
+	b.ReportMetric(took["unasked"].Seconds()/took["scheduled"].Seconds(), "ratio")
+	b.ReportMetric(took["unasked"].Seconds()/took["asked"].Seconds(), "asked-ratio")
+	b.ReportMetric(0, "ns/op")
+}
+
+// makeAll makes so many pods by so many clients, as fast as they can.
+func makeAll(l *lab, clients, pods int) (took time.Duration, err error) {
+	todo := make(chan struct{}, pods)
+	for range pods {
+		todo <- struct{}{}
+	}
+	close(todo)
+	var running sync.WaitGroup
+	failed := make([]error, clients)
+	began := time.Now()
+	for n := range clients {
+		running.Go(func() {
+			for range todo {
+				if _, err := makeOne(l); err != nil {
+					failed[n] = err
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+	return time.Since(began), errors.Join(failed...)
+}
+
+// spent is the processor time that those of our processes have used so far which a CREATE needs.
+func spent(l *lab) map[string]time.Duration {
+	return measure.Spent("cmdline", func(_ int, commandLine string) string {
+		arguments := strings.Split(commandLine, "\x00")
+		switch {
+		case len(arguments) < 2 || !strings.Contains(commandLine, l.Dir()):
+		case arguments[0] == l.Program() && arguments[1] == "webhook":
+			return "webhooks"
+		case strings.Contains(commandLine, "/worker-1/"):
+			return filepath.Base(arguments[0])
+		}
+		return ""
+	})
+}
