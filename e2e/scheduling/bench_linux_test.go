@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/internal/measure"
 )
 
@@ -116,11 +117,13 @@ func check(labs map[string]*lab) {
 	}
 }
 
-// clear takes the pods of a run away.
+// clearPods takes the pods of a run away. The apiserver gives a request up after 10 s here.
 func clearPods(l *lab) {
 	l.Helper()
 	now := int64(0)
-	l.Must(here(l).Client.CoreV1().Pods(l.Namespace).DeleteCollection(l.Context(), metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}))
+	l.Eventually(func() string {
+		return e2e.Word(here(l).Client.CoreV1().Pods(l.Namespace).DeleteCollection(l.Context(), metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}))
+	})
 }
 
 // benchAlone creates pods one after the other, each run in turn.
@@ -221,7 +224,7 @@ func spent(l *lab) map[string]time.Duration {
 		case len(arguments) < 2 || !strings.Contains(commandLine, l.Dir()):
 		case arguments[0] == l.Program() && arguments[1] == "webhook":
 			return "webhooks"
-		case strings.Contains(commandLine, "/worker-1/"):
+		case strings.Contains(commandLine, "/worker-1/") && arguments[0] != l.Program():
 			return filepath.Base(arguments[0])
 		}
 		return ""

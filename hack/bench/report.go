@@ -61,6 +61,7 @@ func figures() map[string]figure {
 	maps.Copy(all, webhookFigures())
 	maps.Copy(all, loadFigures())
 	maps.Copy(all, ringFigures())
+	maps.Copy(all, schedulingFigures())
 	return all
 }
 
@@ -117,6 +118,20 @@ func ringFigures() map[string]figure {
 		f := *throughput("shards=" + shards)
 		f.over = throughput("alone")
 		all["sharding_speedup_"+shards] = f
+	}
+	return all
+}
+
+// schedulingFigures are those of pods that are created with what scheduling policies add.
+func schedulingFigures() map[string]figure {
+	const alone, storm = "^PodCreate/alone$", "^PodCreate/storm$"
+	all := map[string]figure{
+		"podcreate_ratio":       {benchmark: storm, unit: "ratio", lower: true},
+		"podcreate_asked_ratio": {benchmark: storm, unit: "asked-ratio", lower: true},
+	}
+	for _, percentile := range []string{"p50", "p99"} {
+		unasked := figure{benchmark: alone, unit: "unasked-" + percentile + "-ms"}
+		all["podcreate_added_"+percentile+"_ms"] = figure{benchmark: alone, unit: "scheduled-" + percentile + "-ms", less: &unasked}
 	}
 	return all
 }

@@ -15,6 +15,8 @@ BenchmarkStorm-2	       3	         0.5000 ratio	         0.04000 writes/removal	
 BenchmarkUncontendedDelete-2	       2	        16.00 protected-p50-ms	        40.00 protected-p99-ms	         5.000 unprotected-p50-ms	        18.00 unprotected-p99-ms
 BenchmarkReplicas/replicas=1-2	    3000	     400.0 removals/s
 BenchmarkReplicas/replicas=3-2	    3000	     300.0 removals/s
+BenchmarkPodCreate/alone-2   	 1	   1.500 asked-p50-ms	 4.000 asked-p99-ms	 2.500 scheduled-p50-ms	 6.000 scheduled-p99-ms	 1.000 unasked-p50-ms	 3.500 unasked-p99-ms
+BenchmarkPodCreate/storm-2   	 1	  0.7500 asked-ratio	 0.6250 ratio
 BenchmarkWebhook/core=stand-in/protectors=10000/one-2     	     3000	    437325 ns/op	 0 conflicts/review	  25.05 p50-ms	 53.99 p99-ms	 2287 reviews/s
 PASS
 `
@@ -24,7 +26,8 @@ func TestReport(t *testing.T) {
 	want := map[string]float64{
 		"protected_over_unprotected": 0.5, "reviewed_over_unprotected": 0.6, "core_writes_per_admission": 0.04, "added_p99_ms": 22,
 		"added_p50_ms": 11, "index_ns_200k": 1012, "index_allocs_200k": 0, "webhook_reviews_per_s": 400, "replicas_3_over_1": 0.75,
-		"replica_conflict_cost": 0.25, "webhook_one_per_s_10k": 2287, "webhook_one_p50_ms_10k": 25.05, "webhook_one_p99_ms_10k": 53.99,
+		"replica_conflict_cost": 0.25, "podcreate_added_p50_ms": 1.5, "podcreate_added_p99_ms": 2.5, "podcreate_ratio": 0.625, "podcreate_asked_ratio": 0.75,
+		"webhook_one_per_s_10k": 2287, "webhook_one_p50_ms_10k": 25.05, "webhook_one_p99_ms_10k": 53.99,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("figures (-want +got):\n%s", diff)
@@ -33,7 +36,8 @@ func TestReport(t *testing.T) {
 	for _, key := range []string{
 		"protected_over_unprotected", "core_writes_per_admission", "added_p99_ms", "index_ns_200k", "index_allocs_200k",
 		"aggregator_mib_100k_pods", "status_kib_10k_reservations", "federation_up_s", "replica_conflict_cost",
-		"ring_max_over_mean", "ring_moved_on_add", "sharding_speedup_5", "sharder_mib_1k", "sharder_mib_50k", "sharder_whole_ms_50k", "sharder_light_ms_1k", "sharder_light_ms_50k", "assign_added_p99_ms",
+		"ring_max_over_mean", "ring_moved_on_add", "sharding_speedup_5", "sharder_mib_1k", "sharder_mib_50k", "sharder_whole_ms_50k", "sharder_light_ms_1k",
+		"sharder_light_ms_50k", "assign_added_p99_ms", "podcreate_added_p99_ms", "podcreate_ratio",
 	} {
 		if _, there := got[key]; !there && !slices.Contains(missing, key) {
 			t.Errorf("%s is neither reported nor missing", key)

@@ -27,6 +27,7 @@ func suites() []suite {
 		{"webhook", []string{"-skip=^BenchmarkCells$", "-benchtime=3000x", "./webhook"}},
 		{"e2e", []string{"-benchtime=3x", "./e2e"}},
 		{"living", []string{"-benchtime=2x", "./e2e/living"}},
+		{"scheduling", []string{"-benchtime=3x", "./e2e/scheduling"}},
 		{"rings", []string{"-benchtime=1x", "./e2e/rings"}},
 		{"terraform", []string{"-benchtime=1x", "./terraform-provider/provider"}},
 		{"aggregator", []string{"-benchtime=1x", "-timeout=40m", "./aggregator"}},
