@@ -20,11 +20,23 @@ func TestPodsAreMadeWhileWebhooksAreAway(t *testing.T) {
 	claimAlone(t, "pods are created as they are while all webhooks are dead, by one while it lives, and by policies when they are back", func(l *lab) {
 		policy(l, "strict", strict)
 		awaitHeeded(l)
-		l.Must(l.Breakwater.Kill(install.WebhookName(0)))
+		var dead []string
+		kill := func(n int) {
+			l.Must(l.Breakwater.Kill(install.WebhookName(n)))
+			dead = append(dead, install.WebhookName(n))
+		}
+		revive := func() {
+			for _, webhook := range dead {
+				l.Must(l.Breakwater.Restart(l.Context(), webhook))
+			}
+			dead = nil
+		}
+		defer revive()
+		kill(0)
 		run(l, here(l), "web", 2)
 		wantPlaces(l, here(l), "web", byZone, map[string]int{"zone b": 2})
 
-		l.Must(l.Breakwater.Kill(install.WebhookName(1)))
+		kill(1)
 		deploy(l, here(l), "other", 3)
 		landed(l, here(l), "other", 3)
 		_, err := create(l, here(l), newPod("astray", "web", astray))
@@ -33,9 +45,7 @@ func TestPodsAreMadeWhileWebhooksAreAway(t *testing.T) {
 		l.Must(err)
 		wantPlaces(l, here(l), "web", byZone, map[string]int{"zone a": 1, "zone b": 2, "zone c": 1})
 
-		for n := range l.Breakwater.WebhookAddresses() {
-			l.Must(l.Breakwater.Restart(l.Context(), install.WebhookName(n)))
-		}
+		revive()
 		awaitHeeded(l)
 		_, err = create(l, here(l), newPod("back", "web"))
 		l.Must(err)

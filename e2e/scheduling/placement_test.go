@@ -3,11 +3,8 @@ package scheduling_test
 import (
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/storm"
 )
 
@@ -92,48 +89,6 @@ func wantPlain(l *lab, pod corev1.Pod) {
 	}
 }
 
-func TestReplicasAreSpreadOverZones(t *testing.T) {
-	claim(t, "9 replicas are 3 in each of three zones, of which the scheduler would avoid two", func(l *lab) {
-		policy(l, "spread", ofWeb+`topologySpreadConstraints: [
-			{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web}}}]`)
-		awaitHeeded(l)
-		deploy(l, here(l), "web", 9)
-		deploy(l, here(l), "other", 9)
-		wantPlaces(l, here(l), "web", byZone, map[string]int{"zone a": 3, "zone b": 3, "zone c": 3})
-		wantPlaces(l, here(l), "other", byZone, map[string]int{"zone a": 9})
-	})
-}
-
-func TestAPolicyForProtectors(t *testing.T) {
-	claim(t, "pods are spread that a protector with the label covers, by its own selector, and others are not", func(l *lab) {
-		policy(l, "gold", `protectorSelector: {matchLabels: {tier: gold}}
-topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]`)
-		protect(l, "web", "gold")
-		protect(l, "other", "silver")
-		awaitHeeded(l)
-		awaitAnswers(l, newPod("probe", "web"), "topologySpreadConstraints")
-		deploy(l, here(l), "web", 9)
-		deploy(l, here(l), "other", 3)
-		wantPlaces(l, here(l), "web", byZone, map[string]int{"zone a": 3, "zone b": 3, "zone c": 3})
-		wantPlaces(l, here(l), "other", byZone, map[string]int{"zone a": 3})
-		for _, pod := range landed(l, here(l), "web", 9) {
-			got := pod.Spec.TopologySpreadConstraints
-			if len(got) != 1 || got[0].LabelSelector == nil || got[0].LabelSelector.MatchLabels["app"] != "web" {
-				l.Errorf("pod %s has the constraints %+v, want the protector's selector in one", pod.Name, got)
-			}
-		}
-	})
-}
-
-// protect makes a protector of an application, which allows all removals.
-func protect(l *lab, of, tier string) {
-	l.Helper()
-	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: of, Labels: map[string]string{"tier": tier}}}
-	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: app(of)}
-	p.Spec.MinAvailable = v1alpha1.Pods(0)
-	l.Must(l.Core.Create(l.Context(), p))
-}
-
 func TestAPolicyForNamespaces(t *testing.T) {
 	claim(t, "pods of the namespaces that have the label land in both cells as a policy of the core says, and those of others do not", func(l *lab) {
 		other := scheduling.Lab(t, map[string]string{"team": "other"})
@@ -146,41 +101,5 @@ func TestAPolicyForNamespaces(t *testing.T) {
 			wantPlaces(team, cell, "web", byZone, map[string]int{"zone c": 3})
 			wantPlaces(other, cell, "web", byZone, map[string]int{"zone a": 3})
 		}
-	})
-}
-
-// deploy makes a Deployment with so many replicas. It does not wait for pods.
-func deploy(l *lab, cell storm.Cell, of string, replicas int32, change ...func(*corev1.PodTemplateSpec)) {
-	l.Helper()
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: of}}
-	d.Spec.Replicas, d.Spec.Template, d.Spec.Selector = &replicas, template(of, change...), &metav1.LabelSelector{MatchLabels: app(of)}
-	_, err := cell.Client.AppsV1().Deployments(l.Namespace).Create(l.Context(), d, metav1.CreateOptions{})
-	l.Must(err)
-}
-
-func template(of string, change ...func(*corev1.PodTemplateSpec)) corev1.PodTemplateSpec {
-	t := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: app(of)}, Spec: spec()}
-	for _, c := range change {
-		c(&t)
-	}
-	return t
-}
-
-// Another scheduler runs beside Kubernetes' own: the same program, which puts pods into zone c by its configuration.
-func TestAPolicyChoosesTheScheduler(t *testing.T) {
-	claim(t, "pods wait for the scheduler that the policy names, and are where that one puts them", func(l *lab) {
-		const name = "zone-c-scheduler"
-		policy(l, "scheduler", ofWeb+"schedulerName: "+name)
-		awaitHeeded(l)
-		run(l, here(l), "web", 3)
-		run(l, here(l), "other", 1)
-		wantPlain(l, landed(l, here(l), "other", 1)[0])
-		list, err := here(l).Client.CoreV1().Pods(l.Namespace).List(l.Context(), metav1.ListOptions{LabelSelector: "app=web"})
-		l.Must(err)
-		if at := where(here(l), list.Items, byZone); at["nowhere"] != 3 {
-			l.Errorf("pods are at %v while their scheduler does not run", at)
-		}
-		startScheduler(l, name)
-		wantPlaces(l, here(l), "web", byZone, map[string]int{"zone c": 3})
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -56,6 +57,23 @@ func run(l *lab, cell storm.Cell, of string, pods int, change ...func(*corev1.Po
 		_, err := create(l, cell, newPod(of+"-"+strconv.Itoa(i), of, change...))
 		l.Must(err)
 	}
+}
+
+// deploy makes a Deployment with so many replicas. It does not wait for pods.
+func deploy(l *lab, cell storm.Cell, of string, replicas int32, change ...func(*corev1.PodTemplateSpec)) {
+	l.Helper()
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: of}}
+	d.Spec.Replicas, d.Spec.Template, d.Spec.Selector = &replicas, template(of, change...), &metav1.LabelSelector{MatchLabels: app(of)}
+	_, err := cell.Client.AppsV1().Deployments(l.Namespace).Create(l.Context(), d, metav1.CreateOptions{})
+	l.Must(err)
+}
+
+func template(of string, change ...func(*corev1.PodTemplateSpec)) corev1.PodTemplateSpec {
+	t := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: app(of)}, Spec: spec()}
+	for _, c := range change {
+		c(&t)
+	}
+	return t
 }
 
 // landed waits until so many pods of an application run, and no others of it are there.

@@ -5,6 +5,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/internal/federation/local"
@@ -24,6 +27,25 @@ profiles:
         requiredDuringSchedulingIgnoredDuringExecution:
           nodeSelectorTerms: [{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [c]}]}]
 `
+
+// Another scheduler runs beside Kubernetes' own: the same program, which puts pods into zone c by its configuration.
+func TestAPolicyChoosesTheScheduler(t *testing.T) {
+	claim(t, "pods wait for the scheduler that the policy names, and are where that one puts them", func(l *lab) {
+		const name = "zone-c-scheduler"
+		policy(l, "scheduler", ofWeb+"schedulerName: "+name)
+		awaitHeeded(l)
+		run(l, here(l), "web", 3)
+		run(l, here(l), "other", 1)
+		wantPlain(l, landed(l, here(l), "other", 1)[0])
+		list, err := here(l).Client.CoreV1().Pods(l.Namespace).List(l.Context(), metav1.ListOptions{LabelSelector: "app=web"})
+		l.Must(err)
+		if at := where(here(l), list.Items, byZone); at["nowhere"] != 3 {
+			l.Errorf("pods are at %v while their scheduler does not run", at)
+		}
+		startScheduler(l, name)
+		wantPlaces(l, here(l), "web", byZone, map[string]int{"zone c": 3})
+	})
+}
 
 // startScheduler runs one in the cell here until the test ends.
 func startScheduler(l *lab, name string) {
