@@ -81,7 +81,7 @@ chaos: build ## Play storms with real faults, validate them from the workers' et
 	@$(call with_control_planes) go run ./hack/chaos $(ARGS)
 
 .PHONY: bench
-bench: ## Run the benchmarks, which takes 45 minutes, and write bench-report/ with profiles (ARGS="-only e2e")
+bench: ## Run the benchmarks, which takes 50 minutes, and write bench-report/ with profiles (ARGS="-only e2e")
 	@$(call with_control_planes,terraform) go run ./hack/bench $(ARGS)
 
 .PHONY: bench-docs
