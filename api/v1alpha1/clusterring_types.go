@@ -115,8 +115,8 @@ type ClusterRingSpec struct {
 	// +optional
 	DrainTimeoutSeconds int32 `json:"drainTimeoutSeconds,omitempty"`
 
-	// ResyncPeriodSeconds is the time after which all objects are looked at, in case some were not assigned when they were
-	// made.
+	// ResyncPeriodSeconds is the time after which objects are looked for that no shard has, or that cannot be where they are;
+	// every twelfth time, or after an hour, all are looked at.
 	//
 	// +kubebuilder:default=300
 	// +kubebuilder:validation:Minimum=10

@@ -55,7 +55,8 @@ that have its name in their label breakwater.dev/shard-<ring>. Which shards ther
 It assigns objects in the moment in which they are stored: for each ring it makes a MutatingWebhookConfiguration
 breakwater-ring-<ring>, by which the apiserver asks it at /rings/<ring> about objects that no shard has. It allows
 everything. While it is away objects are stored unassigned, and it finds them when it is back: it looks at all objects of a
-ring whenever shards come and go, and every spec.resyncPeriodSeconds. It keeps no objects in memory.
+ring whenever shards come and go, and at least once an hour; every spec.resyncPeriodSeconds it asks for those that no shard
+has, or that cannot be where they are. It keeps no objects in memory.
 
 It needs to get, list and patch the resources that rings name. The chart grants it what ClusterRoles grant that have the
 label breakwater.dev/aggregate-to-sharder: "true".
