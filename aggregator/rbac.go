@@ -22,11 +22,12 @@ func LeaseRules() []rbacv1.PolicyRule {
 	}
 }
 
-// CellRules are what it needs in the cluster of a cell.
+// CellRules are what it needs in the cluster of a cell. Without what is of nodes, which are watched while a protector asks for a
+// label of them, it does not know in which domains pods are, and tells so.
 func CellRules() []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}},
-		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}},
+		{APIGroups: []string{""}, Resources: []string{"nodes", "pods"}, Verbs: []string{"get", "list", "watch"}},
 	}
 	for _, r := range []schema.GroupResource{
 		{Group: "apps", Resource: "daemonsets"}, {Group: "apps", Resource: "deployments"}, {Group: "apps", Resource: "replicasets"},

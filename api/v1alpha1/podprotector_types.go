@@ -18,6 +18,7 @@ import (
 // +kubebuilder:printcolumn:name="Allowed",type=integer,JSONPath=`.status.disruptionsAllowed`,description="Removals that would be admitted now"
 // +kubebuilder:printcolumn:name="Total",type=integer,JSONPath=`.status.summary.total`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
+// +kubebuilder:printcolumn:name="Spread",type=string,JSONPath=`.status.conditions[?(@.type=="SpreadSatisfied")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type PodProtector struct {
 	metav1.TypeMeta   `json:",inline"`

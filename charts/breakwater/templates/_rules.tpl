@@ -37,7 +37,7 @@
 
 {{- define "breakwater.rules.aggregator.cell" -}}
 - {apiGroups: [""], resources: [namespaces], resourceNames: [kube-system], verbs: [get]}
-- {apiGroups: [""], resources: [pods], verbs: [get, list, watch]}
+- {apiGroups: [""], resources: [nodes, pods], verbs: [get, list, watch]}
 - {apiGroups: [apps], resources: [daemonsets, deployments, replicasets, statefulsets], verbs: [get, list, watch]}
 - {apiGroups: [apps], resources: [daemonsets/scale, deployments/scale, replicasets/scale, statefulsets/scale], verbs: [get]}
 - {apiGroups: [batch], resources: [cronjobs, jobs], verbs: [get, list, watch]}
