@@ -12,7 +12,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
 
-// conclude writes what follows from the cells: the summary and the condition Ready. It reads nothing but the
+// conclude writes what follows from the cells: the summary and conditions. It reads nothing but the
 // object, so the aggregators of all cells come to the same conclusion.
 func (t *term) conclude(p *v1alpha1.PodProtector) {
 	quota.Summarize(p)
@@ -20,6 +20,7 @@ func (t *term) conclude(p *v1alpha1.PodProtector) {
 	ready.ObservedGeneration = p.Generation
 	meta.SetStatusCondition(&p.Status.Conditions, ready)
 	concludeTarget(p)
+	concludeSpread(p)
 }
 
 func readiness(p *v1alpha1.PodProtector) metav1.Condition {

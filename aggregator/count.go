@@ -50,6 +50,7 @@ func (s *Snapshot) Count(
 	if behind {
 		s.unlisted = max(s.unlisted, first.version)
 	}
+	label, onNodes := nodeLabelOf(spec), map[unique.Handle[string]]int32{}
 	for p := range members.pods {
 		if p.came || behind && !first.alive(p.hash) {
 			continue
@@ -57,7 +58,14 @@ func (s *Snapshot) Count(
 		if handles != nil && !p.facts.Gone() {
 			handles[p.owner]++
 		}
-		c.add(p.facts.At(spec.MinReadySeconds, now), spec.Criterion)
+		health := p.facts.At(spec.MinReadySeconds, now)
+		c.add(health, spec.Criterion)
+		if label != "" && health.Counted(spec.Criterion) {
+			onNodes[p.node]++
+		}
+	}
+	if label != "" {
+		c.aggregation.Spread = s.nodes.place(label, onNodes)
 	}
 	if handles != nil {
 		c.owners = make(map[owner]int32, len(handles))

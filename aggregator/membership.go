@@ -49,6 +49,7 @@ func (s *Snapshot) Uncover(key types.NamespacedName) {
 	defer s.mu.Unlock()
 	s.index.Delete(key)
 	delete(s.members, key)
+	s.nodes.leave(key)
 }
 
 // hurry is by how much sooner a pod is counted that has become ready when somebody may be waiting for it.
@@ -63,6 +64,24 @@ func (s *Snapshot) announce(p *pod, becameReady bool) {
 			wait /= hurry
 		}
 		s.changed(key, wait)
+	}
+}
+
+// moved tells the protectors, of these, that have pods on nodes whose domain is another one now.
+func (s *Snapshot) moved(protectors []types.NamespacedName, nodes map[unique.Handle[string]]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range protectors {
+		m := s.members[key]
+		if m == nil {
+			continue
+		}
+		for p := range m.pods {
+			if nodes[p.node] {
+				s.changed(key, m.rate)
+				break
+			}
+		}
 	}
 }
 

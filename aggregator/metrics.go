@@ -11,6 +11,7 @@ type metrics struct {
 	leading, epoch, slots, pods, protectors prometheus.Gauge
 	liveReads                               prometheus.Counter
 	writes, settled                         *prometheus.CounterVec
+	spread                                  *spreadMetrics
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -28,7 +29,8 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		Name: "breakwater_aggregator_live_reads_total",
 		Help: "Lists of a namespace that reservations asked for which the snapshot could not settle.",
 	})
-	registry.MustRegister(liveReads)
+	spread := newSpreadMetrics()
+	registry.MustRegister(liveReads, spread)
 	return &metrics{
 		leading:    gauge("leading", "1 while this process leads its cell, or has slots of it."),
 		epoch:      gauge("epoch", "Epoch of the last term of this process, or of the last slots that it took."),
@@ -37,6 +39,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		protectors: gauge("protectors", "Protectors that pods are counted for, at the last heartbeat."),
 		liveReads:  liveReads,
 		writes:     counter("writes_total", "Status writes by result: written, conflict or error.", "result"),
+		spread:     spread,
 		settled:    counter("settled_total", "Reservations settled by reason: gone, expired, superseded, updated or overdue.", "reason"),
 	}
 }

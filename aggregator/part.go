@@ -37,6 +37,7 @@ func (s *Snapshot) GiveUp(slots slot.Set) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.part.wanted, s.part.listing, s.part.covered = s.part.wanted.Minus(slots), s.part.listing.Minus(slots), s.part.covered.Minus(slots)
+	s.nodes.giveUp(slots)
 	for key := range s.members {
 		if slots.Has(slot.Of(key.Namespace)) {
 			s.index.Delete(key)

@@ -20,6 +20,8 @@ type pod struct {
 	facts     podhealth.Facts
 	namespace unique.Handle[string]
 	owner     unique.Handle[owner]
+	// node is the name of its node; empty until it has one.
+	node   unique.Handle[string]
 	labels    *labelSet
 	// came tells that the pod was in another cell before; see stray.go.
 	came bool
@@ -34,6 +36,7 @@ func isReady(p *pod) bool { return p.facts.At(0, time.Time{}).Available }
 func strip(p *corev1.Pod) *pod {
 	return &pod{
 		hash: quota.HashUID(p.UID), facts: podhealth.FactsOf(p), namespace: unique.Make(p.Namespace), owner: ownerOf(p),
+		node: unique.Make(p.Spec.NodeName),
 	}
 }
 

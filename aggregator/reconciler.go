@@ -46,11 +46,16 @@ func (t *term) write(ctx context.Context, key types.NamespacedName, p *v1alpha1.
 	if err != nil {
 		return err
 	}
+	if work.postponed {
+		t.comeBack(key, p, work)
+		return nil
+	}
 	t.depart(p)
 	t.conclude(p)
 	if !t.mayWrite(key.Namespace) {
 		return nil
 	}
+	t.metrics.spread.tell(key, p)
 	if work.settled.Any() || !same(before, p, t.options.Cell) {
 		if err := t.protectors.WriteStatus(ctx, p); err != nil {
 			return err
@@ -58,6 +63,7 @@ func (t *term) write(ctx context.Context, key types.NamespacedName, p *v1alpha1.
 		t.metrics.settle(&work.settled)
 		t.metrics.writes.WithLabelValues("written").Inc()
 		t.tellOverdue(p, work.settled.Overdue)
+		t.tellSpread(before, p)
 	}
 	t.comeBack(key, p, work)
 	return nil
@@ -71,6 +77,8 @@ type outcome struct {
 	wait time.Duration
 	// again asks for another look after the aggregation rate, since a live read could not tell.
 	again bool
+	// postponed tells that nothing can be concluded from it: it is to begin anew after wait.
+	postponed bool
 }
 
 // aggregate sets the counts of the cell and settles what they account for, in p.
@@ -111,8 +119,9 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 		t.forget(key)
 		return outcome{}, nil
 	}
-	counted, _ := selectorindex.CountedOf(&p.Spec, aim.target) // the condition Ready tells of a mistake
-	t.snapshot.Cover(key, counted, aggregationRate(p))
+	if wait := t.cover(p, aim.target); wait > 0 {
+		return outcome{wait: wait, postponed: true}, nil
+	}
 	look, ok, err := t.look(ctx, p, aim.target, &stored.AdmissionHistory)
 	if err != nil || !ok {
 		return outcome{}, err
@@ -134,6 +143,13 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 		cell.Discount = v1alpha1.DiscountStale
 	}
 	return done, nil
+}
+
+// cover makes the snapshot count for a protector, and returns how long that is to wait for the nodes that its spec asks for.
+func (t *term) cover(p *v1alpha1.PodProtector, target *v1alpha1.Target) time.Duration {
+	counted, _ := selectorindex.CountedOf(&p.Spec, target) // the condition Ready tells of a mistake
+	t.snapshot.Cover(keyOf(p), counted, aggregationRate(p))
+	return t.snapshot.nodes.ask(keyOf(p), nodeLabelOf(&p.Spec))
 }
 
 // entry is the cell's part of the status, which there is from now on.

@@ -59,6 +59,7 @@ func (a *Aggregator) shareOnce(ctx context.Context) error {
 	a.term.Store(nil)
 	a.metrics.leading.Set(0)
 	a.metrics.slots.Set(0)
+	a.metrics.spread.clear()
 	t.log.Info("No longer sharing the cell", "reason", reasonOf(ctx))
 	t.farewellShare(context.WithoutCancel(ctx))
 	a.options.Interest.Set(a.options.Cell, slot.Set{})
@@ -108,6 +109,7 @@ func (t *term) runShare(ctx context.Context) {
 	defer forget()
 	var running sync.WaitGroup
 	running.Go(func() { t.streamShare(ctx) })
+	running.Go(func() { t.watchNodes(ctx) })
 	running.Go(func() { t.keepShare(ctx) })
 	running.Go(func() { t.trigger(ctx) })
 	for range t.options.Workers {
@@ -168,6 +170,7 @@ func (t *term) giveUp(slots slot.Set) {
 	keysOf(slots, t.quiets, keys)
 	t.mu.Unlock()
 	t.followed.in(slots, keys)
+	t.metrics.spread.in(slots, keys)
 	for key := range keys {
 		t.forget(key)
 	}

@@ -49,6 +49,8 @@ type Snapshot struct {
 	departed map[quota.UIDHash]departure
 	// unlisted is the version of the newest live list that counts went by.
 	unlisted uint64
+	// nodes tell in which domains the pods are; they have a lock of their own, which is taken after this one.
+	nodes *nodes
 
 	index   *selectorindex.Index[types.NamespacedName]
 	members map[types.NamespacedName]*membership
@@ -60,7 +62,7 @@ type Snapshot struct {
 func newSnapshot(
 	changed func(types.NamespacedName, time.Duration), rewound func(error), now func() time.Time,
 ) *Snapshot {
-	return &Snapshot{
+	s := &Snapshot{
 		changed:     changed,
 		isSpent:     func(types.NamespacedName) bool { return false },
 		rewound:     rewound,
@@ -75,6 +77,8 @@ func newSnapshot(
 		members:     map[types.NamespacedName]*membership{},
 		read:        map[string]string{},
 	}
+	s.nodes = newNodes(s.moved, func(key types.NamespacedName) { changed(key, 0) }, now)
+	return s
 }
 
 // Add takes in an event of the watch.
@@ -221,7 +225,7 @@ func (s *Snapshot) put(seen *pod, labels map[string]string) {
 		s.byNamespace[p.namespace][p] = struct{}{}
 	}
 	wasReady := isReady(p)
-	p.facts, p.owner, p.list = seen.facts, seen.owner, s.lists
+	p.facts, p.owner, p.node, p.list = seen.facts, seen.owner, seen.node, s.lists
 	if p.labels == nil || !p.labels.equal(labels) {
 		s.relabel(p, labels)
 	}

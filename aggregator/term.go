@@ -92,6 +92,7 @@ func (a *Aggregator) lead(ctx context.Context) {
 	t.run(ctx)
 	a.term.Store(nil)
 	a.metrics.leading.Set(0)
+	a.metrics.spread.clear()
 	t.log.Info("No longer leading", "reason", reasonOf(ctx))
 	t.farewell(context.WithoutCancel(ctx), reasonOf(ctx))
 }
@@ -135,6 +136,7 @@ func (t *term) run(ctx context.Context) {
 	t.expectFirsts(everywhere)
 	var running sync.WaitGroup
 	running.Go(func() { newStream(t.pods, t.snapshot, t.log).RunWithContext(ctx) })
+	running.Go(func() { t.watchNodes(ctx) })
 	select {
 	case <-t.snapshot.listed:
 		t.enqueueAll(everywhere)
@@ -230,6 +232,7 @@ func (t *term) forget(key types.NamespacedName) {
 	t.snapshot.Uncover(key)
 	t.followed.set(key, nil)
 	t.followed.follow(key, nil)
+	t.metrics.spread.forget(key)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.deadlines, key)

@@ -1,0 +1,31 @@
+package aggregator
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// cellDomains is how pods are shared out among domains, in as many words as a status takes. Of equal domains that are too many the
+// first by name are told one by one, so that the same pods make the same words.
+func cellDomains(key string, pods map[string]int32, unknown int32, problem string) *v1alpha1.CellDomains {
+	d := &v1alpha1.CellDomains{TopologyKey: key, Unknown: unknown, Problem: problem}
+	names := slices.Sorted(maps.Keys(pods))
+	if len(names) > v1alpha1.MostDomains {
+		slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(pods[b], pods[a]) })
+		d.Others = &v1alpha1.OtherDomains{}
+		for _, name := range names[v1alpha1.MostDomains:] {
+			d.Others.Domains++
+			d.Others.Counted += pods[name]
+			d.Others.Largest = max(d.Others.Largest, pods[name])
+		}
+		names = names[:v1alpha1.MostDomains]
+		slices.Sort(names)
+	}
+	for _, name := range names {
+		d.Domains = append(d.Domains, v1alpha1.DomainCount{Name: name, Counted: pods[name]})
+	}
+	return d
+}

@@ -1,0 +1,213 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/pager"
+	"k8s.io/klog/v2"
+
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+)
+
+// nodesBackoff is how the watch of nodes comes back. It may be forbidden for as long as an installation is not upgraded.
+var nodesBackoff = wait.Backoff{ //nolint:gochecknoglobals // a constant in all but the language's sense
+	Duration: 200 * time.Millisecond, Factor: 2, Cap: 10 * time.Second, Steps: 8, Jitter: 0.5,
+}
+
+// nodesPage is the number of nodes that are in memory at a time while they are listed.
+const nodesPage = 500
+
+// watchNodes watches the metadata of the cell's nodes, until ctx ends, while some protector asks for a label of them. When one asks
+// for another label, all are read anew.
+func (t *term) watchNodes(ctx context.Context) {
+	stop, began := func() {}, 0
+	defer func() { stop() }()
+	known := t.snapshot.nodes
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-known.poke:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(gather):
+		}
+		drain(known.poke)
+		labels, asks := known.wanted()
+		if len(labels) > 0 && asks == began {
+			continue
+		}
+		stop()
+		stop, began = func() {}, asks
+		if len(labels) == 0 {
+			known.forget()
+			continue
+		}
+		store := &nodeStore{nodes: known, source: t.podNames.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), labels: labels, log: t.log}
+		watching, cancel := context.WithCancel(ctx)
+		var stream sync.WaitGroup
+		stream.Go(func() { store.run(watching) })
+		stop = func() {
+			cancel()
+			stream.Wait()
+		}
+	}
+}
+
+// nodeStore is the store behind one watch of nodes, of which it keeps some labels.
+type nodeStore struct {
+	*nodes
+	source metadata.ResourceInterface
+	labels []string
+	log    logr.Logger
+}
+
+// run watches until ctx ends. What goes wrong the store tells itself, once: the reflector would with each attempt.
+func (s *nodeStore) run(ctx context.Context) {
+	silent := logr.Discard()
+	source := &cache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}
+	cache.NewReflectorWithOptions(source, &metav1.PartialObjectMetadata{}, s, cache.ReflectorOptions{
+		Name: "nodes", Logger: &silent, Backoff: &nodesBackoff,
+	}).RunWithContext(klog.NewContext(ctx, silent))
+}
+
+// list lists nodes page by page and strips each page before it asks for the next.
+func (s *nodeStore) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		page, err := s.source.List(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			page.Items[i] = *s.strip(&page.Items[i])
+		}
+		return page, nil
+	})
+	options.ResourceVersion, options.ResourceVersionMatch = "", ""
+	options.Limit = nodesPage
+	listed, _, err := pages.List(ctx, options)
+	if err != nil {
+		s.failed(ctx, err)
+	}
+	return listed, err
+}
+
+func (s *nodeStore) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	w, err := s.source.Watch(ctx, options)
+	switch {
+	case err == nil:
+		if s.succeed() {
+			s.log.Info("The nodes of the cell can be read again")
+		}
+	case !lists(options) || apierrors.IsForbidden(err):
+		s.failed(ctx, err) // an apiserver that does not stream lists is asked for one instead
+	}
+	return w, err
+}
+
+// failed notes why nodes cannot be read.
+func (s *nodeStore) failed(ctx context.Context, err error) {
+	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+		return
+	}
+	if s.fail(nodesProblem(err), apierrors.IsForbidden(err)) {
+		s.log.Error(err, "The nodes of the cell cannot be read")
+	}
+}
+
+// nodesProblem says why nodes cannot be read, in words that are the same with each attempt.
+func nodesProblem(err error) string {
+	if apierrors.IsForbidden(err) {
+		return "the aggregator may not list and watch the nodes of the cell: upgrade the chart breakwater there, or grant its account get, list and watch of nodes"
+	}
+	if request := (*url.Error)(nil); errors.As(err, &request) {
+		err = request.Err
+	}
+	return fleet.Shorten(fmt.Sprintf("the nodes of the cell cannot be read: %v", err), longestProblem)
+}
+
+// strip keeps of a node its name, and the labels that are asked for.
+func (s *nodeStore) strip(whole *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
+	node := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: whole.Name, Labels: map[string]string{}}}
+	for _, label := range s.labels {
+		if value, has := whole.Labels[label]; has {
+			node.Labels[label] = value
+		}
+	}
+	return node
+}
+
+var _ cache.TransformingStore = (*nodeStore)(nil)
+
+// Transformer strips the nodes of a list that is streamed.
+func (s *nodeStore) Transformer() cache.TransformFunc {
+	return func(obj any) (any, error) {
+		whole, err := nodeOf(obj)
+		if err != nil {
+			return nil, err
+		}
+		return s.strip(whole), nil
+	}
+}
+
+func nodeOf(obj any) (*metav1.PartialObjectMetadata, error) {
+	node, ok := obj.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return nil, fmt.Errorf("the stream of nodes delivered a %T", obj)
+	}
+	return node, nil
+}
+
+// Add takes in an event of the watch.
+func (s *nodeStore) Add(obj any) error { return s.Update(obj) }
+
+// Update takes in an event of the watch.
+func (s *nodeStore) Update(obj any) error {
+	node, err := nodeOf(obj)
+	if err == nil {
+		s.put(node.Name, node.Labels)
+	}
+	return err
+}
+
+// Delete takes in an event of the watch.
+func (s *nodeStore) Delete(obj any) error {
+	node, err := nodeOf(obj)
+	if err == nil {
+		s.put(node.Name, nil)
+	}
+	return err
+}
+
+// Replace takes in a list of nodes that were stripped: the first, or one after a broken watch.
+func (s *nodeStore) Replace(list []any, _ string) error {
+	all := make([]*metav1.PartialObjectMetadata, 0, len(list))
+	for _, obj := range list {
+		node, err := nodeOf(obj)
+		if err != nil {
+			return err
+		}
+		all = append(all, node)
+	}
+	s.set(all, s.labels)
+	return nil
+}
+
+// Resync does nothing: nothing is repeated.
+func (s *nodeStore) Resync() error { return nil }

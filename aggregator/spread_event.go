@@ -1,0 +1,24 @@
+package aggregator
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+)
+
+// tellSpread makes an event when what was written says that the pods are not shared out any more as they should be, or that they are
+// again. Of several aggregators that conclude the same one has written it.
+func (t *term) tellSpread(before, after *v1alpha1.PodProtector) {
+	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionSpreadSatisfied)
+	is := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionSpreadSatisfied)
+	switch {
+	case is == nil || was != nil && was.Status == is.Status:
+	case is.Status == metav1.ConditionFalse:
+		t.events.Eventf(after, nil, corev1.EventTypeWarning, is.Reason, "Conclude", "%s", fleet.Note(is.Message))
+	case is.Status == metav1.ConditionTrue && was != nil:
+		t.events.Eventf(after, nil, corev1.EventTypeNormal, v1alpha1.ConditionSpreadSatisfied, "Conclude", "%s", fleet.Note(is.Message))
+	}
+}

@@ -1,0 +1,121 @@
+package aggregator
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/slot"
+)
+
+// mostTold is how many protectors have metrics of their own: those whose pods are not shared out as they should be come first.
+const mostTold = 1000
+
+// spreadMetrics tell how the pods of those protectors are shared out whose spec asks for that.
+type spreadMetrics struct {
+	protectors, satisfied, largest *prometheus.Desc
+
+	mu   sync.Mutex
+	told map[types.NamespacedName]spreadTold
+}
+
+type spreadTold struct {
+	status metav1.ConditionStatus
+	// share of the domain that has most pods, of 1.
+	share float64
+}
+
+func newSpreadMetrics() *spreadMetrics {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("breakwater_aggregator_"+name, help, labels, nil)
+	}
+	return &spreadMetrics{
+		protectors: desc("spread_protectors", "Protectors with spec.spread that pods are counted for, by status of SpreadSatisfied: True, False or Unknown.", "status"),
+		satisfied:  desc("spread_satisfied", "Whether the pods of a protector are shared out as it asks: 1 yes, 0 no, -1 not known.", "protector"),
+		largest:    desc("spread_largest_domain_ratio", "Share of the pods of a protector that the domain has which has most, of 1.", "protector"),
+		told:       map[types.NamespacedName]spreadTold{},
+	}
+}
+
+// tell takes in what was concluded of a protector.
+func (m *spreadMetrics) tell(key types.NamespacedName, p *v1alpha1.PodProtector) {
+	satisfied := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionSpreadSatisfied)
+	if satisfied == nil || p.Status.Spread == nil {
+		m.forget(key)
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.told[key] = spreadTold{satisfied.Status, float64(p.Status.Spread.LargestSharePercent) / 100}
+}
+
+func (m *spreadMetrics) forget(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.told, key)
+}
+
+func (m *spreadMetrics) clear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.told)
+}
+
+// in adds the protectors of some slots.
+func (m *spreadMetrics) in(slots slot.Set, keys map[types.NamespacedName]bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	keysOf(slots, m.told, keys)
+}
+
+// Describe implements prometheus.Collector.
+func (m *spreadMetrics) Describe(descriptions chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{m.protectors, m.satisfied, m.largest} {
+		descriptions <- d
+	}
+}
+
+// value is how a status is told.
+func value(status metav1.ConditionStatus) float64 {
+	switch status {
+	case metav1.ConditionTrue:
+		return 1
+	case metav1.ConditionFalse:
+		return 0
+	default:
+		return -1
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *spreadMetrics) Collect(metrics chan<- prometheus.Metric) {
+	type protector struct {
+		name string
+		spreadTold
+	}
+	by := map[metav1.ConditionStatus]int{metav1.ConditionTrue: 0, metav1.ConditionFalse: 0, metav1.ConditionUnknown: 0}
+	m.mu.Lock()
+	all := make([]protector, 0, len(m.told))
+	for key, told := range m.told {
+		by[told.status]++
+		all = append(all, protector{key.String(), told})
+	}
+	m.mu.Unlock()
+	for status, number := range by {
+		metrics <- prometheus.MustNewConstMetric(m.protectors, prometheus.GaugeValue, float64(number), string(status))
+	}
+	order := []metav1.ConditionStatus{metav1.ConditionFalse, metav1.ConditionUnknown, metav1.ConditionTrue}
+	slices.SortFunc(all, func(a, b protector) int {
+		return cmp.Or(cmp.Compare(slices.Index(order, a.status), slices.Index(order, b.status)), cmp.Compare(a.name, b.name))
+	})
+	for _, p := range all[:min(len(all), mostTold)] {
+		metrics <- prometheus.MustNewConstMetric(m.satisfied, prometheus.GaugeValue, value(p.status), p.name)
+		metrics <- prometheus.MustNewConstMetric(m.largest, prometheus.GaugeValue, p.share, p.name)
+	}
+}
