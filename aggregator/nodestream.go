@@ -29,7 +29,7 @@ var nodesBackoff = wait.Backoff{ //nolint:gochecknoglobals // a constant in all 
 }
 
 // nodesPage is the number of nodes that are in memory at a time while they are listed.
-const nodesPage = 500
+const nodesPage = 250
 
 // watchNodes watches the metadata of the cell's nodes, until ctx ends, while some protector asks for a label of them. When one asks
 // for another label, all are read anew.

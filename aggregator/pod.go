@@ -22,7 +22,7 @@ type pod struct {
 	owner     unique.Handle[owner]
 	// node is the name of its node; empty until it has one.
 	node   unique.Handle[string]
-	labels    *labelSet
+	labels *labelSet
 	// came tells that the pod was in another cell before; see stray.go.
 	came bool
 	// list is how many lists there had been when the pod was last seen: a list drops those that it does not show.

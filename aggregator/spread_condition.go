@@ -244,4 +244,3 @@ func remedy(p *v1alpha1.PodProtector, make string) string {
 		return make + ", one by one, when new ones are scheduled elsewhere, which enforcement Schedule sees to"
 	}
 }
-

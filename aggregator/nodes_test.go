@@ -1,0 +1,416 @@
+package aggregator
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+	"unique"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/podhealth"
+	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+	"github.com/breakwater-k8s/breakwater/internal/slot"
+)
+
+type uniqueString = unique.Handle[string]
+
+func handle(text string) uniqueString { return unique.Make(text) }
+
+const (
+	zoneLabel = "topology.kubernetes.io/zone"
+	rackLabel = "example.com/rack"
+)
+
+// nodeWorld is a cell's pods and nodes, what protectors ask of them, and a watch of nodes that keeps up.
+type nodeWorld struct {
+	clock   time.Time
+	version int
+	pods    map[types.UID]*corev1.Pod
+	nodes   map[string]map[string]string
+	specs   map[types.NamespacedName]*v1alpha1.PodProtectorSpec
+	denied  bool
+
+	snapshot *Snapshot
+	// reading is the watch that runs; nil is none. asks is of when it began.
+	reading *nodeStore
+	asks    int
+	changed map[types.NamespacedName]bool
+}
+
+func newNodeWorld(t *rapid.T) *nodeWorld {
+	w := &nodeWorld{
+		clock: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), version: 1, pods: map[types.UID]*corev1.Pod{}, nodes: map[string]map[string]string{},
+		specs: map[types.NamespacedName]*v1alpha1.PodProtectorSpec{}, changed: map[types.NamespacedName]bool{},
+	}
+	w.snapshot = newSnapshot(func(key types.NamespacedName, _ time.Duration) { w.changed[key] = true }, func(err error) { t.Fatal(err) },
+		func() time.Time { return w.clock })
+	if err := w.snapshot.Replace(nil, w.next()); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *nodeWorld) next() string { w.version++; return strconv.Itoa(w.version) }
+
+func (w *nodeWorld) node(name string) *metav1.PartialObjectMetadata {
+	labels := maps.Clone(w.nodes[name])
+	labels["example.com/other"] = name
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+}
+
+// read lists the nodes as a new watch does, if labels are asked for that the last one does not read.
+func (w *nodeWorld) read(t *rapid.T) {
+	labels, asks := w.snapshot.nodes.wanted()
+	switch {
+	case len(labels) == 0:
+		w.reading = nil
+		return
+	case w.denied || w.reading != nil && w.asks == asks:
+		return
+	}
+	w.reading, w.asks = &nodeStore{nodes: w.snapshot.nodes, labels: labels}, asks
+	w.list(t)
+}
+
+func (w *nodeWorld) list(t *rapid.T) {
+	var list []any
+	for name := range w.nodes {
+		stripped, err := w.reading.Transformer()(w.node(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, stripped)
+	}
+	if err := w.reading.Replace(list, "1"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check holds at every step: the counts are those of a linear scan.
+func (w *nodeWorld) check(t *rapid.T) {
+	for key, spec := range w.specs {
+		want := map[string]int32{}
+		var unknown, counted int32
+		for _, p := range w.pods {
+			if p.Namespace != key.Namespace || p.Labels["app"] != spec.Selector.MatchLabels["app"] ||
+				!podhealth.Of(p, spec.MinReadySeconds, w.clock).Counted(spec.Criterion) {
+				continue
+			}
+			counted++
+			value, has := w.nodes[p.Spec.NodeName][spec.Spread.TopologyKey]
+			if has && !w.denied && w.reading != nil && slices.Contains(w.reading.labels, spec.Spread.TopologyKey) {
+				want[value]++
+			} else {
+				unknown++
+			}
+		}
+		c, ok := w.snapshot.Count(key, spec, none, nil)
+		if !ok {
+			t.Fatalf("%s is not counted", key)
+		}
+		got := c.aggregation.Spread
+		if spec.Spread.TopologyKey == v1alpha1.TopologyKeyCell {
+			if got != nil {
+				t.Fatalf("%s: %+v, and the cell is the domain", key, got)
+			}
+			continue
+		}
+		listed := map[string]int32{}
+		for _, d := range got.Domains {
+			listed[d.Name] = d.Counted
+		}
+		if diff := cmp.Diff(want, listed); diff != "" || got.Unknown != unknown || got.TopologyKey != spec.Spread.TopologyKey || c.aggregation.CountedReplicas != counted {
+			t.Fatalf("%s counts %+v of %d, want %d unknown of %d, and domains (-want +got):\n%s",
+				key, got, c.aggregation.CountedReplicas, unknown, counted, diff)
+		}
+	}
+}
+
+// has tells which protectors have pods on a node.
+func (w *nodeWorld) on(node string) (all []types.NamespacedName) {
+	for key, spec := range w.specs {
+		for _, p := range w.pods {
+			if p.Namespace == key.Namespace && p.Labels["app"] == spec.Selector.MatchLabels["app"] && p.Spec.NodeName == node {
+				all = append(all, key)
+				break
+			}
+		}
+	}
+	return all
+}
+
+func (w *nodeWorld) ask(t *rapid.T, key types.NamespacedName, spec *v1alpha1.PodProtectorSpec) {
+	coverage, err := selectorindex.CountedOf(spec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.specs[key] = spec
+	w.snapshot.Cover(key, coverage, 0)
+	w.snapshot.nodes.ask(key, nodeLabelOf(spec))
+	w.read(t)
+}
+
+func (w *nodeWorld) change(t *rapid.T) map[string]func(*rapid.T) {
+	serial := 0
+	nodeName := func(t *rapid.T) string { return fmt.Sprint("node-", rapid.IntRange(0, 4).Draw(t, "node")) }
+	return map[string]func(*rapid.T){
+		"put a pod": func(t *rapid.T) {
+			uid := types.UID(fmt.Sprint(rapid.IntRange(max(serial-6, 0), serial).Draw(t, "pod")))
+			node := nodeName(t)
+			if old := w.pods[uid]; old == nil {
+				serial++
+				uid = types.UID(fmt.Sprint(serial))
+				if rapid.IntRange(0, 3).Draw(t, "not scheduled") == 0 {
+					node = ""
+				}
+			} else if old.Spec.NodeName != "" {
+				node = old.Spec.NodeName
+			}
+			p := samplePod("web-"+string(uid), string(uid), w.next(), map[string]string{"app": rapid.SampledFrom([]string{"a", "b"}).Draw(t, "app")})
+			p.Spec.NodeName = node
+			setReady(p, rapid.Bool().Draw(t, "ready"))
+			p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(w.clock.Add(-time.Duration(rapid.IntRange(0, 20).Draw(t, "ready for")) * time.Second))
+			w.pods[uid] = p
+			if err := w.snapshot.Update(p.DeepCopy()); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"delete a pod": func(t *rapid.T) {
+			p := drawPod(t, w.pods, "pod").DeepCopy()
+			delete(w.pods, p.UID)
+			p.ResourceVersion = w.next()
+			if err := w.snapshot.Delete(p); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"put a node": func(t *rapid.T) {
+			name, labels := nodeName(t), map[string]string{}
+			for _, label := range []string{zoneLabel, rackLabel} {
+				if value := rapid.SampledFrom([]string{"a", "b", "c", "", "none"}).Draw(t, label); value != "none" {
+					labels[label] = value
+				}
+			}
+			before := w.nodes[name]
+			w.nodes[name] = labels
+			clear(w.changed)
+			if w.reading != nil && !w.denied {
+				if err := w.reading.Update(w.node(name)); err != nil {
+					t.Fatal(err)
+				}
+				w.wantTold(t, name, before)
+			}
+		},
+		"delete a node": func(t *rapid.T) {
+			name := nodeName(t)
+			before, there := w.nodes[name]
+			if !there {
+				t.Skip("no such node")
+			}
+			node := w.node(name)
+			delete(w.nodes, name)
+			clear(w.changed)
+			if w.reading != nil && !w.denied {
+				if err := w.reading.Delete(node); err != nil {
+					t.Fatal(err)
+				}
+				w.wantTold(t, name, before)
+			}
+		},
+		"the watch of nodes breaks, and all are listed": func(t *rapid.T) {
+			if w.reading == nil || w.denied {
+				t.Skip("no watch")
+			}
+			before := maps.Clone(w.nodes)
+			for _, name := range slices.Sorted(maps.Keys(before)) {
+				switch rapid.SampledFrom([]string{"stays", "is gone", "is another"}).Draw(t, name) {
+				case "is gone":
+					delete(w.nodes, name)
+				case "is another":
+					w.nodes[name] = map[string]string{zoneLabel: "c"}
+				}
+			}
+			clear(w.changed)
+			w.list(t)
+			for name := range before {
+				w.wantTold(t, name, before[name])
+			}
+		},
+		"nodes may not be read any more": func(*rapid.T) {
+			if w.reading != nil {
+				w.denied = true
+				w.snapshot.nodes.fail("denied", true)
+			}
+		},
+		"they may": func(t *rapid.T) {
+			if w.denied {
+				w.denied = false
+				w.snapshot.nodes.succeed()
+				if w.reading != nil {
+					w.list(t)
+				}
+				w.read(t)
+			}
+		},
+		"time passes": func(t *rapid.T) {
+			w.clock = w.clock.Add(time.Duration(rapid.IntRange(1, 5).Draw(t, "seconds")) * time.Second)
+		},
+		"protect": func(t *rapid.T) {
+			key := types.NamespacedName{Namespace: "default", Name: fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "name"))}
+			w.ask(t, key, &v1alpha1.PodProtectorSpec{
+				Criterion: drawCriterion(t), MinReadySeconds: rapid.Int32Range(0, 15).Draw(t, "minReadySeconds"),
+				Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": rapid.SampledFrom([]string{"a", "b"}).Draw(t, "app")}},
+				Spread:   &v1alpha1.Spread{TopologyKey: rapid.SampledFrom([]string{zoneLabel, rackLabel, v1alpha1.TopologyKeyCell}).Draw(t, "key")},
+			})
+		},
+		"do not": func(t *rapid.T) {
+			for key := range w.specs {
+				delete(w.specs, key)
+				w.snapshot.Uncover(key)
+				w.read(t)
+				return
+			}
+		},
+		"": func(t *rapid.T) { w.check(t) },
+	}
+}
+
+// wantTold demands that whoever has pods on a node whose domain is another one now was told.
+func (w *nodeWorld) wantTold(t *rapid.T, name string, before map[string]string) {
+	for _, key := range w.on(name) {
+		label := w.specs[key].Spread.TopologyKey
+		was, had := before[label]
+		is, has := w.nodes[name][label]
+		if (was != is || had != has) && !w.changed[key] {
+			t.Fatalf("%s was not told that node %s has other labels", key, name)
+		}
+	}
+}
+
+// The domains of a snapshot are those of a linear scan of pods and nodes, through whatever happens to either and whoever asks; and of
+// nodes nothing is kept that nobody asks for.
+func TestDomainsAreThoseOfALinearScan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newNodeWorld(t)
+		change := w.change(t)
+		for range 4 {
+			change["put a pod"](t)
+			change["put a node"](t)
+		}
+		change["protect"](t)
+		t.Repeat(change)
+		for key := range w.specs {
+			w.snapshot.Uncover(key)
+		}
+		if n := w.snapshot.nodes; len(n.labels)+len(n.asked) != 0 {
+			t.Fatalf("nobody asks, and %v and %v are kept", n.labels, n.asked)
+		}
+	})
+}
+
+// A status takes 64 domains. The rest are added up, and the words are the same for the same pods.
+func TestManyDomainsAreAddedUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		number := rapid.SampledFrom([]int{0, 1, v1alpha1.MostDomains - 1, v1alpha1.MostDomains, v1alpha1.MostDomains + 1, 200}).Draw(t, "domains")
+		pods, total := map[string]int32{}, int32(0)
+		for i := range number {
+			pods[fmt.Sprint("node-", i)] = rapid.Int32Range(1, 4).Draw(t, "pods")
+			total += pods[fmt.Sprint("node-", i)]
+		}
+		d := cellDomains(zoneLabel, pods, 3, "")
+		if diff := cmp.Diff(d, cellDomains(zoneLabel, maps.Clone(pods), 3, "")); diff != "" {
+			t.Fatalf("the same pods are told otherwise:\n%s", diff)
+		}
+		sum, least := int32(0), int32(100)
+		for i, domain := range d.Domains {
+			sum += domain.Counted
+			least = min(least, domain.Counted)
+			if domain.Counted != pods[domain.Name] || i > 0 && d.Domains[i-1].Name >= domain.Name {
+				t.Fatalf("domain %d is %+v of %v", i, domain, pods)
+			}
+			delete(pods, domain.Name)
+		}
+		var others v1alpha1.OtherDomains
+		if d.Others != nil {
+			others = *d.Others
+		}
+		largest := int32(0)
+		for _, rest := range pods {
+			largest = max(largest, rest)
+		}
+		want := v1alpha1.OtherDomains{Domains: int32(len(pods)), Counted: total - sum, Largest: largest}
+		if others != want || len(d.Domains) > v1alpha1.MostDomains || len(pods) > 0 && least < largest || len(pods) > 0 && len(d.Domains) < v1alpha1.MostDomains {
+			t.Fatalf("%d domains, the least of %d, and others %+v, want %+v", len(d.Domains), least, others, want)
+		}
+	})
+}
+
+// What cannot be read never keeps a count waiting for longer than a moment, and what was read stays through a partition.
+func TestNodesThatCannotBeRead(t *testing.T) {
+	key := types.NamespacedName{Namespace: "default", Name: "web"}
+	clock := time.Now()
+	var told []types.NamespacedName
+	n := newNodes(func([]types.NamespacedName, map[uniqueString]bool) {}, func(p types.NamespacedName) { told = append(told, p) }, func() time.Time { return clock })
+	s := &nodeStore{nodes: n, labels: []string{zoneLabel}}
+	on := map[uniqueString]int32{handle("node-1"): 2}
+	want := func(claim string, known int, problem string, toldOf int) {
+		t.Helper()
+		d := n.place(zoneLabel, on)
+		if len(d.Domains) != known || d.Problem != problem || int(d.Unknown) != 2-2*known || len(told) != toldOf {
+			t.Errorf("%s: %+v, told %d times; want %d domains, problem %q, told %d times", claim, d, len(told), known, problem, toldOf)
+		}
+		told = nil
+	}
+	if wait := n.ask(key, zoneLabel); wait != nodesPatience {
+		t.Errorf("a first count waits %s", wait)
+	}
+	clock = clock.Add(nodesPatience)
+	if wait := n.ask(key, zoneLabel); wait != 0 {
+		t.Errorf("a count waits %s for nodes that nobody answers", wait)
+	}
+	want("nobody has answered", 0, "the nodes of the cell are not read yet", 0)
+	n.fail("away", false)
+	want("nobody answers", 0, "away", 1)
+	n.fail("away, on another port", false)
+	want("nobody answers again", 0, "away", 0)
+	if wait := n.ask(types.NamespacedName{Name: "other"}, rackLabel); wait != 0 {
+		t.Errorf("a count waits %s for nodes that could not be read", wait)
+	}
+	n.leave(types.NamespacedName{Name: "other"})
+	n.succeed()
+	if err := s.Replace([]any{&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{zoneLabel: "a"}}}}, "1"); err != nil {
+		t.Fatal(err)
+	}
+	want("they are read", 1, "", 1)
+	n.fail("away", false)
+	want("a partition", 1, "", 0)
+	n.fail("forbidden", true)
+	want("the right is withdrawn", 0, "forbidden", 1)
+	n.fail("forbidden", true)
+	want("it stays withdrawn", 0, "forbidden", 0)
+	n.fail("away", false)
+	want("and nobody answers", 0, "forbidden", 0)
+	n.succeed()
+	want("the right is back", 1, "", 1)
+}
+
+// What the protectors of a slot ask for ends with it, also if they were never counted.
+func TestASlotThatIsGivenUpAsksForNothing(t *testing.T) {
+	n := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now)
+	n.share(func(slot.Set) {})
+	kept, given := types.NamespacedName{Namespace: "kept", Name: "web"}, types.NamespacedName{Namespace: "given", Name: "web"}
+	n.nodes.ask(kept, zoneLabel)
+	n.nodes.ask(given, rackLabel)
+	n.GiveUp(slot.Set{}.With(slot.Of("given")))
+	if labels, _ := n.nodes.wanted(); !slices.Equal(labels, []string{zoneLabel}) {
+		t.Errorf("asks for %v", labels)
+	}
+}

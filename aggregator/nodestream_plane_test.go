@@ -1,0 +1,165 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unique"
+
+	"github.com/go-logr/logr/testr"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// partition is a way to an apiserver that can be cut, with all that is on it.
+type partition struct {
+	next http.RoundTripper
+	cut  atomic.Pointer[context.Context]
+	end  context.CancelFunc
+}
+
+func newPartition(next http.RoundTripper) *partition {
+	p := &partition{next: next}
+	p.heal()
+	return p
+}
+
+func (p *partition) heal() {
+	whole, end := context.WithCancel(context.Background())
+	p.end = end
+	p.cut.Store(&whole)
+}
+
+func (p *partition) RoundTrip(request *http.Request) (*http.Response, error) {
+	whole := *p.cut.Load()
+	if whole.Err() != nil {
+		return nil, errors.New("no route to host")
+	}
+	ctx, cancel := context.WithCancel(request.Context())
+	context.AfterFunc(whole, cancel)
+	return p.next.RoundTrip(request.WithContext(ctx))
+}
+
+// makeNodes makes nodes of a test, whose names begin with its namespace's: every other one is in a zone.
+func makeNodes(t *testing.T, plane kubernetes.Interface, prefix string, number int) (zones map[string]string) {
+	t.Helper()
+	zones = map[string]string{}
+	for i := range number {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%03d", prefix, i), Labels: map[string]string{"other": "label"}}}
+		if i%2 == 0 {
+			node.Labels[zoneLabel] = fmt.Sprint("zone-", i%3)
+			zones[node.Name] = node.Labels[zoneLabel]
+		}
+		if _, err := plane.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = plane.CoreV1().Nodes().Delete(context.Background(), node.Name, metav1.DeleteOptions{}) })
+	}
+	return zones
+}
+
+// zonesOf are the domains that are known of nodes with that prefix; nil before they are read.
+func zonesOf(n *nodes, prefix string) map[string]string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.labels[zoneLabel].domains == nil {
+		return nil
+	}
+	zones := map[string]string{}
+	for name, zone := range n.labels[zoneLabel].domains {
+		if strings.HasPrefix(name.Value(), prefix) {
+			zones[name.Value()] = zone.Value()
+		}
+	}
+	return zones
+}
+
+// The nodes are those of the apiserver, whichever way it lists, and what changes behind a partition is seen when that is over.
+func TestTheStreamOfNodesKeepsUp(t *testing.T) {
+	for _, paged := range []bool{false, true} {
+		t.Run(map[bool]string{false: "streamed", true: "paged"}[paged], func(t *testing.T) {
+			plane := kubernetes.NewForConfigOrDie(testplane.Config(t))
+			prefix := testplane.Namespace(t)
+			zones := makeNodes(t, plane, prefix, nodesPage+10)
+			requests, way := &recorder{refuseStreams: paged}, (*partition)(nil)
+			cell := testplane.Config(t)
+			cell.Wrap(func(next http.RoundTripper) http.RoundTripper {
+				requests.RoundTripper = next
+				way = newPartition(requests)
+				return way
+			})
+			n := newNodes(func([]types.NamespacedName, map[unique.Handle[string]]bool) {}, func(types.NamespacedName) {}, time.Now)
+			n.ask(types.NamespacedName{Namespace: prefix, Name: "web"}, zoneLabel)
+			source := metadata.NewForConfigOrDie(cell).Resource(corev1.SchemeGroupVersion.WithResource("nodes"))
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				(&nodeStore{nodes: n, source: source, labels: []string{zoneLabel}, log: testr.New(t)}).run(ctx)
+			}()
+			defer func() { cancel(); <-ended }()
+			want := func(claim string) {
+				t.Helper()
+				testplane.Eventually(t, func() string {
+					if diff := cmp.Diff(zones, zonesOf(n, prefix)); diff != "" {
+						return claim + ": zones (-want +got):\n" + diff
+					}
+					return ""
+				})
+			}
+			want("at first")
+			requests.checkPages(t, paged)
+
+			way.end()
+			relabelled := prefix + "-000"
+			patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:"elsewhere"}}}`, zoneLabel)
+			if _, err := plane.CoreV1().Nodes().Patch(t.Context(), relabelled, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			testplane.Eventually(t, func() string {
+				if n.mu.Lock(); n.problem == "" {
+					defer n.mu.Unlock()
+					return "nobody has noticed the partition"
+				}
+				n.mu.Unlock()
+				return ""
+			})
+			if diff := cmp.Diff(zones, zonesOf(n, prefix)); diff != "" {
+				t.Errorf("in a partition: zones (-want +got):\n%s", diff)
+			}
+			way.heal()
+			zones[relabelled] = "elsewhere"
+			want("when it is over")
+		})
+	}
+}
+
+// checkPages demands that nodes were streamed, or listed page by page.
+func (r *recorder) checkPages(t *testing.T, paged bool) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pages := 0
+	for _, asked := range r.asked {
+		if asked.Get("watch") == "" {
+			pages++
+			if asked.Get("limit") != fmt.Sprint(nodesPage) {
+				t.Errorf("listed by %v, want a page", asked)
+			}
+		}
+	}
+	if paged && pages < 2 || !paged && pages > 0 {
+		t.Errorf("%d pages were listed: %v", pages, r.asked)
+	}
+}

@@ -1,0 +1,223 @@
+package aggregator
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// spreadProtector has its pods in these cells, and asks for no more than to be told.
+func spreadProtector(floor int32, key string, cells ...*v1alpha1.CellDomains) *v1alpha1.PodProtector {
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Generation: 7}}
+	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
+	p.Spec.MinAvailable = v1alpha1.Pods(floor)
+	p.Spec.Spread = &v1alpha1.Spread{TopologyKey: key}
+	for i, spread := range cells {
+		cell := v1alpha1.PodProtectorCell{CellID: fmt.Sprint("c", i)}
+		cell.Aggregation.CountedSpec, cell.Aggregation.Spread = quota.CountedSpec(&p.Spec), spread
+		cell.Aggregation.CountedReplicas = spread.Unknown
+		for _, d := range spread.Domains {
+			cell.Aggregation.CountedReplicas += d.Counted
+		}
+		if spread.Others != nil {
+			cell.Aggregation.CountedReplicas += spread.Others.Counted
+		}
+		p.Status.Cells = append(p.Status.Cells, cell)
+	}
+	return p
+}
+
+// inZones is pods in the zones a, b and so on.
+func inZones(pods ...int32) *v1alpha1.CellDomains {
+	d := &v1alpha1.CellDomains{TopologyKey: zoneLabel}
+	for i, number := range pods {
+		if number > 0 {
+			d.Domains = append(d.Domains, v1alpha1.DomainCount{Name: string(rune('a' + i)), Counted: number})
+		}
+	}
+	return d
+}
+
+func unknownPods(d *v1alpha1.CellDomains, pods int32, problem string) *v1alpha1.CellDomains {
+	d.Unknown, d.Problem = pods, problem
+	return d
+}
+
+func manyOthers(d *v1alpha1.CellDomains, domains, counted, largest int32) *v1alpha1.CellDomains {
+	d.Others = &v1alpha1.OtherDomains{Domains: domains, Counted: counted, Largest: largest}
+	return d
+}
+
+type change = func(*v1alpha1.PodProtector)
+
+func share(percent int32) change {
+	return func(p *v1alpha1.PodProtector) { p.Spec.Spread.MaxSharePercent = &percent }
+}
+
+func least(domains int32) change {
+	return func(p *v1alpha1.PodProtector) { p.Spec.Spread.MinDomains = &domains }
+}
+
+func tolerate(p *v1alpha1.PodProtector) { p.Spec.Spread.TolerateDomainLoss = true }
+
+func discount(why v1alpha1.Discount) change {
+	return func(p *v1alpha1.PodProtector) { p.Status.Cells[0].Discount = why }
+}
+
+func TestSpreadSatisfied(t *testing.T) {
+	const cells = v1alpha1.TopologyKeyCell
+	for claim, c := range map[string]struct {
+		of      *v1alpha1.PodProtector
+		changes []change
+		want    string // status/reason: how the message begins, and what else is in it
+	}{
+		"nothing is asked for, and all is told": {spreadProtector(1, zoneLabel, inZones(3, 1), inZones(0, 1)), nil,
+			`True/Spread: 5 pods are in 2 domains; "a" has most, 3 (60%).`},
+		"a share is rounded up": {spreadProtector(1, zoneLabel, inZones(2, 1, 1)), []change{share(34)}, "True/Spread: 4 pods"},
+		"a share is too large": {spreadProtector(1, zoneLabel, inZones(3, 1), inZones(1, 1)), []change{share(50)},
+			`False/ShareTooLarge: "a" has 4 of 6 pods (67%), and maxSharePercent 50 allows 3.|delete some in "a"|which enforcement Schedule sees to`},
+		"the scheduler sees to it": {spreadProtector(1, zoneLabel, inZones(4, 1)), []change{share(50), func(p *v1alpha1.PodProtector) {
+			p.Spec.Spread.Enforcement = v1alpha1.SpreadSchedule
+		}}, `False/ShareTooLarge: "a" has|and new ones are scheduled elsewhere.`},
+		"a cell has too many":               {spreadProtector(1, cells, inZones(4), inZones(1)), []change{share(50)}, `False/ShareTooLarge: "c0" has 4 of 5 pods|scale the application up in other cells`},
+		"too few domains":                   {spreadProtector(1, zoneLabel, inZones(2, 2)), []change{least(3)}, "False/TooFewDomains: 4 pods are in 2 domains (a, b), and minDomains asks for 3."},
+		"too few pods":                      {spreadProtector(1, zoneLabel, inZones(1, 1)), []change{least(3)}, "False/TooFewDomains: There are 2 pods, too few for the 3 domains"},
+		"none are left":                     {spreadProtector(1, zoneLabel, inZones()), []change{least(2), tolerate}, "False/TooFewDomains: There are 0 pods"},
+		"none are wanted, by the floor":     {spreadProtector(0, zoneLabel, inZones()), []change{least(3), share(34), tolerate}, "True/Spread: There are no pods, and none are wanted."},
+		"none are wanted, by the replicas":  {spreadProtector(2, zoneLabel, inZones()), []change{least(3), func(p *v1alpha1.PodProtector) { p.Spec.ExpectedReplicas = new(int32) }}, "True/Spread: There are no pods"},
+		"the floor outlives a zone":         {spreadProtector(4, zoneLabel, inZones(2, 2, 2)), []change{tolerate}, "True/Spread: 6 pods"},
+		"the floor does not outlive a zone": {spreadProtector(5, zoneLabel, inZones(2, 2, 2)), []change{tolerate}, `False/DomainLossBreaksFloor: If "a" is lost, 4 of 6 pods are left, and the floor is 5.`},
+		"the floor does not outlive a cell": {spreadProtector(2, cells, inZones(2), inZones(1)), []change{tolerate}, `False/DomainLossBreaksFloor: If "c0" is lost, 1 of 3 pods`},
+		"no floor, no loss":                 {spreadProtector(0, zoneLabel, inZones(2)), []change{tolerate}, "True/Spread"},
+		"several things are wrong":          {spreadProtector(3, zoneLabel, inZones(3, 1)), []change{share(50), least(3), tolerate}, `False/ShareTooLarge: "a" has 3 of 4|minDomains asks for 3|If "a" is lost, 1 of 4`},
+		"pods that are nowhere do not matter": {spreadProtector(1, zoneLabel, unknownPods(inZones(2, 2, 2), 1, "")), []change{share(50), least(3), tolerate},
+			`True/Spread: 6 pods are in 3 domains|In cell c0 1 pods are on nodes that are gone, or without the label ` + zoneLabel},
+		"pods that are nowhere may be too many":          {spreadProtector(1, zoneLabel, unknownPods(inZones(2, 2), 2, "away")), []change{share(50)}, "Unknown/DomainsUnknown: A domain may have 4 of 6 pods, and maxSharePercent 50 allows 3.|Cell c0, with 2 pods: away."},
+		"too large wherever the others are":              {spreadProtector(1, zoneLabel, unknownPods(inZones(5, 1), 2, "away")), []change{share(50)}, `False/ShareTooLarge: "a" has 5 of 8`},
+		"pods that are nowhere may be elsewhere":         {spreadProtector(1, zoneLabel, unknownPods(inZones(2, 2), 1, "")), []change{least(3)}, "Unknown/DomainsUnknown: From 2 to 3 domains may have pods"},
+		"pods that are nowhere may be lost, too":         {spreadProtector(3, zoneLabel, unknownPods(inZones(2, 2), 1, "")), []change{tolerate}, "Unknown/DomainsUnknown: If a domain is lost, it may be that only 2 of 5 pods are left, and the floor is 3."},
+		"lost wherever the others are":                   {spreadProtector(4, zoneLabel, unknownPods(inZones(2, 2), 1, "")), []change{tolerate}, `False/DomainLossBreaksFloor: If "a" is lost, 3 of 5`},
+		"all are nowhere":                                {spreadProtector(1, zoneLabel, unknownPods(inZones(), 3, "may not")), []change{least(2)}, "Unknown/DomainsUnknown: From 0 to 3 domains may have pods, and minDomains asks for 2. Cell c0, with 3 pods: may not."},
+		"all are nowhere, and nothing is asked":          {spreadProtector(1, zoneLabel, unknownPods(inZones(), 3, "")), nil, "True/Spread: Of 3 pods none is in a domain that is known"},
+		"many domains in one cell":                       {spreadProtector(1, zoneLabel, manyOthers(inZones(1, 1), 98, 98, 1)), []change{least(100), share(2)}, `True/Spread: 100 pods are in 100 domains; "a" has most, 1 (1%).`},
+		"many domains, which may be the same":            {spreadProtector(1, zoneLabel, manyOthers(inZones(1, 1), 3, 3, 1), manyOthers(inZones(1, 1), 3, 3, 1)), []change{least(6)}, "Unknown/DomainsUnknown: From 5 to 8 domains"},
+		"many domains, which may be one of another cell": {spreadProtector(1, zoneLabel, manyOthers(inZones(2), 3, 3, 1), manyOthers(inZones(0, 2), 3, 3, 1)), []change{share(20)}, "Unknown/DomainsUnknown: A domain may have 3 of 10 pods"},
+		"a cell that has counted by another key": {spreadProtector(1, zoneLabel, inZones(2, 2), inZones(1)), []change{func(p *v1alpha1.PodProtector) {
+			p.Status.Cells[1].Aggregation.Spread.TopologyKey = rackLabel
+		}, least(3)}, "Unknown/DomainsUnknown: From 2 to 3 domains|Cell c1 has not counted its 1 pods by " + zoneLabel + " yet."},
+		"a cell that has counted another spec": {spreadProtector(1, zoneLabel, inZones(2, 2), inZones(1)), []change{func(p *v1alpha1.PodProtector) {
+			p.Status.Cells[1].Aggregation.CountedSpec = "another"
+		}, share(10)}, "Unknown/DomainsUnknown: It is not known where all pods are: cell c1 has not counted its pods by this spec."},
+		"counts that are void": {spreadProtector(1, zoneLabel, inZones(2, 2)), []change{func(p *v1alpha1.PodProtector) { quota.Void(&p.Status.Cells[0].Aggregation) }, least(3)},
+			"Unknown/DomainsUnknown: It is not known where all pods are: cell c0 is counted anew"},
+		"nobody has counted":       {spreadProtector(1, zoneLabel), []change{least(3)}, "Unknown/DomainsUnknown: It is not known where all pods are: no cell has counted"},
+		"the floor is not known":   {spreadProtector(1, zoneLabel, inZones(2, 2)), []change{tolerate, func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable, p.Spec.MaxUnavailable = nil, v1alpha1.Pods(1) }}, "Unknown/DomainsUnknown: The floor is not known"},
+		"a silent cell counts not": {spreadProtector(1, zoneLabel, inZones(2, 2, 2), inZones(2, 1)), []change{discount(v1alpha1.DiscountStale), least(3)}, "False/TooFewDomains: 3 pods are in 2 domains"},
+		"a silent cell that has counted another spec is not awaited": {spreadProtector(1, zoneLabel, inZones(2, 2, 2), inZones(2, 1)), []change{discount(v1alpha1.DiscountStale), func(p *v1alpha1.PodProtector) {
+			p.Status.Cells[0].Aggregation.CountedSpec = "another"
+		}}, "True/Spread: 3 pods"},
+		"a leaving cell counts not": {spreadProtector(1, zoneLabel, inZones(9), inZones(2, 2)), []change{discount(v1alpha1.DiscountDraining), share(50)}, "True/Spread: 4 pods"},
+		"a cleared cell is awaited": {spreadProtector(1, zoneLabel, inZones(9), inZones(2, 2)), []change{discount(v1alpha1.DiscountCleared), func(p *v1alpha1.PodProtector) { p.Status.Cells[0].Aggregation.CountedSpec = "" }}, "Unknown/DomainsUnknown: It is not known where all pods are: cell c0"},
+		"a domain without a name":   {spreadProtector(1, zoneLabel, &v1alpha1.CellDomains{TopologyKey: zoneLabel, Domains: []v1alpha1.DomainCount{{Counted: 2}}}), []change{share(50)}, `False/ShareTooLarge: "" has 2 of 2`},
+		"reservations are still there": {spreadProtector(4, zoneLabel, inZones(2, 2, 2)), []change{tolerate, func(p *v1alpha1.PodProtector) {
+			p.Status.Cells[0].AdmissionHistory.Buckets = []v1alpha1.Bucket{{Counter: 1, PodUID: "a"}}
+		}}, "True/Spread: 6 pods"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			for _, change := range c.changes {
+				change(c.of)
+			}
+			concludeSpread(c.of)
+			got := meta.FindStatusCondition(c.of.Status.Conditions, v1alpha1.ConditionSpreadSatisfied)
+			text := fmt.Sprintf("%s/%s: %s", got.Status, got.Reason, got.Message)
+			begin, more, _ := strings.Cut(c.want, "|")
+			if !strings.HasPrefix(text, begin) || got.ObservedGeneration != 7 {
+				t.Errorf("got  %s\nwant %s", text, begin)
+			}
+			for _, part := range strings.Split(more, "|") {
+				if !strings.Contains(text, part) {
+					t.Errorf("got  %s\nwithout %s", text, part)
+				}
+			}
+		})
+	}
+}
+
+func TestStatusSpreadIsForPeople(t *testing.T) {
+	p := spreadProtector(1, zoneLabel, unknownPods(inZones(3, 2), 1, ""), manyOthers(inZones(0, 0, 1), 2, 3, 2))
+	concludeSpread(p)
+	want := &v1alpha1.SpreadStatus{
+		TopologyKey: zoneLabel, Domains: 5, Largest: "a", LargestCounted: 3, LargestSharePercent: 30, Unknown: 1,
+		AvailableAfterLoss: 4, // 10, less the unknown one, less those of "a" and the 2 that may be there
+	}
+	if diff := cmp.Diff(want, p.Status.Spread); diff != "" {
+		t.Errorf("status.spread (-want +got):\n%s", diff)
+	}
+	p.Spec.Spread = nil
+	concludeSpread(p)
+	if p.Status.Spread != nil || len(p.Status.Conditions) > 0 {
+		t.Errorf("of a spec that asks for nothing %+v and %+v are left", p.Status.Spread, p.Status.Conditions)
+	}
+}
+
+// Of many protectors those that need a person are told one by one, and all are in the sum.
+func TestMetricsOfSpreadAreBounded(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := newMetrics(registry).spread
+	for i := range mostTold + 10 {
+		p := spreadProtector(1, zoneLabel, inZones(1, 1))
+		switch i {
+		case mostTold + 5:
+			p = spreadProtector(1, zoneLabel, inZones(3, 1))
+		case mostTold + 6:
+			p = spreadProtector(1, zoneLabel, unknownPods(inZones(1), 2, ""))
+		}
+		share(50)(p)
+		concludeSpread(p)
+		m.tell(types.NamespacedName{Namespace: "default", Name: fmt.Sprintf("web-%04d", i)}, p)
+	}
+	got := gathered(t, registry)
+	for metric, want := range map[string]float64{
+		`spread_protectors{True}`: mostTold + 8, `spread_protectors{False}`: 1, `spread_protectors{Unknown}`: 1,
+		`spread_satisfied{default/web-1005}`: 0, `spread_largest_domain_ratio{default/web-1005}`: 0.75,
+		`spread_satisfied{default/web-1006}`: -1, `spread_satisfied{default/web-0000}`: 1,
+	} {
+		if value, there := got[metric]; !there || value != want {
+			t.Errorf("%s is %v (%v), want %v", metric, value, there, want)
+		}
+	}
+	if len(got) != 2*mostTold+3 {
+		t.Errorf("%d series, want %d", len(got), 2*mostTold+3)
+	}
+	m.clear()
+	if got := gathered(t, registry); len(got) != 3 || got[`spread_protectors{True}`] != 0 {
+		t.Errorf("a term that has ended tells %v", got)
+	}
+}
+
+// gathered is the metrics of spreads, by name and label.
+func gathered(t *testing.T, registry *prometheus.Registry) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]float64{}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			if name, ok := strings.CutPrefix(family.GetName(), "breakwater_aggregator_spread_"); ok {
+				all["spread_"+name+"{"+metric.GetLabel()[0].GetValue()+"}"] = metric.GetGauge().GetValue()
+			}
+		}
+	}
+	return all
+}
