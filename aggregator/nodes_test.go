@@ -159,7 +159,7 @@ func (w *nodeWorld) ask(t *rapid.T, key types.NamespacedName, spec *v1alpha1.Pod
 	w.read(t)
 }
 
-func (w *nodeWorld) change(t *rapid.T) map[string]func(*rapid.T) {
+func (w *nodeWorld) change() map[string]func(*rapid.T) {
 	serial := 0
 	nodeName := func(t *rapid.T) string { return fmt.Sprint("node-", rapid.IntRange(0, 4).Draw(t, "node")) }
 	return map[string]func(*rapid.T){
@@ -300,7 +300,7 @@ func (w *nodeWorld) wantTold(t *rapid.T, name string, before map[string]string) 
 func TestDomainsAreThoseOfALinearScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newNodeWorld(t)
-		change := w.change(t)
+		change := w.change()
 		for range 4 {
 			change["put a pod"](t)
 			change["put a node"](t)

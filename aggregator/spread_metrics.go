@@ -36,7 +36,7 @@ func newSpreadMetrics() *spreadMetrics {
 		return prometheus.NewDesc("breakwater_aggregator_"+name, help, labels, nil)
 	}
 	return &spreadMetrics{
-		protectors: desc("spread_protectors", "Protectors with spec.spread that pods are counted for, by status of SpreadSatisfied: True, False or Unknown.", "status"),
+		protectors: desc("spread_protectors", "Protectors with spec.spread, by the status of SpreadSatisfied: True, False or Unknown.", "status"),
 		satisfied:  desc("spread_satisfied", "Whether the pods of a protector are shared out as it asks: 1 yes, 0 no, -1 not known.", "protector"),
 		largest:    desc("spread_largest_domain_ratio", "Share of the pods of a protector that the domain has which has most, of 1.", "protector"),
 		told:       map[types.NamespacedName]spreadTold{},
