@@ -224,8 +224,8 @@ func lossBreaksFloor(p *v1alpha1.PodProtector, shares *quota.Shares) *doubt {
 	largest, _ := shares.Largest()
 	switch least, most := shares.AfterLoss(); {
 	case most < shares.Floor:
-		return &doubt{v1alpha1.ReasonDomainLossBreaks, fmt.Sprintf("If %q is lost, %d of %d pods are left, and the floor is %d. Removals elsewhere are refused "+
-			"until there are more pods elsewhere.", largest.Name, most, shares.Total, shares.Floor), true}
+		return &doubt{v1alpha1.ReasonDomainLossBreaks, fmt.Sprintf("If %q is lost, %d of %d pods are left, and the floor is %d. Until there are more "+
+			"outside of it, none of those may go.", largest.Name, most, shares.Total, shares.Floor), true}
 	case least < shares.Floor:
 		return &doubt{v1alpha1.ReasonDomainLossBreaks, fmt.Sprintf("If a domain is lost, it may be that only %d of %d pods are left, and the floor is %d.",
 			max(least, 0), shares.Total, shares.Floor), false}
