@@ -3,12 +3,10 @@ package aggregator
 import (
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 	"unique"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -126,124 +124,6 @@ func (n *nodes) wanted() (labels []string, asks int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Sorted(maps.Keys(n.labels)), n.asks
-}
-
-// set takes in all nodes, of which these labels were read.
-func (n *nodes) set(all []*metav1.PartialObjectMetadata, labels []string) {
-	for _, label := range labels {
-		n.setLabel(all, label)
-	}
-}
-
-func (n *nodes) setLabel(all []*metav1.PartialObjectMetadata, label string) {
-	domains := map[unique.Handle[string]]unique.Handle[string]{}
-	for _, node := range all {
-		if value, has := node.Labels[label]; has {
-			domains[unique.Make(node.Name)] = unique.Make(value)
-		}
-	}
-	n.mu.Lock()
-	l := n.labels[label]
-	if l == nil {
-		n.mu.Unlock()
-		return
-	}
-	before, protectors := l.domains, slices.Collect(maps.Keys(l.protectors))
-	l.domains = domains
-	n.mu.Unlock()
-	if before == nil {
-		n.answer(protectors)
-		return
-	}
-	other := map[unique.Handle[string]]bool{}
-	for name, domain := range domains {
-		if was, had := before[name]; !had || was != domain {
-			other[name] = true
-		}
-	}
-	for name := range before {
-		if _, has := domains[name]; !has {
-			other[name] = true
-		}
-	}
-	if len(other) > 0 {
-		n.moved(protectors, other)
-	}
-}
-
-// answer tells protectors in the order of their names, which is that in which they are written.
-func (n *nodes) answer(protectors []types.NamespacedName) {
-	slices.SortFunc(protectors, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
-	for _, protector := range protectors {
-		n.read(protector)
-	}
-}
-
-// put takes in a node as it is now; nil labels are those of a node that is gone.
-func (n *nodes) put(node string, labels map[string]string) {
-	name := unique.Make(node)
-	var protectors []types.NamespacedName
-	n.mu.Lock()
-	for label, l := range n.labels {
-		if l.domains == nil {
-			continue // all nodes are read yet
-		}
-		was, had := l.domains[name]
-		value, has := labels[label]
-		if has == had && (!has || was.Value() == value) {
-			continue
-		}
-		if delete(l.domains, name); has {
-			l.domains[name] = unique.Make(value)
-		}
-		protectors = slices.AppendSeq(protectors, maps.Keys(l.protectors))
-	}
-	n.mu.Unlock()
-	if len(protectors) > 0 {
-		n.moved(protectors, map[unique.Handle[string]]bool{name: true})
-	}
-}
-
-// forget forgets why nodes could not be read: nobody asks for them.
-func (n *nodes) forget() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.problem, n.denied = "", false
-}
-
-// fail notes why nodes cannot be read. The first reason stays, unless it turns out that they may not be.
-func (n *nodes) fail(problem string, denied bool) (news bool) {
-	n.mu.Lock()
-	if n.denied || n.problem != "" && !denied {
-		n.mu.Unlock()
-		return false
-	}
-	n.problem, n.denied = problem, denied
-	var protectors []types.NamespacedName
-	for _, l := range n.labels {
-		if denied || l.domains == nil {
-			protectors = slices.AppendSeq(protectors, maps.Keys(l.protectors))
-		}
-	}
-	n.mu.Unlock()
-	n.answer(protectors)
-	return true
-}
-
-// succeed notes that nodes can be read.
-func (n *nodes) succeed() (news bool) {
-	n.mu.Lock()
-	var protectors []types.NamespacedName
-	for _, l := range n.labels {
-		if n.denied && l.domains != nil {
-			protectors = slices.AppendSeq(protectors, maps.Keys(l.protectors))
-		}
-	}
-	news = n.problem != ""
-	n.problem, n.denied = "", false
-	n.mu.Unlock()
-	n.answer(protectors)
-	return news
 }
 
 // place says in which domains of a label pods are, by their nodes.

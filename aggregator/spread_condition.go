@@ -45,15 +45,6 @@ func percent(of, whole int) int {
 	return (100*of + whole - 1) / whole
 }
 
-// mostOf is how many pods a share is that is given in percent, rounded up.
-func mostOf(percent int32, whole int) int { return (int(percent)*whole + 99) / 100 }
-
-// doubt is what is wrong with how pods are shared out. Unless it is certain, it depends on pods of which it is not known where they are.
-type doubt struct {
-	reason, message string
-	certain         bool
-}
-
 // spreadSatisfaction says whether the pods are shared out as the spec asks.
 func spreadSatisfaction(p *v1alpha1.PodProtector, shares *quota.Shares) metav1.Condition {
 	missing := uncounted(p)
@@ -153,94 +144,4 @@ func nowhere(p *v1alpha1.PodProtector) (all []string) {
 		}
 	}
 	return all
-}
-
-func shareTooLarge(p *v1alpha1.PodProtector, shares *quota.Shares) *doubt {
-	asked := p.Spec.Spread.MaxSharePercent
-	if asked == nil {
-		return nil
-	}
-	allowed := mostOf(*asked, shares.Total)
-	if largest, _ := shares.Largest(); largest.Counted > allowed {
-		return &doubt{v1alpha1.ReasonShareTooLarge, fmt.Sprintf("%q has %d of %d pods (%d%%), and maxSharePercent %d allows %d. Nothing moves pods: %s.", largest.Name,
-			largest.Counted, shares.Total, percent(largest.Counted, shares.Total), *asked, allowed, remedy(p, fmt.Sprintf("delete some in %q", largest.Name))), true}
-	}
-	if mayBe := largestAtMost(shares) + shares.Unknown; mayBe > allowed {
-		return &doubt{v1alpha1.ReasonShareTooLarge, fmt.Sprintf("A domain may have %d of %d pods, and maxSharePercent %d allows %d.", mayBe, shares.Total, *asked, allowed), false}
-	}
-	return nil
-}
-
-// largestAtMost is how many pods one domain may have, of those whose domain is known.
-func largestAtMost(shares *quota.Shares) int {
-	most := int(shares.Others.Largest)
-	for _, share := range shares.Domains {
-		most = max(most, share.AtMost)
-	}
-	return most
-}
-
-func tooFewDomains(p *v1alpha1.PodProtector, shares *quota.Shares) *doubt {
-	if p.Spec.Spread.MinDomains == nil {
-		return nil
-	}
-	asked := int(*p.Spec.Spread.MinDomains)
-	switch least, most := quota.DomainsOf(p); {
-	case most < asked && shares.Total < asked:
-		return &doubt{v1alpha1.ReasonTooFewDomains, fmt.Sprintf("There are %d pods, too few for the %d domains that minDomains asks for.", shares.Total, asked), true}
-	case most < asked:
-		return &doubt{v1alpha1.ReasonTooFewDomains, fmt.Sprintf("%d pods are in %d domains (%s), and minDomains asks for %d. Nothing moves pods: %s.",
-			shares.Total, len(shares.Domains), names(shares), asked, remedy(p, "delete some")), true}
-	case least < asked:
-		return &doubt{v1alpha1.ReasonTooFewDomains, fmt.Sprintf("From %d to %d domains may have pods, and minDomains asks for %d.", least, most, asked), false}
-	}
-	return nil
-}
-
-// mostNames is how many domains are named.
-const mostNames = 8
-
-func names(shares *quota.Shares) string {
-	var all []string
-	for _, share := range shares.Domains[:min(len(shares.Domains), mostNames)] {
-		all = append(all, share.Name)
-	}
-	if len(shares.Domains) > mostNames {
-		all = append(all, "...")
-	}
-	return strings.Join(all, ", ")
-}
-
-func lossBreaksFloor(p *v1alpha1.PodProtector, shares *quota.Shares) *doubt {
-	if !p.Spec.Spread.TolerateDomainLoss {
-		return nil
-	}
-	if !shares.FloorKnown {
-		return &doubt{v1alpha1.ReasonDomainLossBreaks, "The floor is not known, which is to outlive the loss of any domain.", false}
-	}
-	if shares.Floor == 0 {
-		return nil
-	}
-	largest, _ := shares.Largest()
-	switch least, most := shares.AfterLoss(); {
-	case most < shares.Floor:
-		return &doubt{v1alpha1.ReasonDomainLossBreaks, fmt.Sprintf("If %q is lost, %d of %d pods are left, and the floor is %d. Until there are more "+
-			"outside of it, none of those may go.", largest.Name, most, shares.Total, shares.Floor), true}
-	case least < shares.Floor:
-		return &doubt{v1alpha1.ReasonDomainLossBreaks, fmt.Sprintf("If a domain is lost, it may be that only %d of %d pods are left, and the floor is %d.",
-			max(least, 0), shares.Total, shares.Floor), false}
-	}
-	return nil
-}
-
-// remedy says how pods come to be elsewhere. Which are replaced elsewhere depends on the key.
-func remedy(p *v1alpha1.PodProtector, make string) string {
-	switch {
-	case p.Spec.Spread.TopologyKey == v1alpha1.TopologyKeyCell:
-		return "scale the application up in other cells"
-	case p.Spec.Spread.Enforcement == v1alpha1.SpreadSchedule:
-		return make + ", one by one, and new ones are scheduled elsewhere"
-	default:
-		return make + ", one by one, when new ones are scheduled elsewhere, which enforcement Schedule sees to"
-	}
 }
