@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/breakwater-k8s/breakwater/internal/federation"
 	"github.com/breakwater-k8s/breakwater/internal/storm"
@@ -109,4 +110,21 @@ func where(cell storm.Cell, pods []corev1.Pod, by func(site) string) map[string]
 		at[place]++
 	}
 	return at
+}
+
+// taint keeps new pods from a node of the cell here, or no longer.
+func taint(l *lab, name, key string, on bool) error {
+	nodes := here(l).Client.CoreV1().Nodes()
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		node, err := nodes.Get(l.Context(), here(l).Name+"-"+name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
+		if on {
+			node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
+		}
+		_, err = nodes.Update(l.Context(), node, metav1.UpdateOptions{})
+		return err
+	})
 }

@@ -1,0 +1,152 @@
+package scheduling_test
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/storm"
+)
+
+// zoneLabel is one of pods that are made for a zone, by which they can be selected.
+const zoneLabel = "zone"
+
+// zones is a spread over them.
+func zones(change ...func(*v1alpha1.Spread)) *v1alpha1.Spread {
+	s := &v1alpha1.Spread{TopologyKey: corev1.LabelTopologyZone}
+	for _, c := range change {
+		c(s)
+	}
+	return s
+}
+
+// scheduled, outliving, sharing and over are what is asked of a spread.
+func scheduled(s *v1alpha1.Spread) { s.Enforcement = v1alpha1.SpreadSchedule }
+func outliving(s *v1alpha1.Spread) { s.TolerateDomainLoss = true }
+func sharing(percent int32) func(*v1alpha1.Spread) {
+	return func(s *v1alpha1.Spread) { s.MaxSharePercent = &percent }
+}
+func over(domains int32) func(*v1alpha1.Spread) {
+	return func(s *v1alpha1.Spread) { s.MinDomains = &domains }
+}
+func byCell(s *v1alpha1.Spread) { s.TopologyKey = v1alpha1.TopologyKeyCell }
+
+// spreadBy gives a protector that spread.
+func spreadBy(s *v1alpha1.Spread) func(*v1alpha1.PodProtectorSpec) {
+	return func(spec *v1alpha1.PodProtectorSpec) { spec.Spread = s }
+}
+
+// respread gives the lab's protector another spread, and returns which generation that is.
+func respread(l *lab, s *v1alpha1.Spread) (generation int64) {
+	l.Helper()
+	p := l.Protector()
+	before := p.DeepCopy()
+	p.Spec.Spread = s
+	l.Must(l.Core.Patch(l.Context(), p, client.MergeFrom(before)))
+	return p.Generation
+}
+
+// layout is how many pods are in each zone.
+type layout map[string]int
+
+// add counts those of another one, too.
+func (a layout) add(b layout) layout {
+	sum := maps.Clone(a)
+	for zone, n := range b {
+		sum[zone] += n
+	}
+	return sum
+}
+
+// pods is how many there are.
+func (a layout) pods() (n int) {
+	for _, m := range a {
+		n += m
+	}
+	return n
+}
+
+// place makes pods of the application web that no controller replaces, in zones of a cell. Every other one terminates for a second.
+func place(l *lab, cell storm.Cell, pods layout) {
+	l.Helper()
+	for zone, n := range pods {
+		for i := range n {
+			_, err := create(l, cell, newPod(fmt.Sprintf("web-%s-%d", zone, i), "web", func(pod *corev1.Pod) {
+				grace := int64(i % 2)
+				pod.Labels[zoneLabel], pod.Spec.TerminationGracePeriodSeconds = zone, &grace
+				pod.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: zone}
+			}))
+			l.Must(err)
+		}
+	}
+}
+
+// counted is how many pods aggregators have counted in each domain of the protector, but for those that are reserved.
+func counted(p *v1alpha1.PodProtector) layout {
+	at := layout{}
+	for i := range p.Status.Cells {
+		cell := &p.Status.Cells[i]
+		of := &cell.Aggregation
+		switch {
+		case p.Spec.Spread.TopologyKey == v1alpha1.TopologyKeyCell:
+			at[cell.CellID] = int(of.CountedReplicas)
+		case of.Spread != nil:
+			for _, d := range of.Spread.Domains {
+				at[d.Name] += int(d.Counted)
+			}
+		}
+	}
+	return at
+}
+
+// awaitCounted waits until the pods of all cells are counted by domains, and none is reserved.
+func awaitCounted(l *lab, want layout) *v1alpha1.PodProtector {
+	l.Helper()
+	var p *v1alpha1.PodProtector
+	l.Eventually(func() string {
+		p = l.Protector()
+		if diff := cmp.Diff(want, counted(p)); diff != "" || p.Status.Summary.EstimatedAvailable != int32(want.pods()) {
+			return fmt.Sprintf("pods by domain, with the summary %+v (-want +got):\n%s", p.Status.Summary, diff)
+		}
+		return ""
+	})
+	return p
+}
+
+// living tells where the living pods of the application web are, by the zones of their nodes and by cell: the truth.
+func living(l *lab) (byZones, byCells layout) {
+	l.Helper()
+	byZones, byCells = layout{}, layout{}
+	for _, cell := range l.Cells {
+		pods := l.Pods(cell)
+		byCells[cell.Name] = len(pods)
+		byZones = byZones.add(where(cell, pods, func(s site) string { return s.zone }))
+	}
+	return byZones, byCells
+}
+
+// oneIn is some living pod of a zone.
+func oneIn(l *lab, cell storm.Cell, zone string) string {
+	l.Helper()
+	pods := l.Pods(cell)
+	for i := range pods {
+		if pods[i].Labels[zoneLabel] == zone {
+			return pods[i].Name
+		}
+	}
+	l.Fatalf("no pod of zone %s is left in %s", zone, cell.Name)
+	return ""
+}
+
+// annotate annotates a pod.
+func annotate(l *lab, cell storm.Cell, pod, annotation string) {
+	l.Helper()
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, annotation)
+	_, err := cell.Client.CoreV1().Pods(l.Namespace).Patch(l.Context(), pod, "application/merge-patch+json", patch, metav1.PatchOptions{})
+	l.Must(err)
+}
