@@ -29,8 +29,8 @@ func TestExplainTellsOfSpreads(t *testing.T) {
 	const deployment = `{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop}, spec: {template: {metadata: {labels: {app: web}}, spec: {}}}}`
 	const counted = `, status: {cells: [{cellID: here, aggregation: {}}]}`
 	const note = "note: spreads are added by a webhook that runs with --scheduling, and by no other"
-	patch := func(minDomains string) string {
-		return `patch: [{"op":"add","path":"/spec/topologySpreadConstraints","value":[{"labelSelector":{"matchLabels":{"app":"web"}},"maxSkew":1` + minDomains +
+	patch := func(besides string) string {
+		return `patch: [{"op":"add","path":"/spec/topologySpreadConstraints","value":[{"labelSelector":{"matchLabels":{"app":"web"}},` + besides +
 			`,"nodeTaintsPolicy":"Honor","topologyKey":"zone","whenUnsatisfiable":"DoNotSchedule"}]}]` + "\n"
 	}
 	spread := `PodProtector shop/web spreads by zone: injects ` + field + "\n"
@@ -40,11 +40,11 @@ func TestExplainTellsOfSpreads(t *testing.T) {
 		arguments           []string
 		note                bool
 	}{
-		"of one cell":              {zones("web", counted), shopPod, "Pod shop/p: 0 of 0 policies for it\n" + spread + patch(`,"minDomains":2`), nil, true},
-		"of another cell":          {zones("web", counted), shopPod, "Pod shop/p: 0 of 0 policies for it\n" + spread + skipped + patch(""), []string{"--cell", "there"}, true},
-		"which nobody has counted": {zones("web", ""), shopPod, "Pod shop/p: 0 of 0 policies for it\n" + spread + skipped + patch(""), nil, true},
+		"of one cell":              {zones("web", counted), shopPod, "Pod shop/p: 0 of 0 policies for it\n" + spread + patch(`"maxSkew":1,"minDomains":2`), nil, true},
+		"of another cell":          {zones("web", counted), shopPod, "Pod shop/p: 0 of 0 policies for it\n" + spread + skipped + patch(`"maxSkew":1`), []string{"--cell", "there"}, true},
+		"which nobody has counted": {zones("web", ""), shopPod, "Pod shop/p: 0 of 0 policies for it\n" + spread + skipped + patch(`"maxSkew":1`), nil, true},
 		"of the pods of a Deployment": {zones("web", counted), deployment, "Deployment shop/web: 0 of 0 policies for it\npatch: none, nothing is changed\n\n" +
-			"pods of Deployment shop/web: 0 of 0 policies for it\n" + spread + patch(`,"minDomains":2`), nil, true},
+			"pods of Deployment shop/web: 0 of 0 policies for it\n" + spread + patch(`"matchLabelKeys":["pod-template-hash"],"maxSkew":1,"minDomains":2`), nil, true},
 		"of two protectors": {zones("web", counted) + zones("all", ""), shopPod, "Pod shop/p: 0 of 0 policies for it\n" +
 			"PodProtector shop/all spreads by zone: injects " + field + "\nPodProtector shop/web spreads by zone: injects nothing\n" +
 			strings.Replace(skipped, "shop/web", "shop/all", 1) + "conflict: PodProtector shop/web: " + field, nil, true},

@@ -3,9 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -94,6 +96,11 @@ func podOf(kind schema.GroupKind, workload []byte) ([]byte, error) {
 	pod.SetNamespace(of.GetNamespace())
 	pod.SetGenerateName(of.GetName() + "-")
 	pod.SetLabels(template.GetLabels())
+	if kind.Kind == "Deployment" {
+		labels := map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: ""} // the value does not matter
+		maps.Copy(labels, template.GetLabels())
+		pod.SetLabels(labels)
+	}
 	pod.SetAnnotations(template.GetAnnotations())
 	if kind.Kind == "DaemonSet" { // whose pods have their nodes already
 		pod.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(of, of.GroupVersionKind())})

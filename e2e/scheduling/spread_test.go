@@ -1,11 +1,14 @@
 package scheduling_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
@@ -59,12 +62,12 @@ func protectBy(l *lab, of string, spread *v1alpha1.Spread, labels map[string]str
 	l.Must(l.Core.Create(l.Context(), p))
 }
 
-// evenly is the constraint that a protector of the application gives its pods.
+// evenly is the constraint that a protector of the application gives the pods of a Deployment: those of each template are counted by themselves.
 func evenly(of string) corev1.TopologySpreadConstraint {
 	honor := corev1.NodeInclusionPolicyHonor
 	return corev1.TopologySpreadConstraint{
 		TopologyKey: corev1.LabelTopologyZone, MaxSkew: 1, WhenUnsatisfiable: corev1.DoNotSchedule,
-		LabelSelector: &metav1.LabelSelector{MatchLabels: app(of)}, NodeTaintsPolicy: &honor,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: app(of)}, NodeTaintsPolicy: &honor, MatchLabelKeys: []string{appsv1.DefaultDeploymentUniqueLabelKey},
 	}
 }
 
@@ -72,10 +75,23 @@ func evenly(of string) corev1.TopologySpreadConstraint {
 func wantConstraints(l *lab, of string, pods int, want ...corev1.TopologySpreadConstraint) {
 	l.Helper()
 	for _, pod := range landed(l, here(l), of, pods) {
-		if diff := cmp.Diff(want, pod.Spec.TopologySpreadConstraints); diff != "" {
+		if diff := cmp.Diff(stored(&pod, want), pod.Spec.TopologySpreadConstraints); diff != "" {
 			l.Errorf("constraints of pod %s (-want +got):\n%s", pod.Name, diff)
 		}
 	}
+}
+
+// stored are constraints as Kubernetes stores them: it writes the pod's values of matchLabelKeys into their selectors.
+func stored(pod *corev1.Pod, constraints []corev1.TopologySpreadConstraint) (all []corev1.TopologySpreadConstraint) {
+	for _, c := range constraints {
+		c := *c.DeepCopy()
+		for _, key := range c.MatchLabelKeys {
+			c.LabelSelector.MatchExpressions = append(c.LabelSelector.MatchExpressions,
+				metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{pod.Labels[key]}})
+		}
+		all = append(all, c)
+	}
+	return all
 }
 
 func TestAProtectorSpreadsNewPods(t *testing.T) {
@@ -134,6 +150,29 @@ topologySpreadConstraints: [{maxSkew: 20, topologyKey: topology.kubernetes.io/zo
 		}
 		wantPlaces(l, here(l), "soft", byZone, map[string]int{"zone a": 2, "zone b": 2, "zone c": 2})
 		wantConstraints(l, "soft", 6, mild(corev1.ScheduleAnyway, "soft"), evenly("soft"))
+	})
+}
+
+func TestARolloutOfASpread(t *testing.T) {
+	claim(t, "an application that is in one zone is spread by its next rollout, and stays so in the ones after", func(l *lab) {
+		deploy(l, here(l), "web", 9)
+		wantPlaces(l, here(l), "web", byZone, map[string]int{"zone a": 9})
+		protectBy(l, "web", zones(scheduled), nil)
+		awaitAnswers(l, newPod("probe", "web"), "topologySpreadConstraints")
+		for i := range 5 { // were the templates counted together, one of five would leave the pods uneven
+			image := fmt.Sprint("registry.k8s.io/pause:", i)
+			patch := fmt.Appendf(nil, `{"spec":{"template":{"spec":{"containers":[{"name":"app","image":%q}]}}}}`, image)
+			_, err := here(l).Client.AppsV1().Deployments(l.Namespace).Patch(l.Context(), "web", types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+			l.Must(err)
+			awaitAll(l, "web", 9, func(pod *corev1.Pod) string {
+				if got := pod.Spec.Containers[0].Image; got != image {
+					return "it has image " + got
+				}
+				return ""
+			})
+			wantPlaces(l, here(l), "web", byZone, map[string]int{"zone a": 3, "zone b": 3, "zone c": 3})
+			wantConstraints(l, "web", 9, evenly("web"))
+		}
 	})
 }
 

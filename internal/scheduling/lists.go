@@ -92,8 +92,7 @@ func (m *merging) fillSelector(policy *Policy, constraint map[string]any) (why s
 		return "it has no labelSelector, and no PodProtector covers the pod whose selector could stand in"
 	}
 	for _, key := range items(constraint["matchLabelKeys"]) {
-		_, labelled := protector.Selector.MatchLabels[text(key)]
-		if labelled || slices.ContainsFunc(protector.Selector.MatchExpressions, func(r v1alpha1.PodSelectorRequirement) bool { return r.Key == key }) {
+		if selectsBy(protector.Selector, text(key)) {
 			return protector.String() + " selects by " + text(key) + ", which Kubernetes refuses among matchLabelKeys as well"
 		}
 	}
@@ -103,6 +102,12 @@ func (m *merging) fillSelector(policy *Policy, constraint map[string]any) (why s
 	}
 	constraint["labelSelector"] = selector
 	return ""
+}
+
+// selectsBy tells whether a selector mentions a label.
+func selectsBy(s *v1alpha1.PodSelector, key string) bool {
+	_, labelled := s.MatchLabels[key]
+	return labelled || slices.ContainsFunc(s.MatchExpressions, func(r v1alpha1.PodSelectorRequirement) bool { return r.Key == key })
 }
 
 // protectorOf is the one whose selector stands in for one that a policy has not: of those that its protectorSelector chooses, the one whose

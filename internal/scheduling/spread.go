@@ -4,10 +4,14 @@ import (
 	"cmp"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
+
+// revision is a label of the pods of a Deployment, of which each template has a value of its own.
+const revision = appsv1.DefaultDeploymentUniqueLabelKey
 
 // Spread is what a protector asks of the scheduler of a cell: to share new pods out evenly there.
 type Spread struct {
@@ -69,6 +73,11 @@ func (m *merging) addSpread(p *Protector) {
 	}
 	if p.Spread.Alone {
 		wants.MinDomains = p.Spread.MinDomains
+	}
+	// The pods of a Deployment's old template go while those of the new one come: counted together, the new ones would stay where the old
+	// ones were not.
+	if _, ok := m.object.Labels[revision]; ok && p.Selector != nil && !selectsBy(p.Selector, revision) {
+		wants.MatchLabelKeys = []v1alpha1.LabelKey{revision}
 	}
 	constraint, err := fieldsOf(wants)
 	field := constraintField(constraint)

@@ -156,6 +156,36 @@ func TestASpreadIsForNewPodsAlone(t *testing.T) {
 	}
 }
 
+// Each template of a Deployment is spread by itself, or a rollout would leave the new pods where the old ones were not.
+func TestTheRevisionsOfADeploymentAreSpreadEachByItself(t *testing.T) {
+	const hash = "pod-template-hash"
+	byHash := &v1alpha1.PodSelector{MatchLabels: map[string]string{hash: "5d8f"}}
+	someHash := &v1alpha1.PodSelector{MatchExpressions: []v1alpha1.PodSelectorRequirement{{Key: hash, Operator: "Exists"}}}
+	for claim, test := range map[string]struct {
+		labels    string
+		protector scheduling.Protector
+		want      any
+	}{
+		"a pod of a Deployment":                   {`{app: web, pod-template-hash: 5d8f}`, spreading("core", "web", "z"), []any{hash}},
+		"of a protector of all pods":              {`{pod-template-hash: 5d8f}`, spreading("core", "web", "z", selecting(&v1alpha1.PodSelector{})), []any{hash}},
+		"another pod":                             {`{app: web, controller-revision-hash: 5d8f}`, spreading("core", "web", "z"), nil},
+		"of a protector of one revision":          {`{pod-template-hash: 5d8f}`, spreading("core", "web", "z", selecting(byHash)), nil},
+		"of a protector that asks for a revision": {`{pod-template-hash: 5d8f}`, spreading("core", "web", "z", selecting(someHash)), nil},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			made := jsonOf(t, `{apiVersion: v1, kind: Pod, metadata: {name: web-1, namespace: shop, labels: `+test.labels+`}, spec: {}}`)
+			got, result := merged(t, podKind(), made, nil, test.protector)
+			all, _ := valueOf(t, got)["spec"].(map[string]any)["topologySpreadConstraints"].([]any)
+			if len(all) != 1 || len(result.Spreads) != 1 {
+				t.Fatalf("constraints %v, spreads %+v, want one", all, result.Spreads)
+			}
+			if diff := gocmp.Diff(test.want, all[0].(map[string]any)["matchLabelKeys"]); diff != "" {
+				t.Errorf("matchLabelKeys (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestWhatASchedulerIsAskedOfAProtector(t *testing.T) {
 	const zone = "topology.kubernetes.io/zone"
 	cells := func(names ...string) (all []v1alpha1.PodProtectorCell) {
