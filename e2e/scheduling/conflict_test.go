@@ -80,7 +80,7 @@ func awaitConflicting(l *lab, p *v1alpha1.PodSchedulingPolicy, pods int64) {
 	l.Eventually(func() string {
 		s := status(l, p)
 		told := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionConflicting)
-		if s.Conflicts < pods || s.Matched != s.Conflicts || s.Rejected != 0 || told == nil || told.Status != metav1.ConditionTrue || !strings.Contains(told.Message, "the policy has ") {
+		if s.Conflicts < pods || s.Matched != s.Conflicts || s.Rejected != 0 || told == nil || told.Status != metav1.ConditionTrue || !strings.Contains(told.Message, "wanted is ") {
 			return fmt.Sprintf("policy %s does not tell of %d conflicts: %+v", p.Name, pods, s)
 		}
 		return ""

@@ -166,6 +166,8 @@ func (w tempest) rage(l *lab) {
 	l.Protect(w.floor, spreadBy(w.spread))
 	place(l, here(l), w.here)
 	place(l, elsewhere(l), w.elsewhere)
+	landed(l, here(l), "web", w.here.pods())
+	landed(l, elsewhere(l), "web", w.elsewhere.pods())
 	awaitCounted(l, w.domains(l))
 	all, err := storm.StartRecorder(l.Context(), scope(l, "", l.Cells...), storm.RecorderOptions{})
 	l.Must(err)
