@@ -62,12 +62,32 @@ func (p *Protection) ProtectorsOf(cores []string, cell, namespace string, labels
 			if last := core.lastSeen(key); last != nil {
 				found = append(found, scheduling.Protector{
 					Core: core.name, Namespace: key.Namespace, Name: key.Name, Labels: last.Labels, Selector: selectorIn(cell, last),
-					Spread: scheduling.SpreadOf(last, cell),
+					Spread: p.spreadOf(core, last, cell, namespace, labels),
 				})
 			}
 		}
 	}
 	return found
+}
+
+// spreadOf is what a protector asks of the scheduler of a cell. One that a second cell has not counted yet is not of one cell for that: pods that
+// are made meanwhile would wait for domains which are in the other one.
+func (p *Protection) spreadOf(core *core, of *v1alpha1.PodProtector, cell, namespace string, labels map[string]string) *scheduling.Spread {
+	spread := scheduling.SpreadOf(of, cell)
+	if spread == nil || !spread.Alone || spread.MinDomains == nil {
+		return spread
+	}
+	if core.roster == nil {
+		for other := range p.cells.named {
+			spread.Alone = spread.Alone && other == cell
+		}
+		return spread
+	}
+	for _, other := range core.roster.Names() {
+		member, _ := core.roster.Member(other)
+		spread.Alone = spread.Alone && (other == cell || !member.Scope.Has(namespace, labels))
+	}
+	return spread
 }
 
 // certain is covering without what may be covered for all that is known.

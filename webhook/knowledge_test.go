@@ -73,4 +73,13 @@ func TestTheSpreadOfAProtectorIsThatOfTheCell(t *testing.T) {
 			t.Errorf("protectors in %s (-want +got):\n%s", cell, diff)
 		}
 	}
+	for other, alone := range map[string]bool{"": true, deskCell: true, "another": false} {
+		d.cells = newCells()
+		if other != "" {
+			d.cells.named[other] = nil
+		}
+		if got := d.ProtectorsOf([]string{"core"}, deskCell, "shop", web); len(got) != 1 || got[0].Spread.Alone != alone {
+			t.Errorf("protectors %+v with cell %q beside, which has not counted yet; want alone %v", got, other, alone)
+		}
+	}
 }
