@@ -24,6 +24,10 @@ func (r *Reconciler) release(
 	if len(protectors) == 0 && !slices.Contains(source.GetFinalizers(), v1alpha1.FinalizerSource) {
 		return ignored, nil
 	}
+	// Before the apiserver is asked: one that is made anew after it has answered would outlive its source.
+	if err := r.awaitLost(ref); err != nil {
+		return "", err
+	}
 	live, err := r.liveProtectors(ctx, ref)
 	if err != nil {
 		return "", fmt.Errorf("get the PodProtectors from the apiserver: %w", err)
@@ -45,8 +49,8 @@ func (r *Reconciler) release(
 			return outdated, nil
 		}
 	}
-	if lost, ok := r.lost(ref); ok {
-		return "", fmt.Errorf("wait until PodProtector %s is made anew, which has vanished: it is to be released", lost)
+	if err := r.awaitLost(ref); err != nil {
+		return "", err
 	}
 	for _, protector := range live {
 		if !desired.IsGenerated(protector) {
@@ -64,19 +68,19 @@ func (r *Reconciler) release(
 	return released, nil
 }
 
-// lost is a protector of a source that has vanished and is about to be made anew.
-func (r *Reconciler) lost(ref desired.Ref) (name string, ok bool) {
+// awaitLost is an error while a protector of a source, which has vanished, is about to be made anew.
+func (r *Reconciler) awaitLost(ref desired.Ref) error {
 	if r.Losses == nil {
-		return "", false
+		return nil
 	}
 	last, ok := r.Losses.Find(func(last *v1alpha1.PodProtector) bool {
 		of, _, known := desired.SourceOf(last)
 		return known && of == ref
 	})
 	if !ok {
-		return "", false
+		return nil
 	}
-	return client.ObjectKeyFromObject(last).String(), true
+	return fmt.Errorf("wait until PodProtector %s is made anew, which has vanished: it is to be released", klog.KObj(last))
 }
 
 // remove deletes a protector for good: first the finalizer goes, then the object.

@@ -97,10 +97,14 @@ func (j *judge) fatalLoss(w *watched, in string) string {
 		return ""
 	}
 	for _, lost := range slices.Sorted(maps.Keys(j.cells)) {
-		left := -1
+		left := 0
 		for name, cell := range j.cells {
+			pods := cell.available(w, time.Now())
+			if name == in {
+				pods = max(0, pods-1) // one that is charged need not be counted
+			}
 			if name != lost {
-				left += cell.available(w, time.Now())
+				left += pods
 			}
 		}
 		if lost != in && left < floor {

@@ -38,6 +38,8 @@ type judge struct {
 	givenUp map[slotOf]time.Time
 	// released tells whether the protector of a core's Deployment may go.
 	released map[string]bool
+	// notes are those that a generator has made of a protector that it was about to release.
+	notes map[string]bool
 	// vanished tells whether it went without an end.
 	vanished map[string]bool
 	// unreleased is when a restore of a core undid the deletion of its Deployment.
@@ -84,7 +86,7 @@ type openKey struct {
 func newJudge(trace *Trace) *judge {
 	return &judge{
 		began: time.Now(), cells: map[string]*truth{}, protectors: map[protectorKey]*watched{}, open: map[openKey]map[*removal]time.Time{}, asked: map[openKey]bool{},
-		effecting: map[string]*removal{}, epochs: map[string]map[int64]int{}, released: map[string]bool{},
+		effecting: map[string]*removal{}, epochs: map[string]map[int64]int{}, released: map[string]bool{}, notes: map[string]bool{},
 		leases: map[string]string{}, leaseOf: map[string]time.Time{}, givenUp: map[slotOf]time.Time{},
 		unreleased: map[string]time.Time{}, vanished: map[string]bool{}, beginOf: map[string]time.Time{},
 		trace: trace,

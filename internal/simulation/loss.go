@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -102,11 +103,29 @@ func (w *world) areThere() string {
 	return ""
 }
 
+// releaseNoted takes a protector for released that vanishes just when its generator has noted that it may go: its Deployment was deleted
+// on purpose, and from the note on nobody enforces it.
+func (j *judge) releaseNoted(core string, note *eventsv1.Event) {
+	if !j.released[core] {
+		return
+	}
+	j.notes[core+"/"+note.Name] = true
+	for key, w := range j.protectors {
+		if key.core == core && w.isLost() && j.isNoted(w) {
+			delete(j.protectors, key)
+		}
+	}
+}
+
+func (j *judge) isNoted(w *watched) bool { return j.notes[w.core+"/"+releaseNote(w)] }
+
+func releaseNote(lost *watched) string { return "released-" + string(lost.stored.UID) }
+
 // isReleased tells whether somebody has noted that a protector may go which vanished then.
 func (w *world) isReleased(lost *watched) bool {
 	for _, core := range w.cores {
 		if core.name == lost.core {
-			_, err := core.store.Get("events", types.NamespacedName{Namespace: lost.stored.Namespace, Name: "released-" + string(lost.stored.UID)})
+			_, err := core.store.Get("events", types.NamespacedName{Namespace: lost.stored.Namespace, Name: releaseNote(lost)})
 			return err == nil
 		}
 	}
@@ -126,7 +145,7 @@ func isHeld(p *v1alpha1.PodProtector) bool {
 // protectorEnds judges the end of a protector, or notes its loss.
 func (j *judge) protectorEnds(key protectorKey, e *apiserver.Event) {
 	w, last := j.protectors[key], e.Old.(*v1alpha1.PodProtector) //nolint:forcetypeassert // the store keeps its kinds apart
-	if e.By == "" && w != nil && isHeld(last) {
+	if e.By == "" && w != nil && isHeld(last) && !j.isNoted(w) {
 		j.trace.add("%s vanished", w.name())
 		w.lost, w.back = time.Now(), 0
 		return

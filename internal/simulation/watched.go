@@ -7,6 +7,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -109,6 +110,8 @@ func (j *judge) coreChanged(core string, e *apiserver.Event) {
 		j.sharesOut(core, object, e)
 	case *coordinationv1.Lease:
 		j.leased(core, object, e)
+	case *eventsv1.Event:
+		j.releaseNoted(core, object)
 	}
 	if isSource(e.New) {
 		j.sourceChanged(core, e)
