@@ -85,6 +85,7 @@ func awaitConflicting(l *lab, p *v1alpha1.PodSchedulingPolicy, pods int64) {
 		}
 		return ""
 	})
+	awaitEvent(l, p.Name, corev1.EventTypeWarning, v1alpha1.ReasonContradicted, "wanted is ")
 }
 
 // warnings are what an apiserver warns of.

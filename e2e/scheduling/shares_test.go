@@ -30,20 +30,20 @@ func awaitSpread(l *lab, status metav1.ConditionStatus, reason, word string, wan
 	})
 }
 
-// awaitEvent waits for one of the protector. They are told when what it says becomes another thing, and not when figures do.
-func awaitEvent(l *lab, kind, reason, word string) {
+// awaitEvent waits for one of an object of the core. They are told when what it says becomes another thing, and not when figures do.
+func awaitEvent(l *lab, of, kind, reason, word string) {
 	l.Helper()
 	l.Eventually(func() string {
 		events := &corev1.EventList{}
 		l.Must(l.Core.List(l.Context(), events, client.InNamespace(l.Namespace)))
 		var got []string
 		for _, e := range events.Items {
-			if e.Type == kind && e.Reason == reason && e.InvolvedObject.Name == "web" && strings.Contains(e.Message, word) {
+			if e.Type == kind && e.Reason == reason && e.InvolvedObject.Name == of && strings.Contains(e.Message, word) {
 				return ""
 			}
 			got = append(got, fmt.Sprintf("%s %s of %s: %s", e.Type, e.Reason, e.InvolvedObject.Name, e.Message))
 		}
-		return fmt.Sprintf("no event %s %s with %q among %q", kind, reason, word, got)
+		return fmt.Sprintf("no event %s %s of %s with %q among %q", kind, reason, of, word, got)
 	})
 }
 
@@ -54,7 +54,7 @@ func TestTheShareOfAZone(t *testing.T) {
 		place(l, elsewhere(l), layout{"a": 2})
 		zone := v1alpha1.SpreadStatus{TopologyKey: corev1.LabelTopologyZone, Domains: 1, Largest: "a", LargestCounted: 5, LargestSharePercent: 100}
 		awaitSpread(l, metav1.ConditionFalse, v1alpha1.ReasonShareTooLarge, `"a" has 5 of 5 pods (100%), and maxSharePercent 50 allows 3`, zone)
-		awaitEvent(l, corev1.EventTypeWarning, v1alpha1.ReasonShareTooLarge, `(100%), and maxSharePercent 50 allows`)
+		awaitEvent(l, "web", corev1.EventTypeWarning, v1alpha1.ReasonShareTooLarge, `(100%), and maxSharePercent 50 allows`)
 		if p := l.Protector(); !meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionReady) {
 			l.Errorf("a protector is not ready whose pods are in one zone: %+v", p.Status.Conditions)
 		}
@@ -63,7 +63,7 @@ func TestTheShareOfAZone(t *testing.T) {
 		place(l, elsewhere(l), layout{"c": 2, "b": 1})
 		zone.Domains, zone.LargestSharePercent, zone.AvailableAfterLoss = 3, 50, 5
 		awaitSpread(l, metav1.ConditionTrue, v1alpha1.ReasonSpread, `10 pods are in 3 domains; "a" has most, 5 (50%).`, zone)
-		awaitEvent(l, corev1.EventTypeNormal, v1alpha1.ConditionSpreadSatisfied, `"a" has most`)
+		awaitEvent(l, "web", corev1.EventTypeNormal, v1alpha1.ConditionSpreadSatisfied, `"a" has most`)
 
 		l.Must(l.Remove(elsewhere(l), oneIn(l, elsewhere(l), "c")))
 		goes(l, l.Remove, elsewhere(l), "c")

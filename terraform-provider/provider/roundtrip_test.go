@@ -31,6 +31,14 @@ const history = `{
     aggregation_rate_millis = 250
   }`
 
+const spread = `{
+    topology_key         = "topology.kubernetes.io/zone"
+    max_share_percent    = 40
+    min_domains          = 3
+    enforcement          = "Schedule"
+    tolerate_domain_loss = true
+  }`
+
 const behaviour = `
   labels              = { team = "shop" }
   annotations         = { "example.com/note" = "by Terraform" }
@@ -48,6 +56,7 @@ const rule = `
   criterion             = "Running"
   operations            = ["Delete", "Evict", "Update", "Resize"]
   exempt_pod_selector   = ` + selectors + `
+  spread                = ` + spread + `
   admission_history     = ` + history + `
   target_removal_policy = "Release"
   priority              = -5
@@ -134,8 +143,9 @@ func everyField() map[string]string {
   min_ready_seconds     = 10
   criterion             = "Ready"
   operations            = ["Resize", "Delete"]
+  spread                = ` + spread + `
   admission_history     = ` + history + behaviour,
-		"pod_protector/target":               "target_ref = { api_version = \"apps/v1\", kind = \"Deployment\", name = \"web\" }\n max_unavailable = \"3\"" + behaviour,
+		"pod_protector/target":               "target_ref = { api_version = \"apps/v1\", kind = \"Deployment\", name = \"web\" }\n max_unavailable = \"3\"\n spread = { topology_key = \"breakwater.dev/cell\" }" + behaviour,
 		"protection_policy/strategy":         "floor = { from_strategy = {} }" + rule,
 		"protection_policy/missing":          "floor = { max_unavailable = \"1\" }" + behaviour,
 		"protection_policy/bands":            "floor = { bands = [{ up_to_replicas = 3, min_available = \"1\" }, { max_unavailable = \"10%\" }] }" + behaviour,

@@ -31,7 +31,7 @@ import (
 // ask asks for anything by a configuration, and gives the error.
 func ask(t *testing.T, config *rest.Config) error {
 	t.Helper()
-	config.Timeout = 2 * time.Second
+	config.Timeout, config.QPS = 2*time.Second, -1 // without a limit, as the provider asks
 	transport, err := transportOf(config)
 	if err != nil {
 		t.Fatal(err)

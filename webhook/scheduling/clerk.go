@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
@@ -32,6 +36,7 @@ type clerk struct {
 	policies *policies
 	tally    *tally
 	silences *silences
+	events   events.EventRecorder
 	log      logr.Logger
 }
 
@@ -117,11 +122,17 @@ func (c *clerk) write(ctx context.Context, shown client.Object, n news) error {
 	}
 	uid := policy.GetUID()
 	for try := 1; ; try++ {
+		before := slices.Clone(statusOf(policy).Conditions)
 		if !c.tell(policy, n) {
 			return nil // another replica has
 		}
 		err := c.client.Status().Update(ctx, policy)
-		if err == nil || !apierrors.IsConflict(err) || try == maxTries {
+		if err == nil {
+			teller := fleet.Teller{Events: c.events, Action: "Schedule", IsGood: isGood}
+			teller.Tell(log.IntoContext(ctx, c.log), policy, before, statusOf(policy).Conditions)
+			return nil
+		}
+		if !apierrors.IsConflict(err) || try == maxTries {
 			return client.IgnoreNotFound(err)
 		}
 		if err := c.live.Get(ctx, client.ObjectKeyFromObject(policy), policy); err != nil {

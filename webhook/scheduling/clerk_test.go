@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -12,6 +13,42 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
+
+func TestAPolicyThatIsContradictedHasAnEvent(t *testing.T) {
+	of := policy()
+	store := fake.NewClientBuilder().WithScheme(fleet.Scheme()).WithObjects(of).WithStatusSubresource(of).Build()
+	recorder := events.NewFakeRecorder(10)
+	c := &clerk{
+		core: "core", client: store, live: store, policies: newPolicies(logr.Discard()), tally: newTally(time.Now), log: logr.Discard(),
+		silences: &silences{now: time.Now, of: map[scheduling.Ref]silence{}}, events: recorder,
+	}
+	shown := policy()
+	for _, step := range []struct {
+		claim string
+		news  news
+		want  string
+	}{
+		{"a pod that it changes", news{count: count{matched: 1, injected: 1}}, ""},
+		{"a pod that contradicts it", news{count: count{matched: 1, conflicts: 1, clash: "nodeSelector disk"}}, "Warning Contradicted nodeSelector disk"},
+		{"another one", news{count: count{matched: 1, conflicts: 1, clash: "nodeSelector cpu"}}, ""},
+		{"none for long", news{quiet: true}, "Normal Uncontradicted no pod contradicted it lately"},
+	} {
+		if err := store.Get(t.Context(), client.ObjectKeyFromObject(of), shown); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.write(t.Context(), shown, step.news); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		select {
+		case got = <-recorder.Events:
+		default:
+		}
+		if got != step.want {
+			t.Errorf("%s: the event %q, want %q", step.claim, got, step.want)
+		}
+	}
+}
 
 func TestReplicasAddToWhatOthersHaveCounted(t *testing.T) {
 	of := policy()

@@ -39,7 +39,7 @@ func Setup(mgr manager.Manager, o Options) (*Handler, error) {
 		parts = append(parts, &source{core: name, cache: core.GetCache(), policies: policies, log: log},
 			&clerk{
 				core: name, client: core.GetClient(), live: core.GetAPIReader(), policies: policies, tally: tally, log: log,
-				silences: &silences{now: time.Now, of: map[scheduling.Ref]silence{}},
+				silences: &silences{now: time.Now, of: map[scheduling.Ref]silence{}}, events: core.GetEventRecorder("breakwater-webhook"),
 			})
 	}
 	for _, part := range parts {

@@ -65,6 +65,11 @@ func isConflicting(status *v1alpha1.PodSchedulingPolicyStatus) bool {
 	return meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionConflicting)
 }
 
+// isGood tells whether a condition is no cause for a warning.
+func isGood(c metav1.Condition) bool {
+	return (c.Type == v1alpha1.ConditionConflicting) == (c.Status == metav1.ConditionFalse)
+}
+
 // silences tell how long the conflicts of policies have not become more, whichever replica counts them.
 type silences struct {
 	now func() time.Time
