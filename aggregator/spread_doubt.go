@@ -27,19 +27,10 @@ func shareTooLarge(p *v1alpha1.PodProtector, shares *quota.Shares) *doubt {
 		return &doubt{v1alpha1.ReasonShareTooLarge, fmt.Sprintf("%q has %d of %d pods (%d%%), and maxSharePercent %d allows %d. Nothing moves pods: %s.", largest.Name,
 			largest.Counted, shares.Total, percent(largest.Counted, shares.Total), *asked, allowed, remedy(p, fmt.Sprintf("delete some in %q", largest.Name))), true}
 	}
-	if mayBe := largestAtMost(shares) + shares.Unknown; mayBe > allowed {
+	if mayBe := shares.LargestAtMost() + shares.Unknown; mayBe > allowed {
 		return &doubt{v1alpha1.ReasonShareTooLarge, fmt.Sprintf("A domain may have %d of %d pods, and maxSharePercent %d allows %d.", mayBe, shares.Total, *asked, allowed), false}
 	}
 	return nil
-}
-
-// largestAtMost is how many pods one domain may have, of those whose domain is known.
-func largestAtMost(shares *quota.Shares) int {
-	most := int(shares.Others.Largest)
-	for _, share := range shares.Domains {
-		most = max(most, share.AtMost)
-	}
-	return most
 }
 
 func tooFewDomains(p *v1alpha1.PodProtector, shares *quota.Shares) *doubt {

@@ -111,7 +111,7 @@ type DomainCount struct {
 type OtherDomains struct {
 	// Domains is how many there are.
 	Domains int32 `json:"domains"`
-	// Counted is the number of their pods, and Largest that of the one that has most.
+	// Counted is the number of their pods.
 	Counted int32 `json:"counted"`
 	// Largest is the number of pods of the one that has most.
 	Largest int32 `json:"largest"`
@@ -130,7 +130,7 @@ type SpreadStatus struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Largest string `json:"largest,omitempty"`
-	// LargestCounted is the number of its pods, and LargestSharePercent its share of all, rounded up.
+	// LargestCounted is the number of its pods.
 	LargestCounted int32 `json:"largestCounted"`
 	// LargestSharePercent is its share of all, rounded up.
 	LargestSharePercent int32 `json:"largestSharePercent"`

@@ -83,12 +83,17 @@ func (s Shares) Largest() (largest Share, ok bool) {
 // AfterLoss is how many pods are left if the domain is lost whose loss costs most: at least, since none may be left of those whose
 // domain is not known, and at most, since all of them may.
 func (s Shares) AfterLoss() (least, most int) {
-	largest := int(s.Others.Largest)
-	for _, share := range s.Domains {
-		largest = max(largest, share.AtMost)
-	}
 	counted, _ := s.Largest()
-	return s.Total - s.Unknown - largest, s.Total - counted.Counted
+	return s.Total - s.Unknown - s.LargestAtMost(), s.Total - counted.Counted
+}
+
+// LargestAtMost is how many pods one domain may have, of those whose domain is known.
+func (s Shares) LargestAtMost() int {
+	most := int(s.Others.Largest)
+	for _, share := range s.Domains {
+		most = max(most, share.AtMost)
+	}
+	return most
 }
 
 // placement is how the pods of one cell that count are shared out.
