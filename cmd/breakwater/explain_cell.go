@@ -80,22 +80,28 @@ func chooses(hook *admissionregistrationv1.MutatingWebhook, namespaceLabels map[
 	return err == nil && selector.Matches(labels.Set(namespaceLabels))
 }
 
+// reachCell makes a client of the cluster of --cell-kubeconfig, and says where that is.
+func (f *explainFlags) reachCell() (of kubernetes.Interface, host string, err error) {
+	config, err := f.cell.Config("explain")
+	if err != nil {
+		return nil, "", fmt.Errorf("--cell-kubeconfig: %w", err)
+	}
+	of, err = kubernetes.NewForConfig(config)
+	return of, config.Host, err
+}
+
 // look reads by which webhooks the cell's apiserver asks. Who may not read that is told so, and goes by what configurations of ours leave out.
 func (a *asking) look(ctx context.Context, f *explainFlags) (notes []string, err error) {
 	if !isGiven(&f.cell) {
 		return nil, nil
 	}
-	config, err := f.cell.Config("explain")
-	if err != nil {
-		return nil, fmt.Errorf("--cell-kubeconfig: %w", err)
-	}
-	clientset, err := kubernetes.NewForConfig(config)
+	clientset, host, err := f.reachCell()
 	if err != nil {
 		return nil, err
 	}
 	found, err := clientset.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
 	if apierrors.IsForbidden(err) {
-		return []string{fmt.Sprintf("whether %s asks the webhook is not known: %v", config.Host, err)}, nil
+		return []string{fmt.Sprintf("whether %s asks the webhook is not known: %v", host, err)}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--cell-kubeconfig: list MutatingWebhookConfigurations: %w", err)
@@ -103,7 +109,7 @@ func (a *asking) look(ctx context.Context, f *explainFlags) (notes []string, err
 	a.looked, a.hooks = true, guard.Scheduling(a.cell, found.Items)
 	if len(a.hooks) == 0 {
 		notes = append(notes, fmt.Sprintf("%s asks no webhook about new pods%s, so that nothing of this happens yet: run breakwater webhook --scheduling, "+
-			"and apply what breakwater webhook-config --scheduling prints", config.Host, ofCell(a.cell)))
+			"and apply what breakwater webhook-config --scheduling prints", host, ofCell(a.cell)))
 	}
 	return notes, nil
 }

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
@@ -17,11 +16,7 @@ import (
 // labelsOf are those of a namespace, as far as they are known. The apiserver gives each its name as a label.
 func (f *explainFlags) labelsOf(ctx context.Context, namespace string) (map[string]string, error) {
 	if isGiven(&f.cell) {
-		config, err := f.cell.Config("explain")
-		if err != nil {
-			return nil, fmt.Errorf("--cell-kubeconfig: %w", err)
-		}
-		clientset, err := kubernetes.NewForConfig(config)
+		clientset, _, err := f.reachCell()
 		if err != nil {
 			return nil, err
 		}
