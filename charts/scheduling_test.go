@@ -67,10 +67,12 @@ func TestSchedulingConfigurationsAreThoseOfTheProduct(t *testing.T) {
 				t.Fatalf("there is none, but %v", mutators(t, c.set))
 			}
 			if c.set == "scheduling-remote" {
-				if len(got.Webhooks[0].ClientConfig.CABundle) == 0 {
-					t.Error("it has no CA")
+				for i := range got.Webhooks {
+					if len(got.Webhooks[i].ClientConfig.CABundle) == 0 {
+						t.Errorf("%s has no CA", got.Webhooks[i].Name)
+					}
+					got.Webhooks[i].ClientConfig.CABundle = nil
 				}
-				got.Webhooks[0].ClientConfig.CABundle = nil
 			}
 			if diff := cmp.Diff(want.Webhooks, got.Webhooks); diff != "" {
 				t.Errorf("want - got +\n%s", diff)

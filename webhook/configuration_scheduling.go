@@ -10,7 +10,8 @@ import (
 )
 
 // SchedulingConfiguration returns the configuration that makes the apiserver of a cell ask the webhook what scheduling policies add to pods that
-// are created, and to workloads. The template of a Job is never changed by an update.
+// are created, and to workloads. The template of a Job is never changed by an update. Pods have a webhook without conditions: to evaluate one,
+// the apiserver converts the whole pod first.
 func SchedulingConfiguration(o ConfigurationOptions) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
 	client, err := o.clientConfig(guard.SchedulePath(o.Cell))
 	if err != nil {
@@ -20,24 +21,27 @@ func SchedulingConfiguration(o ConfigurationOptions) (*admissionregistrationv1.M
 	onFailure := cmp.Or(o.FailurePolicy, admissionregistrationv1.Ignore)
 	equivalent, noneOnDryRun := admissionregistrationv1.Equivalent, admissionregistrationv1.SideEffectClassNoneOnDryRun
 	ifNeeded, timeout := admissionregistrationv1.IfNeededReinvocationPolicy, o.TimeoutSeconds
+	pods := admissionregistrationv1.MutatingWebhook{
+		Name: "pods.scheduling.breakwater.dev", ClientConfig: client,
+		Rules:         []admissionregistrationv1.RuleWithOperations{rule(create, "", "v1", "pods")},
+		FailurePolicy: &onFailure, MatchPolicy: &equivalent, ReinvocationPolicy: &ifNeeded, SideEffects: &noneOnDryRun,
+		TimeoutSeconds: &timeout, AdmissionReviewVersions: []string{"v1"}, NamespaceSelector: o.namespaceSelector(),
+	}
+	templates := pods
+	templates.Name = "templates.scheduling.breakwater.dev"
+	templates.Rules = []admissionregistrationv1.RuleWithOperations{
+		workloads("", []string{"replicationcontrollers"}, create, update),
+		workloads("apps", []string{"daemonsets", "deployments", "replicasets", "statefulsets"}, create, update),
+		workloads("batch", []string{"cronjobs"}, create, update),
+		workloads("batch", []string{"jobs"}, create),
+	}
+	templates.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "changes-the-spec", Expression: harmless}}
 	return &admissionregistrationv1.MutatingWebhookConfiguration{
 		TypeMeta: metav1.TypeMeta{
 			APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "MutatingWebhookConfiguration",
 		},
 		ObjectMeta: metav1.ObjectMeta{Name: o.Name},
-		Webhooks: []admissionregistrationv1.MutatingWebhook{{
-			Name: "scheduling.breakwater.dev", ClientConfig: client,
-			Rules: []admissionregistrationv1.RuleWithOperations{
-				rule(create, "", "v1", "pods"),
-				workloads("", []string{"replicationcontrollers"}, create, update),
-				workloads("apps", []string{"daemonsets", "deployments", "replicasets", "statefulsets"}, create, update),
-				workloads("batch", []string{"cronjobs"}, create, update),
-				workloads("batch", []string{"jobs"}, create),
-			},
-			FailurePolicy: &onFailure, MatchPolicy: &equivalent, ReinvocationPolicy: &ifNeeded, SideEffects: &noneOnDryRun,
-			TimeoutSeconds: &timeout, AdmissionReviewVersions: []string{"v1"}, NamespaceSelector: o.namespaceSelector(),
-			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "changes-the-spec", Expression: harmless}},
-		}},
+		Webhooks:   []admissionregistrationv1.MutatingWebhook{pods, templates},
 	}, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,12 +13,14 @@ import (
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/internal/install"
 	"github.com/breakwater-k8s/breakwater/internal/measure"
 )
 
@@ -40,6 +43,7 @@ func BenchmarkPodCreate(b *testing.B) {
 		awaitAccount(labs[run], here(labs[run]))
 	}
 	policies(labs["scheduled"])
+	askDirectly(labs["scheduled"])
 	check(labs)
 	b.Run("alone", func(b *testing.B) { benchAlone(b, labs) })
 	b.Run("storm", func(b *testing.B) { benchStorm(b, labs) })
@@ -67,6 +71,27 @@ tolerations: [{key: worker.gardener.cloud/pool, operator: Exists}]`)
 	awaitHeeded(l)
 	awaitAnswers(l, newPod("probe", "web"), "topologySpreadConstraints", poolKey, "nodeAffinity")
 	awaitWritten(l)
+}
+
+// askDirectly has pods reviewed by one webhook without the balancer, which is a process of ours that copies each byte; a Service, which stands
+// there elsewhere, is none.
+func askDirectly(l *lab) {
+	l.Helper()
+	cluster, err := install.Client(l.Federation().Workers()[0])
+	l.Must(err)
+	all := &admissionregistrationv1.MutatingWebhookConfigurationList{}
+	l.Must(cluster.List(l.Context(), all))
+	for i := range all.Items {
+		for h := range all.Items[i].Webhooks {
+			hook := &all.Items[i].Webhooks[h].ClientConfig
+			address, err := url.Parse(*hook.URL)
+			l.Must(err)
+			address.Host = l.Breakwater.WebhookAddresses()[0]
+			direct := address.String()
+			hook.URL = &direct
+		}
+		l.Must(cluster.Update(l.Context(), &all.Items[i]))
+	}
 }
 
 // awaitWritten waits until webhooks have written of all policies that they heed them.
