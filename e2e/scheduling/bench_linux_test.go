@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -86,7 +87,9 @@ func askDirectly(l *lab) {
 			hook := &all.Items[i].Webhooks[h].ClientConfig
 			address, err := url.Parse(*hook.URL)
 			l.Must(err)
-			address.Host = l.Breakwater.WebhookAddresses()[0]
+			_, port, err := net.SplitHostPort(l.Breakwater.WebhookAddresses()[0])
+			l.Must(err)
+			address.Host = net.JoinHostPort(install.OutwardHost, port)
 			direct := address.String()
 			hook.URL = &direct
 		}
