@@ -36,6 +36,7 @@ type plane struct {
 	server          *webhook.Server
 	authority       []byte // the server's certificate
 	registry        *prometheus.Registry
+	reads           *reads // the webhook's own
 	stop            func()
 }
 
@@ -58,7 +59,9 @@ func startPlane(t *testing.T, rules []rbacv1.PolicyRule) *plane {
 	p := &plane{T: t, Client: testplane.Client(t), namespace: namespace, cell: namespace, registry: prometheus.NewRegistry()}
 	p.server = &webhook.Server{Listen: "127.0.0.1:0"}
 	p.certify()
-	user := testplane.User(p, namespace, rules)
+	user, reads := testplane.User(p, namespace, rules), &reads{}
+	user.Wrap(reads.record)
+	p.reads = reads
 	p.stop = testplane.Manage(p, user, func(_ context.Context, mgr manager.Manager) error {
 		cores := map[string]cluster.Cluster{"core": mgr}
 		err := webhook.SetupWithManager(mgr, webhook.Options{
