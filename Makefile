@@ -107,9 +107,10 @@ fuzz-short: ## Run each fuzz target for a while (FUZZTIME=20s)
 ##@ Change it
 
 .PHONY: build
-build: ## Build bin/breakwater
+build: ## Build bin/breakwater and bin/kubectl-breakwater, which is kubectl breakwater
 	@go build -trimpath -ldflags "-s -w -X github.com/breakwater-k8s/breakwater/internal/version.Version=$(VERSION)" \
-		-o bin/breakwater ./cmd/breakwater
+		-o bin/ ./cmd/breakwater ./cmd/kubectl-breakwater
+	@ln -sf kubectl-breakwater bin/kubectl_complete-breakwater
 
 .PHONY: image
 image: ## Build the container image for amd64 and arm64 and write image/breakwater.tar, an OCI archive (ARGS="-platforms linux/amd64")

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -117,5 +118,26 @@ func TestPoliciesThatDoNotHoldLabels(t *testing.T) {
 	}
 	if guard.HoldsLabels("a", selector, nil, guard.LabelBinding("a")) || guard.HoldsLabels("a", selector, guard.LabelPolicy("a", selector), nil) {
 		t.Error("what is not there is said to hold labels")
+	}
+}
+
+func TestCellsAreThoseThatAreAskedAbout(t *testing.T) {
+	hook := func(config admissionregistrationv1.WebhookClientConfig) admissionregistrationv1.ValidatingWebhook {
+		return admissionregistrationv1.ValidatingWebhook{ClientConfig: config}
+	}
+	url := func(address string) admissionregistrationv1.ValidatingWebhook {
+		return hook(admissionregistrationv1.WebhookClientConfig{URL: &address})
+	}
+	service := func(path string) admissionregistrationv1.ValidatingWebhook {
+		return hook(admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Path: &path}})
+	}
+	got := guard.Cells([]admissionregistrationv1.ValidatingWebhookConfiguration{
+		{Webhooks: []admissionregistrationv1.ValidatingWebhook{url("https://here:8443/cells/b/validate?x=y"), service("/cells/a/validate"), service("/cells/b/validate")}},
+		{Webhooks: []admissionregistrationv1.ValidatingWebhook{
+			service("/validate"), service("/cells//validate"), service("/cells/c/schedule"), service("/other/cells/d/validate"), hook(admissionregistrationv1.WebhookClientConfig{}),
+		}},
+	})
+	if diff := cmp.Diff([]string{"a", "b"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

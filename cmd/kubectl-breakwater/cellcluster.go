@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/guard"
+)
+
+// found tells how the way to a cell's cluster was found.
+type found string
+
+const (
+	byFlag   found = "--cell-context"
+	byHere   found = "the current context"
+	bySecret found = "the kubeconfig of the Cell's Secret"
+)
+
+// cellCluster is the cluster that a cell is in.
+type cellCluster struct {
+	Cell   string
+	Config *rest.Config
+	// Found is how. By bySecret one is there as Breakwater itself, with its rights and in its name.
+	Found found
+}
+
+// CellHere is the cell of the cluster that the user is in. It is an error if there is none, or several.
+func (c *clusters) CellHere(ctx context.Context) (cellCluster, error) {
+	config, err := c.Here()
+	if err != nil {
+		return cellCluster{}, err
+	}
+	names, err := cellsAsked(ctx, config)
+	switch {
+	case err != nil:
+		return cellCluster{}, fmt.Errorf("find out which cell %s is: %w; say it by --cell NAME", c.currentContext(), err)
+	case len(names) == 0:
+		return cellCluster{}, fmt.Errorf("%s asks Breakwater about no cell: use the context of a cluster that it guards, or say which cell by --cell NAME", c.currentContext())
+	case len(names) > 1:
+		return cellCluster{}, fmt.Errorf("%s has the cells %s: say which by --cell NAME", c.currentContext(), strings.Join(names, ", "))
+	}
+	return cellCluster{names[0], config, byHere}, nil
+}
+
+// Cell is the cluster of a cell by that name, whose Cell is read from the cores, if need be.
+func (c *clusters) Cell(ctx context.Context, name string, cores []core) (cellCluster, error) {
+	for _, argument := range c.cellContexts {
+		cell, kubeContext, ok := strings.Cut(argument, "=")
+		if !ok || cell == "" || kubeContext == "" {
+			return cellCluster{}, fmt.Errorf("--cell-context %q: want CELL=CONTEXT", argument)
+		}
+		if cell == name {
+			config, err := c.at("", kubeContext)
+			if err != nil {
+				return cellCluster{}, fmt.Errorf("--cell-context %s: %w", argument, err)
+			}
+			return cellCluster{name, config, byFlag}, nil
+		}
+	}
+	config, err := c.Here()
+	if err != nil {
+		return cellCluster{}, err
+	}
+	asked, unread := cellsAsked(ctx, config)
+	if slices.Contains(asked, name) {
+		return cellCluster{name, config, byHere}, nil
+	}
+	config, err = c.bySecret(ctx, name, cores)
+	if err != nil {
+		return cellCluster{}, fmt.Errorf("no way to the cluster of cell %q: give --cell-context %s=CONTEXT, or go to the context of that cluster (%w)",
+			name, name, errors.Join(unread, err))
+	}
+	return cellCluster{name, config, bySecret}, nil
+}
+
+func (c *clusters) bySecret(ctx context.Context, name string, cores []core) (*rest.Config, error) {
+	var errs []error
+	for _, core := range cores {
+		cell := &v1alpha1.Cell{}
+		err := core.Get(ctx, keyOf("", name), cell)
+		switch {
+		case err != nil:
+			errs = append(errs, core.failure(err))
+		case cell.Spec.KubeconfigSecretRef == nil:
+			errs = append(errs, fmt.Errorf("Cell %s names no Secret with a kubeconfig", name)) //nolint:staticcheck // the name of a kind
+		default:
+			config, _, err := fleet.Connect(ctx, core, cell, "kubectl")
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			here, err := c.Here()
+			if err != nil {
+				return nil, err
+			}
+			config = named(config)
+			config.Timeout = here.Timeout
+			return config, nil
+		}
+	}
+	return nil, errors.Join(errs...)
+}
+
+// cellsAsked are the cells that an apiserver asks Breakwater about.
+func cellsAsked(ctx context.Context, config *rest.Config) ([]string, error) {
+	configurations, err := webhookConfigurations(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return guard.Cells(configurations), nil
+}
+
+func webhookConfigurations(ctx context.Context, config *rest.Config) ([]admissionregistrationv1.ValidatingWebhookConfiguration, error) {
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	list, err := clientset.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+	if apierrors.IsForbidden(err) {
+		return nil, fmt.Errorf("you may not list ValidatingWebhookConfigurations at %s", config.Host)
+	}
+	if err != nil {
+		return nil, failure(config, err)
+	}
+	return list.Items, nil
+}

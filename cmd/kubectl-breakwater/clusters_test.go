@@ -1,0 +1,261 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+func TestMain(m *testing.M) { testplane.Main(m) }
+
+// writeContexts makes a kubeconfig with a context for each configuration, of which one is the current, and returns its path.
+func writeContexts(t *testing.T, current string, configs map[string]*rest.Config) string {
+	t.Helper()
+	file := clientcmdapi.NewConfig()
+	file.CurrentContext = current
+	for name, config := range configs {
+		file.Clusters[name] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+		file.AuthInfos[name] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken}
+		file.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*file, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// parsed are the clusters that these arguments say.
+func parsed(t *testing.T, arguments ...string) *clusters {
+	t.Helper()
+	p := newPlugin(genericiooptions.NewTestIOStreamsDiscard())
+	root := rootCommand(genericiooptions.NewTestIOStreamsDiscard())
+	root.ResetFlags()
+	p.bind(root)
+	if err := root.ParseFlags(arguments); err != nil {
+		t.Fatal(err)
+	}
+	return p.clusters
+}
+
+// bare is a cluster without our CRDs.
+func bare(t *testing.T) *rest.Config {
+	t.Helper()
+	config := testplane.Second(t)
+	definitions := apiextensions.NewForConfigOrDie(config).ApiextensionsV1().CustomResourceDefinitions()
+	if err := definitions.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	testplane.Eventually(t, func() string {
+		serves, err := servesCells(t.Context(), config)
+		if err != nil || serves {
+			return fmt.Sprintf("it serves Cells: %v, %v", serves, err)
+		}
+		return ""
+	})
+	return config
+}
+
+func TestCores(t *testing.T) {
+	admin, other := testplane.Config(t), bare(t)
+	nowhere := &rest.Config{Host: "https://127.0.0.1:1"}
+	path := writeContexts(t, "hub", map[string]*rest.Config{"hub": admin, "worker": other, "gone": nowhere})
+	absent := filepath.Join(t.TempDir(), "absent")
+	for claim, c := range map[string]struct {
+		arguments []string
+		hosts     []string
+		errs      []string
+	}{
+		"the current context, which serves Cells":  {[]string{"--kubeconfig", path}, []string{admin.Host}, nil},
+		"another context that is named":            {[]string{"--kubeconfig", path, "--context", "worker", "--core-context", "hub"}, []string{admin.Host}, nil},
+		"a kubeconfig of its own":                  {[]string{"--kubeconfig", absent, "--core-kubeconfig", path}, []string{admin.Host}, nil},
+		"several":                                  {[]string{"--core", "a=" + path, "--core", "b=" + path}, []string{admin.Host, admin.Host}, nil},
+		"a context that is no core":                {[]string{"--kubeconfig", path, "--context", "worker"}, nil, []string{`context "worker" is no core cluster`, "--core-context", "besides: gone, hub"}},
+		"a context that does not answer":           {[]string{"--kubeconfig", path, "--context", "gone"}, nil, []string{"127.0.0.1:1 does not answer"}},
+		"a context that does not exist":            {[]string{"--kubeconfig", path, "--core-context", "none"}, nil, []string{"--core-context none", `"none" does not exist`}},
+		"the one and several":                      {[]string{"--core-context", "hub", "--core", "a=" + path}, nil, []string{"give either"}},
+		"one name twice":                           {[]string{"--core", "a=" + path, "--core", "a=" + path}, nil, []string{`"a" is given twice`}},
+		"one of several without a name":            {[]string{"--core", path}, nil, []string{"NAME=KUBECONFIG"}},
+		"one of several whose kubeconfig is away":  {[]string{"--core", "a=" + absent}, nil, []string{"--core a=" + absent}},
+		"a user that may not look":                 {[]string{"--kubeconfig", path, "--as", "eve"}, []string{admin.Host}, nil},
+		"kubectl's flags say nothing of the other": {[]string{"--kubeconfig", path, "--server", nowhere.Host, "--core-context", "hub"}, []string{admin.Host}, nil},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			cores, err := parsed(t, c.arguments...).Cores(t.Context())
+			wantErrors(t, err, c.errs)
+			if len(cores) != len(c.hosts) {
+				t.Fatalf("%d cores, want %d: %v", len(cores), len(c.hosts), err)
+			}
+			for i := range cores {
+				if cores[i].Config.Host != c.hosts[i] {
+					t.Errorf("core %d is %s, want %s", i, cores[i].Config.Host, c.hosts[i])
+				}
+			}
+		})
+	}
+}
+
+func TestTheCoreIsNamedByTheEnvironment(t *testing.T) {
+	path := writeContexts(t, "worker", map[string]*rest.Config{"hub": testplane.Config(t), "worker": bare(t)})
+	t.Setenv("BREAKWATER_CORE_CONTEXT", "hub")
+	t.Setenv("BREAKWATER_CORE_KUBECONFIG", path)
+	cores, err := parsed(t).Cores(t.Context())
+	if err != nil || len(cores) != 1 || cores[0].Config.Host != testplane.Config(t).Host {
+		t.Errorf("%v, %v", cores, err)
+	}
+}
+
+func TestTheUserIsTheSameEverywhere(t *testing.T) {
+	path := writeContexts(t, "hub", map[string]*rest.Config{"hub": testplane.Config(t)})
+	c := parsed(t, "--kubeconfig", path, "--core-context", "hub", "--as", "eve", "--as-group", "ops", "--request-timeout", "7s")
+	cores, err := c.Cores(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := cores[0].Config
+	if config.Impersonate.UserName != "eve" || len(config.Impersonate.Groups) != 1 || config.Timeout.String() != "7s" || !strings.HasPrefix(config.UserAgent, "kubectl-breakwater/") {
+		t.Errorf("%+v, timeout %s, %s", config.Impersonate, config.Timeout, config.UserAgent)
+	}
+	err = cores[0].List(t.Context(), &v1alpha1.PodProtectorList{})
+	wantErrors(t, cores[0].failure(err), []string{`User "eve" cannot list`, "ask for the right to that"})
+}
+
+// guardCells makes the apiserver say that it asks Breakwater about cells, of no namespace.
+func guardCells(t *testing.T, config *rest.Config, cells ...string) {
+	t.Helper()
+	hooks := kubernetes.NewForConfigOrDie(config).AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	made := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+	none, ignore := admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.Ignore
+	for _, cell := range cells {
+		url := "https://127.0.0.1:1/cells/" + cell + "/validate"
+		made.Webhooks = append(made.Webhooks, admissionregistrationv1.ValidatingWebhook{
+			Name: cell + ".breakwater.dev", AdmissionReviewVersions: []string{"v1"}, SideEffects: &none, FailurePolicy: &ignore,
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url},
+		})
+	}
+	made, err := hooks.Create(t.Context(), made, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := hooks.Delete(context.Background(), made.Name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// makeCell makes a Cell. A kubeconfig, if there is one, is put into a Secret that it names.
+func makeCell(t *testing.T, c client.Client, name string, kubeconfig []byte) {
+	t.Helper()
+	cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if kubeconfig != nil {
+		namespace := testplane.Namespace(t)
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{"kubeconfig": kubeconfig}}
+		if err := c.Create(t.Context(), secret); err != nil {
+			t.Fatal(err)
+		}
+		cell.Spec.KubeconfigSecretRef = &v1alpha1.KubeconfigSecretRef{Namespace: namespace, Name: name}
+	}
+	if err := c.Create(t.Context(), cell); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Delete(context.Background(), cell) })
+}
+
+func TestCellClusters(t *testing.T) {
+	admin, other := testplane.Config(t), bare(t)
+	path := writeContexts(t, "worker", map[string]*rest.Config{"hub": admin, "worker": other})
+	guardCells(t, other, "mine")
+	given := []string{"--kubeconfig", path, "--core-context", "hub"}
+	cores, err := parsed(t, given...).Cores(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	makeCell(t, cores[0], "secret", testplane.KubeconfigOf(t, other))
+	makeCell(t, cores[0], "way-less", nil)
+	for claim, c := range map[string]struct {
+		cell      string
+		arguments []string
+		host      string
+		found     found
+		errs      []string
+	}{
+		"the context that is named":              {"mine", []string{"--cell-context", "mine=hub"}, admin.Host, byFlag, nil},
+		"the current context that asks about it": {"mine", nil, other.Host, byHere, nil},
+		"the kubeconfig of the Secret":           {"secret", nil, other.Host, bySecret, nil},
+		"a Cell without one":                     {"way-less", nil, "", "", []string{"--cell-context way-less=CONTEXT", "names no Secret"}},
+		"no Cell":                                {"none", nil, "", "", []string{"--cell-context none=CONTEXT", `"none" not found`}},
+		"who may not look":                       {"secret", []string{"--as", "eve"}, "", "", []string{"you may not list ValidatingWebhookConfigurations", "--cell-context secret=CONTEXT"}},
+		"a context that does not exist":          {"mine", []string{"--cell-context", "mine=none"}, "", "", []string{"--cell-context mine=none", "does not exist"}},
+		"half a flag":                            {"mine", []string{"--cell-context", "mine"}, "", "", []string{"want CELL=CONTEXT"}},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			of := parsed(t, append(c.arguments, given...)...)
+			cores, err := of.Cores(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := of.Cell(t.Context(), c.cell, cores)
+			wantErrors(t, err, c.errs)
+			if err == nil && (got.Config.Host != c.host || got.Found != c.found || got.Cell != c.cell) {
+				t.Errorf("%+v, want %s by %s", got, c.host, c.found)
+			}
+		})
+	}
+}
+
+func TestTheCellWhereTheUserIs(t *testing.T) {
+	admin, other := testplane.Config(t), bare(t)
+	path := writeContexts(t, "worker", map[string]*rest.Config{"worker": other, "hub": admin})
+	here := func(arguments ...string) (cellCluster, error) {
+		return parsed(t, append(arguments, "--kubeconfig", path)...).CellHere(t.Context())
+	}
+	_, err := here()
+	wantErrors(t, err, []string{`context "worker" asks Breakwater about no cell`, "--cell NAME"})
+	guardCells(t, other, "mine")
+	if got, err := here(); err != nil || got.Cell != "mine" || got.Config.Host != other.Host {
+		t.Errorf("%+v, %v", got, err)
+	}
+	_, err = here("--as", "eve")
+	wantErrors(t, err, []string{"you may not list ValidatingWebhookConfigurations", "--cell NAME"})
+	guardCells(t, other, "yours")
+	_, err = here()
+	wantErrors(t, err, []string{"has the cells mine, yours"})
+}
+
+// wantErrors checks that there is an error that says all of it; none if it is to say nothing.
+func wantErrors(t *testing.T, err error, words []string) {
+	t.Helper()
+	if len(words) == 0 && err != nil || len(words) > 0 && err == nil {
+		t.Fatalf("error %v, want one that says %q", err, words)
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("error %q does not say %q", err, word)
+		}
+	}
+}
+
+func TestCalledAsCompletionItCompletes(t *testing.T) {
+	for name, want := range map[string]string{"kubectl-breakwater": "status", "/usr/bin/kubectl_complete-breakwater": "__complete status", "kubectl_complete-breakwater.exe": "__complete status"} {
+		if got := strings.Join(arguments([]string{name, "status"}), " "); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// completeTime is how long a shell may wait for completions.
+const completeTime = 3 * time.Second
+
+// arguments are those of a command line. kubectl asks a program named kubectl_complete-breakwater to complete a plugin's: we are it when we
+// are called by that name.
+func arguments(line []string) []string {
+	name := strings.TrimSuffix(filepath.Base(line[0]), ".exe")
+	if name == "kubectl_complete-breakwater" {
+		return append([]string{cobra.ShellCompRequestCmd}, line[1:]...)
+	}
+	return line[1:]
+}
+
+// completeFrom completes names by a list of objects of all cores. Whatever goes wrong, nothing is completed.
+func (p *plugin) completeFrom(command *cobra.Command, list func(context.Context, core) ([]string, error)) ([]cobra.Completion, cobra.ShellCompDirective) {
+	ctx := command.Context()
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, completeTime)
+	defer cancel()
+	cores, err := p.clusters.Cores(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, core := range cores {
+		some, err := list(ctx, core)
+		if err == nil {
+			names = append(names, some...)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeProtectors completes the one name that a command takes.
+func (p *plugin) completeProtectors(command *cobra.Command, had []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(had) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return p.completeFrom(command, func(ctx context.Context, core core) (names []string, err error) {
+		namespace, err := p.clusters.Namespace()
+		if err != nil {
+			return nil, err
+		}
+		list := &v1alpha1.PodProtectorList{}
+		err = core.List(ctx, list, client.InNamespace(namespace))
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		return names, err
+	})
+}
+
+func (p *plugin) completeCells(command *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return p.completeFrom(command, func(ctx context.Context, core core) (names []string, err error) {
+		list := &v1alpha1.CellList{}
+		err = core.List(ctx, list)
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		return names, err
+	})
+}
+
+func (p *plugin) completeNamespaces(command *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return p.completeFrom(command, func(ctx context.Context, core core) (names []string, err error) {
+		list := &corev1.NamespaceList{}
+		err = core.List(ctx, list)
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		return names, err
+	})
+}
+
+func (p *plugin) completeContexts(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	file, err := p.clusters.here.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return slices.Sorted(maps.Keys(file.Contexts)), cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+// plugin is what all commands share.
+type plugin struct {
+	genericiooptions.IOStreams
+	clusters *clusters
+	now      func() time.Time
+	// colour is --color.
+	colour string
+}
+
+func newPlugin(streams genericiooptions.IOStreams) *plugin {
+	return &plugin{IOStreams: streams, clusters: newClusters(), now: time.Now}
+}
+
+func (p *plugin) bind(root *cobra.Command) {
+	flags := root.PersistentFlags()
+	p.clusters.bind(flags)
+	flags.StringVar(&p.colour, "color", "auto", "`when` to colour: auto (on a terminal, unless NO_COLOR is set), always or never")
+	for flag, complete := range map[string]cobra.CompletionFunc{
+		"namespace":    p.completeNamespaces,
+		"context":      p.completeContexts,
+		"core-context": p.completeContexts,
+		"color":        cobra.FixedCompletions(colours(), cobra.ShellCompDirectiveNoFileComp),
+	} {
+		_ = root.RegisterFlagCompletionFunc(flag, complete) // fails for a flag that is not there
+	}
+}
+
+// check looks at flags that all commands share.
+func (p *plugin) check() error {
+	if !slices.Contains(colours(), p.colour) {
+		return fmt.Errorf("--color %q: want auto, always or never", p.colour)
+	}
+	return nil
+}

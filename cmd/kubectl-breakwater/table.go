@@ -1,0 +1,59 @@
+package main
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// cell is a text in a table, and its paint.
+type cell struct {
+	text string
+	as   paint
+}
+
+// table is rows of cells, the first of which are the headings.
+type table struct {
+	rows [][]cell
+	// right are the columns whose numbers stand at the right, by heading.
+	right map[string]bool
+}
+
+func newTable(headings ...string) *table {
+	t := &table{right: map[string]bool{}}
+	row := make([]cell, len(headings))
+	for i, heading := range headings {
+		row[i] = cell{heading, strong}
+	}
+	t.rows = append(t.rows, row)
+	return t
+}
+
+func (t *table) add(row ...cell) { t.rows = append(t.rows, row) }
+
+// text is the table with columns as wide as they have to be, two spaces apart.
+func (t *table) text(coloured bool) string {
+	var widths []int
+	for _, row := range t.rows {
+		for i, c := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(c.text))
+		}
+	}
+	var b strings.Builder
+	for _, row := range t.rows {
+		line := ""
+		for i, c := range row {
+			gap := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text))
+			switch {
+			case t.right[t.rows[0][i].text]:
+				line += gap + c.as.on(c.text, coloured) + "  "
+			default:
+				line += c.as.on(c.text, coloured) + gap + "  "
+			}
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return b.String()
+}
