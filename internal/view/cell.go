@@ -1,0 +1,166 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/slot"
+)
+
+// Cell is a Cell of a core cluster.
+type Cell struct {
+	// Core is the name of the core cluster; empty where there is but one.
+	Core string `json:"core,omitempty"`
+	Name string `json:"name"`
+	// Scope is which pods it has: all, namespaces, or pods that are selected.
+	Scope string `json:"scope"`
+	// State is ok, stale, draining, notConnected, notGuarded, overlapping or neverReported: the worst of them.
+	State string `json:"state"`
+	// Connected, Guarded and Ready are statuses of its conditions; empty while nobody has said.
+	Connected string `json:"connected,omitempty"`
+	Guarded   string `json:"guarded,omitempty"`
+	Ready     string `json:"ready,omitempty"`
+	Holder    string `json:"holder,omitempty"`
+	Epoch     int64  `json:"epoch"`
+	// Heard is when its aggregator last reported, by its own clock; of one that is shared out, the shard that has not for longest.
+	Heard *time.Time `json:"heard,omitempty"`
+	Stale bool       `json:"stale"`
+	// Draining tells that it is being deleted.
+	Draining   bool        `json:"draining"`
+	Shards     int         `json:"shards"`
+	Pods       int         `json:"pods"`
+	Protectors int         `json:"protectors"`
+	Settlement string      `json:"settlement"`
+	Deadline   int         `json:"admissionDeadlineSeconds"`
+	StaleAfter int         `json:"staleAfterSeconds"`
+	WhenStale  string      `json:"whenStale"`
+	Created    time.Time   `json:"created"`
+	Conditions []Condition `json:"conditions,omitempty"`
+}
+
+// The states of Cells.
+const (
+	CellOK            = "ok"
+	CellStale         = "stale"
+	CellDraining      = "draining"
+	CellNotConnected  = "notConnected"
+	CellNotGuarded    = "notGuarded"
+	CellOverlapping   = "overlapping"
+	CellNeverReported = "neverReported"
+)
+
+// OfCell is a Cell of a core cluster at a time.
+func OfCell(core string, c *v1alpha1.Cell, now time.Time) Cell {
+	heard := heardOf(c, "")
+	v := Cell{
+		Core: core, Name: c.Name, Scope: scopeOf(&c.Spec), Holder: c.Status.Aggregator.Holder, Epoch: c.Status.Aggregator.Epoch, Heard: heard,
+		Connected: statusOf(c, v1alpha1.ConditionConnected), Guarded: statusOf(c, v1alpha1.ConditionGuarded), Ready: statusOf(c, v1alpha1.ConditionReady),
+		Stale: isStale(c, heard, now), Draining: c.DeletionTimestamp != nil, Shards: len(c.Status.Shards),
+		Pods: int(c.Status.Pods), Protectors: int(c.Status.Protectors), Settlement: string(cmp.Or(c.Spec.Settlement, v1alpha1.SettlementExact)),
+		Deadline: int(admissionDeadline(c).Seconds()), StaleAfter: int(staleAfter(c).Seconds()),
+		WhenStale: string(cmp.Or(c.Spec.WhenStale, v1alpha1.WhenStaleTrust)), Created: c.CreationTimestamp.Time, Conditions: conditionsOf(c.Status.Conditions),
+	}
+	overlapping := statusOf(c, v1alpha1.ConditionOverlapping) == string(metav1.ConditionTrue)
+	switch bad := string(metav1.ConditionFalse); {
+	case v.Draining:
+		v.State = CellDraining
+	case v.Guarded == bad:
+		v.State = CellNotGuarded
+	case heard == nil:
+		v.State = CellNeverReported
+	case v.Stale:
+		v.State = CellStale
+	case v.Connected == bad:
+		v.State = CellNotConnected
+	case overlapping:
+		v.State = CellOverlapping
+	default:
+		v.State = CellOK
+	}
+	return v
+}
+
+func statusOf(c *v1alpha1.Cell, condition string) string {
+	if have := meta.FindStatusCondition(c.Status.Conditions, condition); have != nil {
+		return string(have.Status)
+	}
+	return ""
+}
+
+// heardOf is when who counts a namespace of a cell last reported; of any namespace, if none is named, the longest ago. nil is never.
+func heardOf(c *v1alpha1.Cell, namespace string) *time.Time {
+	if len(c.Status.Shards) == 0 {
+		return timeOf(c.Status.Aggregator.LastHeartbeat)
+	}
+	var heard *time.Time
+	for i := range c.Status.Shards {
+		shard := &c.Status.Shards[i]
+		slots := slot.Recorded(shard.Slots)
+		at := timeOf(shard.LastHeartbeat)
+		if at == nil || slots.Empty() || namespace != "" && !slots.Has(slot.Of(namespace)) {
+			continue
+		}
+		if heard == nil || at.Before(*heard) {
+			heard = at
+		}
+	}
+	return heard
+}
+
+func timeOf(t *metav1.MicroTime) *time.Time {
+	if t == nil || t.IsZero() {
+		return nil
+	}
+	return &t.Time
+}
+
+// isStale tells whether the topology controller says so, which times it on its own clock, or whether the silence is too long by ours.
+func isStale(c *v1alpha1.Cell, heard *time.Time, now time.Time) bool {
+	if statusOf(c, v1alpha1.ConditionAggregationFresh) == string(metav1.ConditionFalse) && len(c.Status.Shards) == 0 {
+		return true
+	}
+	return heard == nil || now.Sub(*heard) > staleAfter(c)
+}
+
+// The defaults are those of the CRD, for Cells of clusters that do not fill them in.
+func staleAfter(c *v1alpha1.Cell) time.Duration { return durationOf(c.Spec.StaleAfter, time.Minute) }
+
+func admissionDeadline(c *v1alpha1.Cell) time.Duration {
+	return durationOf(c.Spec.AdmissionDeadline, 65*time.Second)
+}
+
+func durationOf(d *metav1.Duration, otherwise time.Duration) time.Duration {
+	if d == nil {
+		return otherwise
+	}
+	return d.Duration
+}
+
+func scopeOf(spec *v1alpha1.CellSpec) string {
+	switch {
+	case len(spec.Namespaces) > 0:
+		return "namespaces " + strings.Join(slices.Sorted(slices.Values(spec.Namespaces)), ",")
+	case spec.PodSelector != nil:
+		return "pods with " + selectorText(spec.PodSelector)
+	default:
+		return "all pods"
+	}
+}
+
+// selectorText is a selector as kubectl's --selector would have it.
+func selectorText(s *v1alpha1.PodSelector) string {
+	selector := &metav1.LabelSelector{MatchLabels: s.MatchLabels}
+	for _, r := range s.MatchExpressions {
+		selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{Key: r.Key, Operator: r.Operator, Values: r.Values})
+	}
+	if text := metav1.FormatLabelSelector(selector); text != "<none>" {
+		return text
+	}
+	return "any labels"
+}
