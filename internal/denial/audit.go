@@ -1,0 +1,128 @@
+package denial
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// auditEvent is what we need of one of audit.k8s.io/v1.
+type auditEvent struct {
+	Stage      string `json:"stage"`
+	RequestURI string `json:"requestURI"`
+	Verb       string `json:"verb"`
+	User       struct {
+		Username string `json:"username"`
+	} `json:"user"`
+	ImpersonatedUser *struct {
+		Username string `json:"username"`
+	} `json:"impersonatedUser"`
+	ObjectRef struct {
+		Resource    string `json:"resource"`
+		Namespace   string `json:"namespace"`
+		Name        string `json:"name"`
+		Subresource string `json:"subresource"`
+	} `json:"objectRef"`
+	ResponseStatus struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	} `json:"responseStatus"`
+	RequestReceivedTimestamp time.Time         `json:"requestReceivedTimestamp"`
+	Annotations              map[string]string `json:"annotations"`
+}
+
+// admitted are the verdicts that let a removal go.
+func admitted() []string {
+	return []string{"Unguarded", "NotAvailable", "Unprotected", "OtherCell", "Reserved", "DryRun"}
+}
+
+// Audit reads a line of an audit log; ok is false if it tells of no denial. The cell is not in it unless the webhook has said so.
+func (r *Reader) Audit(line []byte) (d Denial, ok bool, err error) {
+	var e auditEvent
+	if err := json.Unmarshal(line, &e); err != nil {
+		return Denial{}, false, err
+	}
+	verdict, asked := e.annotation(v1alpha1.AuditVerdict), e.annotation(v1alpha1.AuditProtectors)
+	if e.Stage != "ResponseComplete" || verdict == "" || e.ObjectRef.Resource != "pods" || strings.Contains(e.RequestURI, "dryRun=") {
+		return Denial{}, false, nil
+	}
+	d = Denial{
+		First: e.RequestReceivedTimestamp, Last: e.RequestReceivedTimestamp, Count: 1, Verdict: verdict, Forced: verdict == "Forced",
+		Namespace: e.ObjectRef.Namespace, User: e.User.Username, Operation: e.operation(), Message: e.ResponseStatus.Message,
+	}
+	d.Core, d.Protector = asker(asked)
+	if e.ImpersonatedUser != nil {
+		d.User = e.ImpersonatedUser.Username
+	}
+	if e.ObjectRef.Name != "" {
+		d.Pods = []string{e.ObjectRef.Name}
+	}
+	refused := e.ResponseStatus.Code >= 400
+	switch {
+	case d.Forced:
+		d.Verdict = e.annotation(v1alpha1.AuditForcedOver)
+		return d, !refused, nil
+	case slices.Contains(admitted(), verdict):
+		// A deletion of a collection keeps what was said of its first pod; others can have refused it, as PodDisruptionBudgets.
+		if !refused || !strings.Contains(e.ResponseStatus.Message, "Breakwater refuses to") {
+			return Denial{}, false, nil
+		}
+		d.Verdict = ""
+	}
+	d.Trial = !refused
+	d.name(r, e.ResponseStatus.Message)
+	return d, true, nil
+}
+
+// name finds the pod of a collection in what the client was told.
+func (d *Denial) name(r *Reader, message string) {
+	at := strings.Index(message, "Breakwater refuses to ")
+	if at < 0 {
+		return
+	}
+	d.Message = message[at:]
+	if parts := r.patterns.refused.FindStringSubmatch(d.Message); parts != nil && len(d.Pods) == 0 {
+		d.Pods = []string{unquote(parts[2])}
+	}
+}
+
+// annotation is what the webhook has said, before whose keys the apiserver puts its name.
+func (e *auditEvent) annotation(key string) string {
+	for name, value := range e.Annotations {
+		if _, own, _ := strings.Cut(name, "/"); own == key {
+			return value
+		}
+	}
+	return ""
+}
+
+func (e *auditEvent) operation() string {
+	switch {
+	case e.ObjectRef.Subresource == "eviction":
+		return string(v1alpha1.OperationEvict)
+	case e.ObjectRef.Subresource == "resize":
+		return string(v1alpha1.OperationResize)
+	case strings.HasPrefix(e.Verb, "delete"):
+		return string(v1alpha1.OperationDelete)
+	default:
+		return string(v1alpha1.OperationUpdate)
+	}
+}
+
+// asker reads core/namespace/name,... The core is that of the first.
+func asker(asked string) (core, names string) {
+	var all []string
+	for one := range strings.SplitSeq(asked, ",") {
+		parts := strings.SplitN(one, "/", 3)
+		if len(parts) == 3 {
+			if core == "" {
+				core = parts[0]
+			}
+			all = append(all, parts[2])
+		}
+	}
+	return core, strings.Join(all, ",")
+}
