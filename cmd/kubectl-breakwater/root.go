@@ -29,6 +29,6 @@ context if its apiserver asks Breakwater about that cell, or else the kubeconfig
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
 	p.bind(root)
-	root.AddCommand()
+	root.AddCommand(cellsCommand(p), denialsCommand(p), statusCommand(p))
 	return root
 }

@@ -28,6 +28,13 @@ func newTable(headings ...string) *table {
 	return t
 }
 
+// alignRight puts the texts of these columns at the right, where there are such columns.
+func (t *table) alignRight(headings ...string) {
+	for _, heading := range headings {
+		t.right[heading] = true
+	}
+}
+
 func (t *table) add(row ...cell) { t.rows = append(t.rows, row) }
 
 // text is the table with columns as wide as they have to be, two spaces apart.

@@ -126,3 +126,30 @@ func asker(asked string) (core, names string) {
 	}
 	return core, strings.Join(all, ",")
 }
+
+// IsOf tells whether a protector was asked.
+func (d *Denial) IsOf(protector string) bool {
+	return slices.Contains(strings.Split(d.Protector, ","), protector)
+}
+
+// Asking is who asked for a removal.
+type Asking struct {
+	Namespace, Pod, User string
+}
+
+// Admitted reads a line of an audit log; ok is false unless it tells of a removal of one pod that was admitted and reserved.
+func Admitted(line []byte) (a Asking, ok bool, err error) {
+	var e auditEvent
+	if err := json.Unmarshal(line, &e); err != nil {
+		return Asking{}, false, err
+	}
+	verdict := e.annotation(v1alpha1.AuditVerdict)
+	if verdict != "Reserved" && verdict != "Forced" || e.ObjectRef.Resource != "pods" || e.ObjectRef.Name == "" || strings.Contains(e.RequestURI, "dryRun=") {
+		return Asking{}, false, nil
+	}
+	a = Asking{e.ObjectRef.Namespace, e.ObjectRef.Name, e.User.Username}
+	if e.ImpersonatedUser != nil {
+		a.User = e.ImpersonatedUser.Username
+	}
+	return a, true, nil
+}

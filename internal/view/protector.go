@@ -72,7 +72,7 @@ type Condition struct {
 	Good bool `json:"good"`
 }
 
-// Of is a protector of a core cluster, whose Cells are all given, at a time. It is not changed.
+// Of is a protector of a core cluster at a time, whose Cells are all given; nil is that they cannot be read. It is not changed.
 func Of(core string, p *v1alpha1.PodProtector, cells []v1alpha1.Cell, now time.Time) Protector {
 	p = p.DeepCopy()
 	quota.VoidUntil(p, restored(cells))

@@ -73,7 +73,7 @@ func sharesOf(p *v1alpha1.PodProtector, cells []v1alpha1.Cell, now time.Time) []
 		share := shareOf(p, entry)
 		var deadline time.Duration
 		at := slices.IndexFunc(cells, func(c v1alpha1.Cell) bool { return c.Name == entry.CellID })
-		if share.NoCell = at < 0; at >= 0 {
+		if share.NoCell = cells != nil && at < 0; at >= 0 {
 			share.hear(&cells[at], p.Namespace, now)
 			deadline = admissionDeadline(&cells[at])
 		}

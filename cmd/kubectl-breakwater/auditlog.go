@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/denial"
+)
+
+// auditLines reads the lines of an audit log that the webhook has said something in: those alone are worth decoding. A line that cannot be
+// read, as the last one while it is being written, is counted.
+func (p *plugin) auditLines(path string, take func(line []byte) error) error {
+	in := p.In
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return fmt.Errorf("--audit-log: %w", err)
+		}
+		defer file.Close()
+		in = file
+	}
+	lines, bad, any := bufio.NewReaderSize(in, 1<<20), 0, false
+	for {
+		line, err := lines.ReadBytes('\n')
+		any = any || bytes.Contains(line, []byte(`"audit.k8s.io/`))
+		if bytes.Contains(line, []byte("/"+v1alpha1.AuditVerdict+`"`)) && take(line) != nil {
+			bad++
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read the audit log: %w", err)
+		}
+	}
+	switch {
+	case !any:
+		return fmt.Errorf("--audit-log %s: there is no event of audit.k8s.io in it: give the log that kube-apiserver writes with --audit-log-path and --audit-log-format=json", path)
+	case bad > 0:
+		fmt.Fprintf(p.ErrOut, "note: %s of the audit log could not be read\n", count(bad, "line"))
+	}
+	return nil
+}
+
+// readAudit reads what an audit log has of denials.
+func (f *denialsFlags) readAudit(of scope) (all []denial.Denial, err error) {
+	reader := denial.NewReader()
+	err = f.auditLines(f.auditLog, func(line []byte) error {
+		d, ok, err := reader.Audit(line)
+		if ok && (of.namespace == "" || d.Namespace == of.namespace) && (of.name == "" || d.IsOf(of.name)) {
+			if d.Cell == "" {
+				d.Cell = f.cell
+			}
+			all = append(all, d)
+		}
+		return err
+	})
+	return all, err
+}
+
+// whoAsked reads who asked for the removals of pods, by namespace/name, that were admitted.
+func (f *statusFlags) whoAsked() (map[string]string, error) {
+	who := map[string]string{}
+	err := f.auditLines(f.auditLog, func(line []byte) error {
+		asked, ok, err := denial.Admitted(line)
+		if ok {
+			who[asked.Namespace+"/"+asked.Pod] = asked.User
+		}
+		return err
+	})
+	return who, err
+}

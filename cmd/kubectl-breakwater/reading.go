@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/denial"
+	"github.com/breakwater-k8s/breakwater/internal/view"
+)
+
+// page is how many objects are asked for at a time: an apiserver and a reader both prefer many small answers.
+const page = 500
+
+// pages lists all objects of a kind, page by page.
+func pages[L client.ObjectList](ctx context.Context, c core, list L, take func(L), options ...client.ListOption) error {
+	for {
+		err := c.List(ctx, list, append(options, client.Limit(page), client.Continue(list.GetContinue()))...)
+		if err != nil {
+			return c.failure(err)
+		}
+		take(list)
+		if list.GetContinue() == "" {
+			return nil
+		}
+	}
+}
+
+// state is what a core cluster says.
+type state struct {
+	core       core
+	protectors []v1alpha1.PodProtector
+	// cells are nil when they may not be read.
+	cells []v1alpha1.Cell
+}
+
+// readState reads the protectors of a namespace, or of all, with all Cells. A name is that of the only one.
+func readState(ctx context.Context, c core, namespace, name string) (s state, err error) {
+	s.core = c
+	if s.cells, err = readCells(ctx, c); apierrors.IsForbidden(err) {
+		s.cells, err = nil, nil
+	}
+	if err != nil {
+		return s, err
+	}
+	if name != "" {
+		one := v1alpha1.PodProtector{}
+		err := c.Get(ctx, keyOf(namespace, name), &one)
+		if err == nil {
+			s.protectors = append(s.protectors, one)
+		}
+		return s, c.failure(client.IgnoreNotFound(err))
+	}
+	err = pages(ctx, c, &v1alpha1.PodProtectorList{}, func(l *v1alpha1.PodProtectorList) { s.protectors = append(s.protectors, l.Items...) }, client.InNamespace(namespace))
+	return s, err
+}
+
+func readCells(ctx context.Context, c core) ([]v1alpha1.Cell, error) {
+	cells := []v1alpha1.Cell{}
+	err := pages(ctx, c, &v1alpha1.CellList{}, func(l *v1alpha1.CellList) { cells = append(cells, l.Items...) })
+	return cells, err
+}
+
+// views are those of its protectors at a time.
+func (s *state) views(now time.Time) []view.Protector {
+	all := make([]view.Protector, 0, len(s.protectors))
+	for i := range s.protectors {
+		all = append(all, view.Of(s.core.Name, &s.protectors[i], s.cells, now))
+	}
+	return all
+}
+
+// fromEach asks all core clusters at the same time. What some say is worth something although others fail: the error tells of those.
+func fromEach[T any](cores []core, ask func(core) (T, error)) (answers []T, err error) {
+	got, errs := make([]T, len(cores)), make([]error, len(cores))
+	var asking sync.WaitGroup
+	for i, c := range cores {
+		asking.Go(func() { got[i], errs[i] = ask(c) })
+	}
+	asking.Wait()
+	for i := range cores {
+		if errs[i] == nil {
+			answers = append(answers, got[i])
+		}
+	}
+	return answers, errors.Join(errs...)
+}
+
+// without words that something was told although some core clusters failed.
+func without(answers int, err error) error {
+	if err == nil || answers == 0 {
+		return err
+	}
+	return fmt.Errorf("this is without what cannot be read: %w", err)
+}
+
+// readDenials reads what events tell of a protector, or of all of a namespace, or of all.
+func readDenials(ctx context.Context, c core, namespace, name string) (denials []denial.Denial, err error) {
+	options := []client.ListOption{client.InNamespace(namespace)}
+	fields := client.MatchingFields{"reportingController": "breakwater-webhook"}
+	if name != "" {
+		fields["regarding.name"] = name
+	}
+	reader := denial.NewReader()
+	err = pages(ctx, c, &eventsv1.EventList{}, func(l *eventsv1.EventList) {
+		for i := range l.Items {
+			if d, ok := reader.Event(c.Name, &l.Items[i]); ok {
+				denials = append(denials, d)
+			}
+		}
+	}, append(options, fields)...)
+	return denials, err
+}
+
+// scope is which protectors a command is about.
+type scope struct {
+	namespace, name string
+}
+
+// scope is that of the flags and of at most one name.
+func (p *plugin) scope(all bool, names []string) (scope, error) {
+	if all {
+		if len(names) > 0 {
+			return scope{}, errors.New("a protector has one namespace: give --namespace in place of --all-namespaces")
+		}
+		return scope{}, nil
+	}
+	namespace, err := p.clusters.Namespace()
+	if err != nil || len(names) == 0 {
+		return scope{namespace: namespace}, err
+	}
+	name := names[0]
+	for _, kind := range []string{"podprotector/", "podprotectors/", "ppr/"} {
+		if rest, ok := strings.CutPrefix(strings.ToLower(name), kind); ok {
+			name = rest
+		}
+	}
+	return scope{namespace, name}, nil
+}
+
+// missing says that there is no such protector, and which there are.
+func missing(ctx context.Context, cores []core, s scope) error {
+	states, _ := fromEach(cores, func(c core) (state, error) { return readState(ctx, c, s.namespace, "") })
+	var names []string
+	for i := range states {
+		for j := range states[i].protectors {
+			names = append(names, states[i].protectors[j].Name)
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	const most = 10
+	switch {
+	case len(names) == 0:
+		return fmt.Errorf("there is no PodProtector %s/%s, and none in that namespace: --namespace says which, and kubectl breakwater status -A shows all", s.namespace, s.name)
+	case len(names) > most:
+		names = append(names[:most], fmt.Sprintf("and %d more", len(names)-most))
+	}
+	return fmt.Errorf("there is no PodProtector %s/%s; namespace %s has %s", s.namespace, s.name, s.namespace, strings.Join(names, ", "))
+}

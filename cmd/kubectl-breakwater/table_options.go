@@ -1,0 +1,51 @@
+package main
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// tableOptions are what tables of several kinds have in common.
+type tableOptions struct {
+	// namespaces and cores are columns of their own.
+	namespaces, cores bool
+	wide              bool
+	now               time.Time
+}
+
+func (o tableOptions) headings(rest ...string) []string {
+	var first []string
+	if o.cores {
+		first = append(first, "CORE")
+	}
+	if o.namespaces {
+		first = append(first, "NAMESPACE")
+	}
+	return append(first, rest...)
+}
+
+func (o tableOptions) leading(namespace, core string) (row []cell) {
+	if o.cores {
+		row = append(row, cell{core, plain})
+	}
+	if o.namespaces {
+		row = append(row, cell{namespace, plain})
+	}
+	return row
+}
+
+// widthOf is how wide a terminal is; 0 if out is none.
+func widthOf(out io.Writer) int {
+	file, ok := out.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
