@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 // cells are the cells whose removals are reviewed, and the ways to their clusters: those that flags name, for good, and
@@ -140,7 +141,7 @@ func (c *cells) connected(name string) (connected, error) {
 
 // has tells whether a pod belongs to a cell, as this core has it. Of a Cell that the core does not have, or has not told of
 // yet, all pods do: rather a removal is charged to a cell that does not count it, and refused, than not charged at all.
-func (c *core) has(cell string, r Request) bool {
+func (c *core) has(cell string, r removal.Request) bool {
 	if c.roster == nil {
 		return true
 	}

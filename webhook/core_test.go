@@ -12,6 +12,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 // The CRD refuses such selectors; an object from before, or from another CRD, may have one.
@@ -32,7 +33,7 @@ func TestAMalformedSelectorCoversItsWholeNamespace(t *testing.T) {
 				t.Errorf("answer %+v, want it refused by the protector whose selector nobody understands", answer)
 			}
 			pod.Namespace = "elsewhere"
-			if answer := d.remove(t.Context(), pod); !answer.Allowed || answer.Verdict != VerdictUnprotected {
+			if answer := d.remove(t.Context(), pod); !answer.Allowed || answer.Verdict != removal.VerdictUnprotected {
 				t.Errorf("answer %+v in another namespace, want it allowed", answer)
 			}
 		})
@@ -72,7 +73,7 @@ func TestRefusesBeforeTheProtectorsWereRead(t *testing.T) {
 	d := newDesk(t)
 	d.core.read.Store(false)
 	answer := d.remove(t.Context(), deskPod("web-0"))
-	if answer.Allowed || answer.Verdict != VerdictUnknown || answer.Status.Code != 429 {
+	if answer.Allowed || answer.Verdict != removal.VerdictUnknown || answer.Status.Code != 429 {
 		t.Errorf("answer %+v, want it refused as unknown with 429", answer)
 	}
 	s := &Server{Protection: d.Protection}
@@ -99,7 +100,7 @@ func TestAProtectorThatIsNoLongerThereRefusesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Its selector is still in the index.
-	if answer := d.remove(t.Context(), deskPod("web-0")); !answer.Allowed || answer.Verdict != VerdictUnprotected {
+	if answer := d.remove(t.Context(), deskPod("web-0")); !answer.Allowed || answer.Verdict != removal.VerdictUnprotected {
 		t.Errorf("answer %+v, want it allowed as unprotected", answer)
 	}
 	asks := []ask{{claim: &quota.Claim{}}, {claim: &quota.Claim{}}}

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
 
@@ -49,7 +49,7 @@ func newCoverages() *coverages {
 // set takes in what a protector covers now.
 func (c *coverages) set(p *v1alpha1.PodProtector) {
 	key := client.ObjectKeyFromObject(p)
-	if p.Spec.TargetRef != nil && p.Spec.Selector == nil {
+	if removal.Names(p) {
 		now := targetedBy(p)
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -60,8 +60,7 @@ func (c *coverages) set(p *v1alpha1.PodProtector) {
 		c.targeted[key.Namespace][key.Name] = now
 		return
 	}
-	// Of a malformed selector it is unknown which pods it means: it means all that it may, and refuses them.
-	coverage, _ := selectorindex.CoverageOf(&p.Spec, nil)
+	coverage := removal.CoverageIn(p, "") // the same in every cell
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dropTargeted(key)
@@ -70,14 +69,10 @@ func (c *coverages) set(p *v1alpha1.PodProtector) {
 }
 
 func targetedBy(p *v1alpha1.PodProtector) targeted {
-	// A target that chooses all stands for one that nobody knows.
-	elsewhere, _ := selectorindex.CoverageOf(&p.Spec, &v1alpha1.Target{})
-	t := targeted{cells: map[string]selectorindex.Coverage{}, elsewhere: elsewhere, ref: *p.Spec.TargetRef}
-	counted := quota.CountedSpec(&p.Spec)
+	t := targeted{cells: map[string]selectorindex.Coverage{}, elsewhere: removal.Anything(p), ref: *p.Spec.TargetRef}
 	for i := range p.Status.Cells {
-		cell := &p.Status.Cells[i]
-		if cell.Aggregation.CountedSpec == counted && !cell.Aggregation.Void {
-			t.cells[cell.CellID], _ = selectorindex.CoverageOf(&p.Spec, cell.Aggregation.Target)
+		if cell := &p.Status.Cells[i]; removal.HasLooked(p, cell) {
+			t.cells[cell.CellID] = removal.CoverageIn(p, cell.CellID)
 		}
 	}
 	return t

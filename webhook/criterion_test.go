@@ -7,6 +7,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 // What a removal costs depends on the protector's criterion, the pod's own and the eviction's.
@@ -26,18 +27,18 @@ func TestWhatCountsIsCharged(t *testing.T) {
 		protector func(*v1alpha1.PodProtector)
 		pod       []func(*corev1.Pod)
 		eviction  v1alpha1.Criterion
-		want      VerdictReason
+		want      removal.VerdictReason
 	}{
-		"a pod that counts":                             {want: VerdictReserved},
-		"a pod that is not available":                   {pod: []func(*corev1.Pod){unready}, want: VerdictNotAvailable},
-		"a pod that runs, where that counts":            {protector: criterion(v1alpha1.CriterionRunning), pod: []func(*corev1.Pod){unready}, want: VerdictReserved},
-		"a pod that runs, by its own criterion":         {pod: []func(*corev1.Pod){unready, own("Running")}, want: VerdictReserved},
-		"a pod that is not ready, by its own criterion": {protector: criterion(v1alpha1.CriterionRunning), pod: []func(*corev1.Pod){unready, own("Ready")}, want: VerdictNotAvailable},
-		"a pod whose own criterion is not understood":   {pod: []func(*corev1.Pod){unready, own("alive")}, want: VerdictReserved},
-		"an eviction that asks for more":                {pod: []func(*corev1.Pod){unready}, eviction: v1alpha1.CriterionRunning, want: VerdictReserved},
-		"an eviction that asks for less":                {protector: criterion(v1alpha1.CriterionRunning), pod: []func(*corev1.Pod){unready}, eviction: v1alpha1.CriterionReady, want: VerdictReserved},
-		"a pod that is exempt":                          {protector: exemptCanary, pod: []func(*corev1.Pod){canary}, want: VerdictUnprotected},
-		"a pod that is not exempt":                      {protector: exemptCanary, want: VerdictReserved},
+		"a pod that counts":                             {want: removal.VerdictReserved},
+		"a pod that is not available":                   {pod: []func(*corev1.Pod){unready}, want: removal.VerdictNotAvailable},
+		"a pod that runs, where that counts":            {protector: criterion(v1alpha1.CriterionRunning), pod: []func(*corev1.Pod){unready}, want: removal.VerdictReserved},
+		"a pod that runs, by its own criterion":         {pod: []func(*corev1.Pod){unready, own("Running")}, want: removal.VerdictReserved},
+		"a pod that is not ready, by its own criterion": {protector: criterion(v1alpha1.CriterionRunning), pod: []func(*corev1.Pod){unready, own("Ready")}, want: removal.VerdictNotAvailable},
+		"a pod whose own criterion is not understood":   {pod: []func(*corev1.Pod){unready, own("alive")}, want: removal.VerdictReserved},
+		"an eviction that asks for more":                {pod: []func(*corev1.Pod){unready}, eviction: v1alpha1.CriterionRunning, want: removal.VerdictReserved},
+		"an eviction that asks for less":                {protector: criterion(v1alpha1.CriterionRunning), pod: []func(*corev1.Pod){unready}, eviction: v1alpha1.CriterionReady, want: removal.VerdictReserved},
+		"a pod that is exempt":                          {protector: exemptCanary, pod: []func(*corev1.Pod){canary}, want: removal.VerdictUnprotected},
+		"a pod that is not exempt":                      {protector: exemptCanary, want: removal.VerdictReserved},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			p := deskProtector("web", 1, 5)
@@ -50,26 +51,12 @@ func TestWhatCountsIsCharged(t *testing.T) {
 				change(pod)
 			}
 			d := newDesk(t, p)
-			answer := d.protect(t.Context(), deskCell, Request{
+			answer := d.protect(t.Context(), deskCell, removal.Request{
 				Operation: v1alpha1.OperationEvict, Namespace: pod.Namespace, PodName: pod.Name, Pod: pod, Criterion: c.eviction,
 			})
 			if answer.Verdict != c.want {
 				t.Errorf("verdict %s, want %s (%+v)", answer.Verdict, c.want, answer.Status)
 			}
 		})
-	}
-}
-
-func TestCriterionOfAnEviction(t *testing.T) {
-	for text, want := range map[string]v1alpha1.Criterion{
-		"Available": v1alpha1.CriterionAvailable, "Ready": v1alpha1.CriterionReady, "Running": v1alpha1.CriterionRunning,
-		"Scheduled": v1alpha1.CriterionScheduled, "running": v1alpha1.CriterionScheduled, "": v1alpha1.CriterionScheduled,
-	} {
-		if got := criterionOf(map[string]string{v1alpha1.AnnotationCriterion: text}); got != want {
-			t.Errorf("criterion %q: %q, want %q", text, got, want)
-		}
-	}
-	if got := criterionOf(nil); got != "" {
-		t.Errorf("criterion of none: %q", got)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 func away(func() error) error { return errors.New("no route to host") }
@@ -31,7 +32,7 @@ func TestWhatIsForcedWhileTheCoreIsAwayIsCharged(t *testing.T) {
 		t.Errorf("%d removals are owed, want 2", got)
 	}
 	d.suffer(nil)
-	if answer := d.remove(t.Context(), deskPod("web-2")); answer.Verdict != VerdictReason(quota.RefusedNoBudget) {
+	if answer := d.remove(t.Context(), deskPod("web-2")); answer.Verdict != removal.VerdictReason(quota.RefusedNoBudget) {
 		t.Errorf("the next removal: %s, want it refused: 2 of the 2 that may go went by force", answer.Verdict)
 	}
 	if got := quota.BudgetOf(d.stored(t, "web")).Reserved; got != 2 {

@@ -25,6 +25,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/batch"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 const deskCell = "c0"
@@ -130,8 +131,8 @@ func deskPod(name string) *corev1.Pod {
 }
 
 // remove asks for the deletion of a pod.
-func (d *desk) remove(ctx context.Context, p *corev1.Pod) Answer {
-	return d.protect(ctx, deskCell, Request{
+func (d *desk) remove(ctx context.Context, p *corev1.Pod) removal.Answer {
+	return d.protect(ctx, deskCell, removal.Request{
 		Operation: v1alpha1.OperationDelete, Namespace: p.Namespace, PodName: p.Name, Pod: p,
 	})
 }

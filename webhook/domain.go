@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/metadata"
 
-	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 const (
@@ -28,30 +28,18 @@ const (
 // locate finds out the domain of a pod for the protectors that mind the loss of others. It is asked of the pod's node: the labels of
 // the topology that apiservers put on pods when they are bound (since 1.35) are the pod's own afterwards, which whoever may change
 // the pod may change, and which an older apiserver leaves to whoever made it.
-func (p *Protection) locate(ctx context.Context, cell string, r Request, charges []charge) {
+func (p *Protection) locate(ctx context.Context, cell string, r removal.Request, charges []removal.Charge) {
 	for i := range charges {
 		c := &charges[i]
-		if key := minds(c.protector); key != "" {
+		if key := removal.Minds(c.Protector); key != "" {
 			value, err := p.nodes.label(ctx, node{cell, r.Pod.Spec.NodeName}, key)
 			if err != nil {
-				c.unlocated = err
+				c.Unlocated = err
 				continue
 			}
-			c.domain = quota.Domain{TopologyKey: key, Name: value}
+			c.Domain = quota.Domain{TopologyKey: key, Name: value}
 		}
 	}
-}
-
-// minds is the label of nodes by which a protector minds the loss of a domain; empty if it does not.
-func minds(p *v1alpha1.PodProtector) string {
-	spread := p.Spec.Spread
-	if spread == nil || !spread.TolerateDomainLoss || spread.TopologyKey == v1alpha1.TopologyKeyCell {
-		return ""
-	}
-	if floor, known := quota.Floor(p); known && floor == 0 {
-		return ""
-	}
-	return spread.TopologyKey
 }
 
 // nodeLabels are the labels of nodes. They are safe for concurrent use.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 const region = corev1.LabelTopologyRegion
@@ -71,12 +72,12 @@ func TestALossOfAZoneIsMinded(t *testing.T) {
 	for claim, c := range map[string]struct {
 		protectors []*v1alpha1.PodProtector
 		pod        *corev1.Pod
-		want       VerdictReason
+		want       removal.VerdictReason
 		says       []string
 	}{
-		"pods go where there are most": {[]*v1alpha1.PodProtector{zonal("web", corev1.LabelTopologyZone)}, podOn("node-a", "web-0"), VerdictReserved, nil},
+		"pods go where there are most": {[]*v1alpha1.PodProtector{zonal("web", corev1.LabelTopologyZone)}, podOn("node-a", "web-0"), removal.VerdictReserved, nil},
 		"and stay elsewhere": {
-			[]*v1alpha1.PodProtector{zonal("web", corev1.LabelTopologyZone)}, podOn("node-b", "web-0"), VerdictReason(quota.RefusedDomainLoss),
+			[]*v1alpha1.PodProtector{zonal("web", corev1.LabelTopologyZone)}, podOn("node-b", "web-0"), removal.VerdictReason(quota.RefusedDomainLoss),
 			[]string{`sure of no more than 3 pods if domain "a" of topology.kubernetes.io/zone were lost, which has up to 6`, "floor 4", "tolerateDomainLoss", v1alpha1.AnnotationForceDelete},
 		},
 		"what the pod says of itself is not believed": {
@@ -84,31 +85,31 @@ func TestALossOfAZoneIsMinded(t *testing.T) {
 				pod := podOn("node-b", "web-0")
 				pod.Labels[corev1.LabelTopologyZone] = "a"
 				return pod
-			}(), VerdictReason(quota.RefusedDomainLoss), nil,
+			}(), removal.VerdictReason(quota.RefusedDomainLoss), nil,
 		},
 		"a pod of a node that is not there is taken for the worst": {
-			[]*v1alpha1.PodProtector{zonal("web", corev1.LabelTopologyZone)}, podOn("node-c", "web-0"), VerdictReason(quota.RefusedDomainLoss),
+			[]*v1alpha1.PodProtector{zonal("web", corev1.LabelTopologyZone)}, podOn("node-c", "web-0"), removal.VerdictReason(quota.RefusedDomainLoss),
 			[]string{`and not where this one is, since node "node-c" cannot be read`},
 		},
 		"a pod of a node without the label is taken for the worst": {
-			[]*v1alpha1.PodProtector{zonal("web", corev1.LabelTopologyZone)}, podOn("bare", "web-0"), VerdictReason(quota.RefusedDomainLoss),
+			[]*v1alpha1.PodProtector{zonal("web", corev1.LabelTopologyZone)}, podOn("bare", "web-0"), removal.VerdictReason(quota.RefusedDomainLoss),
 			[]string{`node "bare" has no label topology.kubernetes.io/zone`},
 		},
 		"each protector goes by its own key": {
-			[]*v1alpha1.PodProtector{zonal("api", region), zonal("web", corev1.LabelTopologyZone)}, podOn("node-a", "web-0"), VerdictReserved, nil,
+			[]*v1alpha1.PodProtector{zonal("api", region), zonal("web", corev1.LabelTopologyZone)}, podOn("node-a", "web-0"), removal.VerdictReserved, nil,
 		},
 		"and one of them refuses": {
-			[]*v1alpha1.PodProtector{zonal("api", region), zonal("web", corev1.LabelTopologyZone)}, podOn("node-b", "web-0"), VerdictReason(quota.RefusedDomainLoss),
+			[]*v1alpha1.PodProtector{zonal("api", region), zonal("web", corev1.LabelTopologyZone)}, podOn("node-b", "web-0"), removal.VerdictReason(quota.RefusedDomainLoss),
 			[]string{"default/web"},
 		},
 		"a broken glass lets a pod go all the same": {
-			[]*v1alpha1.PodProtector{zonal("web", corev1.LabelTopologyZone)}, forced(podOn("node-b", "web-0")), VerdictForced, nil,
+			[]*v1alpha1.PodProtector{zonal("web", corev1.LabelTopologyZone)}, forced(podOn("node-b", "web-0")), removal.VerdictForced, nil,
 		},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			d := newDesk(t, c.protectors...)
 			d.nodes, _, _ = nodesOf(deskNodes())
-			dry := d.protect(t.Context(), deskCell, Request{
+			dry := d.protect(t.Context(), deskCell, removal.Request{
 				Operation: v1alpha1.OperationDelete, Namespace: c.pod.Namespace, PodName: c.pod.Name, Pod: c.pod, DryRun: true,
 			})
 			answer := d.remove(t.Context(), c.pod)

@@ -3,92 +3,88 @@ package webhook
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
-
-// preview looks at all budgets before any is touched, from memory: a removal that one of them refuses anyway
-// need not reserve in the others and give back. It returns the refusal, nil if there is none.
-func preview(charges []charge, removal quota.Removal, r Request) *Answer {
-	if len(charges) == 1 && !r.DryRun {
-		return nil // the flight itself decides as well, and once
-	}
-	for _, c := range charges {
-		verdict := quota.Decide(c.protector.DeepCopy(), []quota.Removal{c.ask(removal)})[0]
-		if !verdict.Outcome.Admitted() {
-			refusal := refuse(charges, c, verdict, r)
-			return &refusal
-		}
-	}
-	return nil
-}
 
 // reserveAll reserves with each protector in turn. When one refuses, or cannot be asked, or nobody waits for
 // the answer any more, this very request gives back its part in what is reserved.
-func (p *Protection) reserveAll(ctx context.Context, charges []charge, removal quota.Removal, r Request) Answer {
-	var admitting []charge
+func (p *Protection) reserveAll(ctx context.Context, charges []removal.Charge, attempt quota.Removal, r removal.Request) removal.Answer {
+	var admitting []removal.Charge
 	var reserved []reservation
-	var forced *override
+	var forced *removal.Override
 	for _, c := range charges {
-		if c.vanished { // the removal is forced, or it would not have come so far
-			forced = &override{VerdictReason(quota.RefusedVanished), &c}
+		if c.Vanished { // the removal is forced, or it would not have come so far
+			forced = &removal.Override{Verdict: removal.VerdictReason(quota.RefusedVanished), By: &c}
 			continue
 		}
-		made := reservation{charge: c, claim: &quota.Claim{}}
-		answer, err := c.core.reserve(ctx, c.key, ask{removal: c.ask(removal), claim: made.claim})
+		made := reservation{protector: p.ref(c), claim: &quota.Claim{}}
+		answer, err := made.protector.core.reserve(ctx, c.Key, ask{removal: c.Ask(attempt), claim: made.claim})
 		if err != nil {
 			if ctx.Err() == nil {
-				p.log.Error(err, "A removal could not be reserved", "protector", c.String(), "pod", removal.PodName)
+				p.log.Error(err, "A removal could not be reserved", "protector", c.String(), "pod", attempt.PodName)
 			}
-			if removal.Force {
+			if attempt.Force {
 				if !apierrors.IsInvalid(err) { // what the core takes from nobody would keep all others from it, too
-					c.core.debts.owe(c.key, removal)
+					made.protector.core.debts.owe(c.Key, attempt)
 				}
-				forced = &override{VerdictUnreachable, &c}
+				forced = &removal.Override{Verdict: removal.VerdictUnreachable, By: &c}
 				continue // it goes all the same, so that whatever is reserved must stay
 			}
 			// The flight may have gone through all the same.
-			p.giveBack(ctx, append(reserved, made), removal)
-			return refuseUnreachable(charges, c, r, err)
+			p.giveBack(ctx, append(reserved, made), attempt)
+			return removal.RefuseUnreachable(charges, c, r, reasonOf(err))
 		}
 		verdict := answer.verdict
 		made.elsewhere = answer.elsewhere
 		switch {
 		case answer.released:
 			continue
-		case !verdict.Outcome.Admitted() && removal.Force:
-			forced = &override{VerdictReason(verdict.Outcome), &c}
+		case !verdict.Outcome.Admitted() && attempt.Force:
+			forced = &removal.Override{Verdict: removal.VerdictReason(verdict.Outcome), By: &c}
 			continue // likewise
 		case !verdict.Outcome.Admitted():
-			p.giveBack(ctx, reserved, removal)
-			return refuse(charges, c, verdict, r)
+			p.giveBack(ctx, reserved, attempt)
+			return removal.Refuse(charges, c, verdict, r)
 		case !verdict.Claim.None():
 			reserved = append(reserved, made)
 		}
 		if verdict.Forced != "" && forced == nil {
-			forced = &override{VerdictReason(verdict.Forced), &c}
+			forced = &removal.Override{Verdict: removal.VerdictReason(verdict.Forced), By: &c}
 		}
 		admitting = append(admitting, c)
 	}
-	if err := ctx.Err(); err != nil && !removal.Force {
-		p.giveBack(ctx, reserved, removal)
-		return refuseUnreachable(charges, charges[len(charges)-1], r, err)
+	if err := ctx.Err(); err != nil && !attempt.Force {
+		p.giveBack(ctx, reserved, attempt)
+		return removal.RefuseUnreachable(charges, charges[len(charges)-1], r, reasonOf(err))
 	}
 	if len(admitting) == 0 && forced == nil {
-		return allow(VerdictUnprotected) // all protectors have been deleted since
+		return removal.Allow(removal.VerdictUnprotected) // all protectors have been deleted since
 	}
-	answer := admit(VerdictReserved, admitting)
-	answer.forced = forced
+	answer := removal.Admit(removal.VerdictReserved, admitting)
+	answer.Forced = forced
 	return answer
+}
+
+// reasonOf is what a client is told of an error.
+func reasonOf(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return "no answer in time"
+	}
+	// The stack of a flight that panicked is for the log.
+	reason, _, _ := strings.Cut(err.Error(), "\n")
+	return reason
 }
 
 // reservation is one that a request has made or joined, or may have, with a protector.
 type reservation struct {
-	charge charge
-	claim  *quota.Claim
+	protector protectorRef
+	claim     *quota.Claim
 	// elsewhere tells that another replica has made it.
 	elsewhere bool
 }
@@ -97,18 +93,18 @@ type reservation struct {
 const giveBackTime = 5 * time.Second
 
 // giveBack returns reservations in the background: the caller's time is mostly up when it is called.
-func (p *Protection) giveBack(ctx context.Context, reserved []reservation, removal quota.Removal) {
+func (p *Protection) giveBack(ctx context.Context, reserved []reservation, attempt quota.Removal) {
 	for _, r := range reserved {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
 		p.background.Go(func() {
 			defer cancel()
-			back := ask{removal: removal, claim: r.claim, giveBack: true, elsewhere: r.elsewhere}
-			answer, err := r.charge.core.flights.Do(ctx, r.charge.key, back)
+			back := ask{removal: attempt, claim: r.claim, giveBack: true, elsewhere: r.elsewhere}
+			answer, err := r.protector.core.flights.Do(ctx, r.protector.key, back)
 			if answer.gaveBack {
-				p.metrics.givenBack.WithLabelValues(r.charge.core.name).Inc()
+				p.metrics.givenBack.WithLabelValues(r.protector.core.name).Inc()
 			}
 			if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-				p.log.Error(err, "A reservation stays until its deadline", "protector", r.charge.String(), "pod", removal.PodName)
+				p.log.Error(err, "A reservation stays until its deadline", "protector", r.protector.String(), "pod", attempt.PodName)
 			}
 		})
 	}

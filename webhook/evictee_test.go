@@ -23,17 +23,17 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 // refusedTo is the refusal of the deletion of a pod of the ReplicaSet "web" to a user.
-func refusedTo(user string) (Request, Answer, *corev1.Pod) {
+func refusedTo(user string) (removal.Request, protectorRef, *corev1.Pod) {
 	yes := true
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "pod", OwnerReferences: []metav1.OwnerReference{
 		{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "set", Controller: &yes},
 	}}}
-	charged := &charge{core: &core{name: "core"}}
-	charged.key.Namespace, charged.key.Name = "shop", "web"
-	return Request{User: user, Namespace: "shop", PodName: "web-1", Operation: v1alpha1.OperationDelete, Pod: pod}, Answer{blames: charged}, pod
+	by := protectorRef{&core{name: "core"}, types.NamespacedName{Namespace: "shop", Name: "web"}}
+	return removal.Request{User: user, Namespace: "shop", PodName: "web-1", Operation: v1alpha1.OperationDelete, Pod: pod}, by, pod
 }
 
 // nudging has a cell with these objects, of which metadata holds those that own pods.
@@ -85,7 +85,7 @@ func TestWhatTheGarbageCollectorWasRefusedIsEvicted(t *testing.T) {
 		"when all controllers are one user":     {user: controllerManager, want: true},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			request, answer, pod := refusedTo(c.user)
+			request, by, pod := refusedTo(c.user)
 			stored := pod.DeepCopy()
 			if c.pod != nil {
 				c.pod(stored)
@@ -95,8 +95,8 @@ func TestWhatTheGarbageCollectorWasRefusedIsEvicted(t *testing.T) {
 				owners = append(owners, owned(c.owner))
 			}
 			n, typed, _ := nudging(stored, owners...)
-			n.note("cell", request, answer)
-			n.evict(t.Context(), answer.blames.ref(), 1)
+			n.note("cell", request, "NoBudget", by)
+			n.evict(t.Context(), by, 1)
 			got := false
 			for _, action := range typed.Actions() {
 				got = got || action.GetVerb() == "create" && action.GetSubresource() == "eviction"
@@ -104,7 +104,7 @@ func TestWhatTheGarbageCollectorWasRefusedIsEvicted(t *testing.T) {
 			if got != c.want {
 				t.Errorf("evicted %v, want %v: %v", got, c.want, typed.Actions())
 			}
-			if left := n.evictees.take(answer.blames.ref(), 9); len(left) > 0 {
+			if left := n.evictees.take(by, 9); len(left) > 0 {
 				t.Errorf("it still waits: %+v", left)
 			}
 		})
@@ -112,11 +112,11 @@ func TestWhatTheGarbageCollectorWasRefusedIsEvicted(t *testing.T) {
 }
 
 func TestADeletedNamespaceIsWoken(t *testing.T) {
-	request, answer, pod := refusedTo(namespaceController)
+	request, by, pod := refusedTo(namespaceController)
 	space := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
 	n, _, objects := nudging(pod, space, owned(func(*metav1.PartialObjectMetadata) {}))
-	n.note("cell", request, answer)
-	n.wake(t.Context(), answer.blames.ref(), 9)
+	n.note("cell", request, "NoBudget", by)
+	n.wake(t.Context(), by, 9)
 	var patched []string
 	for _, action := range objects.Actions() {
 		if p, ok := action.(interface {
@@ -148,7 +148,7 @@ func TestWhoseEvictionIsRefusedIsLeftAloneForAWhile(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				request, answer, pod := refusedTo(garbageCollector)
+				request, by, pod := refusedTo(garbageCollector)
 				n, typed, _ := nudging(pod)
 				asked := 0
 				typed.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -157,11 +157,11 @@ func TestWhoseEvictionIsRefusedIsLeftAloneForAWhile(t *testing.T) {
 				})
 				look := func() {
 					n.resume(time.Now())
-					n.evict(t.Context(), answer.blames.ref(), 9)
+					n.evict(t.Context(), by, 9)
 				}
-				n.note("cell", request, answer)
+				n.note("cell", request, "NoBudget", by)
 				look()
-				n.note("cell", request, answer) // the collector asks again
+				n.note("cell", request, "NoBudget", by) // the collector asks again
 				look()
 				<-time.After(c.pause - 1)
 				look()
@@ -187,7 +187,7 @@ func violated() *apierrors.StatusError {
 // Nobody tells when a pause is over.
 func TestWhoIsRefusedAgainIsWokenAfterThePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		request, answer, pod := refusedTo(serviceAccounts + "kube-system:replicaset-controller")
+		request, by, pod := refusedTo(serviceAccounts + "kube-system:replicaset-controller")
 		n, _, objects := nudging(pod, owned(func(*metav1.PartialObjectMetadata) {}))
 		woken := func() (times int) {
 			for _, action := range objects.Actions() {
@@ -199,11 +199,11 @@ func TestWhoIsRefusedAgainIsWokenAfterThePause(t *testing.T) {
 		}
 		d := newDesk(t, deskProtector("web", 4, 5))
 		defer d.core.doubts.ShutDown()
-		answer.blames = &charge{core: d.core, key: types.NamespacedName{Namespace: "default", Name: "web"}}
+		by = protectorRef{d.core, types.NamespacedName{Namespace: "default", Name: "web"}}
 		go n.run(t.Context())
-		n.note("cell", request, answer)
+		n.note("cell", request, "NoBudget", by)
 		synctest.Wait()
-		n.note("cell", request, answer)
+		n.note("cell", request, "NoBudget", by)
 		synctest.Wait()
 		if got := woken(); got != 1 {
 			t.Errorf("woken %d times at once, want once", got)

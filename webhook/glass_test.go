@@ -10,6 +10,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 func forced(p *corev1.Pod) *corev1.Pod {
@@ -22,15 +23,15 @@ func TestABrokenGlassLetsAPodGo(t *testing.T) {
 	for claim, c := range map[string]struct {
 		protectors []*v1alpha1.PodProtector
 		prepare    func(*desk)
-		over       VerdictReason
+		over       removal.VerdictReason
 		reserved   int
 	}{
 		"although the floor breaks":        {protectors: []*v1alpha1.PodProtector{tight()}, over: "NoBudget", reserved: 1},
 		"although one of several refuses":  {protectors: []*v1alpha1.PodProtector{deskProtector("api", 1, 5), tight()}, over: "NoBudget", reserved: 2},
 		"although the floor is not known":  {protectors: []*v1alpha1.PodProtector{func() *v1alpha1.PodProtector { p := tight(); p.Spec.MinAvailable = nil; return p }()}, over: "FloorUnknown", reserved: 1},
 		"although nobody has counted yet":  {protectors: []*v1alpha1.PodProtector{func() *v1alpha1.PodProtector { p := tight(); p.Status.Cells = nil; return p }()}, over: "NeverAggregated"},
-		"although the core cannot be read": {protectors: []*v1alpha1.PodProtector{tight()}, over: VerdictUnknown, prepare: func(d *desk) { d.core.read.Store(false) }},
-		"although the core does not answer": {protectors: []*v1alpha1.PodProtector{tight()}, over: VerdictUnreachable, prepare: func(d *desk) {
+		"although the core cannot be read": {protectors: []*v1alpha1.PodProtector{tight()}, over: removal.VerdictUnknown, prepare: func(d *desk) { d.core.read.Store(false) }},
+		"although the core does not answer": {protectors: []*v1alpha1.PodProtector{tight()}, over: removal.VerdictUnreachable, prepare: func(d *desk) {
 			d.suffer(func(func() error) error { return errors.New("no route to host") })
 		}},
 	} {
@@ -40,7 +41,7 @@ func TestABrokenGlassLetsAPodGo(t *testing.T) {
 				c.prepare(d)
 			}
 			answer := d.remove(t.Context(), forced(deskPod("web-0")))
-			if !answer.Allowed || answer.Verdict != VerdictForced || answer.Audit()[v1alpha1.AuditForcedOver] != string(c.over) {
+			if !answer.Allowed || answer.Verdict != removal.VerdictForced || answer.Audit()[v1alpha1.AuditForcedOver] != string(c.over) {
 				t.Fatalf("allowed %v, audit %v, want it forced over %s", answer.Allowed, answer.Audit(), c.over)
 			}
 			reserved := 0
@@ -56,8 +57,8 @@ func TestABrokenGlassLetsAPodGo(t *testing.T) {
 
 func TestABrokenGlassIsNotNeededWhereThereIsBudget(t *testing.T) {
 	d := newDesk(t, deskProtector("web", 1, 5))
-	if answer := d.remove(t.Context(), forced(deskPod("web-0"))); answer.Verdict != VerdictReserved || answer.forced != nil {
-		t.Errorf("verdict %s, forced %+v", answer.Verdict, answer.forced)
+	if answer := d.remove(t.Context(), forced(deskPod("web-0"))); answer.Verdict != removal.VerdictReserved || answer.Forced != nil {
+		t.Errorf("verdict %s, forced %+v", answer.Verdict, answer.Forced)
 	}
 }
 
@@ -74,7 +75,7 @@ func TestOnlyTrueBreaksTheGlass(t *testing.T) {
 func TestWhoBreaksTheGlassIsTold(t *testing.T) {
 	d := newDesk(t, deskProtector("web", 5, 5))
 	pod := forced(deskPod("web-0"))
-	d.protect(context.Background(), deskCell, Request{
+	d.protect(context.Background(), deskCell, removal.Request{
 		Operation: v1alpha1.OperationDelete, Namespace: pod.Namespace, PodName: pod.Name, Pod: pod, User: "alice",
 	})
 	var event string

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 // Peers are the replicas of a webhook. Each may write every protector, and the compare-and-swap keeps them right; but
@@ -179,7 +180,7 @@ func (h *handover) send(ctx context.Context, to address, removals []quota.Remova
 		return nil, fmt.Errorf("%s: %s", response.Status, strings.TrimSpace(string(content)))
 	}
 	answer := taken{}
-	if err := readAs(content, &answer); err != nil {
+	if err := removal.Read(content, &answer); err != nil {
 		return nil, err
 	}
 	if len(answer.Decided) != len(removals) {
@@ -205,7 +206,7 @@ func (p *Protection) takeOver(w http.ResponseWriter, r *http.Request) {
 	asked := handedOver{}
 	body, err := readAll(http.MaxBytesReader(w, r.Body, maxHandedOverBytes), r.ContentLength)
 	if err == nil {
-		err = readAs(body, &asked)
+		err = removal.Read(body, &asked)
 	}
 	if err != nil {
 		http.Error(w, "cannot read what is handed over: "+err.Error(), http.StatusBadRequest)

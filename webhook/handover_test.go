@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
@@ -57,7 +58,7 @@ func (l *lab) listen() net.Listener {
 }
 
 // remove reviews the deletion of a pod that exists nowhere else.
-func (r *replica) remove(serial int) webhook.Answer {
+func (r *replica) remove(serial int) removal.Answer {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(r.Context(), 9*time.Second)
 	defer cancel()

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 const (
@@ -26,7 +28,7 @@ type insistence struct {
 }
 
 // hold keeps a refusal back while the last one of the same pod was a short time ago, or until ctx ends.
-func (i *insistence) hold(ctx context.Context, r Request, now time.Time) {
+func (i *insistence) hold(ctx context.Context, r removal.Request, now time.Time) {
 	if r.User != scheduler || r.DryRun {
 		return
 	}

@@ -10,10 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
-func schedulerAsks(pod types.UID) Request {
-	return Request{User: scheduler, Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: pod}}}
+func schedulerAsks(pod types.UID) removal.Request {
+	return removal.Request{User: scheduler, Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: pod}}}
 }
 
 func TestTheSchedulerIsRefusedAPodOnceASecond(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 func TestMetricsAndVerdictsAreDocumented(t *testing.T) {
@@ -28,10 +29,10 @@ func TestMetricsAndVerdictsAreDocumented(t *testing.T) {
 			t.Errorf("docs/metrics.md does not have %q", name)
 		}
 	}
-	for _, verdict := range []VerdictReason{
-		VerdictUnguarded, VerdictNoPod, VerdictNotAvailable, VerdictUnprotected, VerdictReserved, VerdictDryRun, VerdictMalformed,
-		VerdictUnknownCell, VerdictUnknown, VerdictUnreachable, VerdictReason(quota.RefusedNoBudget), VerdictReason(quota.RefusedDomainLoss), VerdictReason(quota.RefusedFull),
-		VerdictReason(quota.RefusedNeverAggregated), VerdictReason(quota.RefusedNameless),
+	for _, verdict := range []removal.VerdictReason{
+		removal.VerdictUnguarded, removal.VerdictNoPod, removal.VerdictNotAvailable, removal.VerdictUnprotected, removal.VerdictReserved, removal.VerdictDryRun, removal.VerdictMalformed,
+		removal.VerdictUnknownCell, removal.VerdictUnknown, removal.VerdictUnreachable, removal.VerdictReason(quota.RefusedNoBudget), removal.VerdictReason(quota.RefusedDomainLoss), removal.VerdictReason(quota.RefusedFull),
+		removal.VerdictReason(quota.RefusedNeverAggregated), removal.VerdictReason(quota.RefusedNameless),
 	} {
 		if !strings.Contains(docs, "`"+string(verdict)+"`") {
 			t.Errorf("docs/metrics.md does not have the verdict %s", verdict)

@@ -9,10 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 // VerdictNamesake refuses a protector that names the same workload as another.
-const VerdictNamesake VerdictReason = "Namesake"
+const VerdictNamesake removal.VerdictReason = "Namesake"
 
 // protectorAsked is what is looked at of a protector that somebody writes.
 type protectorAsked struct {
@@ -24,29 +25,29 @@ type protectorAsked struct {
 // ReviewProtector answers whether a protector may be stored in a core: not if its targetRef is that of another one in the
 // namespace, since each removal would need the budget of both, which nobody means. Two that are made in one instant may
 // both pass; the condition Overlapping tells of them.
-func (p *Protection) ReviewProtector(core string, review *admissionv1.AdmissionRequest) Answer {
+func (p *Protection) ReviewProtector(core string, review *admissionv1.AdmissionRequest) removal.Answer {
 	known := p.core(core)
 	if known == nil || review.Resource.Group != v1alpha1.GroupVersion.Group || review.Resource.Resource != "podprotectors" {
-		return allow(VerdictUnguarded)
+		return removal.Allow(removal.VerdictUnguarded)
 	}
 	var now, before protectorAsked
-	if err := readAs(review.Object.Raw, &now); err != nil {
-		return refuseMalformed(fmt.Errorf("object of PodProtector %q: %w", review.Name, err))
+	if err := removal.Read(review.Object.Raw, &now); err != nil {
+		return removal.RefuseMalformed(fmt.Errorf("object of PodProtector %q: %w", review.Name, err))
 	}
 	if review.Operation == admissionv1.Update {
-		if err := readAs(review.OldObject.Raw, &before); err != nil {
-			return refuseMalformed(fmt.Errorf("oldObject of PodProtector %q: %w", review.Name, err))
+		if err := removal.Read(review.OldObject.Raw, &before); err != nil {
+			return removal.RefuseMalformed(fmt.Errorf("oldObject of PodProtector %q: %w", review.Name, err))
 		}
 	}
 	ref := now.Spec.TargetRef
 	if ref == nil || before.Spec.TargetRef != nil && *before.Spec.TargetRef == *ref {
-		return allow(VerdictUnguarded)
+		return removal.Allow(removal.VerdictUnguarded)
 	}
 	other, there := known.coverages.namesake(types.NamespacedName{Namespace: review.Namespace, Name: review.Name}, *ref)
 	if !there {
-		return allow(VerdictUnguarded)
+		return removal.Allow(removal.VerdictUnguarded)
 	}
-	return Answer{Verdict: VerdictNamesake, Status: &metav1.Status{
+	return removal.Answer{Verdict: VerdictNamesake, Status: &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
 		Message: fmt.Sprintf("PodProtector %q has the targetRef of this one already (%s %s): change that one, or delete it first.",
 			other, ref.Kind, ref.Name),

@@ -22,6 +22,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 const (
@@ -120,12 +121,12 @@ func (n *nudger) reach(cell string) (*nudged, error) {
 }
 
 // note lets whoever was refused wait for budget, if it is a controller: people and tools see the refusal.
-func (n *nudger) note(cell string, r Request, answer Answer) {
-	if n == nil || answer.blames == nil || !strings.HasPrefix(r.User, serviceAccounts) && r.User != controllerManager || r.DryRun {
+func (n *nudger) note(cell string, r removal.Request, verdict removal.VerdictReason, protector protectorRef) {
+	if n == nil || !strings.HasPrefix(r.User, serviceAccounts) && r.User != controllerManager || r.DryRun {
 		return
 	}
-	protector, waits := answer.blames.ref(), controller{cell: cell, namespace: r.Namespace}
-	ref := r.controller()
+	waits := controller{cell: cell, namespace: r.Namespace}
+	ref := r.Controller()
 	if ref != nil {
 		waits.apiVersion, waits.kind, waits.name, waits.uid = ref.APIVersion, ref.Kind, ref.Name, ref.UID
 	}
@@ -142,7 +143,7 @@ func (n *nudger) note(cell string, r Request, answer Answer) {
 		}
 		n.evictees.add(protector, pod)
 	}
-	if answer.Verdict != VerdictReason(quota.RefusedDomainLoss) { // there may be budget all the time, and not for this pod
+	if verdict != removal.VerdictReason(quota.RefusedDomainLoss) { // there may be budget all the time, and not for this pod
 		n.look()
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 func TestWhoWaitsIsTakenInOrderAndOnce(t *testing.T) {
@@ -76,10 +77,9 @@ func TestWhomATaintExpels(t *testing.T) {
 // ever.
 func TestWhoIsRefusedForTheLossOfADomainIsNotWokenAtOnce(t *testing.T) {
 	for verdict, want := range map[quota.Outcome]int{quota.RefusedNoBudget: 1, quota.RefusedDomainLoss: 0} {
-		request, answer, pod := refusedTo(controllerManager)
-		answer.Verdict = VerdictReason(verdict)
+		request, by, pod := refusedTo(controllerManager)
 		n, _, _ := nudging(pod)
-		n.note("cell", request, answer)
+		n.note("cell", request, removal.VerdictReason(verdict), by)
 		if got := len(n.changed); got != want {
 			t.Errorf("%s asks for %d looks at who waits, want %d", verdict, got, want)
 		}

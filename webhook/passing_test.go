@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
@@ -18,13 +19,13 @@ func TestWhatCostsNoBudgetPassesWithoutAny(t *testing.T) {
 	for claim, test := range map[string]struct {
 		change      func(*corev1.Pod)
 		minReady    int32
-		wantVerdict webhook.VerdictReason
+		wantVerdict removal.VerdictReason
 	}{
-		"a pod that is not ready":                 {unready, 0, webhook.VerdictNotAvailable},
-		"a pod that is not ready for long enough": {func(*corev1.Pod) {}, 3600, webhook.VerdictNotAvailable},
-		"a pod that no protector covers":          {unprotected, 0, webhook.VerdictUnprotected},
-		"a pod without labels":                    {func(p *corev1.Pod) { p.Labels = nil }, 0, webhook.VerdictUnprotected},
-		"a pod without a node":                    {unscheduled, 0, webhook.VerdictNotAvailable},
+		"a pod that is not ready":                 {unready, 0, removal.VerdictNotAvailable},
+		"a pod that is not ready for long enough": {func(*corev1.Pod) {}, 3600, removal.VerdictNotAvailable},
+		"a pod that no protector covers":          {unprotected, 0, removal.VerdictUnprotected},
+		"a pod without labels":                    {func(p *corev1.Pod) { p.Labels = nil }, 0, removal.VerdictUnprotected},
+		"a pod without a node":                    {unscheduled, 0, removal.VerdictNotAvailable},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			l := newLab(t)
@@ -97,7 +98,7 @@ func TestPodsThatAreGoingPassWhenTheWebhookIsAsked(t *testing.T) {
 	} {
 		pod := l.pod(name)
 		change(pod)
-		if response := r.ask(deleteReview(pod)); !response.Allowed || response.AuditAnnotations[v1alpha1.AuditVerdict] != string(webhook.VerdictNotAvailable) {
+		if response := r.ask(deleteReview(pod)); !response.Allowed || response.AuditAnnotations[v1alpha1.AuditVerdict] != string(removal.VerdictNotAvailable) {
 			t.Errorf("%s pod: %+v, want it allowed as not available", name, response)
 		}
 	}
@@ -111,7 +112,7 @@ func TestAnEvictionOfNoPodIsNotFound(t *testing.T) {
 	if err := eviction(l, ghost); !apierrors.IsNotFound(err) {
 		t.Errorf("eviction of no pod: %v, want 404", err)
 	}
-	if r.count("breakwater_webhook_reviews_total", "verdict", string(webhook.VerdictNoPod)) != 1 {
+	if r.count("breakwater_webhook_reviews_total", "verdict", string(removal.VerdictNoPod)) != 1 {
 		t.Error("the webhook left the answer to the apiserver, which may find another pod of that name")
 	}
 }

@@ -1,11 +1,9 @@
 package webhook
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -17,9 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/podhealth"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 // Protection answers reviews. It keeps no state of its own: what it knows is in the core clusters.
@@ -41,34 +37,33 @@ type Protection struct {
 }
 
 // Review answers one review of a cell, before ctx ends.
-func (p *Protection) Review(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) Answer {
+func (p *Protection) Review(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) removal.Answer {
 	if !p.cells.known(cell) {
-		return refuseUnknownCell(cell)
+		return removal.RefuseUnknownCell(cell)
 	}
-	request, guarded, err := Parse(review)
+	request, guarded, err := removal.Parse(review)
 	switch {
 	case err != nil:
-		return refuseMalformed(err)
+		return removal.RefuseMalformed(err)
 	case !guarded:
-		return allow(VerdictUnguarded)
+		return removal.Allow(removal.VerdictUnguarded)
 	}
 	if request.Pod == nil {
 		if request.Pod, err = p.podOf(ctx, cell, request); err != nil {
-			return refuseUnreadablePod(cell, request, err)
+			return removal.RefuseUnreadablePod(cell, request, err)
 		}
 		if request.Pod == nil {
-			return refuseNoPod(cell, request)
+			return removal.RefuseNoPod(cell, request)
 		}
 	}
-	// Before anything that could fail: a pod that is going must go, or nodes never finish their work.
-	if facts := podhealth.FactsOf(request.Pod); facts.Gone() || request.Pod.Spec.NodeName == "" {
-		return allow(VerdictNotAvailable)
+	if request.Passes() { // before anything that could fail
+		return removal.Allow(removal.VerdictNotAvailable)
 	}
 	return p.protect(ctx, cell, request)
 }
 
 // podOf reads the pod of an eviction from its cell; nil if there is none.
-func (p *Protection) podOf(ctx context.Context, cell string, r Request) (*corev1.Pod, error) {
+func (p *Protection) podOf(ctx context.Context, cell string, r removal.Request) (*corev1.Pod, error) {
 	client, err := p.cells.client(cell)
 	if err != nil {
 		return nil, err
@@ -80,28 +75,6 @@ func (p *Protection) podOf(ctx context.Context, cell string, r Request) (*corev1
 	return pod, err
 }
 
-// charge is one protector that a removal costs budget.
-type charge struct {
-	core      *core
-	key       types.NamespacedName
-	protector *v1alpha1.PodProtector
-	// vanished tells that the protector is not there although nobody has released it.
-	vanished bool
-	// domain is that of the pod, where the protector minds the loss of others; unlocated is why it is not known.
-	domain    quota.Domain
-	unlocated error
-}
-
-// ask is what is asked of the protector.
-func (c charge) ask(removal quota.Removal) quota.Removal {
-	removal.Domain = c.domain
-	return removal
-}
-
-func (c charge) ref() protectorRef { return protectorRef{c.core, c.key} }
-
-func (c charge) String() string { return c.ref().String() }
-
 // protectorRef is which protector of which core.
 type protectorRef struct {
 	core *core
@@ -110,61 +83,60 @@ type protectorRef struct {
 
 func (r protectorRef) String() string { return r.core.name + "/" + r.key.String() }
 
+// ref is the protector that is charged.
+func (p *Protection) ref(c removal.Charge) protectorRef { return protectorRef{p.core(c.Core), c.Key} }
+
 // protect asks the protectors of a pod that is scheduled and alive. When somebody has broken the glass for it, it may go
 // whatever they say.
-func (p *Protection) protect(ctx context.Context, cell string, r Request) Answer {
+func (p *Protection) protect(ctx context.Context, cell string, r removal.Request) removal.Answer {
 	answer := p.guard(ctx, cell, r)
-	if r.forced() {
+	if r.Forced() {
 		answer = p.breakGlass(cell, r, answer)
 	}
 	if !answer.Allowed {
-		p.refused.note(answer)
-		p.nudger.note(cell, r, answer)
+		if answer.Blames != nil {
+			by := p.ref(*answer.Blames)
+			p.refused.note(by.core, answer)
+			p.nudger.note(cell, r, answer.Verdict, by)
+		}
 		p.insistent.hold(ctx, r, time.Now())
 	}
 	return answer
 }
 
-// guard reserves the removal of a pod with all its protectors, or says why not.
-func (p *Protection) guard(ctx context.Context, cell string, r Request) Answer {
-	charges, covered, err := p.charges(ctx, cell, r)
-	switch {
-	case err != nil:
-		return refuseUnknown(r, err)
-	case !covered && !p.belongs(cell, r):
-		return allow(VerdictOtherCell)
-	case !covered:
-		return allow(VerdictUnprotected)
-	case len(charges) == 0:
-		return allow(VerdictNotAvailable)
+// guard reserves the removal of a pod with all its protectors, or says why not. It goes as removal.Judge does, and reserves.
+func (p *Protection) guard(ctx context.Context, cell string, r removal.Request) removal.Answer {
+	covering, belongs, err := p.covering(ctx, cell, r)
+	if err != nil {
+		return removal.RefuseUnknown(r, err)
 	}
-	removal := quota.Removal{
-		Cell: cell, PodUID: r.Pod.UID, PodName: r.PodName, Operation: r.Operation,
-		At: p.now(), Token: newToken(), Force: r.forced(), Generation: r.Generation, Containers: r.Containers,
+	charges, free := removal.Charged(covering, belongs, cell, r, p.now())
+	if len(charges) == 0 {
+		return removal.Allow(free)
 	}
+	attempt := r.Attempt(cell, p.now(), newToken())
 	if len(charges) > 1 {
-		removal.RevocableUntil = removal.At.Add(giveBackTime)
+		attempt.RevocableUntil = attempt.At.Add(giveBackTime)
 	}
-	if i := slices.IndexFunc(charges, func(c charge) bool { return c.vanished }); i >= 0 && (!r.forced() || r.DryRun) {
-		return refuse(charges, charges[i], charges[i].vanishedVerdict(), r)
+	if refusal := removal.RefusedByVanished(charges, r); refusal != nil {
+		return *refusal
 	}
 	p.locate(ctx, cell, r, charges)
-	if refusal := preview(charges, removal, r); refusal != nil {
+	if refusal := removal.Preview(charges, attempt, r); refusal != nil {
 		return *refusal
 	}
 	if r.DryRun {
-		return admit(VerdictDryRun, charges)
+		return removal.Admit(removal.VerdictDryRun, charges)
 	}
-	return p.reserveAll(ctx, charges, removal, r)
+	return p.reserveAll(ctx, charges, attempt, r)
 }
 
 // newToken draws what no other attempt has: two of a million for one pod share it with a probability of 3e-8.
 func newToken() string { return strconv.FormatUint(rand.Uint64(), 36) } //nolint:gosec // it must differ, not be secret
 
-// charges returns the protectors that would lose an available pod, in the order in which they are asked. covered
-// tells whether any protector covers the pod at all.
-func (p *Protection) charges(ctx context.Context, cell string, r Request) (charges []charge, covered bool, err error) {
-	facts := podhealth.FactsOf(r.Pod)
+// covering returns the protectors that cover a pod, in their newest known state. belongs tells whether the pod belongs to the cell in any
+// core cluster.
+func (p *Protection) covering(ctx context.Context, cell string, r removal.Request) (covering []removal.Charge, belongs bool, err error) {
 	for _, core := range p.cores {
 		if !core.read.Load() {
 			return nil, false, fmt.Errorf("the PodProtectors of core cluster %q have not been read yet", core.name)
@@ -172,6 +144,7 @@ func (p *Protection) charges(ctx context.Context, cell string, r Request) (charg
 		if !core.has(cell, r) {
 			continue // another cell of the same cluster is asked as well
 		}
+		belongs = true
 		for _, key := range core.coverages.covering(cell, r.Namespace, r.Pod.Labels) {
 			protector, vanished, err := core.newest(ctx, key)
 			if apierrors.IsNotFound(err) {
@@ -180,42 +153,8 @@ func (p *Protection) charges(ctx context.Context, cell string, r Request) (charg
 			if err != nil {
 				return nil, false, fmt.Errorf("PodProtector %s of core cluster %q: %w", key, core.name, err)
 			}
-			if floor, known := quota.Floor(protector); vanished && known && floor == 0 {
-				continue // it would refuse nothing
-			}
-			if !guards(&protector.Spec, r.Operation) {
-				continue
-			}
-			covered = true
-			health := facts.At(protector.Spec.MinReadySeconds, p.noEarlierThan(protector, cell))
-			if health.Charged(protector.Spec.Criterion) || r.Criterion != "" && health.Meets(r.Criterion) {
-				charges = append(charges, charge{core: core, key: key, protector: protector, vanished: vanished})
-			}
+			covering = append(covering, removal.Charge{Core: core.name, Key: key, Protector: protector, Vanished: vanished})
 		}
 	}
-	slices.SortFunc(charges, func(a, b charge) int { return cmp.Compare(a.String(), b.String()) })
-	return charges, covered, nil
-}
-
-// belongs tells whether a pod belongs to a cell in any core cluster.
-func (p *Protection) belongs(cell string, r Request) bool {
-	return slices.ContainsFunc(p.cores, func(c *core) bool { return c.has(cell, r) })
-}
-
-// guards tells whether an operation costs a protector budget. One that is older than the field guards removals.
-func guards(spec *v1alpha1.PodProtectorSpec, operation v1alpha1.Operation) bool {
-	if len(spec.Operations) == 0 {
-		return operation == v1alpha1.OperationDelete || operation == v1alpha1.OperationEvict
-	}
-	return slices.Contains(spec.Operations, operation)
-}
-
-// noEarlierThan is the time at which a pod's age is judged: now, but not before the aggregator counted. A pod
-// that its clock took for available must not pass uncharged because ours is behind.
-func (p *Protection) noEarlierThan(protector *v1alpha1.PodProtector, cellID string) time.Time {
-	now := p.now()
-	if cell := quota.CellOf(protector, cellID); cell != nil && cell.Aggregation.LastEventTime.After(now) {
-		return cell.Aggregation.LastEventTime.Time
-	}
-	return now
+	return covering, belongs, nil
 }

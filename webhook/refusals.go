@@ -6,6 +6,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 // eventPause is the least time between two events on one protector: in a storm, thousands are refused.
@@ -32,20 +34,18 @@ type recent struct {
 }
 
 // note makes an event of a refusal, unless there was one a moment ago.
-func (r *refusals) note(answer Answer) {
-	if answer.blames != nil {
-		r.tell(answer.blames, "RemovalRefused", "Refuse", "refused", answer.Status.Message)
-	}
+func (r *refusals) note(core *core, answer removal.Answer) {
+	r.tell(core, answer.Blames, "RemovalRefused", "Refuse", "refused", answer.Status.Message)
 }
 
 // noteForced makes an event of a removal that would have been refused, likewise.
-func (r *refusals) noteForced(c *charge, what string) {
-	r.tell(c, "RemovalForced", "Admit", "forced", what)
+func (r *refusals) noteForced(core *core, c *removal.Charge, what string) {
+	r.tell(core, c, "RemovalForced", "Admit", "forced", what)
 }
 
-func (r *refusals) tell(c *charge, reason, action, done, what string) {
+func (r *refusals) tell(core *core, c *removal.Charge, reason, action, done, what string) {
 	if silent, due := r.due(reason + " " + c.String()); due {
-		c.core.events.Eventf(c.protector, nil, corev1.EventTypeWarning, reason, action,
+		core.events.Eventf(c.Protector, nil, corev1.EventTypeWarning, reason, action,
 			"%s (%d more were %s since the last event.)", what, silent, done)
 	}
 }

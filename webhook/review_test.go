@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/webhook"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 // deleteReview is what an apiserver asks about the deletion of a pod.
@@ -198,7 +198,7 @@ func TestMalformedReviewsAreRefusedWithAReason(t *testing.T) {
 				t.Fatal(err)
 			}
 			if answer.Response.Allowed || answer.Response.Result.Code != http.StatusBadRequest ||
-				answer.Response.AuditAnnotations[v1alpha1.AuditVerdict] != string(webhook.VerdictMalformed) {
+				answer.Response.AuditAnnotations[v1alpha1.AuditVerdict] != string(removal.VerdictMalformed) {
 				t.Errorf("response %+v, want it refused with 400 as malformed", answer.Response)
 			}
 		})

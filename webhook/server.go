@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
 	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 const (
@@ -247,7 +248,7 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *pace) {
 		pace.wait(ctx)
 	}
 	if s.Audit {
-		answer = answer.audited()
+		answer = answer.OnTrial()
 	}
 	s.answer(w, review, answer)
 }
@@ -284,7 +285,7 @@ func receive(w http.ResponseWriter, r *http.Request) *admissionv1.AdmissionRevie
 	return review
 }
 
-func (s *Server) answer(w http.ResponseWriter, review *admissionv1.AdmissionReview, answer Answer) {
+func (s *Server) answer(w http.ResponseWriter, review *admissionv1.AdmissionReview, answer removal.Answer) {
 	s.respond(w, review, &admissionv1.AdmissionResponse{
 		UID: review.Request.UID, Allowed: answer.Allowed, Result: answer.Status, Warnings: answer.Warnings, AuditAnnotations: answer.Audit(),
 	})
@@ -308,6 +309,18 @@ func readAll(from io.Reader, expected int64) ([]byte, error) {
 	return buffer.Bytes(), err
 }
 
+// readReview reads what an apiserver sends. The objects in it stay JSON.
+func readReview(body []byte) (*admissionv1.AdmissionReview, error) {
+	review := &admissionv1.AdmissionReview{}
+	if err := removal.Read(body, review); err != nil {
+		return nil, err
+	}
+	if review.Request == nil || review.APIVersion != admissionv1.SchemeGroupVersion.String() {
+		return nil, fmt.Errorf("want an AdmissionReview of %s with a request", admissionv1.SchemeGroupVersion)
+	}
+	return review, nil
+}
+
 // reviewTime is how long the apiserver waits, as its URL tells, less what the answer needs to get there: an
 // answer in time with a reason is better than a time-out without.
 func reviewTime(r *http.Request) time.Duration {
@@ -319,7 +332,7 @@ func reviewTime(r *http.Request) time.Duration {
 }
 
 // measure is Review with its metrics.
-func (p *Protection) measure(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) Answer {
+func (p *Protection) measure(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) removal.Answer {
 	began := time.Now()
 	p.metrics.inFlight.Inc()
 	defer p.metrics.inFlight.Dec()
@@ -327,7 +340,7 @@ func (p *Protection) measure(ctx context.Context, cell string, review *admission
 	if !p.cells.known(cell) {
 		cell = "unknown" // a client must not be able to make labels
 	}
-	p.metrics.reviews.WithLabelValues(cell, string(operationOf(review)), string(answer.Verdict)).Inc()
+	p.metrics.reviews.WithLabelValues(cell, string(removal.OperationOf(review)), string(answer.Verdict)).Inc()
 	p.metrics.duration.WithLabelValues(cell).Observe(time.Since(began).Seconds())
 	if !answer.Allowed {
 		p.log.V(1).Info("Refused", "cell", cell, "verdict", answer.Verdict, "reason", answer.Status.Message)

@@ -60,11 +60,6 @@ func (c *core) withoutProtector(key types.NamespacedName, asks []ask) []answer {
 	return answers
 }
 
-// vanishedVerdict is that of a protector that vanished, on whatever it is asked.
-func (c charge) vanishedVerdict() quota.Verdict {
-	return quota.Verdict{Outcome: quota.RefusedVanished, Budget: quota.BudgetOf(c.protector)}
-}
-
 // uncover takes in that a protector is not there any more. What it is told is its last state, or, when nobody watched, the last that
 // was seen.
 func (c *core) uncover(whole any) {

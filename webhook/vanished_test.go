@@ -11,6 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 func held(p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
@@ -48,7 +49,7 @@ func (d *desk) wantVanished(t *testing.T) {
 
 func (d *desk) wantUnprotected(t *testing.T) {
 	t.Helper()
-	if answer := d.remove(t.Context(), deskPod("web-0")); answer.Verdict != VerdictUnprotected {
+	if answer := d.remove(t.Context(), deskPod("web-0")); answer.Verdict != removal.VerdictUnprotected {
 		t.Errorf("answer %+v, want nobody to protect the pod any more", answer)
 	}
 }
@@ -67,7 +68,7 @@ func TestAProtectorThatVanishesStaysInForceFromMemory(t *testing.T) {
 	}
 	unready := deskPod("web-1")
 	unready.Status.Conditions[0].Status = "False"
-	if answer := d.remove(t.Context(), unready); answer.Verdict != VerdictNotAvailable {
+	if answer := d.remove(t.Context(), unready); answer.Verdict != removal.VerdictNotAvailable {
 		t.Errorf("answer %+v to the removal of a pod that is not available", answer)
 	}
 	// When it is there again it decides.
@@ -77,7 +78,7 @@ func TestAProtectorThatVanishesStaysInForceFromMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.core.cover(anew)
-	if answer := d.remove(t.Context(), deskPod("web-0")); answer.Verdict != VerdictReserved || d.core.vanished() != 0 {
+	if answer := d.remove(t.Context(), deskPod("web-0")); answer.Verdict != removal.VerdictReserved || d.core.vanished() != 0 {
 		t.Errorf("answer %+v, %d have vanished", answer, d.core.vanished())
 	}
 }
@@ -154,7 +155,7 @@ func TestABrokenGlassLetsAPodGoWhoseProtectorVanished(t *testing.T) {
 	d := newDesk(t, deskProtector("api", 1, 5), held(deskProtector("web", 1, 5)), deskProtector("zoo", 1, 5))
 	d.core.uncover(d.lose(t, "web"))
 	answer := d.remove(t.Context(), forced(deskPod("web-0")))
-	if answer.Verdict != VerdictForced || answer.Audit()[v1alpha1.AuditForcedOver] != "Vanished" {
+	if answer.Verdict != removal.VerdictForced || answer.Audit()[v1alpha1.AuditForcedOver] != "Vanished" {
 		t.Errorf("audit %v, want it forced over Vanished", answer.Audit())
 	}
 	for _, name := range []string{"api", "zoo"} {
@@ -169,8 +170,8 @@ func TestABrokenGlassLetsAPodGoWhoseProtectorVanished(t *testing.T) {
 		d.lose(t, "web")
 		return write()
 	})
-	answer = d.protect(t.Context(), deskCell, Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-0", Pod: forced(deskPod("web-0"))})
-	if answer.Verdict != VerdictForced || quota.BudgetOf(d.stored(t, "api")).Reserved != 1 {
+	answer = d.protect(t.Context(), deskCell, removal.Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-0", Pod: forced(deskPod("web-0"))})
+	if answer.Verdict != removal.VerdictForced || quota.BudgetOf(d.stored(t, "api")).Reserved != 1 {
 		t.Errorf("audit %v, %d reservations with api", answer.Audit(), quota.BudgetOf(d.stored(t, "api")).Reserved)
 	}
 }
@@ -204,7 +205,7 @@ func TestCountsOfALostPastAdmitNothing(t *testing.T) {
 			if answer.Allowed != c.allowed || !c.allowed && (answer.Verdict != "Restored" || answer.Status.Code != 429) {
 				t.Errorf("answer %+v, want allowed %v", answer, c.allowed)
 			}
-			dry := d.protect(t.Context(), deskCell, Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-1", Pod: deskPod("web-1"), DryRun: true})
+			dry := d.protect(t.Context(), deskCell, removal.Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-1", Pod: deskPod("web-1"), DryRun: true})
 			if dry.Allowed != c.allowed {
 				t.Errorf("answer %+v to a dry run, want allowed %v", dry, c.allowed)
 			}
@@ -219,7 +220,7 @@ func TestWhatWasDecidedInALostPastIsNotAdmitted(t *testing.T) {
 		d.relapse()
 		return err
 	})
-	if answer := d.remove(t.Context(), deskPod("web-0")); answer.Allowed || answer.Verdict != VerdictUnreachable ||
+	if answer := d.remove(t.Context(), deskPod("web-0")); answer.Allowed || answer.Verdict != removal.VerdictUnreachable ||
 		!strings.Contains(answer.Status.Message, "restored from a backup") {
 		t.Errorf("answer %+v, want it refused", answer)
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/controllers/keeper"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/members"
+	removals "github.com/breakwater-k8s/breakwater/internal/removal"
 	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
@@ -285,11 +286,11 @@ func (w *world) startGenerator(name, core string) *process {
 }
 
 // review asks a webhook, as an apiserver does: in the given time, or not at all.
-func (p *process) review(ctx context.Context, cell string, r *removal, request *admissionv1.AdmissionRequest) (answer webhook.Answer, answered bool) {
+func (p *process) review(ctx context.Context, cell string, r *removal, request *admissionv1.AdmissionRequest) (answer removals.Answer, answered bool) {
 	if !p.paused.wait(ctx) {
-		return webhook.Answer{}, false
+		return removals.Answer{}, false
 	}
-	answers := make(chan webhook.Answer, 1)
+	answers := make(chan removals.Answer, 1)
 	go func() {
 		// The server of the webhook answers a little before its client's patience ends.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewPatience*9/10)
@@ -306,6 +307,6 @@ func (p *process) review(ctx context.Context, cell string, r *removal, request *
 	case answer := <-answers:
 		return answer, true
 	case <-ctx.Done():
-		return webhook.Answer{}, false
+		return removals.Answer{}, false
 	}
 }

@@ -1,88 +1,14 @@
-package webhook
+package removal
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
-
-// VerdictReason is the reason of an answer in one word, for audit annotations and metrics.
-type VerdictReason string
-
-// The reasons. Those of refusals by a protector are the outcomes of package quota.
-const (
-	VerdictUnguarded    VerdictReason = "Unguarded"    // not a removal that Breakwater guards
-	VerdictNoPod        VerdictReason = "NoPod"        // an eviction of a pod that does not exist in the cell
-	VerdictNotAvailable VerdictReason = "NotAvailable" // the pod is not available, so its removal costs nothing
-	VerdictUnprotected  VerdictReason = "Unprotected"  // no protector covers the pod
-	VerdictOtherCell    VerdictReason = "OtherCell"    // the pod belongs to another cell of the cluster, or to none
-	VerdictReserved     VerdictReason = "Reserved"     // admitted and charged, now or by an earlier attempt
-	VerdictForced       VerdictReason = "Forced"       // admitted since somebody has broken the glass for the pod
-	VerdictDryRun       VerdictReason = "DryRun"       // would be admitted; nothing was written
-	VerdictMalformed    VerdictReason = "Malformed"    // the review cannot be understood
-	VerdictUnknownCell  VerdictReason = "UnknownCell"  // no Cell with a kubeconfig, and no --cell, of that name
-	VerdictUnknown      VerdictReason = "Unknown"      // what is needed to decide is not known
-	VerdictUnreachable  VerdictReason = "Unreachable"  // the core cluster did not answer in time
-)
-
-// Answer is the answer to a review.
-type Answer struct {
-	Allowed bool
-	Verdict VerdictReason
-	// Protectors that were asked, as core/namespace/name.
-	Protectors []string
-	// Status tells the client of a refusal; nil when allowed.
-	Status *metav1.Status
-	// Warnings are for the client of a removal that is admitted all the same.
-	Warnings []string
-	// blames is the protector that refused; nil when none did.
-	blames *charge
-	// forced is what was overridden to admit it; nil when nothing was.
-	forced *override
-}
-
-// Audit returns the audit annotations of the answer.
-func (a Answer) Audit() map[string]string {
-	audit := map[string]string{v1alpha1.AuditVerdict: string(a.Verdict)}
-	if len(a.Protectors) > 0 {
-		audit[v1alpha1.AuditProtectors] = strings.Join(a.Protectors, ",")
-	}
-	if a.forced != nil {
-		audit[v1alpha1.AuditForcedOver] = string(a.forced.verdict)
-	}
-	return audit
-}
-
-// audited admits what is refused, and says so to the client: for a trial, in which nothing is protected.
-func (a Answer) audited() Answer {
-	if a.Allowed {
-		return a
-	}
-	a.Warnings = []string{"admitted, since Breakwater is on trial (--audit): " + a.Status.Message}
-	a.Allowed, a.Status = true, nil
-	return a
-}
-
-func allow(verdict VerdictReason) Answer { return Answer{Allowed: true, Verdict: verdict} }
-
-func admit(verdict VerdictReason, charges []charge) Answer {
-	return Answer{Allowed: true, Verdict: verdict, Protectors: names(charges)}
-}
-
-func names(charges []charge) []string {
-	all := make([]string, 0, len(charges))
-	for _, c := range charges {
-		all = append(all, c.String())
-	}
-	return all
-}
 
 // later refuses for now. 429 makes kubectl drain and controllers try again; a Retry-After would make client-go
 // try again ten times inside one call, unseen by anybody.
@@ -93,20 +19,20 @@ func later(verdict VerdictReason, message string) Answer {
 	}}
 }
 
-// refuse words the refusal of a protector.
-func refuse(charges []charge, c charge, verdict quota.Verdict, r Request) Answer {
+// Refuse words the refusal of a protector.
+func Refuse(charges []Charge, c Charge, verdict quota.Verdict, r Request) Answer {
 	answer := later(VerdictReason(verdict.Outcome), refusal(c, verdict, r))
-	answer.Protectors, answer.blames = names(charges), &c
+	answer.Protectors, answer.Blames = names(charges), &c
 	return answer
 }
 
-func refusal(c charge, verdict quota.Verdict, r Request) string {
+func refusal(c Charge, verdict quota.Verdict, r Request) string {
 	b := verdict.Budget
 	state := fmt.Sprintf("floor %d, available %d, removals under way %d", b.Floor, b.Available, b.Reserved)
 	var why, do string
 	switch verdict.Outcome {
 	case quota.RefusedDomainLoss:
-		why, do = fatal(verdict.Loss, c.unlocated)
+		why, do = fatal(verdict.Loss, c.Unlocated)
 	case quota.RefusedFull:
 		why = "has as many removals under way as its maxConcurrentLag allows"
 		do = "try again when the aggregators have seen them"
@@ -172,52 +98,52 @@ func (r Request) deed() string {
 	}
 }
 
-func place(c charge) string { return fmt.Sprintf("%s in core cluster %q", c.key, c.core.name) }
+func place(c Charge) string { return fmt.Sprintf("%s in core cluster %q", c.Key, c.Core) }
 
 const wayOut = "in an emergency label the namespace " + v1alpha1.LabelExempt + "=true in this cluster to remove pods unguarded"
 
-func refuseUnreachable(charges []charge, c charge, r Request, err error) Answer {
-	// The stack of a flight that panicked is for the log.
-	reason, _, _ := strings.Cut(err.Error(), "\n")
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		reason = "no answer in time"
-	}
+// RefuseUnreachable refuses what could not be reserved with a protector, for that reason.
+func RefuseUnreachable(charges []Charge, c Charge, r Request, reason string) Answer {
 	answer := later(VerdictUnreachable, fmt.Sprintf(
 		"Breakwater refuses to %s pod %q: that could not be reserved with PodProtector %s (%s); try again, or %s.",
 		r.deed(), r.PodName, place(c), reason, wayOut))
-	answer.Protectors, answer.blames = names(charges), &c
+	answer.Protectors, answer.Blames = names(charges), &c
 	return answer
 }
 
-func refuseUnknown(r Request, err error) Answer {
+// RefuseUnknown refuses while it cannot be told who protects the pod.
+func RefuseUnknown(r Request, err error) Answer {
 	return later(VerdictUnknown, fmt.Sprintf(
 		"Breakwater refuses to %s pod %q, since it is not known who protects it: %v; try again, or %s.",
 		r.deed(), r.PodName, err, wayOut))
 }
 
-func refuseUnreadablePod(cell string, r Request, err error) Answer {
+// RefuseUnreadablePod refuses an eviction of a pod that cannot be looked at.
+func RefuseUnreadablePod(cell string, r Request, err error) Answer {
 	return later(VerdictUnknown, fmt.Sprintf(
 		"Breakwater refuses to evict pod %q, since the pod cannot be read from cell %q: %v; try again, or %s.",
 		r.PodName, cell, err, wayOut))
 }
 
-// refuseNoPod answers what the apiserver would: 404. It does not leave that to the apiserver, for a pod of that
+// RefuseNoPod answers what the apiserver would: 404. It does not leave that to the apiserver, for a pod of that
 // name may have come since, and if the webhook's kubeconfig of the cell is that of another cluster, it exists.
-func refuseNoPod(cell string, r Request) Answer {
+func RefuseNoPod(cell string, r Request) Answer {
 	return Answer{Verdict: VerdictNoPod, Status: &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
 		Message: fmt.Sprintf("Breakwater finds no pod %q in namespace %q of cell %q.", r.PodName, r.Namespace, cell),
 	}}
 }
 
-func refuseUnknownCell(cell string) Answer {
+// RefuseUnknownCell refuses what a cell asks that nobody knows.
+func RefuseUnknownCell(cell string) Answer {
 	return Answer{Verdict: VerdictUnknownCell, Status: &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
 		Message: fmt.Sprintf("Breakwater knows no cell %q: no core cluster has a Cell of that name with a kubeconfigSecretRef, and the webhook no --cell; delete the webhook configuration of this cluster if the cell was removed, or %s.", cell, wayOut),
 	}}
 }
 
-func refuseMalformed(err error) Answer {
+// RefuseMalformed refuses a review that is none.
+func RefuseMalformed(err error) Answer {
 	return Answer{Verdict: VerdictMalformed, Status: &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusBadRequest, Reason: metav1.StatusReasonBadRequest,
 		Message: fmt.Sprintf("Breakwater cannot understand the review: %v.", err),

@@ -1,4 +1,4 @@
-package webhook
+package removal
 
 import (
 	"fmt"
@@ -111,10 +111,10 @@ func (r *Request) parseUpdate(review *admissionv1.AdmissionRequest) (disrupts bo
 		return false, err
 	}
 	var before, after podUpdated
-	if err := readAs(review.OldObject.Raw, &before); err != nil {
+	if err := Read(review.OldObject.Raw, &before); err != nil {
 		return false, fmt.Errorf("oldObject of the update of pod %q: %w", review.Name, err)
 	}
-	if err := readAs(review.Object.Raw, &after); err != nil {
+	if err := Read(review.Object.Raw, &after); err != nil {
 		return false, fmt.Errorf("object of the update of pod %q: %w", review.Name, err)
 	}
 	r.Containers, r.Generation = disrupted(&before, &after), after.Metadata.Generation

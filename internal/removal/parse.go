@@ -1,4 +1,4 @@
-package webhook
+package removal
 
 import (
 	"fmt"
@@ -14,22 +14,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// readAs reads JSON as encoding/json does, apart from the case of names, at a third of its cost, which is most of what a
+// Read reads JSON as encoding/json does, apart from the case of names, at a third of its cost, which is most of what a
 // review costs. What the apiserver has stored must be readable: a pod that is refused for a letter could never go.
-func readAs(raw []byte, into any) error {
+func Read(raw []byte, into any) error {
 	return json.Unmarshal(raw, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-}
-
-// readReview reads what an apiserver sends. The objects in it stay JSON.
-func readReview(body []byte) (*admissionv1.AdmissionReview, error) {
-	review := &admissionv1.AdmissionReview{}
-	if err := readAs(body, review); err != nil {
-		return nil, err
-	}
-	if review.Request == nil || review.APIVersion != admissionv1.SchemeGroupVersion.String() {
-		return nil, fmt.Errorf("want an AdmissionReview of %s with a request", admissionv1.SchemeGroupVersion)
-	}
-	return review, nil
 }
 
 // podAsked is what a decision needs of a pod, of the ten kilobytes that it has.
@@ -100,8 +88,8 @@ type Request struct {
 	raw []byte
 }
 
-// controller is who owns the pod; nil when nobody does. It is looked for only where somebody was refused.
-func (r Request) controller() *metav1.OwnerReference {
+// Controller is who owns the pod; nil when nobody does. It is looked for only where somebody was refused.
+func (r Request) Controller() *metav1.OwnerReference {
 	if r.raw == nil {
 		return metav1.GetControllerOf(r.Pod)
 	}
@@ -110,14 +98,14 @@ func (r Request) controller() *metav1.OwnerReference {
 			OwnerReferences []metav1.OwnerReference `json:"ownerReferences"`
 		} `json:"metadata"`
 	}{}
-	if err := readAs(r.raw, &owned); err != nil {
+	if err := Read(r.raw, &owned); err != nil {
 		return nil
 	}
 	return metav1.GetControllerOf(&metav1.ObjectMeta{OwnerReferences: owned.Metadata.OwnerReferences})
 }
 
-// operationOf is what a review of a pod is about; a deletion if it is none that Breakwater guards.
-func operationOf(review *admissionv1.AdmissionRequest) v1alpha1.Operation {
+// OperationOf is what a review of a pod is about; a deletion if it is none that Breakwater guards.
+func OperationOf(review *admissionv1.AdmissionRequest) v1alpha1.Operation {
 	switch {
 	case review.SubResource == "eviction":
 		return v1alpha1.OperationEvict
@@ -137,13 +125,13 @@ func Parse(review *admissionv1.AdmissionRequest) (request Request, guarded bool,
 	pods := review.Resource.Group == "" && review.Resource.Resource == "pods"
 	switch {
 	case pods && review.SubResource == "" && review.Operation == admissionv1.Delete:
-		request.Operation = operationOf(review)
+		request.Operation = OperationOf(review)
 		err = request.parsePod(review, "deletion")
 	case pods && review.SubResource == "eviction" && review.Operation == admissionv1.Create:
-		request.Operation = operationOf(review)
+		request.Operation = OperationOf(review)
 		err = request.parseEviction(review)
 	case pods && (review.SubResource == "" || review.SubResource == "resize") && review.Operation == admissionv1.Update:
-		request.Operation = operationOf(review)
+		request.Operation = OperationOf(review)
 		if disrupts, err := request.parseUpdate(review); err == nil && !disrupts {
 			return Request{}, false, nil
 		} else if err != nil {
@@ -165,7 +153,7 @@ func (r *Request) parsePod(review *admissionv1.AdmissionRequest, what string) er
 		return fmt.Errorf("the review of the %s of pod %q has no oldObject", what, review.Name)
 	}
 	asked := podAsked{}
-	if err := readAs(review.OldObject.Raw, &asked); err != nil {
+	if err := Read(review.OldObject.Raw, &asked); err != nil {
 		return fmt.Errorf("oldObject of the %s of pod %q: %w", what, review.Name, err)
 	}
 	r.Pod, r.raw = asked.pod(), review.OldObject.Raw
@@ -182,7 +170,7 @@ func (r *Request) parseEviction(review *admissionv1.AdmissionRequest) error {
 		return nil
 	}
 	var eviction policyv1.Eviction
-	if err := readAs(review.Object.Raw, &eviction); err != nil {
+	if err := Read(review.Object.Raw, &eviction); err != nil {
 		return fmt.Errorf("eviction of pod %q: %w", review.Name, err)
 	}
 	if r.PodName == "" {

@@ -1,4 +1,4 @@
-package webhook_test
+package removal_test
 
 import (
 	"strings"
@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/webhook"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 // asked returns the review of an operation on pods or a subresource of theirs; object is that of the operation.
@@ -45,33 +45,33 @@ func TestParse(t *testing.T) {
 		}},
 	}
 	yes, no := true, false
-	deleted := webhook.Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-0", Pod: parsed}
-	evicted := webhook.Request{Operation: v1alpha1.OperationEvict, Namespace: "default", PodName: "web-0"}
-	dry := func(r webhook.Request) webhook.Request { r.DryRun = true; return r }
+	deleted := removal.Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-0", Pod: parsed}
+	evicted := removal.Request{Operation: v1alpha1.OperationEvict, Namespace: "default", PodName: "web-0"}
+	dry := func(r removal.Request) removal.Request { r.DryRun = true; return r }
 	for claim, test := range map[string]struct {
 		review *admissionv1.AdmissionRequest
-		want   webhook.Request
+		want   removal.Request
 	}{
 		"a deletion": {asked(admissionv1.Delete, "", pod), deleted},
 		"one of a deletecollection has its name in oldObject alone": {
 			with(asked(admissionv1.Delete, "", pod), func(r *admissionv1.AdmissionRequest) { r.Name = "" }), deleted},
 		"an oldObject without a namespace is in that of the request": {
 			asked(admissionv1.Delete, "", strings.Replace(pod, `"namespace":"default",`, "", 1)),
-			webhook.Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-0",
+			removal.Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-0",
 				Pod: func() *corev1.Pod { p := parsed.DeepCopy(); p.Namespace = ""; return p }()}},
 		"what the apiserver has stored is read, whatever its letters and repetitions": {
 			asked(admissionv1.Delete, "", strings.Replace(pod, `"uid"`,
 				`"annotations":{"a":"`+"\xff"+`"},"managedFields":[{"fieldsV1":{"f:name":{},"f:name":{}}}],"uid"`, 1)), deleted},
 		"a pod that has a criterion of its own": {
 			asked(admissionv1.Delete, "", strings.Replace(pod, `"uid"`, `"annotations":{"a":"b","breakwater.dev/criterion":"Running"},"uid"`, 1)),
-			webhook.Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-0", Pod: func() *corev1.Pod {
+			removal.Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-0", Pod: func() *corev1.Pod {
 				p := parsed.DeepCopy()
 				p.Annotations = map[string]string{v1alpha1.AnnotationCriterion: "Running"}
 				return p
 			}()}},
 		"an eviction that has a criterion": {
 			asked(admissionv1.Create, "eviction", `{"metadata":{"name":"web-0","annotations":{"breakwater.dev/criterion":"Running"}}}`),
-			webhook.Request{Operation: v1alpha1.OperationEvict, Namespace: "default", PodName: "web-0", Criterion: v1alpha1.CriterionRunning}},
+			removal.Request{Operation: v1alpha1.OperationEvict, Namespace: "default", PodName: "web-0", Criterion: v1alpha1.CriterionRunning}},
 		"a deletion as dry run": {with(asked(admissionv1.Delete, "", pod), func(r *admissionv1.AdmissionRequest) { r.DryRun = &yes }), dry(deleted)},
 		"dryRun may be false":   {with(asked(admissionv1.Delete, "", pod), func(r *admissionv1.AdmissionRequest) { r.DryRun = &no }), deleted},
 		"an eviction":           {asked(admissionv1.Create, "eviction", `{"metadata":{"name":"web-0"}}`), evicted},
@@ -86,11 +86,11 @@ func TestParse(t *testing.T) {
 			asked(admissionv1.Create, "eviction", `{"metadata":{"name":"web-0"},"deleteOptions":{"gracePeriodSeconds":0}}`), evicted},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			got, guarded, err := webhook.Parse(test.review)
+			got, guarded, err := removal.Parse(test.review)
 			if err != nil || !guarded {
 				t.Fatalf("guarded %v, error %v", guarded, err)
 			}
-			if diff := cmp.Diff(test.want, got, cmpopts.IgnoreUnexported(webhook.Request{})); diff != "" {
+			if diff := cmp.Diff(test.want, got, cmpopts.IgnoreUnexported(removal.Request{})); diff != "" {
 				t.Errorf("request (-want +got):\n%s", diff)
 			}
 		})
@@ -112,7 +112,7 @@ func TestParseLeavesOtherRequestsAlone(t *testing.T) {
 		"a deletion of nodes":         other("", "nodes"),
 		"pods of another group":       other("metrics.k8s.io", "pods"),
 	} {
-		if got, guarded, err := webhook.Parse(review); guarded || err != nil {
+		if got, guarded, err := removal.Parse(review); guarded || err != nil {
 			t.Errorf("%s: guarded %v as %+v, error %v", claim, guarded, got, err)
 		}
 	}
@@ -138,7 +138,7 @@ func TestParseRefusesWhatItCannotUnderstand(t *testing.T) {
 		"an eviction without namespace": {with(asked(admissionv1.Create, "eviction", ""), func(r *admissionv1.AdmissionRequest) { r.Namespace = "" }), `names no pod: namespace "", name "web-0"`},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			_, guarded, err := webhook.Parse(test.review)
+			_, guarded, err := removal.Parse(test.review)
 			if !guarded || err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("guarded %v, error %v; want an error with %q", guarded, err, test.want)
 			}

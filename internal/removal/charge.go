@@ -1,0 +1,111 @@
+package removal
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/podhealth"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// Charge is one protector that covers a pod, and is charged for its removal.
+type Charge struct {
+	// Core is the name of the core cluster that has the protector.
+	Core      string
+	Key       types.NamespacedName
+	Protector *v1alpha1.PodProtector
+	// Vanished tells that the protector is not there although nobody has released it.
+	Vanished bool
+	// Domain is that of the pod, where the protector minds the loss of others; Unlocated is why it is not known.
+	Domain    quota.Domain
+	Unlocated error
+}
+
+// String is core/namespace/name.
+func (c Charge) String() string { return c.Core + "/" + c.Key.String() }
+
+// Ask is what is asked of the protector.
+func (c Charge) Ask(attempt quota.Removal) quota.Removal {
+	attempt.Domain = c.Domain
+	return attempt
+}
+
+// Passes tells whether a removal needs no look at protectors. A pod that is going must go, or nodes never finish their work.
+func (r Request) Passes() bool {
+	return podhealth.FactsOf(r.Pod).Gone() || r.Pod.Spec.NodeName == ""
+}
+
+// Attempt is what is asked of protectors, at a time and with a token that no other attempt has.
+func (r Request) Attempt(cell string, at time.Time, token string) quota.Removal {
+	return quota.Removal{
+		Cell: cell, PodUID: r.Pod.UID, PodName: r.PodName, Operation: r.Operation,
+		At: at, Token: token, Force: r.Forced(), Generation: r.Generation, Containers: r.Containers,
+	}
+}
+
+// Forced tells whether somebody has broken the glass for the pod.
+func (r Request) Forced() bool { return r.Pod.Annotations[v1alpha1.AnnotationForceDelete] == "true" }
+
+// Charged leaves of the protectors that cover a pod, in their own slice, those that its removal costs budget, in the order in which they
+// are asked. When there is none it says why not. belongs tells whether the pod belongs to the cell at all.
+func Charged(covering []Charge, belongs bool, cell string, r Request, now time.Time) (charges []Charge, free VerdictReason) {
+	facts, guarded := podhealth.FactsOf(r.Pod), false
+	charges = slices.DeleteFunc(covering, func(c Charge) bool {
+		if floor, known := quota.Floor(c.Protector); c.Vanished && known && floor == 0 {
+			return true // it would refuse nothing
+		}
+		if !guards(&c.Protector.Spec, r.Operation) {
+			return true
+		}
+		guarded = true
+		return !costs(c.Protector, facts, cell, r.Criterion, now)
+	})
+	slices.SortFunc(charges, func(a, b Charge) int { return cmp.Compare(a.String(), b.String()) })
+	switch {
+	case !guarded && !belongs:
+		return charges, VerdictOtherCell
+	case !guarded:
+		return charges, VerdictUnprotected
+	default:
+		return charges, VerdictNotAvailable
+	}
+}
+
+// guards tells whether an operation costs a protector budget. One that is older than the field guards removals.
+func guards(spec *v1alpha1.PodProtectorSpec, operation v1alpha1.Operation) bool {
+	if len(spec.Operations) == 0 {
+		return operation == v1alpha1.OperationDelete || operation == v1alpha1.OperationEvict
+	}
+	return slices.Contains(spec.Operations, operation)
+}
+
+// costs tells whether a protector would lose a pod that counts, or counts by the criterion of an eviction.
+func costs(p *v1alpha1.PodProtector, facts podhealth.Facts, cell string, eviction v1alpha1.Criterion, now time.Time) bool {
+	health := facts.At(p.Spec.MinReadySeconds, noEarlierThan(p, cell, now))
+	return health.Charged(p.Spec.Criterion) || eviction != "" && health.Meets(eviction)
+}
+
+// noEarlierThan is the time at which a pod's age is judged: now, but not before the aggregator counted. A pod
+// that its clock took for available must not pass uncharged because ours is behind.
+func noEarlierThan(protector *v1alpha1.PodProtector, cellID string, now time.Time) time.Time {
+	if cell := quota.CellOf(protector, cellID); cell != nil && cell.Aggregation.LastEventTime.After(now) {
+		return cell.Aggregation.LastEventTime.Time
+	}
+	return now
+}
+
+// Minds is the label of nodes by which a protector minds the loss of a domain; empty if it does not.
+func Minds(p *v1alpha1.PodProtector) string {
+	spread := p.Spec.Spread
+	if spread == nil || !spread.TolerateDomainLoss || spread.TopologyKey == v1alpha1.TopologyKeyCell {
+		return ""
+	}
+	if floor, known := quota.Floor(p); known && floor == 0 {
+		return ""
+	}
+	return spread.TopologyKey
+}
