@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"sync"
 	"time"
@@ -74,14 +73,7 @@ func (n *nodeLabels) label(ctx context.Context, of node, key string) (string, er
 	if !found.has(key) {
 		found = n.readOnce(ctx, of)
 	}
-	if found.err != nil {
-		return "", fmt.Errorf("node %q cannot be read: %w", of.name, found.err)
-	}
-	value, ok := found.labels[key]
-	if !ok {
-		return "", fmt.Errorf("node %q has no label %s", of.name, key)
-	}
-	return value, nil
+	return removal.LabelOf(of.name, found.labels, found.err, key)
 }
 
 func (n *nodeLabels) remembered(of node) labelled {

@@ -2,6 +2,7 @@ package removal
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -58,11 +59,12 @@ func Charged(covering []Charge, belongs bool, cell string, r Request, now time.T
 		if floor, known := quota.Floor(c.Protector); c.Vanished && known && floor == 0 {
 			return true // it would refuse nothing
 		}
-		if !guards(&c.Protector.Spec, r.Operation) {
+		if !c.Guards(r.Operation) {
 			return true
 		}
 		guarded = true
-		return !costs(c.Protector, facts, cell, r.Criterion, now)
+		health := c.Health(facts, cell, now)
+		return !health.Charged(c.Protector.Spec.Criterion) && (r.Criterion == "" || !health.Meets(r.Criterion))
 	})
 	slices.SortFunc(charges, func(a, b Charge) int { return cmp.Compare(a.String(), b.String()) })
 	switch {
@@ -75,18 +77,18 @@ func Charged(covering []Charge, belongs bool, cell string, r Request, now time.T
 	}
 }
 
-// guards tells whether an operation costs a protector budget. One that is older than the field guards removals.
-func guards(spec *v1alpha1.PodProtectorSpec, operation v1alpha1.Operation) bool {
-	if len(spec.Operations) == 0 {
+// Guards tells whether an operation costs the protector budget. One that is older than the field guards removals.
+func (c Charge) Guards(operation v1alpha1.Operation) bool {
+	operations := c.Protector.Spec.Operations
+	if len(operations) == 0 {
 		return operation == v1alpha1.OperationDelete || operation == v1alpha1.OperationEvict
 	}
-	return slices.Contains(spec.Operations, operation)
+	return slices.Contains(operations, operation)
 }
 
-// costs tells whether a protector would lose a pod that counts, or counts by the criterion of an eviction.
-func costs(p *v1alpha1.PodProtector, facts podhealth.Facts, cell string, eviction v1alpha1.Criterion, now time.Time) bool {
-	health := facts.At(p.Spec.MinReadySeconds, noEarlierThan(p, cell, now))
-	return health.Charged(p.Spec.Criterion) || eviction != "" && health.Meets(eviction)
+// Health is that of a pod of a cell, as the protector sees it.
+func (c Charge) Health(facts podhealth.Facts, cell string, now time.Time) podhealth.Health {
+	return facts.At(c.Protector.Spec.MinReadySeconds, noEarlierThan(c.Protector, cell, now))
 }
 
 // noEarlierThan is the time at which a pod's age is judged: now, but not before the aggregator counted. A pod
@@ -108,4 +110,16 @@ func Minds(p *v1alpha1.PodProtector) string {
 		return ""
 	}
 	return spread.TopologyKey
+}
+
+// LabelOf is a label of a pod's node, whose labels were read or could not be: the domain of the pod where that is asked for.
+func LabelOf(node string, labels map[string]string, unread error, key string) (string, error) {
+	if unread != nil {
+		return "", fmt.Errorf("node %q cannot be read: %w", node, unread)
+	}
+	value, ok := labels[key]
+	if !ok {
+		return "", fmt.Errorf("node %q has no label %s", node, key)
+	}
+	return value, nil
 }

@@ -28,8 +28,13 @@ func Refuse(charges []Charge, c Charge, verdict quota.Verdict, r Request) Answer
 
 func refusal(c Charge, verdict quota.Verdict, r Request) string {
 	b := verdict.Budget
-	state := fmt.Sprintf("floor %d, available %d, removals under way %d", b.Floor, b.Available, b.Reserved)
-	var why, do string
+	why, do := Reason(c, verdict)
+	return fmt.Sprintf("Breakwater refuses to %s pod %q: PodProtector %s %s (floor %d, available %d, removals under way %d); %s.",
+		r.deed(), r.PodName, place(c), why, b.Floor, b.Available, b.Reserved, do)
+}
+
+// Reason words why a protector refuses, and what to do about it.
+func Reason(c Charge, verdict quota.Verdict) (why, do string) {
 	switch verdict.Outcome {
 	case quota.RefusedDomainLoss:
 		why, do = fatal(verdict.Loss, c.Unlocated)
@@ -61,7 +66,7 @@ func refusal(c Charge, verdict quota.Verdict, r Request) string {
 		why = "would have fewer pods available than its floor"
 		do = "try again when more pods are available, or lower the floor where it is declared"
 	}
-	return fmt.Sprintf("Breakwater refuses to %s pod %q: PodProtector %s %s (%s); %s.", r.deed(), r.PodName, place(c), why, state, do)
+	return why, do
 }
 
 // fatal words the loss of a domain that would break the floor.
