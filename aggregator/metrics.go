@@ -1,8 +1,12 @@
 package aggregator
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
@@ -42,6 +46,20 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		spread:     spread,
 		settled:    counter("settled_total", "Reservations settled by reason: gone, expired, superseded, updated or overdue.", "reason"),
 	}
+}
+
+// probe asks a cell every so often whether it is ready; nil when that is never.
+func (*metrics) probe(registry prometheus.Registerer, cell *rest.Config, every time.Duration) (*fleet.Probe, error) {
+	if every == 0 {
+		return nil, nil
+	}
+	p, err := fleet.NewProbe(cell, every,
+		prometheus.NewDesc("breakwater_aggregator_cell_up", "1 while the apiserver of the cell is ready, 0 while it is not.", nil, nil),
+		prometheus.NewDesc("breakwater_aggregator_cell_clock_ahead_seconds", "How far the clock here is ahead of that of the cell.", nil, nil))
+	if err != nil {
+		return nil, err
+	}
+	return p, registry.Register(p)
 }
 
 // settle counts what was settled.

@@ -57,6 +57,8 @@ type Options struct {
 	Workers int
 	// Trigger drives events in a cell of mode Clock or Status; the zero value does not.
 	Trigger Trigger
+	// ProbeEvery is how often the cell is asked whether it is ready, for metrics; 0 is never.
+	ProbeEvery time.Duration
 	// Metrics is where the aggregator registers its metrics.
 	Metrics prometheus.Registerer
 	// Past notices that the core was restored from a backup: that of its cache's options. Nil is not to notice by the cache.
@@ -83,8 +85,10 @@ type Aggregator struct {
 	// unwatch ends what the core's cache tells of who has which slots; nil when nobody asks.
 	unwatch func() error
 	metrics *metrics
-	events  events.EventRecorder
-	log     logr.Logger
+	// probe asks the cell whether it is ready; nil when nobody does.
+	probe  *fleet.Probe
+	events events.EventRecorder
+	log    logr.Logger
 	// now is the wall clock, for minReadySeconds. Deadlines are timed by monotonic, which nobody can set.
 	now, monotonic func() time.Time
 
@@ -102,6 +106,7 @@ type Aggregator struct {
 
 // SetupWithManager adds an aggregator to the manager of its core cluster.
 func SetupWithManager(ctx context.Context, mgr manager.Manager, options Options) error {
+	options.Metrics = prometheus.WrapRegistererWith(prometheus.Labels{"cell": options.Cell}, options.Metrics)
 	a, err := newAggregator(ctx, mgr, options)
 	if err != nil {
 		return err
@@ -145,6 +150,9 @@ func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 	if a.scales, err = dynamic.NewForConfig(cell); err != nil {
 		return fmt.Errorf("dynamic client of cell %s: %w", a.options.Cell, err)
 	}
+	if a.probe, err = a.metrics.probe(a.options.Metrics, cell, a.options.ProbeEvery); err != nil {
+		return fmt.Errorf("probe cell %s: %w", a.options.Cell, err)
+	}
 	calls, err := rest.HTTPClientFor(cell)
 	if err != nil {
 		return fmt.Errorf("client of cell %s: %w", a.options.Cell, err)
@@ -182,6 +190,9 @@ func (a *Aggregator) NeedLeaderElection() bool { return false }
 
 // Start stands for the leadership of the cell, again and again, until ctx ends.
 func (a *Aggregator) Start(ctx context.Context) error {
+	if a.probe != nil {
+		go func() { _ = a.probe.Start(ctx) }() // it ends with ctx, and has no error
+	}
 	stand := a.standOnce
 	if a.options.Membership != nil {
 		stand = a.shareOnce

@@ -1,6 +1,14 @@
 package webhook
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"crypto/tls"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+)
 
 // metrics are listed in docs/metrics.md.
 type metrics struct {
@@ -13,6 +21,8 @@ type metrics struct {
 	handedOver *prometheus.CounterVec
 	nudges     *prometheus.CounterVec
 	flightSize prometheus.Histogram
+	refusals   *tally
+	expiry     *prometheus.GaugeVec
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -44,12 +54,17 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "breakwater_webhook_nudges_total",
 			Help: "Controllers woken and evictions taken up when budget had returned, by cell, way (wake or evict) and result: done or failed.",
 		}, []string{"cell", "way", "result"}),
+		refusals: newTally(),
+		expiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "breakwater_webhook_certificate_expiry_timestamp_seconds", Help: "When the certificate that is served expires, in Unix time.",
+		}, nil),
 		flightSize: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "breakwater_webhook_flight_size", Help: "Removals that one status write decided.",
 			Buckets: prometheus.ExponentialBuckets(1, 2, 11),
 		}),
 	}
-	registry.MustRegister(m.reviews, m.duration, m.inFlight, m.writes, m.givenBack, m.handedOver, m.nudges, m.flightSize)
+	registry.MustRegister(m.reviews, m.duration, m.inFlight, m.writes, m.givenBack, m.handedOver, m.nudges, m.flightSize,
+		m.refusals.counter, m.expiry)
 	return m
 }
 
@@ -86,4 +101,23 @@ func (m *metrics) watchWaiting(core string, waiting func() int) {
 		Help:        "Removals that wait for the write of their protector's status, by core cluster.",
 		ConstLabels: prometheus.Labels{"core": core},
 	}, func() float64 { return float64(waiting()) }))
+}
+
+// serve tells of the certificate that is served from now on.
+func (m *metrics) serve(certificate tls.Certificate) {
+	if leaf := certificate.Leaf; leaf != nil {
+		m.expiry.WithLabelValues().Set(float64(leaf.NotAfter.Unix()))
+	}
+}
+
+// probe asks a core cluster every so often whether it is ready.
+func (m *metrics) probe(core string, config *rest.Config, every time.Duration) (*fleet.Probe, error) {
+	of := prometheus.Labels{"core": core}
+	p, err := fleet.NewProbe(config, every,
+		prometheus.NewDesc("breakwater_webhook_core_up", "1 while the apiserver of a core cluster is ready, 0 while it is not, by core cluster.", nil, of),
+		prometheus.NewDesc("breakwater_webhook_core_clock_ahead_seconds", "How far the clock here is ahead of that of a core cluster, by core cluster.", nil, of))
+	if err != nil {
+		return nil, err
+	}
+	return p, m.registry.Register(p)
 }

@@ -96,6 +96,7 @@ func (p *Protection) protect(ctx context.Context, cell string, r removal.Request
 	if !answer.Allowed {
 		if answer.Blames != nil {
 			by := p.ref(*answer.Blames)
+			p.metrics.refusals.refused(by.core.name, by.key)
 			p.refused.note(by.core, answer)
 			p.nudger.note(cell, r, answer.Verdict, by)
 		}

@@ -149,6 +149,7 @@ func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 			s.Log.Error(err, "Certificates are no longer reloaded")
 		}
 	}()
+	watcher.RegisterCallback(s.Protection.metrics.serve) // at once, too
 	s.watcher.Store(watcher)
 	// Other replicas present a certificate, and nobody else has to.
 	config := &tls.Config{

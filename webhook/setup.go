@@ -32,6 +32,8 @@ type Options struct {
 	Nudge bool
 	// Metrics is where the webhook registers its metrics.
 	Metrics prometheus.Registerer
+	// ProbeEvery is how often each core cluster is asked whether it is ready, for metrics; 0 is never.
+	ProbeEvery time.Duration
 	// Now is the wall clock; nil is the machine's.
 	Now func() time.Time
 	// Boarding is called before each flight to a protector takes off; nil is to fly at once. It is a simulation's, see
@@ -98,6 +100,9 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 		if err := mgr.Add(core); err != nil {
 			return nil, fmt.Errorf("add core cluster %s: %w", name, err)
 		}
+		if err := p.watchOver(mgr, core.name, source.GetConfig(), options.ProbeEvery); err != nil {
+			return nil, fmt.Errorf("probe core cluster %s: %w", name, err)
+		}
 		p.cores = append(p.cores, core)
 	}
 	for name, config := range options.Cells {
@@ -106,6 +111,18 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 		}
 	}
 	return p, nil
+}
+
+// watchOver makes metrics tell whether a core cluster is ready.
+func (p *Protection) watchOver(mgr manager.Manager, core string, config *rest.Config, every time.Duration) error {
+	if every == 0 {
+		return nil
+	}
+	probe, err := p.metrics.probe(core, config, every)
+	if err != nil {
+		return err
+	}
+	return mgr.Add(probe)
 }
 
 // NeedLeaderElection is false: all replicas answer.

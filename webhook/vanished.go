@@ -96,6 +96,7 @@ const doubtAgain = time.Minute
 func (c *core) forget(key types.NamespacedName) {
 	c.conflicts.Delete(key)
 	c.coverages.delete(key)
+	c.metrics.refusals.forget(c.name, key)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.known, key)

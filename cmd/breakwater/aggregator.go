@@ -139,7 +139,7 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 	}
 	options := aggregator.Options{
 		Cell: f.name, Identity: f.identity, LeaseNamespace: f.namespace, LeaseDuration: f.leaseDuration, Heartbeat: f.heartbeat,
-		Workers: f.workers, Trigger: f.trigger, Metrics: metrics.Registry, Past: past,
+		Workers: f.workers, Trigger: f.trigger, Metrics: metrics.Registry, ProbeEvery: fleet.ProbeEvery, Past: past,
 	}
 	if ring != nil {
 		options.Interest = interest

@@ -7,13 +7,16 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/version"
 )
 
 // manager makes the controller-runtime manager of a component: it serves metrics and health, watches the
@@ -44,7 +47,21 @@ func (f *componentFlags) manager(
 	if err != nil {
 		return nil, fmt.Errorf("set up %s for %s: %w", component, config.Host, err)
 	}
-	return mgr, mgr.AddHealthzCheck("process", healthz.Ping)
+	return mgr, errors.Join(mgr.AddHealthzCheck("process", healthz.Ping), tellBuild(component))
+}
+
+// tellBuild makes a metric say which build of which component this is. It is there for as long as the component is.
+func tellBuild(component string) error {
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "breakwater_build_info", Help: "1, with the component that this is, and its version.",
+		ConstLabels: prometheus.Labels{"component": component, "version": version.String()},
+	})
+	build.Set(1)
+	err := metrics.Registry.Register(build)
+	if errors.As(err, &prometheus.AlreadyRegisteredError{}) {
+		return nil // tests run a component several times
+	}
+	return err
 }
 
 // follow runs what follows the kubeconfigs of files; nil is one that is not followed.

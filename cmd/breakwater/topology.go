@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/topology"
@@ -69,7 +70,7 @@ func (f *topologyFlags) run(ctx context.Context) error {
 	if err := follow(mgr, followers...); err != nil {
 		return err
 	}
-	if err := topology.Setup(ctx, mgr, cells); err != nil {
+	if err := topology.Setup(ctx, mgr, cells, metrics.Registry); err != nil {
 		return fmt.Errorf("set up the topology controller: %w", err)
 	}
 	return mgr.Start(ctx)

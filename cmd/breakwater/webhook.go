@@ -159,7 +159,7 @@ func (f *webhookFlags) run(ctx context.Context) error {
 	}
 	options := webhook.Options{
 		Cores: clusters, Pasts: pasts, Cells: cells, Rosters: f.rosters(clusters, mgr.GetLogger()), Server: &f.server, Nudge: f.nudge,
-		Metrics: metrics.Registry,
+		Metrics: metrics.Registry, ProbeEvery: fleet.ProbeEvery,
 	}
 	if options.Peers, err = f.others(mgr); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -36,7 +37,7 @@ func (l *lab) eventually(look func() string) { l.Helper(); testplane.Eventually(
 func TestTheRulesAreEnough(t *testing.T) {
 	l := newLab(t)
 	testplane.Manage(t, l.as(testplane.Config(t), l.namespace, "core", append(ClusterRules(), SecretRules()...)), func(ctx context.Context, mgr manager.Manager) error {
-		return Setup(ctx, mgr, nil)
+		return Setup(ctx, mgr, nil, prometheus.NewRegistry())
 	})
 
 	worker := l.as(testplane.Second(t), "default", "worker", CellRules())

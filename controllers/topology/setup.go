@@ -2,9 +2,11 @@ package topology
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -22,8 +24,8 @@ import (
 const workers = 16
 
 // Setup adds the controllers to the manager of a core cluster, and says when it is ready. Cells lead to the clusters of those
-// that name no kubeconfig.
-func Setup(ctx context.Context, mgr manager.Manager, cells map[string]*rest.Config) error {
+// that name no kubeconfig. Metrics go to the registry.
+func Setup(ctx context.Context, mgr manager.Manager, cells map[string]*rest.Config, registry prometheus.Registerer) error {
 	r := &Reconciler{
 		Cells: cells, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name),
 		Monotonic: time.Now, seen: map[string]seen{},
@@ -49,6 +51,10 @@ func Setup(ctx context.Context, mgr manager.Manager, cells map[string]*rest.Conf
 	err = clearing.Watch(source.Kind(mgr.GetCache(), &v1alpha1.PodProtector{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodProtector]{}, asks))
 	if err != nil {
 		return fmt.Errorf("watch PodProtectors: %w", err)
+	}
+	told := newMetrics(r)
+	if err := errors.Join(registry.Register(told), mgr.Add(told)); err != nil {
+		return fmt.Errorf("metrics: %w", err)
 	}
 	return fleet.AddReadiness(ctx, mgr, "Cells and PodProtectors", &v1alpha1.Cell{}, &v1alpha1.PodProtector{})
 }

@@ -58,3 +58,9 @@ func (p *Pulses) State(whose string, limit time.Duration, now time.Time) State {
 		return Unknown
 	}
 }
+
+// Since is when the newest heartbeat of somebody was seen first.
+func (p *Pulses) Since(whose string) (at time.Time, known bool) {
+	last, known := p.last[whose]
+	return last.at, known
+}

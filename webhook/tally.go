@@ -1,0 +1,57 @@
+package webhook
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// mostBlamed is how many protectors have a counter of their own: those that refuse first, until they are gone.
+const mostBlamed = 1000
+
+// others stands for the protectors that have none. None has that name, for it has no namespace.
+const others = "others"
+
+// tally counts refusals by the protector that refused.
+type tally struct {
+	counter *prometheus.CounterVec
+
+	mu    sync.Mutex
+	named map[blamed]bool
+}
+
+// blamed is a protector of a core.
+type blamed struct {
+	core      string
+	protector types.NamespacedName
+}
+
+func newTally() *tally {
+	return &tally{
+		counter: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "breakwater_webhook_refusals_total", Help: "Removals that a protector refused, by core cluster and protector.",
+		}, []string{"core", "protector"}),
+		named: map[blamed]bool{},
+	}
+}
+
+func (t *tally) refused(core string, protector types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	name, who := others, blamed{core, protector}
+	if t.named[who] || len(t.named) < mostBlamed {
+		t.named[who], name = true, protector.String()
+	}
+	t.counter.WithLabelValues(core, name).Inc()
+}
+
+// forget leaves the place of a protector that is gone to another one.
+func (t *tally) forget(core string, protector types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if who := (blamed{core, protector}); t.named[who] {
+		delete(t.named, who)
+		t.counter.DeleteLabelValues(core, protector.String())
+	}
+}
