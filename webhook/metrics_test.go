@@ -1,38 +1,34 @@
 package webhook
 
 import (
+	"math/rand/v2"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
-func TestMetricsAndVerdictsAreDocumented(t *testing.T) {
+func TestVerdictsAreDocumented(t *testing.T) {
 	raw, err := os.ReadFile("../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	docs := string(raw)
-	registry := prometheus.NewRegistry()
-	newMetrics(registry).watchWaiting("core", func() int { return 0 })
-	descriptions := make(chan *prometheus.Desc, 100)
-	registry.Describe(descriptions)
-	close(descriptions)
-	for d := range descriptions {
-		_, rest, _ := strings.Cut(d.String(), `fqName: "`)
-		if name, _, _ := strings.Cut(rest, `"`); name == "" || !strings.Contains(docs, "`"+name+"`") {
-			t.Errorf("docs/metrics.md does not have %q", name)
-		}
-	}
 	for _, verdict := range []removal.VerdictReason{
-		removal.VerdictUnguarded, removal.VerdictNoPod, removal.VerdictNotAvailable, removal.VerdictUnprotected, removal.VerdictReserved, removal.VerdictDryRun, removal.VerdictMalformed,
+		removal.VerdictUnguarded, removal.VerdictOtherCell, removal.VerdictForced, removal.VerdictNoPod, removal.VerdictNotAvailable, removal.VerdictUnprotected, removal.VerdictReserved, removal.VerdictDryRun, removal.VerdictMalformed,
 		removal.VerdictUnknownCell, removal.VerdictUnknown, removal.VerdictUnreachable, removal.VerdictReason(quota.RefusedNoBudget), removal.VerdictReason(quota.RefusedDomainLoss), removal.VerdictReason(quota.RefusedFull),
-		removal.VerdictReason(quota.RefusedNeverAggregated), removal.VerdictReason(quota.RefusedNameless),
+		removal.VerdictReason(quota.RefusedNeverAggregated), removal.VerdictReason(quota.RefusedNameless), removal.VerdictReason(quota.RefusedUpdates), removal.VerdictReason(quota.RefusedDraining),
+		removal.VerdictReason(quota.RefusedFloorUnknown), removal.VerdictReason(quota.RefusedVanished), removal.VerdictReason(quota.RefusedRestored),
 	} {
 		if !strings.Contains(docs, "`"+string(verdict)+"`") {
 			t.Errorf("docs/metrics.md does not have the verdict %s", verdict)
@@ -41,14 +37,37 @@ func TestMetricsAndVerdictsAreDocumented(t *testing.T) {
 }
 
 // A client must not be able to make labels.
-func TestReviewsOfUnknownCellsShareALabel(t *testing.T) {
-	d := newDesk(t)
-	for _, cell := range []string{"a", "b", "c"} {
-		d.measure(t.Context(), cell, &admissionv1.AdmissionRequest{})
+func TestWhateverReviewsSayTheyMakeFewSeries(t *testing.T) {
+	d, random := newDesk(t), rand.New(rand.NewPCG(7, 7))
+	word := func(known ...string) string {
+		if i := random.IntN(2 * len(known)); i < len(known) {
+			return known[i]
+		}
+		return strconv.Itoa(random.Int())
 	}
-	metrics := make(chan prometheus.Metric, 100)
+	for range 2000 {
+		d.measure(t.Context(), word(deskCell), &admissionv1.AdmissionRequest{
+			Operation: admissionv1.Operation(word("DELETE", "CREATE", "UPDATE", "CONNECT")), SubResource: word("", "eviction", "resize", "status"),
+			Kind:      metav1.GroupVersionKind{Group: word("", "policy"), Version: word("v1"), Kind: word("Pod", "Eviction")},
+			Resource:  metav1.GroupVersionResource{Group: word(""), Version: word("v1"), Resource: word("pods")},
+			Namespace: word("default"), Name: word("web"), UID: types.UID(word("u")),
+			OldObject: runtime.RawExtension{Raw: []byte(word(`{"metadata":{"name":"x","namespace":"default"}}`, `{}`))},
+		})
+	}
+	seen := map[string]map[string]bool{"cell": {}, "operation": {}, "verdict": {}}
+	metrics := make(chan prometheus.Metric, 4000)
 	d.metrics.reviews.Collect(metrics)
-	if len(metrics) != 1 {
-		t.Errorf("%d time series for reviews of three unknown cells, want 1", len(metrics))
+	close(metrics)
+	for m := range metrics {
+		told := &dto.Metric{}
+		if err := m.Write(told); err != nil {
+			t.Fatal(err)
+		}
+		for _, label := range told.Label {
+			seen[label.GetName()][label.GetValue()] = true
+		}
+	}
+	if len(seen["cell"]) != 2 || len(seen["operation"]) != 4 || len(seen["verdict"]) < 2 || len(seen["verdict"]) > 10 {
+		t.Errorf("labels %v", seen)
 	}
 }

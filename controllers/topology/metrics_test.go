@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -134,7 +135,7 @@ func TestMetricsTellOfCellsAndProtectors(t *testing.T) {
 		"protector_available{" + web + "}": 6, "protector_floor{" + web + "}": 7, "protector_budget{" + web + "}": -2,
 		"protector_reservations{" + web + "}": 1, "protector_reservation_limit{" + web + "}": 5, "protector_oldest_reservation_age_seconds{" + web + "}": 80,
 	} {
-		if value, there := got[metric]; !there || value != want {
+		if value, there := got[metric]; !there || math.Round(value) != want {
 			t.Errorf("%s is %v (%v), want %v", metric, value, there, want)
 		}
 	}

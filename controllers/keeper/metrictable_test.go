@@ -1,0 +1,24 @@
+package keeper
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/breakwater-k8s/breakwater/internal/metrictable"
+)
+
+func TestMetricsAreThoseOfTheTable(t *testing.T) {
+	rows, err := metrictable.Read("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := metrictable.NewRegistered()
+	if _, err := newMetrics(registry, NewLosses()); err != nil {
+		t.Fatal(err)
+	}
+	for _, complaint := range registry.Differ(rows, func(name string) bool {
+		return strings.HasPrefix(name, "breakwater_generator_") && strings.HasSuffix(strings.TrimSuffix(name, "_total"), "_protectors")
+	}) {
+		t.Error(complaint)
+	}
+}

@@ -1,0 +1,142 @@
+package metrictable
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+)
+
+// Registered is a registry that knows which collectors it was given, of which a usual one tells nothing before they have a value.
+type Registered struct {
+	*prometheus.Registry
+	collectors []prometheus.Collector
+}
+
+// NewRegistered returns one without any.
+func NewRegistered() *Registered { return &Registered{Registry: prometheus.NewPedanticRegistry()} }
+
+// Register implements prometheus.Registerer.
+func (r *Registered) Register(c prometheus.Collector) error {
+	r.collectors = append(r.collectors, c)
+	return r.Registry.Register(c)
+}
+
+// MustRegister implements prometheus.Registerer.
+func (r *Registered) MustRegister(all ...prometheus.Collector) {
+	for _, c := range all {
+		if err := r.Register(c); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// Differ says how what is registered differs from the rows whose metrics belong to it. More labels are those that the registry's
+// owner adds to all.
+func (r *Registered) Differ(rows map[string]Row, belongs func(name string) bool, more ...string) (complaints []string) {
+	there := map[string]bool{}
+	for _, c := range r.collectors {
+		for _, description := range descriptionsOf(c) {
+			name, labels := parseDescription(description)
+			there[name] = true
+			row, documented := rows[name]
+			if !documented {
+				complaints = append(complaints, name+" is not in the table")
+				continue
+			}
+			complaints = append(complaints, row.differ(kindOf(c), append(labels, more...))...)
+		}
+	}
+	for name := range rows {
+		if belongs(name) && !there[name] {
+			complaints = append(complaints, name+" is in the table, and is not registered")
+		}
+	}
+	slices.Sort(complaints)
+	return complaints
+}
+
+// Served says how a family that a component serves differs from its row.
+func Served(rows map[string]Row, family *dto.MetricFamily) (complaints []string) {
+	row, documented := rows[family.GetName()]
+	if !documented {
+		return []string{family.GetName() + " is served, and not in the table"}
+	}
+	for _, metric := range family.Metric {
+		var labels []string
+		for _, label := range metric.Label {
+			labels = append(labels, label.GetName())
+		}
+		complaints = append(complaints, row.differ(strings.ToLower(family.GetType().String()), labels)...)
+	}
+	return complaints
+}
+
+// differ says how a metric of a kind with those labels differs from the row. An empty kind is not known.
+func (row Row) differ(kind string, labels []string) (complaints []string) {
+	if kind != "" && kind != row.Kind {
+		complaints = append(complaints, fmt.Sprintf("%s is a %s, and a %s in the table", row.Name, kind, row.Kind))
+	}
+	want := slices.Sorted(slices.Values(row.Labels))
+	if have := slices.Sorted(slices.Values(labels)); !slices.Equal(have, want) {
+		complaints = append(complaints, fmt.Sprintf("%s has the labels %q, and in the table %q", row.Name, have, want))
+	}
+	return complaints
+}
+
+func descriptionsOf(c prometheus.Collector) []string {
+	descriptions, all := make(chan *prometheus.Desc), []string{}
+	go func() {
+		defer close(descriptions)
+		c.Describe(descriptions)
+	}()
+	for d := range descriptions {
+		all = append(all, d.String())
+	}
+	return all
+}
+
+// parseDescription takes the name and the labels out of what a description is printed as: it has no other way to tell them.
+func parseDescription(printed string) (name string, labels []string) {
+	parts := regexp.MustCompile(`fqName: "([^"]*)".*constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`).FindStringSubmatch(printed)
+	if parts == nil {
+		return printed, nil
+	}
+	for _, constant := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(parts[2], -1) {
+		labels = append(labels, constant[1])
+	}
+	return parts[1], append(labels, strings.FieldsFunc(parts[3], func(r rune) bool { return r == ',' })...)
+}
+
+// kindOf is the kind of what a collector tells; empty when it tells nothing yet and is none of the usual.
+func kindOf(c prometheus.Collector) string {
+	switch c.(type) {
+	case *prometheus.CounterVec:
+		return "counter"
+	case *prometheus.GaugeVec:
+		return "gauge"
+	case *prometheus.HistogramVec:
+		return "histogram"
+	}
+	metrics, kind := make(chan prometheus.Metric), ""
+	go func() {
+		defer close(metrics)
+		c.Collect(metrics)
+	}()
+	for m := range metrics {
+		told := &dto.Metric{}
+		switch err := m.Write(told); {
+		case err != nil:
+		case told.Counter != nil:
+			kind = "counter"
+		case told.Gauge != nil:
+			kind = "gauge"
+		case told.Histogram != nil:
+			kind = "histogram"
+		}
+	}
+	return kind
+}
