@@ -1,0 +1,23 @@
+{{- /* The rules of files/alerts.yaml as this release has them. */ -}}
+{{- define "breakwater.alerts" -}}
+{{- $rule := .Values.metrics.prometheusRule }}
+{{- $text := .Files.Get "files/alerts.yaml" }}
+{{- range $name, $number := $rule.thresholds }}
+{{- /* An integer of values.yaml is a float by now, which would be printed as 1.2096e+06. */}}
+{{- $text = $text | replace (printf "<%s>" $name) (printf "%d" (int64 $number)) }}
+{{- end }}
+{{- $alerts := list }}
+{{- range $text | fromYamlArray }}
+{{- $runs := true }}
+{{- with .component }}
+{{- $runs = and (get $.Values .).enabled (or (eq . "webhook") (include "breakwater.isCore" $)) }}
+{{- end }}
+{{- if $runs }}
+{{- $last := ternary $rule.forCritical $rule.for (eq .labels.severity "critical") }}
+{{- $page := printf "%s/%s.md" (trimSuffix "/" $rule.runbookURL) (.alert | trimPrefix "Breakwater" | kebabcase) }}
+{{- $annotations := merge (dict "runbook_url" $page) .annotations }}
+{{- $alerts = append $alerts (merge (dict "for" $last "annotations" $annotations) (omit . "component")) }}
+{{- end }}
+{{- end }}
+{{- toYaml $alerts }}
+{{- end }}
