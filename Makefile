@@ -62,6 +62,10 @@ e2e: ## Run the end-to-end tests alone (ARGS="-run Storm -v")
 # What it builds besides, minutes each when the Go build cache is cold.
 gitops_tools := flux flux-source cert-manager argo-cd
 
+.PHONY: docs-all
+docs-all: ## Run what pages show of make itself, which takes minutes; make test runs the rest of what they show
+	@$(call with_control_planes) DOCS_ALL=1 go test -count=1 -timeout 30m -v -run TestWhatPagesShowOfTheTreeIsSo ./internal/pages
+
 .PHONY: e2e-gitops
 e2e-gitops: ## Test what GitOps syncs, with Flux, cert-manager and what decides in Argo CD (ARGS="-run Prune -v")
 	@for module in $(gitops_tools); do (cd hack/tools/$$module && go mod tidy -diff); done; \

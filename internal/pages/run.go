@@ -20,6 +20,8 @@ type Setting struct {
 	Folder string
 	// Variables of the environment, "NAME=value".
 	Variables []string
+	// Prelude is a script that the shell begins with: functions for what pages prepare.
+	Prelude string
 	// Hooks are what "do:" in the page names. A page that names another one, or not all of them, fails.
 	Hooks map[string]func(t *testing.T, s *Session)
 	// Patience is Patience if it is 0.
@@ -54,6 +56,9 @@ func (p Page) Try(t *testing.T, setting Setting) error {
 		return err
 	}
 	defer s.End()
+	if err := s.want(setting.Prelude, 0); err != nil {
+		return fmt.Errorf("prelude: %w", err)
+	}
 	for _, step := range p.Steps {
 		if err := step.do(ctx, t, s, setting); err != nil {
 			return fmt.Errorf("%s:%d: %w", p.Path, step.Line, err)

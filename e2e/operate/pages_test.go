@@ -1,0 +1,113 @@
+package operate_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+	"github.com/breakwater-k8s/breakwater/internal/install"
+	"github.com/breakwater-k8s/breakwater/internal/pages"
+)
+
+const root = "../.."
+
+// What pages show of commands is what a reader sees who runs them. Each page has a kubeconfig and a folder of its own.
+func TestWhatPagesShowIsSo(t *testing.T) {
+	all, err := pages.All(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range all {
+		if !page.Runs(pages.Shell, pages.Federation) {
+			continue
+		}
+		t.Run(page.Path, func(t *testing.T) {
+			page.Run(t, setting(t, pages.Shell, pages.Federation))
+		})
+	}
+}
+
+// setting is a folder with the charts, the programs of this tree, and a kubeconfig that leads to the federation. Namespaces that
+// were not there before go when the test ends.
+func setting(t *testing.T, environments ...pages.Environment) pages.Setting {
+	t.Helper()
+	prelude, err := os.ReadFile("testdata/pages.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	charts, err := filepath.Abs(filepath.Join(root, "charts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	if err := os.Symlink(charts, filepath.Join(folder, "charts")); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err := os.ReadFile(operate.Federation().(*local.Federation).Kubeconfig())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, ".kubeconfig"), kubeconfig, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs := []string{filepath.Dir(operate.Program()), os.Getenv(local.BinariesVariable), os.Getenv("PATH")}
+	s := pages.Setting{
+		Environments: environments, Folder: folder, Prelude: string(prelude),
+		Variables: []string{
+			"PATH=" + strings.Join(programs, string(os.PathListSeparator)), "KUBECONFIG=" + filepath.Join(folder, ".kubeconfig"), "HOME=" + folder,
+		},
+	}
+	before := namespaces(t)
+	t.Cleanup(func() { clean(t, s, before) })
+	return s
+}
+
+// namespaces are those of all clusters, as CLUSTER/NAMESPACE.
+func namespaces(t *testing.T) (names []string) {
+	t.Helper()
+	for _, cluster := range operate.Federation().Clusters() {
+		c, err := install.Client(cluster)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := &corev1.NamespaceList{}
+		if err := c.List(context.Background(), list); err != nil {
+			t.Fatal(err)
+		}
+		for i := range list.Items {
+			names = append(names, cluster.Name()+"/"+list.Items[i].Name)
+		}
+	}
+	return names
+}
+
+// clean deletes the namespaces that a page has made, with all that is in them.
+func clean(t *testing.T, s pages.Setting, before []string) {
+	t.Helper()
+	var made []string
+	for _, name := range namespaces(t) {
+		if !slices.Contains(before, name) {
+			made = append(made, name)
+		}
+	}
+	if len(made) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	shell, err := pages.Begin(ctx, s.Folder, s.Variables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shell.End()
+	if out, code, err := shell.Do(s.Prelude + "\nclean " + strings.Join(made, " ")); err != nil || code != 0 {
+		t.Errorf("clean up: exit code %d, %v\n%s", code, err, out)
+	}
+}
