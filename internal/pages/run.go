@@ -59,12 +59,32 @@ func (p Page) Try(t *testing.T, setting Setting) error {
 	if err := s.want(setting.Prelude, 0); err != nil {
 		return fmt.Errorf("prelude: %w", err)
 	}
-	for _, step := range p.Steps {
+	for i, step := range p.Steps {
+		if !slices.Contains(setting.Environments, p.environment(i)) {
+			continue
+		}
 		if err := step.do(ctx, t, s, setting); err != nil {
 			return fmt.Errorf("%s:%d: %w", p.Path, step.Line, err)
 		}
 	}
 	return nil
+}
+
+// environment is that of a step: one that is no console block belongs to the next block that is run, or, after all of them, to the last.
+func (p Page) environment(step int) Environment {
+	is := func(s Step) bool { return s.Run != nil && s.Run.Environment != "" }
+	if s := p.Steps[step]; s.Run != nil {
+		return s.Run.Environment
+	}
+	if next := slices.IndexFunc(p.Steps[step:], is); next >= 0 {
+		return p.Steps[step+next].Run.Environment
+	}
+	for i := step; i >= 0; i-- {
+		if is(p.Steps[i]) {
+			return p.Steps[i].Run.Environment
+		}
+	}
+	return ""
 }
 
 func (p Page) unused(hooks map[string]func(*testing.T, *Session)) (unused []string) {
@@ -89,10 +109,8 @@ func (step Step) do(ctx context.Context, t *testing.T, s *Session, setting Setti
 		return nil
 	case step.Prepare != "":
 		return s.want("(\nset -e\n"+step.Prepare+"\n)", 0)
-	case step.Run != nil && slices.Contains(setting.Environments, step.Run.Environment):
-		return step.Run.do(ctx, s)
 	}
-	return nil
+	return step.Run.do(ctx, s)
 }
 
 func (s *Session) want(command string, want int) error {

@@ -110,6 +110,34 @@ func TestAPageIsRun(t *testing.T) {
 	}
 }
 
+// What is prepared for blocks of another environment would fail, and so would what is prepared for none.
+func TestWhatIsPreparedBelongsToTheBlockThatFollows(t *testing.T) {
+	parse(t, `
+<!-- prepare: exit 1 -->
+<!-- not run: it is prepared for the next -->
+~console
+$ false
+~
+<!-- run: federation -->
+~console
+$ false
+~
+<!-- prepare: touch a -->
+<!-- run: shell -->
+~console
+$ ls
+a
+~
+<!-- do: the end -->
+`).Run(t, pages.Setting{Environments: []pages.Environment{pages.Shell}, Hooks: map[string]func(*testing.T, *pages.Session){
+		"the end": func(t *testing.T, s *pages.Session) {
+			if out, code, err := s.Do("rm a"); err != nil || code != 0 {
+				t.Errorf("%s, %d, %v", out, code, err)
+			}
+		},
+	}})
+}
+
 func TestAPageThatIsNotTrueFails(t *testing.T) {
 	for claim, c := range map[string]struct{ source, want string }{
 		"another output":                 {"<!-- run: shell -->\n~console\n$ echo 1\n2\n~\n", "story.md:3: line 3: echo 1"},
