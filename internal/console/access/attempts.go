@@ -1,0 +1,66 @@
+package access
+
+import (
+	"maps"
+	"sync"
+	"time"
+)
+
+// mostAsked bounds how many askers are remembered.
+const mostAsked = 10_000
+
+// Attempts bound how often somebody may try a token that turns out to be wrong: burst times at once, and again after each pause. Use NewAttempts.
+type Attempts struct {
+	now   func() time.Time
+	burst int
+	pause time.Duration
+
+	mu  sync.Mutex
+	all map[string]failures
+}
+
+// failures are how many attempts count at a time; they grow less by one after each pause.
+type failures struct {
+	count int
+	at    time.Time
+}
+
+// NewAttempts returns attempts of nobody.
+func NewAttempts(burst int, pause time.Duration, now func() time.Time) *Attempts {
+	return &Attempts{now: now, burst: burst, pause: pause, all: map[string]failures{}}
+}
+
+// Begin tells whether somebody may try. An attempt counts as failed until Forgive.
+func (a *Attempts) Begin(who string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.all) >= mostAsked {
+		maps.DeleteFunc(a.all, func(_ string, f failures) bool { return a.left(f).count == 0 })
+	}
+	f, known := a.all[who]
+	if f = a.left(f); f.count >= a.burst || !known && len(a.all) >= mostAsked {
+		return false
+	}
+	f.count++
+	a.all[who] = f
+	return true
+}
+
+// Forgive takes an attempt back that was a good one.
+func (a *Attempts) Forgive(who string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f := a.left(a.all[who])
+	f.count = max(f.count-1, 0)
+	a.all[who] = f
+}
+
+// left is what remains of failures by now.
+func (a *Attempts) left(f failures) failures {
+	now := a.now()
+	pauses := int(now.Sub(f.at) / a.pause)
+	if f.count == 0 || pauses >= f.count {
+		return failures{at: now}
+	}
+	return failures{count: f.count - pauses, at: f.at.Add(time.Duration(pauses) * a.pause)}
+}

@@ -1,0 +1,145 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Cookie is the name of that with a session's id. Browsers take it by TLS alone, for this host alone.
+const Cookie = "__Host-breakwater-session"
+
+// everybody is whom attempts are counted for besides each address.
+const everybody = ""
+
+// ErrTooMany tells that too many tokens were tried that were wrong.
+var ErrTooMany = errors.New("too many tokens were tried that the apiserver does not accept: wait a minute")
+
+// Gate lets visitors in. Use NewGate.
+type Gate struct {
+	Reviews  *Reviews
+	Sessions *Sessions
+	// ofOne are attempts from one address, ofAll those from all.
+	ofOne, ofAll *Attempts
+}
+
+// Visitor is somebody whom the apiserver knows.
+type Visitor struct {
+	Who Identity
+	// Session is that of the browser; nil for one who brings a token with each request.
+	Session *Session
+
+	token   string
+	reviews *Reviews
+}
+
+// NewGate returns one that lets ten wrong tokens from an address be tried at once, and then one in six seconds; ten times as many from all.
+func NewGate(reviews *Reviews, sessions *Sessions, now func() time.Time) *Gate {
+	return &Gate{
+		Reviews: reviews, Sessions: sessions,
+		ofOne: NewAttempts(10, 6*time.Second, now), ofAll: NewAttempts(100, 600*time.Millisecond, now),
+	}
+}
+
+// Admit returns who asks, by the token of the request or by its session. active tells that somebody does something, and not a page by
+// itself. An error is ErrNobody, ErrTooMany, or that the apiserver gives no answer.
+func (g *Gate) Admit(r *http.Request, active bool) (*Visitor, error) {
+	if header := r.Header.Get("Authorization"); header != "" {
+		kind, token, _ := strings.Cut(header, " ")
+		if !strings.EqualFold(kind, "Bearer") {
+			return nil, ErrNobody
+		}
+		return g.try(r, strings.TrimSpace(token))
+	}
+	cookie, err := r.Cookie(Cookie)
+	if err != nil {
+		return nil, ErrNobody
+	}
+	session := g.Sessions.Find(cookie.Value, active)
+	if session == nil {
+		return nil, ErrNobody
+	}
+	who, err := g.Reviews.Who(r.Context(), session.Token)
+	if errors.Is(err, ErrNobody) {
+		g.Sessions.Close(cookie.Value)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Visitor{Who: who, Session: session, token: session.Token, reviews: g.Reviews}, nil
+}
+
+// try asks about a token that somebody brings, unless many were wrong.
+func (g *Gate) try(r *http.Request, token string) (*Visitor, error) {
+	if !g.Reviews.Known(token) {
+		from := address(r)
+		if !g.ofOne.Begin(from) {
+			return nil, ErrTooMany
+		}
+		if !g.ofAll.Begin(everybody) {
+			g.ofOne.Forgive(from)
+			return nil, ErrTooMany
+		}
+		defer func() {
+			// An apiserver that is away is nobody's fault, and was not asked.
+			if _, err := g.Reviews.Who(r.Context(), token); !errors.Is(err, ErrNobody) {
+				g.ofOne.Forgive(from)
+				g.ofAll.Forgive(everybody)
+			}
+		}()
+	}
+	who, err := g.Reviews.Who(r.Context(), token)
+	if err != nil {
+		return nil, err
+	}
+	return &Visitor{Who: who, token: token, reviews: g.Reviews}, nil
+}
+
+// address is that of the client, or of the proxy before it. What a client says of itself does not count.
+func address(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// SignIn opens a session for a token, and gives the cookie for it. Errors are those of Admit.
+func (g *Gate) SignIn(r *http.Request, token string) (*http.Cookie, error) {
+	if _, err := g.try(r, token); err != nil {
+		return nil, err
+	}
+	// The one that the browser had before is of no use any more, and the new id is one that nobody has seen.
+	g.SignOut(r)
+	return cookie(g.Sessions.Open(token), 0), nil
+}
+
+// SignOut ends the session of a request, if it has one, and gives the cookie that takes its cookie away.
+func (g *Gate) SignOut(r *http.Request) *http.Cookie {
+	if old, err := r.Cookie(Cookie); err == nil {
+		g.Sessions.Close(old.Value)
+	}
+	return cookie("", -1)
+}
+
+func cookie(value string, age int) *http.Cookie {
+	return &http.Cookie{
+		Name: Cookie, Value: value, Path: "/", MaxAge: age, Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	}
+}
+
+// Still is an error when the visitor would not be admitted any more: those of Admit.
+func (v *Visitor) Still(ctx context.Context) error {
+	if v.Session != nil {
+		select {
+		case <-v.Session.Ended():
+			return ErrNobody
+		default:
+		}
+	}
+	_, err := v.reviews.Who(ctx, v.token)
+	return err
+}

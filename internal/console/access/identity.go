@@ -1,0 +1,48 @@
+package access
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+)
+
+// Identity is who the apiserver says that somebody is.
+type Identity struct {
+	Name   string
+	uid    string
+	groups []string
+	extra  map[string]authorizationv1.ExtraValue
+	// key tells this one from all others.
+	key [sha256.Size]byte
+}
+
+// identify is an identity as a review of a token tells it.
+func identify(user authenticationv1.UserInfo) Identity {
+	who := Identity{Name: user.Username, uid: user.UID, groups: user.Groups}
+	if len(user.Extra) > 0 {
+		who.extra = make(map[string]authorizationv1.ExtraValue, len(user.Extra))
+	}
+	for key, value := range user.Extra {
+		who.extra[key] = authorizationv1.ExtraValue(value)
+	}
+	text, err := json.Marshal(user)
+	if err != nil {
+		panic("access: a struct of strings has no JSON: " + err.Error())
+	}
+	who.key = sha256.Sum256(text)
+	return who
+}
+
+// Right is to list objects of a resource in a namespace; in all namespaces, or of the cluster, if that is empty.
+type Right struct {
+	Group, Resource, Namespace string
+}
+
+func (r Right) review(who Identity) *authorizationv1.SubjectAccessReview {
+	return &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: who.Name, UID: who.uid, Groups: who.groups, Extra: who.extra,
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Group: r.Group, Resource: r.Resource, Namespace: r.Namespace},
+	}}
+}
