@@ -1,0 +1,125 @@
+package model
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// defaultStaleAfter is that of a Cell without spec.staleAfter.
+const defaultStaleAfter = time.Minute
+
+// Heard is what the console knows of a cell's heartbeats, by its own clock: clocks of two machines are not compared.
+type Heard struct {
+	// At is when the last one was seen, and Moved tells that there was another one before.
+	At    time.Time
+	Moved bool
+}
+
+// Freshness is whether a cell's aggregator reports.
+type Freshness string
+
+// The three that there are.
+const (
+	Fresh            Freshness = "fresh"
+	Stale            Freshness = "stale"
+	FreshnessUnknown Freshness = "unknown"
+)
+
+// Cell is one cell.
+type Cell struct {
+	Name      string    `json:"name"`
+	Freshness Freshness `json:"freshness"`
+	// Heard is when the console has last seen a heartbeat change, or the first one; nil if there is none.
+	Heard      *time.Time  `json:"heard,omitempty"`
+	StaleAfter string      `json:"staleAfter"`
+	WhenStale  string      `json:"whenStale"`
+	Settlement string      `json:"settlement"`
+	Deadline   string      `json:"admissionDeadline"`
+	Part       string      `json:"part"`
+	Pods       int         `json:"pods"`
+	Protectors int         `json:"protectors"`
+	Epoch      int64       `json:"epoch"`
+	Holder     string      `json:"holder,omitempty"`
+	Shards     int         `json:"shards,omitempty"`
+	Leaving    bool        `json:"leaving,omitempty"`
+	Conditions []Condition `json:"conditions"`
+	// Good tells that it is fresh, and that no condition speaks against it.
+	Good bool `json:"good"`
+}
+
+// Condition is a condition, and whether it is as it should be.
+type Condition struct {
+	Type    string    `json:"type"`
+	Status  string    `json:"status"`
+	Good    bool      `json:"good"`
+	Reason  string    `json:"reason"`
+	Message string    `json:"message"`
+	Since   time.Time `json:"since"`
+}
+
+// CellOf says what the console shows of a cell.
+func CellOf(c *v1alpha1.Cell, heard Heard, now time.Time) Cell {
+	staleAfter := defaultStaleAfter
+	if c.Spec.StaleAfter != nil {
+		staleAfter = c.Spec.StaleAfter.Duration
+	}
+	cell := Cell{
+		Name: c.Name, StaleAfter: staleAfter.String(), WhenStale: string(c.Spec.WhenStale), Settlement: string(c.Spec.Settlement),
+		Part: partOf(&c.Spec), Pods: int(c.Status.Pods), Protectors: int(c.Status.Protectors),
+		Epoch: c.Status.Aggregator.Epoch, Holder: c.Status.Aggregator.Holder, Shards: len(c.Status.Shards),
+		Leaving: c.DeletionTimestamp != nil, Conditions: conditionsOf(c.Status.Conditions), Freshness: freshness(c, heard, staleAfter, now),
+	}
+	if c.Spec.AdmissionDeadline != nil {
+		cell.Deadline = c.Spec.AdmissionDeadline.Duration.String()
+	}
+	if !heard.At.IsZero() && c.Status.Aggregator.LastHeartbeat != nil {
+		cell.Heard = &heard.At
+	}
+	cell.Good = cell.Freshness == Fresh && !cell.Leaving && !slices.ContainsFunc(cell.Conditions, func(c Condition) bool { return !c.Good })
+	return cell
+}
+
+// freshness goes by what the console sees, and where it has not looked for long enough, by what the topology controller says.
+func freshness(c *v1alpha1.Cell, heard Heard, staleAfter time.Duration, now time.Time) Freshness {
+	said := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionAggregationFresh)
+	switch {
+	case !heard.At.IsZero() && now.Sub(heard.At) >= staleAfter, said != nil && said.Status == metav1.ConditionFalse:
+		return Stale
+	case heard.Moved, said != nil && said.Status == metav1.ConditionTrue:
+		return Fresh
+	default:
+		return FreshnessUnknown
+	}
+}
+
+func partOf(spec *v1alpha1.CellSpec) string {
+	switch {
+	case len(spec.Namespaces) == 1:
+		return "1 namespace"
+	case len(spec.Namespaces) > 1:
+		return plural(len(spec.Namespaces), "namespace")
+	case spec.PodSelector != nil:
+		return "some pods"
+	default:
+		return "a whole cluster"
+	}
+}
+
+func conditionsOf(all []metav1.Condition) (conditions []Condition) {
+	for _, c := range all {
+		want := metav1.ConditionTrue
+		if c.Type == v1alpha1.ConditionOverlapping {
+			want = metav1.ConditionFalse
+		}
+		conditions = append(conditions, Condition{
+			Type: c.Type, Status: string(c.Status), Good: c.Status == want, Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time,
+		})
+	}
+	slices.SortFunc(conditions, func(a, b Condition) int { return compareText(a.Type, b.Type) })
+	return conditions
+}

@@ -1,0 +1,62 @@
+package model
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// floorFrom is how the floor is reckoned, in sentences.
+func floorFrom(p *v1alpha1.PodProtector) []string {
+	spec := &p.Spec
+	floor, known := quota.Floor(p)
+	if spec.MinAvailable != nil && spec.MinAvailable.Type == intstr.Int {
+		return []string{fmt.Sprintf("spec.minAvailable is %d.", floor)}
+	}
+	expected, expectedKnown := quota.Expected(p)
+	of := "the pods that are expected, which nobody knows"
+	if expectedKnown {
+		of = plural(expected, "expected pod")
+	}
+	var how string
+	switch {
+	case spec.MinAvailable != nil:
+		how = fmt.Sprintf("spec.minAvailable is %s of %s", spec.MinAvailable, of)
+	case spec.MaxUnavailable != nil:
+		how = fmt.Sprintf("spec.maxUnavailable is %s, of %s", spec.MaxUnavailable, of)
+	default:
+		return []string{"The spec has neither minAvailable nor maxUnavailable."}
+	}
+	if known {
+		how += fmt.Sprintf(": %d must stay", floor)
+	}
+	return []string{how + ".", expectedFrom(p)}
+}
+
+// expectedFrom is who says how many pods there should be.
+func expectedFrom(p *v1alpha1.PodProtector) string {
+	switch {
+	case p.Spec.ExpectedReplicas != nil:
+		return "spec.expectedReplicas says how many are expected."
+	case p.Spec.TargetRef != nil:
+		return fmt.Sprintf("How many are expected is what %s %s wants, over all cells.", p.Spec.TargetRef.Kind, p.Spec.TargetRef.Name)
+	default:
+		return "How many are expected is what the workloads want that own the pods, over all cells."
+	}
+}
+
+// madeBy is where a protector comes from.
+func madeBy(p *v1alpha1.PodProtector) string {
+	name, source := p.Annotations[v1alpha1.AnnotationSourceName], p.Labels[v1alpha1.LabelSourceKind]
+	if name == "" {
+		return "somebody, by hand or by their own tools"
+	}
+	by := "the generator, for " + source + " " + name
+	if policy := p.Annotations[v1alpha1.AnnotationPolicy]; policy != "" {
+		return by + ", by " + policy
+	}
+	return by + ", which asks for it by its label " + v1alpha1.LabelProtect
+}

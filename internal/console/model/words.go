@@ -1,0 +1,43 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
+
+// plural is a number of things, in words.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+func compareText(a, b string) int { return cmp.Compare(strings.ToLower(a), strings.ToLower(b)) }
+
+// StateWord is what a state is called.
+func StateWord(s State) string {
+	switch s {
+	case StateBelowFloor:
+		return "below floor"
+	case StateFloorUnknown:
+		return "floor unknown"
+	case StateNotCounted:
+		return "not counted"
+	case StateVanished:
+		return "target gone"
+	case StateRestored:
+		return "restored"
+	case StateRefused:
+		return "refused lately"
+	case StateAtFloor:
+		return "at floor"
+	case StateSpread:
+		return "spread unsatisfied"
+	case StateOverlapping:
+		return "overlapping"
+	default:
+		return string(s)
+	}
+}
