@@ -1,0 +1,150 @@
+package plot
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/internal/timeline"
+)
+
+// Chart is available pods against the floor over time, in units of a picture of Width by Height.
+type Chart struct {
+	Width, Height            int
+	Left, Right, Top, Bottom float64
+	// Available and Floor are paths of lines, Room and Lack of the areas between them: above the floor and below it.
+	Available, Floor, Room, Lack string
+	// Dips is a path of strokes down to the smallest number within a slot.
+	Dips  string
+	Marks []Mark
+	X, Y  []Tick
+	// Empty tells that nothing is known of the window.
+	Empty bool
+}
+
+// Mark is where removals were refused.
+type Mark struct {
+	X, Top  float64
+	Removed int32
+	Title   string
+}
+
+// Wide and Narrow are the widths for screens of the two kinds.
+const (
+	Wide   = 960
+	Narrow = 340
+	height = 220
+)
+
+// New lays out what is known of the window that ends now.
+func New(points []timeline.Point, now time.Time, window time.Duration, width int) Chart {
+	f := &frame{left: 44, right: float64(width) - 8, top: 12, bottom: height - 40, from: now.Add(-window), to: now}
+	c := Chart{Width: width, Height: height, Left: f.left, Right: f.right, Top: f.top, Bottom: f.bottom}
+	points = columns(points, f)
+	least, most, known := extremes(points)
+	c.Empty = !known
+	var every float64
+	f.low, f.high, every = bounds(least, most)
+	for pods := f.low; pods <= f.high; pods += every {
+		c.Y = append(c.Y, Tick{At: f.y(pods), Label: strconv.Itoa(int(pods))})
+	}
+	c.X = f.timeTicks(max(width/130, 3))
+	c.draw(points, f)
+	return c
+}
+
+// columns merges points that would fall on the same pixel.
+func columns(points []timeline.Point, f *frame) (merged []timeline.Point) {
+	for _, p := range points {
+		if n := len(merged); n > 0 && math.Floor(f.x(merged[n-1].At)) == math.Floor(f.x(p.At)) {
+			last := &merged[n-1]
+			if p.Last.Known && (!last.Last.Known || p.Lowest < last.Lowest) {
+				last.Lowest = p.Lowest
+			}
+			last.Last, last.Refused = p.Last, last.Refused+p.Refused
+			continue
+		}
+		merged = append(merged, p)
+	}
+	return merged
+}
+
+func extremes(points []timeline.Point) (least, most float64, known bool) {
+	for _, p := range points {
+		if !p.Last.Known {
+			continue
+		}
+		low, high := float64(min(p.Lowest, p.Last.Available)), float64(p.Last.Available)
+		if p.Last.FloorKnown {
+			low, high = min(low, float64(p.Last.Floor)), max(high, float64(p.Last.Floor))
+		}
+		if !known {
+			least, most, known = low, high, true
+		}
+		least, most = min(least, low), max(most, high)
+	}
+	return least, most, known
+}
+
+// pen writes a path of steps, which may have gaps.
+type pen struct {
+	strings.Builder
+	down bool
+}
+
+func (p *pen) step(from, to, y float64) {
+	if p.down {
+		fmt.Fprintf(p, "V%gH%g", y, to)
+		return
+	}
+	fmt.Fprintf(p, "M%g %gH%g", from, y, to)
+	p.down = true
+}
+
+func (p *pen) lift() { p.down = false }
+
+func (c *Chart) draw(points []timeline.Point, f *frame) {
+	var available, floor pen
+	var room, lack, dips strings.Builder
+	for i, p := range points {
+		from, to := f.x(p.At), f.right
+		if i+1 < len(points) {
+			to = f.x(points[i+1].At)
+		}
+		if p.Refused > 0 {
+			c.mark(p, from)
+		}
+		if !p.Last.Known {
+			available.lift()
+			floor.lift()
+			continue
+		}
+		y := f.y(float64(p.Last.Available))
+		available.step(from, to, y)
+		if p.Lowest < p.Last.Available {
+			fmt.Fprintf(&dips, "M%g %gV%g", from, y, f.y(float64(p.Lowest)))
+		}
+		if !p.Last.FloorKnown {
+			floor.lift()
+			continue
+		}
+		ground := f.y(float64(p.Last.Floor))
+		floor.step(from, to, ground)
+		area := &room
+		if p.Last.Available < p.Last.Floor {
+			area = &lack
+		}
+		fmt.Fprintf(area, "M%g %gH%gV%gH%gZ", from, y, to, ground, from)
+	}
+	c.Available, c.Floor, c.Room, c.Lack, c.Dips = available.String(), floor.String(), room.String(), lack.String(), dips.String()
+}
+
+// mark is the higher the more were refused, by orders of magnitude.
+func (c *Chart) mark(p timeline.Point, x float64) {
+	tall := min(6+4*math.Log10(float64(p.Refused)), 18)
+	c.Marks = append(c.Marks, Mark{
+		X: x, Top: round(c.Bottom + 20 - tall), Removed: p.Refused, Title: fmt.Sprintf("%s UTC: %d refused", p.At.UTC().Format("15:04:05"), p.Refused),
+	})
+}

@@ -1,0 +1,94 @@
+package plot_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/breakwater-k8s/breakwater/internal/console/plot"
+	"github.com/breakwater-k8s/breakwater/internal/timeline"
+)
+
+var noon = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+
+func point(before time.Duration, available, floor, refused int32) timeline.Point {
+	return timeline.Point{
+		At: noon.Add(-before), Lowest: available, Refused: refused,
+		Last: timeline.Sample{Available: available, Floor: floor, FloorKnown: true, Known: true},
+	}
+}
+
+func TestAChartDrawsStepsAreasAndMarks(t *testing.T) {
+	c := plot.New([]timeline.Point{
+		point(10*time.Minute, 10, 5, 0), point(5*time.Minute, 5, 5, 12), point(time.Minute, 4, 5, 0),
+	}, noon, 10*time.Minute, plot.Narrow)
+	for name, got := range map[string][2]string{
+		"available": {c.Available, "M44 "}, "floor": {c.Floor, "M44 "}, "room": {c.Room, "M44 "}, "lack": {c.Lack, "M303.2 "},
+	} {
+		if !strings.HasPrefix(got[0], got[1]) {
+			t.Errorf("%s is %q, want it to begin with %q", name, got[0], got[1])
+		}
+	}
+	if strings.Count(c.Available, "V") != 2 || strings.Count(c.Lack, "Z") != 1 {
+		t.Errorf("available %q, lack %q", c.Available, c.Lack)
+	}
+	if len(c.Marks) != 1 || c.Marks[0].X != 188 || c.Marks[0].Title != "11:55:00 UTC: 12 refused" {
+		t.Errorf("marks %+v", c.Marks)
+	}
+	if c.Y[0].Label != "0" || c.Empty {
+		t.Errorf("y %+v", c.Y)
+	}
+}
+
+func TestAChartOfNothingSaysSo(t *testing.T) {
+	c := plot.New([]timeline.Point{{At: noon.Add(-time.Minute), Refused: 3}}, noon, time.Hour, plot.Wide)
+	if !c.Empty || c.Available != "" || len(c.Marks) != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestAChartStaysInItsFrameAndSmall(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		window := rapid.SampledFrom([]time.Duration{15 * time.Minute, time.Hour, 24 * time.Hour}).Draw(t, "window")
+		var points []timeline.Point
+		for at := noon.Add(-window); at.Before(noon); at = at.Add(rapid.SampledFrom([]time.Duration{time.Second, 30 * time.Second}).Draw(t, "step")) {
+			if len(points) > 400 {
+				break
+			}
+			p := point(noon.Sub(at), rapid.Int32Range(0, 2000).Draw(t, "available"), rapid.Int32Range(0, 2000).Draw(t, "floor"), rapid.Int32Range(0, 99999).Draw(t, "refused"))
+			p.Last.Known = rapid.Bool().Draw(t, "known")
+			points = append(points, p)
+		}
+		c := plot.New(points, noon, window, plot.Narrow)
+		if len(c.Available) > 30*plot.Narrow || len(c.X) > 6 || len(c.Y) > 8 {
+			t.Fatalf("a path of %d bytes, %d and %d ticks", len(c.Available), len(c.X), len(c.Y))
+		}
+		for _, tick := range c.Y {
+			if tick.At < c.Top || tick.At > c.Bottom {
+				t.Fatalf("tick %+v is outside", tick)
+			}
+		}
+		for _, m := range c.Marks {
+			if m.X < c.Left || m.X > c.Right || m.Top < c.Bottom {
+				t.Fatalf("mark %+v is outside", m)
+			}
+		}
+	})
+}
+
+func TestABarSharesOutWhatThereIs(t *testing.T) {
+	expected := 20
+	for claim, c := range map[string]struct{ got, want plot.Bar }{
+		"all there":         {plot.NewBar(20, 0, 10, true, &expected), plot.Bar{Stay: 100, Floor: 50, FloorKnown: true}},
+		"some under way":    {plot.NewBar(20, 5, 10, true, nil), plot.Bar{Stay: 75, Reserved: 25, Floor: 50, FloorKnown: true}},
+		"below the floor":   {plot.NewBar(5, 0, 10, true, nil), plot.Bar{Stay: 50, Floor: 100, FloorKnown: true}},
+		"nothing":           {plot.NewBar(0, 3, 0, false, nil), plot.Bar{}},
+		"discounted, minus": {plot.NewBar(-3, 0, 10, true, nil), plot.Bar{Floor: 100, FloorKnown: true}},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: got %+v, want %+v", claim, c.got, c.want)
+		}
+	}
+}
