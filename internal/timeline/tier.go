@@ -7,21 +7,24 @@ import (
 
 // Sample is what is known of a protector at a time, in numbers of pods. The zero value is that nothing is known.
 type Sample struct {
-	Available, Reserved, Floor int32
+	Available int32 `json:"available"`
+	Reserved  int32 `json:"reserved"`
+	Floor     int32 `json:"floor"`
 	// FloorKnown tells whether there is something to reckon the floor from, and Known whether there is a protector.
-	FloorKnown, Known bool
+	FloorKnown bool `json:"floorKnown"`
+	Known      bool `json:"known"`
 }
 
 // Point is one slot of time in which something has changed.
 type Point struct {
 	// At is when the slot begins.
-	At time.Time
+	At time.Time `json:"at"`
 	// Last is what was known at its end, and until the next point.
-	Last Sample
+	Last Sample `json:"last"`
 	// Lowest is the smallest number of available pods in the slot, of what was known.
-	Lowest int32
+	Lowest int32 `json:"lowest"`
 	// Refused is the number of removals that were refused in the slot.
-	Refused int32
+	Refused int32 `json:"refused"`
 }
 
 // tier keeps points of one resolution, in order of time. The first may be older than is kept: it says what was known since.

@@ -26,9 +26,8 @@ type Chart struct {
 
 // Mark is where removals were refused.
 type Mark struct {
-	X, Top  float64
-	Removed int32
-	Title   string
+	X, Top, Height float64
+	Title          string
 }
 
 // Wide and Narrow are the widths for screens of the two kinds.
@@ -145,6 +144,6 @@ func (c *Chart) draw(points []timeline.Point, f *frame) {
 func (c *Chart) mark(p timeline.Point, x float64) {
 	tall := min(6+4*math.Log10(float64(p.Refused)), 18)
 	c.Marks = append(c.Marks, Mark{
-		X: x, Top: round(c.Bottom + 20 - tall), Removed: p.Refused, Title: fmt.Sprintf("%s UTC: %d refused", p.At.UTC().Format("15:04:05"), p.Refused),
+		X: x, Top: round(c.Bottom + 20 - tall), Height: round(tall), Title: fmt.Sprintf("%s UTC: %d refused", p.At.UTC().Format("15:04:05"), p.Refused),
 	})
 }

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/breakwater-k8s/breakwater/internal/console"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+)
+
+type consoleFlags struct {
+	componentFlags
+	core    fleet.Connection
+	options console.Options
+}
+
+func consoleCommand() *cobra.Command {
+	f := &consoleFlags{options: console.Default()}
+	command := &cobra.Command{
+		Use:   "console --tls-cert FILE --tls-key FILE",
+		Short: "Serve a page that shows protectors, cells and what is refused",
+		Long: `The console serves a page that shows the protectors and cells of a core cluster, live: floors, budgets, timelines, and what was
+refused. It only reads, and keeps what it shows in memory: a timeline begins when the console does.
+
+Everybody who looks must be known to the core's apiserver: by a token in the header Authorization, which proxies send, or by one
+that is pasted into the page to sign in. What somebody sees is what that user may list in the core cluster: podprotectors of
+breakwater.dev and events of events.k8s.io, in all namespaces or in some, and cells.
+
+It needs no Secrets, and no way into other clusters.`,
+		Example: `  breakwater console --tls-cert tls.crt --tls-key tls.key
+  kubectl create token -n breakwater-system viewer --duration 1h`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
+	}
+	flags := command.Flags()
+	bindCluster(flags, &f.core, "", "the core cluster")
+	bindUser(flags, &f.core, "", "the core cluster")
+	o := &f.options
+	flags.StringVar(&o.Core, "core-name", o.Core, "what the core cluster is called on the page")
+	flags.StringVar(&o.Listen, "listen", o.Listen, "`address` to serve the page on")
+	flags.StringVar(&o.CertFile, "tls-cert", "", "PEM `file` of the serving certificate; reloaded when it changes (required)")
+	flags.StringVar(&o.KeyFile, "tls-key", "", "PEM `file` of its key (required)")
+	flags.DurationVar(&o.SessionIdle, "session-idle", o.SessionIdle, "how long a browser stays signed in in which nobody does anything")
+	flags.DurationVar(&o.SessionLifetime, "session-lifetime", o.SessionLifetime, "how long it does at most")
+	flags.DurationVar(&o.ReviewsFor, "reviews-for", o.ReviewsFor, "how long what the apiserver said of a token, or of a right, is believed")
+	f.bind(flags)
+	return command
+}
+
+func (f *consoleFlags) run(ctx context.Context) error {
+	if err := f.options.Validate(); err != nil {
+		return err
+	}
+	if err := checkAddress("listen", f.options.Listen); err != nil {
+		return err
+	}
+	config, err := f.core.Config("console")
+	if err != nil {
+		return fmt.Errorf("--kubeconfig: %w", err)
+	}
+	mgr, err := f.manager("console", config, func(options *manager.Options) { options.Cache = console.CacheOptions() })
+	if err != nil {
+		return err
+	}
+	f.options.Registry = metrics.Registry
+	if err := console.Setup(ctx, mgr, f.options); err != nil {
+		return fmt.Errorf("set up the console: %w", err)
+	}
+	return mgr.Start(ctx)
+}

@@ -1,0 +1,57 @@
+package console
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/breakwater-k8s/breakwater/internal/console/access"
+)
+
+// metrics are listed in docs/metrics.md.
+type metrics struct {
+	requests *prometheus.CounterVec
+	signIns  *prometheus.CounterVec
+}
+
+func newMetrics(registry prometheus.Registerer, sessions *access.Sessions, streams *streams) *metrics {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "breakwater_console_requests_total", Help: "Requests by code of the answer.",
+		}, []string{"code"}),
+		signIns: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "breakwater_console_sign_ins_total", Help: "Tokens that somebody has signed in with, by result: accepted or refused.",
+		}, []string{"result"}),
+	}
+	registry.MustRegister(m.requests, m.signIns, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "breakwater_console_sessions", Help: "Browsers that are signed in.",
+	}, func() float64 { return float64(sessions.Count()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "breakwater_console_streams", Help: "Pages that are renewed as things change.",
+	}, func() float64 { return float64(streams.count()) }))
+	return m
+}
+
+// count counts answers.
+func (m *metrics) count(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		noted := &noting{ResponseWriter: w, code: http.StatusOK}
+		next.ServeHTTP(noted, r)
+		m.requests.WithLabelValues(strconv.Itoa(noted.code)).Inc()
+	})
+}
+
+// noting notes the code of an answer.
+type noting struct {
+	http.ResponseWriter
+	code int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (n *noting) WriteHeader(code int) {
+	n.code = code
+	n.ResponseWriter.WriteHeader(code)
+}
+
+// Unwrap is for http.ResponseController.
+func (n *noting) Unwrap() http.ResponseWriter { return n.ResponseWriter }

@@ -1,0 +1,162 @@
+package console
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/internal/console/model"
+	"github.com/breakwater-k8s/breakwater/internal/console/plot"
+	"github.com/breakwater-k8s/breakwater/internal/timeline"
+	"github.com/breakwater-k8s/breakwater/internal/version"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+// frame is what is around the body of a page.
+type frame struct {
+	Title, Core, User, Path string
+	// Session tells that there is one that can be ended, Live that the page renews itself.
+	Session, Live bool
+	// Refresh is after how many seconds a browser without scripts reads the page again; 0 is never.
+	Refresh int
+	Version string
+	Began   time.Time
+	Keep    string
+	Body    any
+	// Status is what a screen reader is told when it changes.
+	Status string
+}
+
+// pages are the templates of all pages, by name.
+type pages struct {
+	all    map[string]*template.Template
+	assets *assets
+}
+
+func newPages() (*pages, error) {
+	a, err := newAssets()
+	if err != nil {
+		return nil, err
+	}
+	p := &pages{all: map[string]*template.Template{}, assets: a}
+	base, err := template.New("").Funcs(functions(a)).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html")
+	if err != nil {
+		return nil, fmt.Errorf("read the templates: %w", err)
+	}
+	for _, name := range []string{"fleet", "protector", "cells", "sign-in", "problem"} {
+		page, err := base.Clone()
+		if err == nil {
+			page, err = page.ParseFS(templateFiles, "templates/"+name+".html")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the template of the page %s: %w", name, err)
+		}
+		p.all[name] = page
+	}
+	return p, nil
+}
+
+func functions(a *assets) template.FuncMap {
+	return template.FuncMap{
+		"asset":   a.path,
+		"word":    model.StateWord,
+		"states":  model.States,
+		"windows": windows,
+		"utc":     func(t time.Time) string { return t.UTC().Format("15:04:05") },
+		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"bar": func(r model.Row) plot.Bar {
+			return plot.NewBar(r.Available, r.Reserved, r.Floor, r.FloorKnown, r.Expected)
+		},
+		"link":   func(b fleetBody, key string, value any) string { return b.link(key, fmt.Sprint(value)) },
+		"query":  func(b fleetBody) model.Query { return b.query },
+		"add":    func(a, b int) int { return a + b },
+		"newest": newest,
+		"chart": func(c plot.Chart, class, label string) map[string]any {
+			return map[string]any{"Chart": c, "Class": class, "Label": label}
+		},
+		"number": func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) },
+		"count":  func(states map[model.State]int, s model.State) int { return states[s] },
+	}
+}
+
+// newest are the last points of a timeline, the newest first: what a table can hold.
+func newest(points []timeline.Point) []timeline.Point {
+	const most = 40
+	var last []timeline.Point
+	for i := len(points) - 1; i >= 0 && len(last) < most; i-- {
+		last = append(last, points[i])
+	}
+	return last
+}
+
+// write answers with a page.
+func (p *pages) write(w http.ResponseWriter, status int, name string, f frame) {
+	var text bytes.Buffer
+	if err := p.all[name].ExecuteTemplate(&text, "layout", f); err != nil {
+		http.Error(w, "The page cannot be made: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(text.Bytes()) // a client that has left needs no answer
+}
+
+// live is the part of a page that is renewed.
+func (p *pages) live(w io.Writer, name string, f frame) error {
+	return p.all[name].ExecuteTemplate(w, "live", f)
+}
+
+// frame is what is around the body of a visitor's page.
+func (s *server) frame(v visit, body any) frame {
+	f := frame{
+		Core: s.options.Core, User: v.Who.Name, Path: v.URL.Path, Session: v.Session != nil, Live: true, Version: version.String(), Began: s.store.began, Body: body,
+	}
+	if seconds, err := strconv.Atoi(v.URL.Query().Get("refresh")); err == nil {
+		f.Refresh = min(max(seconds, 5), 3600)
+	}
+	switch b := body.(type) {
+	case fleetBody:
+		f.Title, f.Status = "Fleet", fleetStatus(b.Totals)
+	case protectorBody:
+		f.Title, f.Status = b.Namespace+"/"+b.Name, protectorStatus(&b.Row)
+	case cellsBody:
+		f.Title, f.Status = "Cells", cellsStatus(b.Cells)
+	}
+	return f
+}
+
+func fleetStatus(t model.Totals) string {
+	return fmt.Sprintf("%d protectors: %d below their floor, %d at it, %d had removals refused lately.",
+		t.Protectors, t.Of[model.StateBelowFloor], t.Of[model.StateAtFloor], t.Of[model.StateRefused])
+}
+
+func protectorStatus(r *model.Row) string {
+	text := r.Namespace + "/" + r.Name + ": "
+	for i, state := range r.States {
+		if i > 0 {
+			text += ", "
+		}
+		text += model.StateWord(state)
+	}
+	if len(r.States) == 0 {
+		text += "all is well"
+	}
+	return text + "."
+}
+
+func cellsStatus(cells []model.Cell) string {
+	stale := 0
+	for _, c := range cells {
+		if c.Freshness == model.Stale {
+			stale++
+		}
+	}
+	return fmt.Sprintf("%d cells, %d of them stale.", len(cells), stale)
+}

@@ -1,0 +1,140 @@
+package console
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/net/netutil"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/internal/console/access"
+)
+
+const (
+	// mostConnections, mostHeaderBytes and the times below bound what clients can take.
+	mostConnections = 1_024
+	mostHeaderBytes = 64 << 10
+	mostFormBytes   = 64 << 10
+	requestTime     = 30 * time.Second
+	stopTime        = 5 * time.Second
+)
+
+// server serves the pages by TLS.
+type server struct {
+	options Options
+	log     logr.Logger
+	now     func() time.Time
+	store   *store
+	// core reads protectors and cells from memory.
+	core    client.Reader
+	gate    *access.Gate
+	pages   *pages
+	streams *streams
+	metrics *metrics
+	address atomic.Pointer[net.TCPAddr]
+}
+
+// Start implements manager.Runnable: it serves until ctx ends.
+func (s *server) Start(ctx context.Context) error {
+	listener, err := s.listen(ctx)
+	if err != nil {
+		return err
+	}
+	serving, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end() // streams end with it
+	server := &http.Server{
+		Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: requestTime, WriteTimeout: requestTime,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: mostHeaderBytes, BaseContext: func(net.Listener) context.Context { return serving },
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	s.log.Info("Serving the console", "address", listener.Addr().String())
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve the console on %s: %w", s.options.Listen, err)
+	case <-ctx.Done():
+	}
+	end()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("stop the console: %w", err), server.Close())
+	}
+	return nil
+}
+
+func (s *server) listen(ctx context.Context) (net.Listener, error) {
+	watcher, err := certwatcher.New(s.options.CertFile, s.options.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-cert %s, --tls-key %s: %w", s.options.CertFile, s.options.KeyFile, err)
+	}
+	go func() {
+		if err := watcher.Start(ctx); err != nil {
+			s.log.Error(err, "Certificates are no longer reloaded")
+		}
+	}()
+	plain, err := net.Listen("tcp", s.options.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("--listen: %w", err)
+	}
+	if address, ok := plain.Addr().(*net.TCPAddr); ok {
+		s.address.Store(address)
+	}
+	return tls.NewListener(netutil.LimitListener(plain, mostConnections), &tls.Config{
+		MinVersion: tls.VersionTLS12, GetCertificate: watcher.GetCertificate, NextProtos: []string{"h2", "http/1.1"},
+	}), nil
+}
+
+// ready is nil when the console is served.
+func (s *server) ready(*http.Request) error {
+	if s.address.Load() == nil {
+		return errors.New("not listening yet")
+	}
+	return nil
+}
+
+func (s *server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /{$}", s.page("fleet", s.fleet))
+	mux.Handle("GET /protectors/{namespace}/{name}", s.page("protector", s.protector))
+	mux.Handle("GET /cells", s.page("cells", s.cells))
+	mux.Handle("GET /api/fleet", s.data("fleet", s.fleet))
+	mux.Handle("GET /api/protectors/{namespace}/{name}", s.data("protector", s.protector))
+	mux.Handle("GET /api/cells", s.data("cells", s.cells))
+	mux.HandleFunc("GET /sign-in", s.signInPage)
+	mux.HandleFunc("POST /sign-in", s.signIn)
+	mux.HandleFunc("POST /sign-out", s.signOut)
+	mux.Handle("GET "+s.pages.assets.prefix, s.pages.assets)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, r, problem{http.StatusNotFound, "There is no such page", "Protectors are at /protectors/NAMESPACE/NAME."})
+	})
+	return s.metrics.count(guarded(http.NewCrossOriginProtection().Handler(mux)))
+}
+
+// guarded sets what browsers are told of every answer: nothing from elsewhere, nothing in a frame, nothing kept.
+func guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for key, value := range map[string]string{
+			"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
+				"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+			"X-Content-Type-Options":       "nosniff",
+			"X-Frame-Options":              "DENY",
+			"Referrer-Policy":              "same-origin",
+			"Cross-Origin-Opener-Policy":   "same-origin",
+			"Cross-Origin-Resource-Policy": "same-origin",
+			"Permissions-Policy":           "camera=(), geolocation=(), microphone=()",
+			"Cache-Control":                "no-store",
+		} {
+			w.Header().Set(key, value)
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,91 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/console/access"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+)
+
+// Options say how to serve.
+type Options struct {
+	// Core is what the core cluster is called.
+	Core string
+	// Listen is an address to serve on, with a certificate that is read again when it changes.
+	Listen, CertFile, KeyFile string
+	// SessionIdle and SessionLifetime are how long a session lasts of which nobody does anything, and any.
+	SessionIdle, SessionLifetime time.Duration
+	// ReviewsFor is how long what the apiserver said of a visitor is believed.
+	ReviewsFor time.Duration
+	// Sessions, Streams and StreamsEach bound how many there are, and how many streams one visitor has.
+	Sessions, Streams, StreamsEach int
+	// Every is how often a stream looks for something new.
+	Every    time.Duration
+	Registry prometheus.Registerer
+}
+
+// Default is what the console does unless told otherwise.
+func Default() Options {
+	return Options{
+		Core: "core", Listen: ":9443", SessionIdle: time.Hour, SessionLifetime: 12 * time.Hour, ReviewsFor: 30 * time.Second,
+		Sessions: 1_000, Streams: 200, StreamsEach: 10, Every: time.Second,
+	}
+}
+
+// Validate says what is wrong with options, by the flags that set them.
+func (o *Options) Validate() error {
+	var all []error
+	if o.CertFile == "" || o.KeyFile == "" {
+		all = append(all, errors.New("--tls-cert and --tls-key are required: tokens are sent by TLS alone"))
+	}
+	if o.SessionIdle < time.Minute || o.SessionIdle > o.SessionLifetime {
+		all = append(all, fmt.Errorf("--session-idle %s: want from 1m to --session-lifetime", o.SessionIdle))
+	}
+	if o.SessionLifetime > 7*24*time.Hour {
+		all = append(all, fmt.Errorf("--session-lifetime %s: want at most 168h", o.SessionLifetime))
+	}
+	if o.ReviewsFor < 0 || o.ReviewsFor > 10*time.Minute {
+		all = append(all, fmt.Errorf("--reviews-for %s: want from 0s to 10m", o.ReviewsFor))
+	}
+	return errors.Join(all...)
+}
+
+// Setup makes a manager of the core cluster, whose cache has CacheOptions, serve the console.
+func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
+	client, err := kubernetes.NewForConfig(mgr.GetConfig())
+	if err != nil {
+		return fmt.Errorf("connect to the core cluster: %w", err)
+	}
+	pages, err := newPages()
+	if err != nil {
+		return err
+	}
+	store := newStore(time.Now)
+	if err := store.follow(ctx, mgr.GetCache()); err != nil {
+		return err
+	}
+	sessions := access.NewSessions(options.SessionIdle, options.SessionLifetime, options.Sessions, time.Now)
+	s := &server{
+		options: options, log: mgr.GetLogger(), now: time.Now, store: store, core: mgr.GetCache(), pages: pages,
+		gate:    access.NewGate(access.NewReviews(client, options.ReviewsFor, time.Now), sessions, time.Now),
+		streams: newStreams(options.Streams, options.StreamsEach),
+	}
+	s.metrics = newMetrics(options.Registry, sessions, s.streams)
+	for _, part := range []manager.Runnable{s, &denials{client: client, store: store}} {
+		if err := mgr.Add(part); err != nil {
+			return err
+		}
+	}
+	if err := mgr.AddReadyzCheck("console", s.ready); err != nil {
+		return err
+	}
+	return fleet.AddReadiness(ctx, mgr, "the console", &v1alpha1.PodProtector{}, &v1alpha1.Cell{})
+}

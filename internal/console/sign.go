@@ -1,0 +1,53 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// signInForm is what the page to sign in shows.
+type signInForm struct {
+	Next, Problem string
+}
+
+func (s *server) signInPage(w http.ResponseWriter, r *http.Request) {
+	s.pages.write(w, http.StatusOK, "sign-in", frame{Title: "Sign in", Body: signInForm{Next: local(r.URL.Query().Get("next"))}})
+}
+
+func (s *server) signIn(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, mostFormBytes)
+	if err := r.ParseForm(); err != nil {
+		s.fail(w, r, problem{http.StatusBadRequest, "The form cannot be read", "A token has at most 16 KiB."})
+		return
+	}
+	next := local(r.PostForm.Get("next"))
+	cookie, err := s.gate.SignIn(r, strings.TrimSpace(r.PostForm.Get("token")))
+	if err != nil {
+		p := s.problemOf(err)
+		text := p.Text
+		if p.status == http.StatusUnauthorized {
+			text = "The core's apiserver does not accept this token. It may have expired, or be of another cluster."
+		}
+		s.metrics.signIns.WithLabelValues("refused").Inc()
+		s.pages.write(w, p.status, "sign-in", frame{Title: "Sign in", Body: signInForm{Next: next, Problem: text}})
+		return
+	}
+	s.metrics.signIns.WithLabelValues("accepted").Inc()
+	http.SetCookie(w, cookie)
+	http.Redirect(w, r, next, http.StatusSeeOther)
+}
+
+func (s *server) signOut(w http.ResponseWriter, r *http.Request) {
+	http.SetCookie(w, s.gate.SignOut(r))
+	http.Redirect(w, r, "/sign-in", http.StatusSeeOther)
+}
+
+// local is a path of this host; / in the place of anything else, so that nobody can be led elsewhere.
+func local(next string) string {
+	parsed, err := url.Parse(next)
+	if err != nil || parsed.IsAbs() || parsed.Host != "" || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n\t") {
+		return "/"
+	}
+	return next
+}

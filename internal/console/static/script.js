@@ -1,0 +1,130 @@
+// The page is whole without this script. It renews the page as things change, and says how long ago things were.
+(() => {
+  "use strict";
+  const main = document.querySelector("main[data-live]");
+  const notice = document.getElementById("notice");
+  const connection = document.getElementById("connection");
+  const announcer = document.getElementById("status");
+
+  // Times say how long ago they were; the moment itself is in their titles.
+  const ago = (then) => {
+    const s = Math.round((Date.now() - then) / 1000);
+    if (s < 2) return "now";
+    if (s < 120) return s + " s ago";
+    if (s < 7200) return Math.round(s / 60) + " min ago";
+    if (s < 172800) return Math.round(s / 3600) + " h ago";
+    return Math.round(s / 86400) + " d ago";
+  };
+  const tellTimes = () => {
+    for (const t of document.querySelectorAll("time[datetime]")) {
+      const text = ago(Date.parse(t.dateTime));
+      if (t.textContent !== text) t.textContent = text;
+      if (t.title !== t.dateTime) t.title = t.dateTime;
+    }
+  };
+  tellTimes();
+  setInterval(tellTimes, 1000);
+  if (!main) return;
+
+  // What has changed is changed in place: focus, selection, scrolling and what somebody types stay.
+  const keyOf = (n) => (n.nodeType === 1 ? n.id || n.dataset.key || "" : "");
+  const same = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && keyOf(a) === keyOf(b);
+  const morph = (from, to) => {
+    if (from.nodeType !== 1) {
+      if (from.nodeValue !== to.nodeValue) from.nodeValue = to.nodeValue;
+      return;
+    }
+    if (from.nodeName === "TIME" && from.dateTime === to.dateTime) return;
+    if (from.nodeName === "INPUT") return;
+    for (const { name } of [...from.attributes]) {
+      if (!to.hasAttribute(name) && !(from.nodeName === "DETAILS" && name === "open")) from.removeAttribute(name);
+    }
+    for (const { name, value } of [...to.attributes]) if (from.getAttribute(name) !== value) from.setAttribute(name, value);
+    morphChildren(from, to);
+  };
+  const morphChildren = (from, to) => {
+    const keyed = new Map([...from.childNodes].filter(keyOf).map((n) => [n.nodeName + keyOf(n), n]));
+    let at = from.firstChild;
+    for (const wanted of [...to.childNodes]) {
+      let have = keyOf(wanted) ? keyed.get(wanted.nodeName + keyOf(wanted)) : at && same(at, wanted) ? at : null;
+      if (have) {
+        keyed.delete(wanted.nodeName + keyOf(wanted));
+        if (have !== at) from.insertBefore(have, at);
+        morph(have, wanted);
+      } else {
+        have = from.insertBefore(document.importNode(wanted, true), at);
+      }
+      at = have.nextSibling;
+    }
+    while (at) {
+      const next = at.nextSibling;
+      at.remove();
+      at = next;
+    }
+  };
+
+  // A screen reader hears of a new state once it has lasted, and not more often than every ten seconds.
+  let told = main.querySelector("#live")?.dataset.status || "";
+  setInterval(() => {
+    const now = main.querySelector("#live")?.dataset.status || "";
+    if (now !== told) announcer.textContent = told = now;
+  }, 10000);
+
+  const show = (html) => {
+    const page = new DOMParser().parseFromString("<main>" + html + "</main>", "text/html");
+    morphChildren(main, page.querySelector("main"));
+    tellTimes();
+  };
+  const say = (text, bad) => {
+    notice.hidden = !text;
+    notice.classList.toggle("bad", Boolean(bad));
+    if (notice.textContent !== text) notice.textContent = text;
+  };
+  const connected = (on) => {
+    connection.className = "connection " + (on ? "on" : "off");
+    connection.textContent = on ? "live" : "not live";
+  };
+
+  // Without a stream the page is read again every ten seconds.
+  let polling = 0;
+  const poll = async () => {
+    try {
+      const answer = await fetch(location.href, { headers: { Accept: "text/html", "Breakwater-Live": "1" }, redirect: "manual" });
+      if (answer.type === "opaqueredirect" || answer.status === 401) return end("You are not signed in any more.");
+      if (!answer.ok) return say("The console cannot show anything newer: " + answer.status + ".");
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      morphChildren(main, page.querySelector("main"));
+      tellTimes();
+      say("");
+    } catch {
+      say("The console does not answer. What you see may be old.");
+    }
+  };
+  const end = (text) => {
+    clearInterval(polling);
+    connected(false);
+    say(text + " What you see is old. Reload the page to sign in.", true);
+  };
+  let heard = Date.now();
+  const open = () => {
+    const source = new EventSource(location.href);
+    const on = (kind, act) => source.addEventListener(kind, (e) => { heard = Date.now(); connected(true); act(e); });
+    on("hello", () => say(""));
+    on("same", () => say(""));
+    on("page", (e) => { show(e.data); say(""); });
+    on("away", (e) => say(e.data + ". What you see may be old."));
+    on("end", (e) => { source.close(); end(e.data + "."); });
+    source.onerror = () => {
+      connected(false);
+      if (source.readyState !== EventSource.CLOSED) {
+        if (Date.now() - heard > 15000) say("The console does not answer. What you see may be old.");
+        return;
+      }
+      poll();
+      polling = setInterval(poll, 10000);
+    };
+    window.addEventListener("pagehide", () => source.close());
+    window.addEventListener("pageshow", (e) => { if (e.persisted) location.reload(); });
+  };
+  open();
+})();

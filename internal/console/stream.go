@@ -1,0 +1,167 @@
+package console
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/internal/console/access"
+)
+
+const (
+	// writeTime is how long a client may take to read one part of a stream: one that is slower is let go.
+	writeTime = 10 * time.Second
+	// againEvery is how often a page is made anew although nothing has changed: time passes in it.
+	againEvery = 10 * time.Second
+)
+
+// streams bound how many there are.
+type streams struct {
+	most, each int
+
+	mu  sync.Mutex
+	all int
+	of  map[string]int
+}
+
+func newStreams(most, each int) *streams {
+	return &streams{most: most, each: each, of: map[string]int{}}
+}
+
+func (s *streams) begin(who string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all >= s.most || s.of[who] >= s.each {
+		return false
+	}
+	s.all++
+	s.of[who]++
+	return true
+}
+
+func (s *streams) end(who string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all--
+	if s.of[who]--; s.of[who] == 0 {
+		delete(s.of, who)
+	}
+}
+
+func (s *streams) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all
+}
+
+// stream sends a view whenever it is another one, as long as the visitor may see it. What a slow client has not read is not kept
+// for it: it gets the newest state when it can.
+func (s *server) stream(w http.ResponseWriter, v visit, name string, show view) {
+	if !s.streams.begin(v.Who.Name) {
+		w.Header().Set("Retry-After", "30")
+		s.fail(w, v.Request, problem{http.StatusServiceUnavailable, "Too many pages are open", "This one renews itself less often."})
+		return
+	}
+	defer s.streams.end(v.Who.Name)
+	w.Header().Set("Content-Type", "text/event-stream")
+	out := &sender{ResponseController: http.NewResponseController(w), w: w}
+	if out.send("hello", nil) != nil {
+		return
+	}
+	var ended <-chan struct{}
+	if v.Session != nil {
+		ended = v.Session.Ended()
+	}
+	ticker := time.NewTicker(s.options.Every)
+	defer ticker.Stop()
+	for looked := (look{}); ; {
+		err := v.Still(v.Context())
+		if err == nil {
+			err = s.renew(out, v, name, show, &looked)
+		}
+		if err != nil && !s.explain(out, err) {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-ended:
+		case <-v.Context().Done():
+			return
+		}
+	}
+}
+
+// look is what a stream has seen last.
+type look struct {
+	version uint64
+	at      time.Time
+	sum     [sha256.Size]byte
+}
+
+var errGone = errors.New("the client has left, or is too slow")
+
+// renew sends the view if something has changed, and if that shows.
+func (s *server) renew(out *sender, v visit, name string, show view, last *look) error {
+	version, now := s.store.version(), s.now()
+	if version == last.version && now.Sub(last.at) < againEvery {
+		return nil
+	}
+	body, err := show(v)
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	if err := s.pages.live(&text, name, s.frame(v, body)); err != nil {
+		return err
+	}
+	sum := sha256.Sum256(text.Bytes())
+	changed := sum != last.sum
+	*last = look{version: version, at: now, sum: sum}
+	if !changed {
+		return out.send("same", nil)
+	}
+	return out.send("page", text.Bytes())
+}
+
+// explain tells the client why there is nothing new, and whether there may be later.
+func (s *server) explain(out *sender, err error) (goOn bool) {
+	if errors.Is(err, errGone) {
+		return false
+	}
+	p := s.problemOf(err)
+	if p.status == http.StatusServiceUnavailable && !errors.Is(err, access.ErrNobody) {
+		return out.send("away", []byte(p.Title)) == nil
+	}
+	_ = out.send("end", []byte(p.Title)) // it is the last word anyway
+	return false
+}
+
+// sender writes events of a stream, each in a time of its own.
+type sender struct {
+	*http.ResponseController
+	w http.ResponseWriter
+}
+
+func (s *sender) send(event string, content []byte) error {
+	var text bytes.Buffer
+	fmt.Fprintf(&text, "event: %s\n", event)
+	for line := range bytes.SplitSeq(content, []byte("\n")) {
+		fmt.Fprintf(&text, "data: %s\n", bytes.TrimRight(line, "\r"))
+	}
+	text.WriteByte('\n')
+	// A stream lasts for longer than a request may.
+	if err := errors.Join(s.SetReadDeadline(time.Time{}), s.SetWriteDeadline(time.Now().Add(writeTime))); err != nil {
+		return errGone
+	}
+	if _, err := s.w.Write(text.Bytes()); err != nil {
+		return errGone
+	}
+	if err := s.Flush(); err != nil {
+		return errGone
+	}
+	return nil
+}

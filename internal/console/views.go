@@ -1,0 +1,201 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/console/access"
+	"github.com/breakwater-k8s/breakwater/internal/console/model"
+	"github.com/breakwater-k8s/breakwater/internal/console/plot"
+	"github.com/breakwater-k8s/breakwater/internal/timeline"
+)
+
+const (
+	group       = "breakwater.dev"
+	eventsGroup = "events.k8s.io"
+)
+
+// mayNot tells what right a visitor lacks.
+func mayNot(what string) problem {
+	return problem{http.StatusForbidden, "You may not see this", "It needs the right to list " + what + " in the core cluster."}
+}
+
+// sights are in which namespaces a visitor may see protectors, and of those, events.
+func (s *server) sights(v visit, namespaces []string) (protectors, events access.Sight, err error) {
+	protectors, err = v.Sight(v.Context(), group, "podprotectors", namespaces)
+	if err != nil {
+		return protectors, events, err
+	}
+	if !protectors.All {
+		namespaces = slices.DeleteFunc(slices.Clone(namespaces), func(n string) bool { return !protectors.Sees(n) })
+	}
+	events, err = v.Sight(v.Context(), eventsGroup, "events", namespaces)
+	return protectors, events, err
+}
+
+// fleetBody is what the first page shows.
+type fleetBody struct {
+	model.Fleet
+	// Namespace is the one that was asked for; empty for all. Unasked is how many namespaces were left out.
+	Namespace string `json:"namespace,omitempty"`
+	Unasked   int    `json:"namespacesLeftOut,omitempty"`
+	// Events tells whether denials may be seen anywhere.
+	Events bool `json:"events"`
+	// Cells is nil if they may not be seen.
+	Cells []model.Cell `json:"cells,omitempty"`
+	// Nothing tells that there is no namespace that may be seen, of those that have protectors.
+	Nothing bool `json:"-"`
+
+	query model.Query
+}
+
+func (s *server) fleet(v visit) (any, error) {
+	query := v.URL.Query()
+	page, err := strconv.Atoi(query.Get("page"))
+	if err != nil {
+		page = 1
+	}
+	body := fleetBody{
+		Namespace: query.Get("namespace"), query: model.Query{Text: query.Get("q"), State: model.State(query.Get("state")), Page: page},
+	}
+	namespaces := s.store.namespaces()
+	if body.Namespace != "" {
+		namespaces = []string{body.Namespace}
+	}
+	protectors, events, err := s.sights(v, namespaces)
+	if err != nil {
+		return nil, err
+	}
+	seen := func(namespace string) bool {
+		return (body.Namespace == "" || namespace == body.Namespace) && protectors.Sees(namespace)
+	}
+	body.Unasked = protectors.Unasked
+	body.Nothing = !protectors.All && !slices.ContainsFunc(namespaces, protectors.Sees)
+	body.Events = events.All || slices.ContainsFunc(namespaces, events.Sees)
+	body.Fleet = model.FleetOf(s.store.protectors(seen, events.Sees), body.query)
+	body.Cells, _, err = s.cellsFor(v)
+	return body, err
+}
+
+// cellsFor are the cells; ok is false if the visitor may not see them.
+func (s *server) cellsFor(v visit) (cells []model.Cell, ok bool, err error) {
+	if ok, err = v.May(v.Context(), access.Right{Group: group, Resource: "cells"}); err != nil || !ok {
+		return nil, false, err
+	}
+	list := &v1alpha1.CellList{}
+	if err := s.core.List(v.Context(), list); err != nil {
+		return nil, false, fmt.Errorf("list the Cells: %w", err)
+	}
+	now := s.now()
+	for i := range list.Items {
+		cells = append(cells, model.CellOf(&list.Items[i], s.store.heard(list.Items[i].Name), now))
+	}
+	slices.SortFunc(cells, func(a, b model.Cell) int { return cmp.Compare(a.Name, b.Name) })
+	return cells, true, nil
+}
+
+type cellsBody struct {
+	Cells []model.Cell `json:"cells"`
+}
+
+func (s *server) cells(v visit) (any, error) {
+	cells, ok, err := s.cellsFor(v)
+	if err == nil && !ok {
+		err = mayNot("cells")
+	}
+	return cellsBody{cells}, err
+}
+
+// protectorBody is what the page of a protector shows.
+type protectorBody struct {
+	model.Protector
+	Denials []model.Denial `json:"denials"`
+	// Events tells whether denials may be seen.
+	Events bool             `json:"events"`
+	Window string           `json:"window"`
+	Since  time.Time        `json:"since"`
+	Points []timeline.Point `json:"timeline"`
+	// Freshness is that of cells, by name, as far as cells may be seen.
+	Freshness map[string]model.Cell `json:"-"`
+
+	Wide, Narrow plot.Chart `json:"-"`
+}
+
+// windows are what a timeline can show, by name; the first unless told otherwise.
+func windows() []window {
+	return []window{{"15m", 15 * time.Minute}, {"1h", time.Hour}, {"6h", 6 * time.Hour}, {"24h", 24 * time.Hour}}
+}
+
+type window struct {
+	Name   string
+	length time.Duration
+}
+
+func (s *server) protector(v visit) (any, error) {
+	key := types.NamespacedName{Namespace: v.PathValue("namespace"), Name: v.PathValue("name")}
+	protectors, events, err := s.sights(v, []string{key.Namespace})
+	if err != nil {
+		return nil, err
+	}
+	if !protectors.Sees(key.Namespace) {
+		return nil, mayNot("podprotectors in namespace " + key.Namespace)
+	}
+	p := &v1alpha1.PodProtector{}
+	if err := s.core.Get(v.Context(), key, p); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read a PodProtector: %w", err)
+	} else if err != nil {
+		return nil, problem{http.StatusNotFound, "There is no such protector", "No PodProtector " + key.String() + " is in the core cluster now. One that vanished without having been released is made anew by the generator."}
+	}
+	shown := windows()[0]
+	for _, w := range windows() {
+		if w.Name == v.URL.Query().Get("window") {
+			shown = w
+		}
+	}
+	body := protectorBody{Events: events.Sees(key.Namespace), Window: shown.Name, Freshness: map[string]model.Cell{}}
+	now := s.now()
+	row := model.RowOf(p)
+	if body.Events {
+		body.Denials = s.store.denialsOf(key)
+		row = row.WithRefusals(body.Denials, now)
+	}
+	body.Protector = model.ProtectorOf(p, row)
+	body.Points, body.Since = s.store.pastOf(key, now, shown.length)
+	if !body.Events {
+		for i := range body.Points {
+			body.Points[i].Refused = 0
+		}
+	}
+	body.Wide = plot.New(body.Points, now, shown.length, plot.Wide)
+	body.Narrow = plot.New(body.Points, now, shown.length, plot.Narrow)
+	cells, _, err := s.cellsFor(v)
+	for _, cell := range cells {
+		body.Freshness[cell.Name] = cell
+	}
+	return body, err
+}
+
+// link is the address of the first page with one thing of its query changed.
+func (b fleetBody) link(key, value string) string {
+	values := url.Values{}
+	for _, kv := range [][2]string{{"namespace", b.Namespace}, {"q", b.query.Text}, {"state", string(b.query.State)}, {key, value}} {
+		if kv[1] == "" {
+			values.Del(kv[0])
+		} else {
+			values.Set(kv[0], kv[1])
+		}
+	}
+	if len(values) == 0 {
+		return "/"
+	}
+	return "/?" + values.Encode()
+}

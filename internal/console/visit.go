@@ -1,0 +1,125 @@
+package console
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/breakwater-k8s/breakwater/internal/console/access"
+)
+
+// visit is one request of somebody who was let in.
+type visit struct {
+	*http.Request
+	*access.Visitor
+}
+
+// problem is why there is nothing to see, for people.
+type problem struct {
+	status int
+	Title  string
+	Text   string
+}
+
+func (p problem) Error() string { return p.Title + ": " + p.Text }
+
+// view says what a page shows. An error may be a problem.
+type view func(v visit) (body any, err error)
+
+// admit lets somebody in, or answers why not.
+func (s *server) admit(w http.ResponseWriter, r *http.Request) (visit, bool) {
+	// What renews itself is not somebody who does something.
+	active := r.Header.Get("Breakwater-Live") == "" && r.URL.Query().Get("refresh") == "" && !wantsStream(r)
+	visitor, err := s.gate.Admit(r, active)
+	if err == nil {
+		return visit{r, visitor}, true
+	}
+	s.turnAway(w, r, err)
+	return visit{}, false
+}
+
+func (s *server) turnAway(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, access.ErrNobody) && wantsPage(r) && r.Header.Get("Authorization") == "" {
+		http.Redirect(w, r, "/sign-in?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
+		return
+	}
+	s.fail(w, r, s.problemOf(err))
+}
+
+// problemOf puts an error into words. What the apiserver said is for the log alone.
+func (s *server) problemOf(err error) problem {
+	var known problem
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.Is(err, access.ErrNobody):
+		return problem{http.StatusUnauthorized, "You are not signed in", "The core's apiserver does not accept the token, or your session has ended."}
+	case errors.Is(err, access.ErrTooMany):
+		return problem{http.StatusTooManyRequests, "Too many tries", "Too many tokens were tried that the core's apiserver does not accept. Wait a minute."}
+	default:
+		s.log.Info("The core's apiserver does not answer", "error", err.Error())
+		return problem{http.StatusServiceUnavailable, "The core's apiserver does not answer", "Nobody can be let in until it does. Removals are still decided by the webhooks, if they can reach it."}
+	}
+}
+
+// fail answers with a problem, in the form that was asked for.
+func (s *server) fail(w http.ResponseWriter, r *http.Request, p problem) {
+	if p.status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="breakwater"`)
+	}
+	if !wantsPage(r) {
+		writeJSON(w, p.status, map[string]string{"error": p.Title, "message": p.Text})
+		return
+	}
+	s.pages.write(w, p.status, "problem", frame{Title: p.Title, Body: p})
+}
+
+// page serves a view to browsers: once, or again and again to one that asks for a stream.
+func (s *server) page(name string, show view) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, ok := s.admit(w, r)
+		if !ok {
+			return
+		}
+		if wantsStream(r) {
+			s.stream(w, v, name, show)
+			return
+		}
+		body, err := show(v)
+		if err != nil {
+			s.fail(w, r, s.problemOf(err))
+			return
+		}
+		s.pages.write(w, http.StatusOK, name, s.frame(v, body))
+	})
+}
+
+// data serves a view to programs.
+func (s *server) data(_ string, show view) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, ok := s.admit(w, r)
+		if !ok {
+			return
+		}
+		body, err := show(v)
+		if err != nil {
+			s.fail(w, r, s.problemOf(err))
+			return
+		}
+		writeJSON(w, http.StatusOK, body)
+	})
+}
+
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // a client that has left needs no answer
+}
+
+func wantsStream(r *http.Request) bool { return r.Header.Get("Accept") == "text/event-stream" }
+
+func wantsPage(r *http.Request) bool {
+	return !strings.HasPrefix(r.URL.Path, "/api/") && strings.Contains(r.Header.Get("Accept"), "text/html")
+}

@@ -1,0 +1,140 @@
+package console
+
+import (
+	"context"
+	"fmt"
+
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/console/model"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+)
+
+// CacheOptions are those of the console's cache: the identities of merged reservations are of no use to it, and can be long.
+func CacheOptions() cache.Options {
+	options := fleet.CacheOptions()
+	options.DefaultTransform = func(object any) (any, error) {
+		if o, ok := object.(client.Object); ok {
+			o.SetManagedFields(nil)
+		}
+		if p, ok := object.(*v1alpha1.PodProtector); ok {
+			for i := range p.Status.Cells {
+				buckets := p.Status.Cells[i].AdmissionHistory.Buckets
+				for j := range buckets {
+					buckets[j].PodUIDHashes, buckets[j].Containers = nil, nil
+				}
+			}
+		}
+		return object, nil
+	}
+	return options
+}
+
+// follow fills the store from the watches of a cache.
+func (s *store) follow(ctx context.Context, from cache.Cache) error {
+	protectors, err := from.GetInformer(ctx, &v1alpha1.PodProtector{})
+	if err != nil {
+		return fmt.Errorf("watch PodProtectors: %w", err)
+	}
+	cells, err := from.GetInformer(ctx, &v1alpha1.Cell{})
+	if err != nil {
+		return fmt.Errorf("watch Cells: %w", err)
+	}
+	_, err = protectors.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) { s.protectObject(o) }, UpdateFunc: func(_, o any) { s.protectObject(o) },
+		DeleteFunc: func(o any) { s.lose(nameOf(o)) },
+	})
+	if err != nil {
+		return fmt.Errorf("follow PodProtectors: %w", err)
+	}
+	_, err = cells.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) { s.hearObject(o) }, UpdateFunc: func(_, o any) { s.hearObject(o) },
+		DeleteFunc: func(o any) { s.leave(nameOf(o).Name) },
+	})
+	if err != nil {
+		return fmt.Errorf("follow Cells: %w", err)
+	}
+	return nil
+}
+
+func (s *store) protectObject(o any) {
+	if p, ok := o.(*v1alpha1.PodProtector); ok {
+		s.protect(p)
+	}
+}
+
+func (s *store) hearObject(o any) {
+	if cell, ok := o.(*v1alpha1.Cell); ok {
+		s.hear(cell)
+	}
+}
+
+// nameOf is the name of an object that is gone, also of one whose last state nobody has seen.
+func nameOf(o any) types.NamespacedName {
+	if unknown, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+		o = unknown.Obj
+	}
+	if object, ok := o.(client.Object); ok {
+		return client.ObjectKeyFromObject(object)
+	}
+	return types.NamespacedName{}
+}
+
+// denials reads the events of protectors, and keeps of them what the store does and nothing else: there may be very many.
+type denials struct {
+	client kubernetes.Interface
+	store  *store
+}
+
+// Start implements manager.Runnable.
+func (d *denials) Start(ctx context.Context) error {
+	only := func(options *metav1.ListOptions) { options.FieldSelector = "regarding.kind=PodProtector" }
+	source := &toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			only(&options)
+			return d.client.EventsV1().Events("").List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			only(&options)
+			return d.client.EventsV1().Events("").Watch(ctx, options)
+		},
+	}
+	toolscache.NewReflector(fleet.Patient(source), &eventsv1.Event{}, d, 0).RunWithContext(ctx)
+	return nil
+}
+
+// Add implements toolscache.ReflectorStore.
+func (d *denials) Add(object any) error {
+	if e, ok := object.(*eventsv1.Event); ok {
+		if key, denial, ok := model.DenialOf(e); ok {
+			d.store.deny(key, denial)
+		}
+	}
+	return nil
+}
+
+// Update implements toolscache.ReflectorStore.
+func (d *denials) Update(object any) error { return d.Add(object) }
+
+// Delete implements toolscache.ReflectorStore: the store forgets by itself.
+func (*denials) Delete(any) error { return nil }
+
+// Replace implements toolscache.ReflectorStore.
+func (d *denials) Replace(all []any, _ string) error {
+	for _, object := range all {
+		_ = d.Add(object) // it does not fail
+	}
+	return nil
+}
+
+// Resync implements toolscache.ReflectorStore.
+func (*denials) Resync() error { return nil }
