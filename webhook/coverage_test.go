@@ -67,7 +67,7 @@ func drawCovering(t *rapid.T) *v1alpha1.PodProtector {
 // Whatever protectors come, change and go, as the watch tells of them: a pod has those that cover it in its cell.
 func TestCoverages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := &core{coverages: newCoverages()}
+		c := &core{coverages: newCoverages(), metrics: &metrics{refusals: newTally()}}
 		stored := map[types.NamespacedName]*v1alpha1.PodProtector{}
 		t.Repeat(map[string]func(*rapid.T){
 			"write": func(t *rapid.T) {

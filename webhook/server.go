@@ -92,6 +92,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.watcher.Load().RegisterCallback(s.Protection.metrics.serve) // at once, too
 	replicas := s.replicas
 	if replicas == nil {
 		replicas = func() int { return 1 }
@@ -149,7 +150,6 @@ func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 			s.Log.Error(err, "Certificates are no longer reloaded")
 		}
 	}()
-	watcher.RegisterCallback(s.Protection.metrics.serve) // at once, too
 	s.watcher.Store(watcher)
 	// Other replicas present a certificate, and nobody else has to.
 	config := &tls.Config{

@@ -20,12 +20,15 @@ func TestWhoAsksAboutNewPods(t *testing.T) {
 	byURL, byService := webhook.Endpoint{URL: "https://b:9443"}, webhook.Endpoint{ServiceNamespace: "b", ServiceName: "webhook", ServicePort: 443}
 	other := scheduling("a", byURL)
 	address := "https://b:9443/mutate"
-	other.Webhooks[0].ClientConfig.URL = &address
 	nowhere := scheduling("a", byURL)
-	nowhere.Webhooks[0].ClientConfig = admissionregistrationv1.WebhookClientConfig{}
+	for i := range other.Webhooks {
+		other.Webhooks[i].ClientConfig.URL = &address
+		nowhere.Webhooks[i].ClientConfig = admissionregistrationv1.WebhookClientConfig{}
+	}
 	for claim, test := range map[string]struct {
 		cell string
 		has  []admissionregistrationv1.MutatingWebhookConfiguration
+		// want is of how many configurations.
 		want int
 	}{
 		"nobody":                  {"a", nil, 0},
@@ -37,8 +40,9 @@ func TestWhoAsksAboutNewPods(t *testing.T) {
 		"about another, and this": {"b", []admissionregistrationv1.MutatingWebhookConfiguration{other, scheduling("b", byURL)}, 1},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			if got := guard.Scheduling(test.cell, test.has); len(got) != test.want {
-				t.Errorf("%d webhooks, want %d", len(got), test.want)
+			want := test.want * len(other.Webhooks)
+			if got := guard.Scheduling(test.cell, test.has); len(got) != want {
+				t.Errorf("%d webhooks, want %d", len(got), want)
 			}
 		})
 	}
