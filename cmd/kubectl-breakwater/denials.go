@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/breakwater-k8s/breakwater/internal/denial"
 )
@@ -108,10 +109,17 @@ func (f *denialsFlags) nothing(of scope) string {
 	if of.name != "" {
 		where = fmt.Sprintf("by PodProtector %s/%s", of.namespace, of.name)
 	}
-	if f.auditLog != "" {
-		return fmt.Sprintf("Nothing was refused or forced %s in the last %s, as the audit log has it. It must be of an apiserver that asks Breakwater, and of level Metadata at least.", where, f.since)
+	when := "in the last " + duration.HumanDuration(f.since)
+	switch f.since {
+	case 0:
+		when = "ever"
+	case time.Hour:
+		when = "in the last hour"
 	}
-	return fmt.Sprintf("Nothing was refused or forced %s in the last %s, as far as events tell: an apiserver keeps them for an hour, and an audit log (--audit-log) has all.", where, f.since)
+	if f.auditLog != "" {
+		return fmt.Sprintf("Nothing was refused or forced %s %s, as the audit log has it. It must be of an apiserver that asks Breakwater, and of level Metadata at least.", where, when)
+	}
+	return fmt.Sprintf("Nothing was refused or forced %s %s, as far as events tell: an apiserver keeps them for an hour, and an audit log (--audit-log) has all.", where, when)
 }
 
 func denialTable(all []denial.Denial, o tableOptions) *table {

@@ -153,7 +153,7 @@ func protectorTable(all []view.Protector, o tableOptions) *table {
 
 // writeEach writes the protectors of one name, which several core clusters can have.
 func (f *statusFlags) writeEach(ctx context.Context, all []view.Protector, states []state) error {
-	who := map[string]string{}
+	var who map[string]string
 	if f.auditLog != "" {
 		var err error
 		if who, err = f.whoAsked(); err != nil {
@@ -168,7 +168,7 @@ func (f *statusFlags) writeEach(ctx context.Context, all []view.Protector, state
 		denials, err := readDenials(ctx, states[at].core, all[i].Namespace, all[i].Name)
 		tree := statusTree{
 			Protector: &all[i], denials: denial.Group(denial.Since(denials, f.now().Add(-lately))), unread: err, who: who, whole: f.wide(), now: f.now(),
-			width: widthOf(f.Out), coloured: f.coloured(f.Out), audited: f.auditLog != "",
+			width: widthOf(f.Out), coloured: f.coloured(f.Out),
 		}
 		if _, err := fmt.Fprint(f.Out, tree.text()); err != nil {
 			return err

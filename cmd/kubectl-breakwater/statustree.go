@@ -25,8 +25,9 @@ type statusTree struct {
 	// unread is why the refusals are not known.
 	unread error
 	// who asked for the removal of a pod, by namespace/name, if an audit log was read.
-	who     map[string]string
-	audited bool
+	who map[string]string
+	// quiet does not say where that could be read.
+	quiet bool
 	// whole shows all reservations.
 	whole    bool
 	now      time.Time
@@ -190,7 +191,7 @@ func (s *statusTree) reservations(one *node, c *view.Share) {
 	if more := len(c.Reservations) - len(shown); more > 0 {
 		one.add(cell{fmt.Sprintf("and %d more", more), soft}, "-o wide shows all")
 	}
-	if len(c.Reservations) > 0 && !s.audited {
+	if len(c.Reservations) > 0 && s.who == nil && !s.quiet {
 		one.add(cell{"who asked", soft}, "is not recorded with reservations: --audit-log FILE, of this cell's apiserver, tells")
 	}
 }
@@ -199,7 +200,7 @@ func (s *statusTree) reservation(r *view.Reservation) string {
 	text := fmt.Sprintf("%-6s admitted %s", r.Operation, ago(s.now, r.Since))
 	if user := s.who[s.Namespace+"/"+r.Pod]; user != "" {
 		text += ", asked by " + user
-	} else if s.audited {
+	} else if s.who != nil {
 		text += ", asked by somebody whom the audit log does not name"
 	}
 	if r.Accounted {

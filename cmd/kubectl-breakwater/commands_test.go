@@ -1,0 +1,329 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/denial"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// run runs kubectl breakwater as somebody would, and returns what it says.
+func run(t *testing.T, in string, arguments ...string) (out, told string, err error) {
+	t.Helper()
+	streams, stdin, stdout, stderr := genericiooptions.NewTestIOStreams()
+	stdin.WriteString(in)
+	root := rootCommand(streams)
+	root.SetArgs(arguments)
+	err = root.ExecuteContext(t.Context())
+	return stdout.String(), stderr.String(), err
+}
+
+// hub is a core cluster with a Cell, and the flags that lead there.
+type hub struct {
+	*testing.T
+	client.Client
+	namespace string
+	flags     []string
+	cell      string
+}
+
+func newHub(t *testing.T) *hub {
+	t.Helper()
+	c, err := client.New(testplane.Config(t), client.Options{Scheme: fleet.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hub{T: t, Client: c, namespace: testplane.Namespace(t)}
+	h.cell = h.namespace // a name of its own
+	makeCell(t, c, h.cell, nil)
+	h.beat(time.Second)
+	h.flags = []string{"--kubeconfig", writeContexts(t, "hub", map[string]*rest.Config{"hub": testplane.Config(t)}), "-n", h.namespace}
+	return h
+}
+
+func (h *hub) must(err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
+// beat is a heartbeat of the cell so long ago.
+func (h *hub) beat(ago time.Duration) {
+	h.Helper()
+	cell := &v1alpha1.Cell{}
+	h.must(h.Get(h.Context(), keyOf("", h.cell), cell))
+	at := metav1.NewMicroTime(time.Now().Add(-ago))
+	cell.Status.Aggregator = v1alpha1.CellAggregator{Holder: "agg-0", Epoch: 7, LastHeartbeat: &at}
+	cell.Status.Pods, cell.Status.Protectors = 12, 3
+	h.must(h.Status().Update(h.Context(), cell))
+}
+
+// protect makes a protector whose pods are counted in the cell.
+func (h *hub) protect(name string, floor, available int32, change func(*v1alpha1.PodProtector)) {
+	h.Helper()
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name}}
+	p.Spec.Selector, p.Spec.MinAvailable = &v1alpha1.PodSelector{}, v1alpha1.Pods(floor)
+	h.must(h.Create(h.Context(), p))
+	p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: h.cell, Aggregation: v1alpha1.Aggregation{
+		TotalReplicas: available + 1, CountedReplicas: available, CountedSpec: quota.CountedSpec(&p.Spec), LastEventTime: metav1.NowMicro(), Epoch: 7, Holder: "agg-0",
+	}}}
+	p.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Aggregated", LastTransitionTime: metav1.Now()}}
+	if change != nil {
+		change(p)
+	}
+	h.must(h.Status().Update(h.Context(), p))
+}
+
+func reserved(pods int) func(*v1alpha1.PodProtector) {
+	return func(p *v1alpha1.PodProtector) {
+		for i := range pods {
+			p.Status.Cells[0].AdmissionHistory.Buckets = append(p.Status.Cells[0].AdmissionHistory.Buckets, v1alpha1.Bucket{
+				StartTime: metav1.NewMicroTime(time.Now().Add(-time.Duration(i) * time.Second)), Counter: 1, PodUID: types.UID(fmt.Sprint("uid-", i)), PodName: fmt.Sprint("web-", i), Operation: v1alpha1.OperationEvict,
+			})
+		}
+	}
+}
+
+func (h *hub) refused(protector, pod, user string, more int, ago time.Duration) {
+	h.Helper()
+	message := fmt.Sprintf(`Breakwater refuses to remove pod %q: PodProtector %s/%s in core cluster "hub" would have fewer pods available than its floor (floor 5, available 5, removals under way 0); try again when more pods are available, or lower the floor where it is declared.`, pod, h.namespace, protector)
+	h.must(h.Create(h.Context(), &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, GenerateName: protector + "-"}, EventTime: metav1.NewMicroTime(time.Now().Add(-ago)),
+		Reason: denial.ReasonRefused, Action: "Refuse", Type: corev1.EventTypeWarning, Note: denial.Note(message, user, h.cell, "NoBudget", more),
+		ReportingController: "breakwater-webhook", ReportingInstance: "breakwater-webhook-0",
+		Regarding: corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodProtector", Namespace: h.namespace, Name: protector},
+	}))
+}
+
+// kb runs a command against the hub, which must not fail.
+func (h *hub) kb(arguments ...string) string {
+	h.Helper()
+	out, told, err := run(h.T, "", append(arguments, h.flags...)...)
+	if err != nil {
+		h.Fatalf("%v: %v\n%s%s", arguments, err, out, told)
+	}
+	if testing.Verbose() {
+		h.Logf("kubectl breakwater %s\n%s%s", strings.Join(arguments, " "), told, out)
+	}
+	return out + told
+}
+
+func wantWords(t *testing.T, text string, words ...string) {
+	t.Helper()
+	flat := strings.Join(strings.Fields(text), " ")
+	for _, word := range words {
+		if !strings.Contains(flat, word) {
+			t.Errorf("it does not say %q:\n%s", word, text)
+		}
+	}
+}
+
+func wantNot(t *testing.T, text string, words ...string) {
+	t.Helper()
+	for _, word := range words {
+		if strings.Contains(text, word) {
+			t.Errorf("it says %q:\n%s", word, text)
+		}
+	}
+}
+
+func TestStatusOfANamespace(t *testing.T) {
+	h := newHub(t)
+	wantWords(t, h.kb("status"), "No PodProtectors in namespace "+h.namespace, "status -A")
+	h.protect("fine", 5, 9, nil)
+	h.protect("full", 5, 5, nil)
+	h.protect("hurt", 5, 3, nil)
+	h.protect("busy", 5, 9, reserved(4))
+	wantWords(t, h.kb("status"), "NAME FLOOR AVAILABLE UNDER WAY ALLOWED STATE",
+		"busy 5 9 4 0 at floor", "fine 5 9 0 4 ok", "full 5 5 0 0 at floor", "hurt 5 3 0 0 2 below floor")
+	wantNot(t, h.kb("status", "--refusing"), "fine")
+	wantWords(t, h.kb("status", "-o", "wide"), "FLOOR FROM", "minAvailable 5")
+	wantWords(t, h.kb("status", "-A"), "NAMESPACE NAME", h.namespace+" fine")
+	h.beat(10 * time.Minute)
+	wantWords(t, h.kb("status"), "ok; stale: "+h.cell)
+	var list protectorList
+	h.must(json.Unmarshal([]byte(h.kb("status", "-o", "json")), &list))
+	if len(list.Protectors) != 4 || list.Protectors[0].Name != "busy" || list.Protectors[0].Refuses != "NoBudget" || !list.Protectors[0].Cells[0].Stale {
+		t.Errorf("%+v", list)
+	}
+	var again protectorList
+	h.must(yaml.UnmarshalStrict([]byte(h.kb("status", "-o", "yaml", "fine")), &again))
+	if len(again.Protectors) != 1 || again.Protectors[0].Allowed != 4 {
+		t.Errorf("%+v", again)
+	}
+}
+
+func TestStatusOfAProtector(t *testing.T) {
+	h := newHub(t)
+	h.protect("web", 5, 9, reserved(30))
+	h.refused("web", "web-31", "system:serviceaccount:kube-system:replicaset-controller", 6, time.Minute)
+	text := h.kb("status", "web")
+	wantWords(t, text, h.namespace+"/web", "Refuses the next removal: NoBudget.", "9 are available, 30 are being removed, and the floor is 5.", "Or lower the floor in the PodProtector",
+		"floor 5 minAvailable 5", "available 9 of 10 pods", "under way 30", "budget -26 9 available - 30 under way - 5 floor",
+		"9 of 10 available, 30 under way", "aggregator heard", "web-0 Evict admitted", "and 22 more", "who asked is not recorded with reservations",
+		"7+ refused NoBudget, in "+h.cell+", asked by system:serviceaccount:kube-system:replicaset-controller, web-31, last 60s ago", "Ready True Aggregated")
+	wantWords(t, h.kb("status", "web", "-o", "wide"), "web-29 Evict")
+	h.beat(time.Hour)
+	wantWords(t, h.kb("status", "podprotector/web"), "STALE Its aggregator was last heard 60m ago, and 60s make it stale: its 9 pods count as they were counted last")
+	_, _, err := run(t, "", append([]string{"status", "none"}, h.flags...)...)
+	wantErrors(t, err, []string{"no PodProtector " + h.namespace + "/none", "has web"})
+	_, _, err = run(t, "", append([]string{"status", "web", "-A"}, h.flags...)...)
+	wantErrors(t, err, []string{"a protector has one namespace"})
+	_, _, err = run(t, "", append([]string{"status", "-o", "xml"}, h.flags...)...)
+	wantErrors(t, err, []string{`--output "xml": want table, wide, json or yaml`})
+}
+
+func TestWhoAskedIsToldByTheAuditLog(t *testing.T) {
+	h := newHub(t)
+	h.protect("web", 5, 9, reserved(2))
+	log := filepath.Join(t.TempDir(), "audit.log")
+	line := fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"ResponseComplete","verb":"create","user":{"username":"alice"},"objectRef":{"resource":"pods","namespace":%q,"name":"web-1","subresource":"eviction"},"annotations":{"pods.breakwater.dev/verdict":"Reserved"}}`+"\n", h.namespace)
+	h.must(os.WriteFile(log, []byte(line+`{"half": "pods.breakwater.dev/verdict"`), 0o600))
+	wantWords(t, h.kb("status", "web", "--audit-log", log), "web-0 Evict admitted 0s ago, asked by somebody whom the audit log does not name", "web-1 Evict admitted 1s ago, asked by alice", "1 line of the audit log could not be read")
+	h.must(os.WriteFile(log, []byte("hello\n"), 0o600))
+	_, _, err := run(t, "", append([]string{"status", "web", "--audit-log", log}, h.flags...)...)
+	wantErrors(t, err, []string{"there is no event of audit.k8s.io in it"})
+	_, _, err = run(t, "", append([]string{"status", "web", "--audit-log", log + "x"}, h.flags...)...)
+	wantErrors(t, err, []string{"--audit-log", "no such file"})
+}
+
+func TestCells(t *testing.T) {
+	h := newHub(t)
+	wantWords(t, h.kb("cells", h.cell), "NAME STATE CONNECTED GUARDED HEARD EPOCH PODS PROTECTORS", h.cell+" ok ? ?", "ago 7 12 3")
+	h.beat(10 * time.Minute)
+	wantWords(t, h.kb("cells", h.cell, "-o", "wide"), h.cell+" stale", "10m ago", "agg-0 0 Exact 65s 60s Trust all pods", "Nothing was heard of its aggregator agg-0 for more than 60s: its pods count as they were counted last")
+	cell := &v1alpha1.Cell{}
+	h.must(h.Get(t.Context(), keyOf("", h.cell), cell))
+	cell.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionGuarded, Status: "False", Reason: "WebhookMissing", Message: "The cluster asks nobody.", LastTransitionTime: metav1.Now()}}
+	h.must(h.Status().Update(t.Context(), cell))
+	wantWords(t, h.kb("cells"), h.cell+" notGuarded ? NO", "Guarded False WebhookMissing: The cluster asks nobody.")
+	var list cellList
+	h.must(json.Unmarshal([]byte(h.kb("cells", h.cell, "-o", "json")), &list))
+	if len(list.Cells) != 1 || list.Cells[0].State != "notGuarded" || !list.Cells[0].Stale {
+		t.Errorf("%+v", list)
+	}
+	_, _, err := run(t, "", append([]string{"cells", "none"}, h.flags...)...)
+	wantErrors(t, err, []string{"there is no Cell none"})
+}
+
+func TestDenials(t *testing.T) {
+	h := newHub(t)
+	wantWords(t, h.kb("denials"), "Nothing was refused or forced in namespace "+h.namespace+" in the last hour, as far as events tell")
+	h.refused("web", "web-0", "alice", 9, 20*time.Second)
+	h.refused("web", "web-1", "alice", 0, 10*time.Second)
+	h.refused("api", "api-0", "bob", 0, 2*time.Hour)
+	text := h.kb("denials")
+	wantWords(t, text, "LAST COUNT VERDICT PROTECTOR CELL PODS ASKED BY", "10s ago 11+ NoBudget web "+h.cell+" web-1 and 1 more alice")
+	wantNot(t, text, "bob")
+	wantWords(t, h.kb("denials", "--since", "0"), "120m ago", "bob")
+	wantWords(t, h.kb("denials", "--since", "0", "api", "-o", "wide"), "Breakwater refuses to remove pod \"api-0\"")
+	wantWords(t, h.kb("denials", "api"), "Nothing was refused or forced by PodProtector "+h.namespace+"/api")
+	wantWords(t, h.kb("denials", "--cell", "elsewhere"), "Nothing was refused")
+	var list denialList
+	h.must(json.Unmarshal([]byte(h.kb("denials", "-o", "json")), &list))
+	if len(list.Denials) != 1 || list.Denials[0].Count != 11 || !list.Denials[0].AtLeast {
+		t.Errorf("%+v", list)
+	}
+	audit := `{"apiVersion":"audit.k8s.io/v1","stage":"ResponseComplete","verb":"delete","user":{"username":"carol"},"objectRef":{"resource":"pods","namespace":"` + h.namespace + `","name":"web-7"},"requestReceivedTimestamp":"` + time.Now().UTC().Format(time.RFC3339Nano) + `","responseStatus":{"code":429},"annotations":{"pods.breakwater.dev/verdict":"Full","pods.breakwater.dev/protectors":"hub/` + h.namespace + `/web"}}` + "\n"
+	out, _, err := run(t, audit+audit, append([]string{"denials", "web", "--audit-log", "-", "--cell", "worker-1"}, h.flags...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantWords(t, out, "2 Full web worker-1 web-7 carol")
+}
+
+func TestWhoMayNotLookIsToldWhatToDo(t *testing.T) {
+	h := newHub(t)
+	h.protect("web", 5, 9, nil)
+	for _, arguments := range [][]string{{"status"}, {"status", "web"}, {"denials"}} {
+		_, _, err := run(t, "", append(append(arguments, h.flags...), "--as", "eve")...)
+		wantErrors(t, err, []string{`User "eve" cannot`, "ask for the right to that"})
+	}
+	_, _, err := run(t, "", append([]string{"cells", "--as", "eve"}, h.flags...)...)
+	wantErrors(t, err, []string{`User "eve" cannot list resource "cells"`})
+}
+
+func TestACoreThatIsAwayHidesNoOther(t *testing.T) {
+	h := newHub(t)
+	h.protect("web", 5, 9, nil)
+	away := writeContexts(t, "gone", map[string]*rest.Config{"gone": {Host: "https://127.0.0.1:1"}})
+	out, _, err := run(t, "", "status", "-n", h.namespace, "--core", "hub="+h.flags[1], "--core", "gone="+away)
+	wantErrors(t, err, []string{"this is without what cannot be read", `core "gone"`, "127.0.0.1:1 does not answer"})
+	wantWords(t, out, "CORE NAME FLOOR", "hub web 5 9")
+	_, _, err = run(t, "", "status", "--core", "gone="+away)
+	wantErrors(t, err, []string{"127.0.0.1:1 does not answer"})
+}
+
+func TestColoursAreForThoseWhoWantThem(t *testing.T) {
+	h := newHub(t)
+	h.protect("web", 5, 5, nil)
+	for _, arguments := range [][]string{{"status"}, {"status", "web"}, {"cells"}} {
+		wantNot(t, h.kb(arguments...), "\x1b[")
+		coloured := h.kb(append(arguments, "--color", "always")...)
+		if !strings.Contains(coloured, "\x1b[") {
+			t.Errorf("%v: no colours", arguments)
+		}
+	}
+	_, _, err := run(t, "", append([]string{"status", "--color", "red"}, h.flags...)...)
+	wantErrors(t, err, []string{`--color "red"`})
+	var list protectorList
+	h.must(json.Unmarshal([]byte(h.kb("status", "-o", "json", "--color", "always")), &list))
+}
+
+func TestNamesAreCompleted(t *testing.T) {
+	h := newHub(t)
+	h.protect("web", 5, 5, nil)
+	for claim, c := range map[string]struct{ arguments, want []string }{
+		"protectors": {[]string{"status", ""}, []string{"web\n"}},
+		"cells":      {[]string{"cells", ""}, []string{h.cell + "\n"}},
+		"namespaces": {[]string{"status", "--namespace", ""}, []string{h.namespace + "\n", "kube-system\n"}},
+		"contexts":   {[]string{"status", "--core-context", ""}, []string{"hub\n"}},
+		"formats":    {[]string{"cells", "-o", ""}, []string{"wide\n", "yaml\n"}},
+		"commands":   {[]string{"de"}, []string{"denials"}},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			var line []string
+			if claim != "commands" {
+				line = append([]string{"__complete", c.arguments[0]}, h.flags...)
+				line = append(line, c.arguments[1:]...)
+			} else {
+				line = append([]string{"__complete"}, c.arguments...)
+			}
+			out, _, err := run(t, "", line...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(out, want) {
+					t.Errorf("%q is not offered:\n%s", want, out)
+				}
+			}
+		})
+	}
+	var script bytes.Buffer
+	root := rootCommand(genericiooptions.IOStreams{In: &script, Out: &script, ErrOut: &script})
+	root.SetArgs([]string{"completion", "bash"})
+	if err := root.Execute(); err != nil || !strings.Contains(script.String(), "kubectl-breakwater") {
+		t.Errorf("%v: %.200s", err, script.String())
+	}
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+const (
+	// drawEvery bounds how often a terminal is drawn, and lineEvery how often one protector has a line.
+	drawEvery = 250 * time.Millisecond
+	lineEvery = 200 * time.Millisecond
+)
+
+type watchFlags struct {
+	*plugin
+	all bool
+}
+
+func watchCommand(p *plugin) *cobra.Command {
+	f := &watchFlags{plugin: p}
+	command := &cobra.Command{
+		Use:   "watch [PROTECTOR]",
+		Short: "Watch protectors live: available against floor, budget, reservations and refusals",
+		Long: `Draws protectors on a terminal, those with least budget first, until q or ctrl-c. Of one protector all of its cells, reservations and refusals
+are shown. What is not a terminal gets a line for each change.`,
+		Example: `  kubectl breakwater watch -A
+  kubectl breakwater watch -n shop deployment-web
+  kubectl breakwater watch -n shop deployment-web | tee storm.log`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: p.completeProtectors,
+		RunE: func(command *cobra.Command, names []string) error {
+			return f.run(command.Context(), names)
+		},
+	}
+	command.Flags().BoolVarP(&f.all, "all-namespaces", "A", false, "protectors of all namespaces")
+	return command
+}
+
+func (f *watchFlags) run(ctx context.Context, names []string) error {
+	of, err := f.scope(f.all, names)
+	if err != nil {
+		return err
+	}
+	cores, err := f.clusters.Cores(ctx)
+	if err != nil {
+		return err
+	}
+	states, failed := fromEach(cores, func(c core) (state, error) { return readState(ctx, c, of.namespace, of.name) })
+	if len(states) == 0 {
+		return failed
+	}
+	if of.name != "" && countProtectors(states) == 0 {
+		return missing(ctx, cores, of)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	b := newBoard(of, len(cores) > 1)
+	for _, c := range cores {
+		b.follow(ctx, c)
+	}
+	out, ok := f.Out.(*os.File)
+	in, okToo := f.In.(*os.File)
+	if ok && okToo && term.IsTerminal(int(out.Fd())) && term.IsTerminal(int(in.Fd())) && os.Getenv("TERM") != "dumb" {
+		return f.draw(ctx, b, in, out)
+	}
+	return f.lines(ctx, b)
+}
+
+func countProtectors(states []state) (sum int) {
+	for i := range states {
+		sum += len(states[i].protectors)
+	}
+	return sum
+}
+
+// lines writes one for each change, until ctx ends or nobody reads any more.
+func (f *watchFlags) lines(ctx context.Context, b *board) error {
+	every := time.NewTicker(lineEvery)
+	defer every.Stop()
+	told := map[string]string{}
+	for {
+		for _, line := range b.changes(told, f.now()) {
+			if _, err := fmt.Fprintln(f.Out, line); err != nil {
+				return nil // who reads has gone
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-every.C:
+		}
+	}
+}
+
+// draw draws on a terminal, which is given back as it was, until somebody presses q or ctrl-c.
+func (f *watchFlags) draw(ctx context.Context, b *board, in, out *os.File) (err error) {
+	before, err := term.MakeRaw(int(in.Fd()))
+	if err != nil {
+		return fmt.Errorf("read keys of the terminal: %w", err)
+	}
+	defer func() { err = errors.Join(err, term.Restore(int(in.Fd()), before)) }()
+	if _, err := io.WriteString(out, "\x1b[?1049h\x1b[?25l"); err != nil { // another screen, without a cursor
+		return err
+	}
+	defer func() { _, _ = io.WriteString(out, "\x1b[?25h\x1b[?1049l") }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		awaitQuit(in)
+		cancel()
+	}()
+	every := time.NewTicker(drawEvery)
+	defer every.Stop()
+	coloured := f.coloured(out)
+	for {
+		width, height, err := term.GetSize(int(out.Fd()))
+		if err != nil {
+			return err
+		}
+		if _, err := io.WriteString(out, screen(b.frame(width, height, coloured, f.now()))); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-every.C:
+		}
+	}
+}
+
+// screen puts lines in the place of what stands on a screen, without a flicker.
+func screen(lines []string) string {
+	text := "\x1b[H"
+	for i, line := range lines {
+		if i > 0 {
+			text += "\r\n"
+		}
+		text += line + "\x1b[K"
+	}
+	return text + "\x1b[J"
+}
+
+// awaitQuit reads keys until one of them ends the command: q, Q, ctrl-c, ctrl-d, or that there are no more.
+func awaitQuit(in io.Reader) {
+	keys := make([]byte, 16)
+	for {
+		n, err := in.Read(keys)
+		for _, key := range keys[:n] {
+			if key == 'q' || key == 'Q' || key == 3 || key == 4 {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
