@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
+	"github.com/breakwater-k8s/breakwater/internal/commands"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
@@ -15,6 +18,51 @@ import (
 func bindCluster(flags *pflag.FlagSet, c *fleet.Connection, prefix, cluster string) {
 	flags.StringVar(&c.Kubeconfig, prefix+"kubeconfig", "", "kubeconfig `file` of "+cluster+", or in-cluster; empty: as kubectl would choose")
 	flags.StringVar(&c.Context, prefix+"context", "", "`context` of --"+prefix+"kubeconfig")
+}
+
+// flaggedCluster is the cluster of a command that both programs have, as flags of its own say.
+type flaggedCluster struct {
+	fleet.Connection
+	namespace string
+}
+
+func (c *flaggedCluster) bind(command *cobra.Command, cluster, namespace string) *cobra.Command {
+	bindCluster(command.Flags(), &c.Connection, "", cluster)
+	command.Flags().StringVarP(&c.namespace, "namespace", "n", "", namespace)
+	return command
+}
+
+// Config implements commands.Cluster, as all that follow.
+func (c *flaggedCluster) Config(_ context.Context, component string) (*rest.Config, error) {
+	config, err := c.Connection.Config(component)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	return config, nil
+}
+
+// Given is that of --namespace.
+func (c *flaggedCluster) Given() string { return c.namespace }
+
+// Namespace is that of --namespace, or of the context.
+func (c *flaggedCluster) Namespace() (string, error) {
+	if c.namespace != "" {
+		return c.namespace, nil
+	}
+	return c.Connection.Namespace()
+}
+
+// Named tells whether there is a flag.
+func (c *flaggedCluster) Named() bool { return c.Kubeconfig != "" || c.Context != "" }
+
+func convertCommand() *cobra.Command {
+	from := &flaggedCluster{}
+	return from.bind(commands.Convert("breakwater", from), "the cluster to read", "`namespace` of the cluster to read; empty: that of the context")
+}
+
+func releaseCommand() *cobra.Command {
+	core := &flaggedCluster{}
+	return core.bind(commands.Release("breakwater", core), "the core cluster", "only what is in this `namespace`")
 }
 
 // bindUser adds those that say as whom.

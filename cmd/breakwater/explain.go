@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/breakwater-k8s/breakwater/internal/commands"
 	"github.com/breakwater-k8s/breakwater/internal/convert"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
@@ -97,7 +98,7 @@ func (f *explainFlags) run(ctx context.Context, in io.Reader, out, log io.Writer
 	if err != nil {
 		return err
 	}
-	sources, notes, err := readFiles(f.files, f.recursive, in)
+	sources, notes, err := commands.ReadFiles(f.files, f.recursive, in)
 	if err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func (f *explainFlags) run(ctx context.Context, in io.Reader, out, log io.Writer
 	for _, object := range objects {
 		its, err := rules.explain(object, f.update)
 		if err != nil {
-			return fmt.Errorf("%s: %w", place(object.ref), err)
+			return fmt.Errorf("%s: %w", commands.Place(object.ref), err)
 		}
 		steps = append(steps, its...)
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/commands"
 	"github.com/breakwater-k8s/breakwater/internal/convert"
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 	"github.com/breakwater-k8s/breakwater/internal/scope"
@@ -77,7 +78,7 @@ func (r *rules) read(ctx context.Context, f *explainFlags, in io.Reader, namespa
 
 // readFiles reads policies and protectors from files. What has no namespace is in that of --namespace, as kubectl would have it.
 func (r *rules) readFiles(f *explainFlags, in io.Reader) ([]string, error) {
-	sources, notes, err := readFiles(f.policies, f.recursive, in)
+	sources, notes, err := commands.ReadFiles(f.policies, f.recursive, in)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +109,7 @@ func (r *rules) readCore(ctx context.Context, core *coreConnection, namespaces [
 		return err
 	}
 	list := func(resource, namespace string) error {
-		found, err := listAll(ctx, lister.Resource(v1alpha1.GroupVersion.WithResource(resource)).Namespace(namespace))
+		found, err := commands.ListAll(ctx, lister.Resource(v1alpha1.GroupVersion.WithResource(resource)).Namespace(namespace))
 		if apierrors.IsNotFound(err) {
 			return fmt.Errorf("%s has no %s.%s: name the core cluster by --kubeconfig, --context or --core, or give files by --policies",
 				config.Host, resource, v1alpha1.GroupVersion.Group)

@@ -10,6 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/breakwater-k8s/breakwater/internal/commands"
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
@@ -28,7 +29,7 @@ func tableOfSteps(out, _ io.Writer, steps []step) error {
 		if i > 0 {
 			all.WriteString("\n")
 		}
-		fmt.Fprintf(&all, "%s: %d of %s for it\n", s.title, len(s.Outcomes), count(s.of, "policy"))
+		fmt.Fprintf(&all, "%s: %d of %s for it\n", s.title, len(s.Outcomes), commands.Count(s.of, "policy"))
 		if err := tableOfPolicies(&all, s); err != nil {
 			return err
 		}
@@ -117,7 +118,7 @@ func objectsOfSteps(out, log io.Writer, steps []step) error {
 			return "", nil
 		}
 		raw, err := yaml.JSONToYAML(s.after)
-		return fmt.Sprintf("---\n# %s, and what %s may add.\n%s", s.title, count(len(s.Outcomes), "policy"), raw), err
+		return fmt.Sprintf("---\n# %s, and what %s may add.\n%s", s.title, commands.Count(len(s.Outcomes), "policy"), raw), err
 	})
 }
 

@@ -23,6 +23,9 @@ type exitError struct {
 	error
 }
 
+// ExitCode is what to exit with.
+func (e exitError) ExitCode() int { return e.code }
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	err := rootCommand().ExecuteContext(ctx)
@@ -31,9 +34,9 @@ func main() {
 		return
 	}
 	fmt.Fprintln(os.Stderr, "breakwater:", err)
-	var exit exitError
+	var exit interface{ ExitCode() int }
 	if errors.As(err, &exit) {
-		os.Exit(exit.code)
+		os.Exit(exit.ExitCode())
 	}
 	os.Exit(1)
 }

@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"context"
@@ -15,21 +15,20 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/holds"
 )
 
 type releaseFlags struct {
-	core      fleet.Connection
-	namespace string
-	all       bool
-	kinds     []string
-	deleted   bool
-	yes       bool
+	core    Cluster
+	all     bool
+	kinds   []string
+	deleted bool
+	yes     bool
 }
 
-func releaseCommand() *cobra.Command {
-	f := &releaseFlags{}
+// Release makes the command for a program by that name.
+func Release(program string, core Cluster) *cobra.Command {
+	f := &releaseFlags{core: core}
 	command := &cobra.Command{
 		Use:   "release [KIND/NAME ...]",
 		Short: "Show what Breakwater's finalizers hold in a core cluster, and let go of it",
@@ -39,16 +38,14 @@ cannot be deleted: this command lists it, and with --yes takes them off. The fin
 
 A protector that is let go of, and was deleted, protects nothing any more: its pods can be removed at once. One that was
 not deleted stays. While a generator runs it puts its finalizers back on whatever is not deleted; let it do the work.`,
-		Example: `  breakwater release --all-namespaces                         # what is held, and what waits to be deleted
+		Example: strings.ReplaceAll(`  breakwater release --all-namespaces                         # what is held, and what waits to be deleted
   breakwater release --all-namespaces --deleted --yes         # let go of what waits
-  breakwater release --namespace shop PodProtector/web --yes  # of one`,
+  breakwater release --namespace shop PodProtector/web --yes  # of one`, "breakwater release", program+" release"),
 		RunE: func(command *cobra.Command, names []string) error {
 			return f.run(command.Context(), command.OutOrStdout(), names)
 		},
 	}
 	flags := command.Flags()
-	bindCluster(flags, &f.core, "", "the core cluster")
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "only what is in this `namespace`")
 	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "what is in all namespaces, and what has none")
 	flags.StringSliceVar(&f.kinds, "kind", nil, "one more kind of workloads to look at, as `group/version/Kind`; those that protectors name are looked at anyway")
 	flags.BoolVar(&f.deleted, "deleted", false, "only what was deleted and waits for its finalizers")
@@ -57,7 +54,7 @@ not deleted stays. While a generator runs it puts its finalizers back on whateve
 }
 
 func (f *releaseFlags) run(ctx context.Context, out io.Writer, names []string) error {
-	if (f.namespace == "") != f.all {
+	if (f.core.Given() == "") != f.all {
 		return errors.New("give either --namespace or --all-namespaces")
 	}
 	for _, name := range names {
@@ -65,9 +62,9 @@ func (f *releaseFlags) run(ctx context.Context, out io.Writer, names []string) e
 			return fmt.Errorf("%q: want KIND/NAME, such as PodProtector/deployment-web", name)
 		}
 	}
-	config, err := f.core.Config("release")
+	config, err := f.core.Config(ctx, "release")
 	if err != nil {
-		return fmt.Errorf("--kubeconfig: %w", err)
+		return err
 	}
 	finder, err := f.finder(config)
 	if err != nil {
@@ -93,7 +90,7 @@ func (f *releaseFlags) run(ctx context.Context, out io.Writer, names []string) e
 }
 
 func (f *releaseFlags) finder(config *rest.Config) (*holds.Finder, error) {
-	finder := &holds.Finder{Namespace: f.namespace}
+	finder := &holds.Finder{Namespace: f.core.Given()}
 	for _, text := range f.kinds {
 		parts := strings.Split(text, "/")
 		if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts[len(parts)-2:], "") {

@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"context"
@@ -22,11 +22,11 @@ import (
 
 // list reads the kinds that a cluster has.
 func (f *convertFlags) list(ctx context.Context, kinds []convert.Kind) (sources []convert.Source, notes []string, err error) {
-	config, err := f.from.Config("convert")
+	config, err := f.from.Config(ctx, "convert")
 	if err != nil {
-		return nil, nil, fmt.Errorf("--kubeconfig: %w", err)
+		return nil, nil, err
 	}
-	namespace := f.namespace
+	namespace := f.from.Given()
 	if namespace == "" && !f.allNamespaces {
 		if namespace, err = f.from.Namespace(); err != nil {
 			return nil, nil, err
@@ -54,7 +54,7 @@ func (f *convertFlags) list(ctx context.Context, kinds []convert.Kind) (sources 
 			notes = append(notes, fmt.Sprintf("%s.%s are in no namespace; -A or --kind %s reads them", kind.Resource, kind.Group, kind.Resource))
 			continue
 		}
-		found, err := listAll(ctx, in(lister.Resource(resource), kind, namespace))
+		found, err := ListAll(ctx, in(lister.Resource(resource), kind, namespace))
 		if err != nil {
 			return nil, nil, fmt.Errorf("list %s.%s: %w", kind.Resource, kind.Group, err)
 		}
@@ -129,7 +129,8 @@ func resourceOf(ctx context.Context, discoverer discovery.DiscoveryInterfaceWith
 	return schema.GroupVersionResource{}, false, nil
 }
 
-func listAll(ctx context.Context, from dynamic.ResourceInterface) (sources []convert.Source, err error) {
+// ListAll lists all objects of a kind, page by page.
+func ListAll(ctx context.Context, from dynamic.ResourceInterface) (sources []convert.Source, err error) {
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return from.List(ctx, options)
 	})

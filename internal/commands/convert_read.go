@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/convert"
 )
 
-// readFiles reads files, the files of folders, and standard input for -, in the order of their names in a folder.
-func readFiles(paths []string, recursive bool, in io.Reader) (sources []convert.Source, notes []string, err error) {
+// ReadFiles reads files, the files of folders, and standard input for -, in the order of their names in a folder.
+func ReadFiles(paths []string, recursive bool, in io.Reader) (sources []convert.Source, notes []string, err error) {
 	for _, path := range paths {
 		if path == "-" {
 			raw, err := io.ReadAll(in)

@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"fmt"
@@ -38,7 +38,7 @@ func writeManifest(w io.Writer, from convert.Ref, of func() (map[string]any, err
 	if err != nil {
 		return fmt.Errorf("write what was made from %s: %w", from, err)
 	}
-	_, err = fmt.Fprintf(w, "---\n# From %s.\n%s", place(from), raw)
+	_, err = fmt.Fprintf(w, "---\n# From %s.\n%s", Place(from), raw)
 	return err
 }
 
@@ -90,7 +90,7 @@ func warningText(warnings []convert.Warning, accepted []convert.Reason) (text st
 // whom names those whom a warning is about, the first three of them by name.
 func whom(about []convert.Ref) string {
 	if len(about) == 1 {
-		return place(about[0])
+		return Place(about[0])
 	}
 	var names []string
 	for _, ref := range about[:min(3, len(about))] {
@@ -100,11 +100,11 @@ func whom(about []convert.Ref) string {
 	if more := len(about) - len(names); more > 0 {
 		rest = fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("%s (%s%s), each", count(len(about), about[0].Title), strings.Join(names, ", "), rest)
+	return fmt.Sprintf("%s (%s%s), each", Count(len(about), about[0].Title), strings.Join(names, ", "), rest)
 }
 
-// place is an object and where it was read.
-func place(ref convert.Ref) string {
+// Place is an object and where it was read.
+func Place(ref convert.Ref) string {
 	if ref.Origin == "" {
 		return ref.String()
 	}
@@ -125,14 +125,15 @@ func conversionNotes(sources []convert.Source, result *convert.Result) []string 
 	if len(skipped) > 0 {
 		notes = append(notes, "skipped what is not converted: "+strings.Join(skipped, ", "))
 	}
-	made := count(len(result.Protectors), "PodProtector")
+	made := Count(len(result.Protectors), "PodProtector")
 	if n := len(result.Policies); n > 0 {
-		made += " and " + count(n, "scheduling policy")
+		made += " and " + Count(n, "scheduling policy")
 	}
-	return append(notes, fmt.Sprintf("%s made of %s", made, count(len(sources)-len(result.Skipped), "object")))
+	return append(notes, fmt.Sprintf("%s made of %s", made, Count(len(sources)-len(result.Skipped), "object")))
 }
 
-func count(n int, what string) string {
+// Count words a number of things, as 2 policies.
+func Count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"bytes"
@@ -13,25 +13,24 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/breakwater-k8s/breakwater/internal/convert"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
-// exitWarned is the exit code of a conversion that had warnings, where those are not wanted.
-const exitWarned = 2
+// ExitWarned is the exit code of a conversion that had warnings, where those are not wanted.
+const ExitWarned = 2
 
 type convertFlags struct {
 	files         []string
 	recursive     bool
-	from          fleet.Connection
-	namespace     string
+	from          Cluster
 	allNamespaces bool
 	kinds         []string
 	failOnWarning bool
 	accept        []string
 }
 
-func convertCommand() *cobra.Command {
-	f := &convertFlags{}
+// Convert makes the command for a program by that name. The cluster is the one to read.
+func Convert(program string, from Cluster) *cobra.Command {
+	f := &convertFlags{from: from}
 	command := &cobra.Command{
 		Use:   "convert [-f FILE|DIR|-]... [--kubeconfig FILE] [--context CONTEXT] [-n NAMESPACE|-A] [--kind KIND,...]",
 		Short: "Convert PodDisruptionBudgets and their like to PodProtectors, and scheduling policies of kupid to ours",
@@ -44,10 +43,10 @@ does of what cannot be converted. Read them: docs/migrate.md explains each. With
 the exit code is %d if there is a warning whose reason --accept does not name.
 
 Convert all kinds together: of several objects with one name the first keeps it, pdb before pub before podseidon, and the
-others get -pub or -podseidon behind it.`, exitWarned),
-		Example: `  breakwater convert -f manifests/ > protectors.yaml
+others get -pub or -podseidon behind it.`, ExitWarned),
+		Example: strings.ReplaceAll(`  breakwater convert -f manifests/ > protectors.yaml
   helm template shop | breakwater convert -f - --fail-on-warning --accept EvictionsOnly,OneCluster,UnhealthyPods
-  breakwater convert --context worker-1 -A | kubectl --context core apply --dry-run=server -f -`,
+  breakwater convert --context worker-1 -A | kubectl --context core apply --dry-run=server -f -`, "breakwater convert", program+" convert"),
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return f.run(command.Context(), command.InOrStdin(), command.OutOrStdout(), command.ErrOrStderr())
@@ -56,11 +55,9 @@ others get -pub or -podseidon behind it.`, exitWarned),
 	flags := command.Flags()
 	flags.StringArrayVarP(&f.files, "filename", "f", nil, "`file` to read, folder whose .yaml, .yml and .json files to read, or - for standard input; may be repeated")
 	flags.BoolVarP(&f.recursive, "recursive", "R", false, "read the folders below those of -f too")
-	bindCluster(flags, &f.from, "", "the cluster to read")
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "`namespace` of the cluster to read; empty: that of the context")
 	flags.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "read all namespaces of the cluster")
 	flags.StringSliceVar(&f.kinds, "kind", nil, "`kinds` to convert: pdb, pub, podseidon, kupid; empty: all")
-	flags.BoolVar(&f.failOnWarning, "fail-on-warning", false, fmt.Sprintf("write nothing and exit with %d if there is a warning", exitWarned))
+	flags.BoolVar(&f.failOnWarning, "fail-on-warning", false, fmt.Sprintf("write nothing and exit with %d if there is a warning", ExitWarned))
 	flags.StringSliceVar(&f.accept, "accept", nil, "`reasons` of warnings that --fail-on-warning lets pass, as EvictionsOnly")
 	return command
 }
@@ -87,7 +84,7 @@ func (f *convertFlags) run(ctx context.Context, in io.Reader, out, log io.Writer
 		return fmt.Errorf("write the warnings: %w", err)
 	}
 	if f.failOnWarning && open > 0 {
-		return exitError{exitWarned, fmt.Errorf("%s, and nothing was written; --accept names the reasons that are all right", count(open, "warning"))}
+		return warned{fmt.Errorf("%s, and nothing was written; --accept names the reasons that are all right", Count(open, "warning"))}
 	}
 	var manifests bytes.Buffer
 	if err := writeManifests(&manifests, &result); err != nil {
@@ -131,16 +128,16 @@ func (f *convertFlags) acceptedReasons() ([]convert.Reason, error) {
 
 // read returns the objects of files or of a cluster, and what is to be told of them.
 func (f *convertFlags) read(ctx context.Context, in io.Reader, kinds []convert.Kind) ([]convert.Source, []string, error) {
-	if f.namespace != "" && f.allNamespaces {
+	if f.from.Given() != "" && f.allNamespaces {
 		return nil, nil, errors.New("give either --namespace or --all-namespaces")
 	}
 	if len(f.files) == 0 {
 		return f.list(ctx, kinds)
 	}
-	if f.from.Kubeconfig != "" || f.from.Context != "" || f.namespace != "" || f.allNamespaces {
+	if f.from.Named() || f.from.Given() != "" || f.allNamespaces {
 		return nil, nil, errors.New("--filename reads files: --kubeconfig, --context, --namespace and --all-namespaces are of a cluster")
 	}
-	sources, notes, err := readFiles(f.files, f.recursive, in)
+	sources, notes, err := ReadFiles(f.files, f.recursive, in)
 	if err != nil || len(f.kinds) == 0 {
 		return sources, notes, err
 	}
