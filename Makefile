@@ -116,6 +116,10 @@ build: ## Build bin/breakwater and bin/kubectl-breakwater, which is kubectl brea
 		-o bin/ ./cmd/breakwater ./cmd/kubectl-breakwater
 	@ln -sf kubectl-breakwater bin/kubectl_complete-breakwater
 
+.PHONY: plugin
+plugin: ## Build kubectl breakwater for linux, darwin and windows, and write plugin/: archives, checksums, manifest for krew (ARGS="-only linux/amd64")
+	@go run ./hack/plugin -version "$(VERSION)" $(ARGS)
+
 .PHONY: image
 image: ## Build the container image for amd64 and arm64 and write image/breakwater.tar, an OCI archive (ARGS="-platforms linux/amd64")
 	@go run ./hack/image -version "$(VERSION)" $(ARGS)
@@ -142,7 +146,7 @@ tools: ## Build all tools and control planes into the cache
 
 .PHONY: clean
 clean: ## Remove what was built here; the shared cache stays
-	@rm -rf bin image demo-report bench-report chaos-report coverage.out
+	@rm -rf bin image plugin demo-report bench-report chaos-report coverage.out
 
 .PHONY: help
 help: ## Show this help
