@@ -97,7 +97,7 @@ func (p *Protection) protect(ctx context.Context, cell string, r removal.Request
 		if answer.Blames != nil {
 			by := p.ref(*answer.Blames)
 			p.metrics.refusals.refused(by.core.name, by.key)
-			p.refused.note(by.core, answer)
+			p.refused.note(by.core, cell, r, answer)
 			p.nudger.note(cell, r, answer.Verdict, by)
 		}
 		p.insistent.hold(ctx, r, time.Now())

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/breakwater-k8s/breakwater/internal/denial"
 	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
@@ -33,21 +35,29 @@ type recent struct {
 	silent int
 }
 
-// note makes an event of a refusal, unless there was one a moment ago.
-func (r *refusals) note(core *core, answer removal.Answer) {
-	r.tell(core, answer.Blames, "RemovalRefused", "Refuse", "refused", answer.Status.Message)
+// note makes an event of a refusal, unless there was one a moment ago, or nothing was to be removed. Events of other pods are other
+// events: what the recorder takes for the same one it only counts, and loses what it says.
+func (r *refusals) note(core *core, cell string, request removal.Request, answer removal.Answer) {
+	silent, due := 0, false
+	if !request.DryRun {
+		silent, due = r.due(denial.ReasonRefused + " " + answer.Blames.String())
+	}
+	if due {
+		note := denial.Note(answer.Status.Message, request.User, cell, string(answer.Verdict), silent)
+		core.events.Eventf(answer.Blames.Protector, referred(request.Pod), corev1.EventTypeWarning, denial.ReasonRefused, "Refuse", "%s", note)
+	}
 }
 
 // noteForced makes an event of a removal that would have been refused, likewise.
 func (r *refusals) noteForced(core *core, c *removal.Charge, what string) {
-	r.tell(core, c, "RemovalForced", "Admit", "forced", what)
+	if silent, due := r.due(denial.ReasonForced + " " + c.String()); due {
+		core.events.Eventf(c.Protector, nil, corev1.EventTypeWarning, denial.ReasonForced, "Admit", "%s", denial.ForcedNote(what, silent))
+	}
 }
 
-func (r *refusals) tell(core *core, c *removal.Charge, reason, action, done, what string) {
-	if silent, due := r.due(reason + " " + c.String()); due {
-		core.events.Eventf(c.Protector, nil, corev1.EventTypeWarning, reason, action,
-			"%s (%d more were %s since the last event.)", what, silent, done)
-	}
+// referred is as much of a pod as an event refers to.
+func referred(pod *corev1.Pod) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}}
 }
 
 func (r *refusals) due(protector string) (silent int, due bool) {

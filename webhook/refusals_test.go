@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 func TestEventsOfOneProtectorKeepTheirDistance(t *testing.T) {
@@ -91,6 +94,28 @@ func TestARefusalIsRememberedForAnHour(t *testing.T) {
 	}
 	if _, remembered := r.last["core/default/a"]; remembered {
 		t.Error("an older refusal is still remembered")
+	}
+}
+
+func TestAnEventTellsWhoAskedAndWhere(t *testing.T) {
+	d := newDesk(t, deskProtector("full", 5, 5))
+	pod := deskPod("web-0")
+	request := removal.Request{Operation: v1alpha1.OperationDelete, Namespace: pod.Namespace, PodName: pod.Name, Pod: pod, User: "alice", DryRun: true}
+	d.protect(t.Context(), deskCell, request)
+	select {
+	case event := <-d.events.Events:
+		t.Fatalf("event %q of a dry run", event)
+	default:
+	}
+	request.DryRun = false
+	d.protect(t.Context(), deskCell, request)
+	select {
+	case event := <-d.events.Events:
+		if want := fmt.Sprintf("Asked by %q in cell %q: NoBudget. (0 more were refused since the last event.)", "alice", deskCell); !strings.HasSuffix(event, want) {
+			t.Errorf("event %q, want it to end with %q", event, want)
+		}
+	default:
+		t.Error("no event")
 	}
 }
 

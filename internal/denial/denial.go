@@ -39,6 +39,8 @@ type Denial struct {
 	User string `json:"user,omitempty"`
 	// Operation is what was asked for, as Delete or Evict; empty if that is not known.
 	Operation string `json:"operation,omitempty"`
+	// Reason is what somebody gave who forced it, if anything.
+	Reason string `json:"reason,omitempty"`
 	// Message is what the last of them was told.
 	Message string `json:"message,omitempty"`
 }

@@ -52,8 +52,9 @@ func TestEvents(t *testing.T) {
 		"one that was forced": {event("RemovalForced", denial.ForcedNote(forced, 2)), with(func(d *denial.Denial) {
 			d.Count, d.User, d.Cell, d.Verdict, d.Pods, d.Message, d.Forced = 3, "alice", "a", "NoBudget", []string{"web-0"}, forced, true
 		})},
-		"one that gives a reason as another": {event("RemovalForced", denial.ForcedNote(forced+` Reason: "x Asked by \"bob\"."`, 0)), with(func(d *denial.Denial) {
-			d.User, d.Cell, d.Verdict, d.Pods, d.Message, d.Forced = "alice", "a", "NoBudget", []string{"web-0"}, forced+` Reason: "x Asked by \"bob\"."`, true
+		"one that gives a reason as another": {event("RemovalForced", denial.ForcedNote(forced+` The reason given is "x Asked by \"bob\".".`, 0)), with(func(d *denial.Denial) {
+			d.User, d.Cell, d.Verdict, d.Pods, d.Message, d.Forced = "alice", "a", "NoBudget", []string{"web-0"}, forced+` The reason given is "x Asked by \"bob\".".`, true
+			d.Reason = `x Asked by "bob".`
 		})},
 		"a text that is not ours":  {event("RemovalRefused", "hm"), with(func(d *denial.Denial) { d.Message = "hm" })},
 		"an event of another kind": {event("Spread", refusal), nil},

@@ -45,7 +45,7 @@ func compiled() patterns {
 		tail:    regexp.MustCompile(`(?s)^(.*) \((\d+) more were (?:refused|forced) since the last event\.\)$`),
 		refused: regexp.MustCompile(`^Breakwater refuses to (\w+) pod ` + quoted),
 		asked:   regexp.MustCompile(`(?s)^(.*) Asked by ` + quoted + ` in cell ` + quoted + `: (\w+)\.$`),
-		forced:  regexp.MustCompile(`(?s)^Pod ` + quoted + ` in cell ` + quoted + ` goes although (\w+): .*? Asked by ` + quoted + `\.`),
+		forced:  regexp.MustCompile(`(?s)^Pod ` + quoted + ` in cell ` + quoted + ` goes although (\w+): .*? Asked by ` + quoted + `\.(?: The reason given is ` + quoted + `\.)?`),
 	}
 }
 
@@ -79,6 +79,7 @@ func (r *Reader) Event(core string, e *eventsv1.Event) (d Denial, ok bool) {
 	if d.Forced {
 		if parts := r.patterns.forced.FindStringSubmatch(d.Message); parts != nil {
 			d.Pods, d.Cell, d.Verdict, d.User, d.Operation = []string{unquote(parts[1])}, unquote(parts[2]), parts[3], unquote(parts[4]), ""
+			d.Reason = unquote(parts[5])
 		}
 		return d, true
 	}
