@@ -2,8 +2,10 @@ package webhook
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -49,13 +51,48 @@ func TestEventsOfOneProtectorKeepTheirDistance(t *testing.T) {
 	wantEvent("after another pause", "(0 more were refused since the last event.)")
 }
 
+func TestTheEndOfAStormIsHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &refusals{now: time.Now}
+		var told []int
+		refuse := func(times int) {
+			for range times {
+				r.tell("core/default/a", func(more int) { told = append(told, more) })
+			}
+		}
+		want := func(claim string, counts ...int) {
+			t.Helper()
+			synctest.Wait()
+			if !slices.Equal(told, counts) {
+				t.Errorf("%s: events with %v more, want %v", claim, told, counts)
+			}
+		}
+		refuse(1)
+		want("the first", 0)
+		refuse(7)
+		want("a storm", 0)
+		<-time.After(eventPause - time.Nanosecond)
+		want("just before the pause ends", 0)
+		<-time.After(time.Nanosecond)
+		want("after the pause", 0, 6)
+		refuse(1)
+		want("a moment later", 0, 6)
+		<-time.After(eventPause)
+		want("after another pause", 0, 6, 0)
+		<-time.After(10 * eventPause)
+		want("a calm", 0, 6, 0)
+		refuse(1)
+		want("the next storm", 0, 6, 0, 0)
+	})
+}
+
 func TestProtectorsHaveTheirEventsApart(t *testing.T) {
 	r := &refusals{now: time.Now}
 	for _, protector := range []string{"core/default/a", "core/default/b"} {
-		if _, due := r.due(protector); !due {
+		if _, due := r.due(protector, unheard); !due {
 			t.Errorf("no event for %s because of another's", protector)
 		}
-		if _, due := r.due(protector); due {
+		if _, due := r.due(protector, unheard); due {
 			t.Errorf("two events at once for %s", protector)
 		}
 	}
@@ -67,7 +104,7 @@ func TestOnlyProtectorsOfTheLastTwoHoursAreRemembered(t *testing.T) {
 	most := 0
 	for i := range 10_000 { // one a second, each of another protector
 		now = now.Add(time.Second)
-		if _, due := r.due(fmt.Sprint("core/default/", i)); !due {
+		if _, due := r.due(fmt.Sprint("core/default/", i), unheard); !due {
 			t.Fatalf("no event for protector %d", i)
 		}
 		most = max(most, len(r.last))
@@ -76,7 +113,7 @@ func TestOnlyProtectorsOfTheLastTwoHoursAreRemembered(t *testing.T) {
 		t.Errorf("%d protectors were remembered at a time", most)
 	}
 	now = now.Add(rememberRefusals)
-	if _, due := r.due("core/default/last"); !due || len(r.last) != 1 {
+	if _, due := r.due("core/default/last", unheard); !due || len(r.last) != 1 {
 		t.Errorf("event %v, and %d protectors are remembered after a silent hour", due, len(r.last))
 	}
 }
@@ -84,12 +121,12 @@ func TestOnlyProtectorsOfTheLastTwoHoursAreRemembered(t *testing.T) {
 func TestARefusalIsRememberedForAnHour(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	r := &refusals{now: func() time.Time { return now }}
-	r.due("core/default/a") // the sweep of this hour is over
+	r.due("core/default/a", unheard) // the sweep of this hour is over
 	now = now.Add(rememberRefusals / 2)
-	r.due("core/default/b")
-	r.due("core/default/b")
+	r.due("core/default/b", unheard)
+	r.due("core/default/b", unheard)
 	now = now.Add(rememberRefusals - time.Nanosecond)
-	if silent, due := r.due("core/default/b"); !due || silent != 1 {
+	if silent, due := r.due("core/default/b", unheard); !due || silent != 1 {
 		t.Errorf("event %v after %d refusals, want one after 1", due, silent)
 	}
 	if _, remembered := r.last["core/default/a"]; remembered {
@@ -129,3 +166,6 @@ func TestARefusalThatIsNobodysFaultMakesNoEvent(t *testing.T) {
 	default:
 	}
 }
+
+// unheard is an event that nobody looks at.
+func unheard(int) {}

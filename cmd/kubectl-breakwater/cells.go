@@ -29,6 +29,7 @@ func cellsCommand(p *plugin) *cobra.Command {
   draining        the Cell is being deleted
   notGuarded      its cluster does not ask the webhook about removals of its pods: they are not protected there
   neverReported   no aggregator has ever counted it
+  notCounted      its aggregator has stopped, and no other one leads
   stale           its aggregator is silent: its counts are old, and nothing that is reserved there is settled
   notConnected    the kubeconfig of its Secret does not lead to its cluster
   overlapping     another Cell of the cluster can have the same pods

@@ -20,7 +20,7 @@ type Cell struct {
 	Name string `json:"name"`
 	// Scope is which pods it has: all, namespaces, or pods that are selected.
 	Scope string `json:"scope"`
-	// State is ok, stale, draining, notConnected, notGuarded, overlapping or neverReported: the worst of them.
+	// State is ok, draining, notGuarded, neverReported, notCounted, stale, notConnected or overlapping: the worst of them.
 	State string `json:"state"`
 	// Connected, Guarded and Ready are statuses of its conditions; empty while nobody has said.
 	Connected string `json:"connected,omitempty"`
@@ -53,6 +53,8 @@ const (
 	CellNotGuarded    = "notGuarded"
 	CellOverlapping   = "overlapping"
 	CellNeverReported = "neverReported"
+	// CellNotCounted is one whose last aggregator has said that it stops.
+	CellNotCounted = "notCounted"
 )
 
 // OfCell is a Cell of a core cluster at a time.
@@ -74,6 +76,8 @@ func OfCell(core string, c *v1alpha1.Cell, now time.Time) Cell {
 		v.State = CellNotGuarded
 	case heard == nil:
 		v.State = CellNeverReported
+	case v.Ready == bad:
+		v.State = CellNotCounted
 	case v.Stale:
 		v.State = CellStale
 	case v.Connected == bad:

@@ -224,6 +224,7 @@ func TestStatesOfCells(t *testing.T) {
 		view.CellOK: fine, view.CellDraining: draining, view.CellStale: cellNamed("a", time.Hour), view.CellNeverReported: {},
 		view.CellNotGuarded:   with(cellNamed("a", time.Hour), v1alpha1.ConditionGuarded, metav1.ConditionFalse),
 		view.CellNotConnected: with(cellNamed("a", time.Second), v1alpha1.ConditionConnected, metav1.ConditionFalse),
+		view.CellNotCounted:   with(cellNamed("a", time.Second), v1alpha1.ConditionReady, metav1.ConditionFalse),
 		view.CellOverlapping:  with(cellNamed("a", time.Second), v1alpha1.ConditionOverlapping, metav1.ConditionTrue),
 	} {
 		if v := view.OfCell("hub", &c, now); v.State != want {

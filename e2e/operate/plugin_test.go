@@ -1,0 +1,192 @@
+package operate_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/breakwater-k8s/breakwater/internal/install"
+)
+
+// plugin is kubectl breakwater, which is built once for all tests.
+var plugin = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(operate.Dir(), "kubectl-breakwater")
+	if out, err := exec.Command("go", "build", "-o", path, "github.com/breakwater-k8s/breakwater/cmd/kubectl-breakwater").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build kubectl-breakwater: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// kubectlBreakwater is the command with a context for each cluster, of which that of the core is the current one, in the lab's namespace.
+func kubectlBreakwater(l *lab, arguments ...string) *exec.Cmd {
+	l.Helper()
+	path, err := plugin()
+	l.Must(err)
+	var files []string
+	for _, cluster := range append(l.Federation().Cores(), l.Federation().Workers()...) {
+		files = append(files, cluster.Kubeconfig())
+	}
+	command := exec.CommandContext(l.Context(), path, append(arguments, "-n", l.Namespace)...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+strings.Join(files, string(filepath.ListSeparator)), "BREAKWATER_CORE_CONTEXT=", "BREAKWATER_CORE_KUBECONFIG=")
+	return command
+}
+
+// kb runs it, and returns what it says.
+func kb(l *lab, arguments ...string) string {
+	l.Helper()
+	command := kubectlBreakwater(l, arguments...)
+	var out, told bytes.Buffer
+	command.Stdout, command.Stderr = &out, &told
+	if err := command.Run(); err != nil {
+		l.Fatalf("kubectl breakwater %v: %v\n%s%s", arguments, err, &out, &told)
+	}
+	l.Logf("$ kubectl breakwater %s\n%s%s", strings.Join(arguments, " "), &told, &out)
+	return told.String() + out.String()
+}
+
+// missing are those words that a text does not say, however it is spaced.
+func missing(text string, words ...string) (missed []string) {
+	flat := strings.Join(strings.Fields(text), " ")
+	for _, word := range words {
+		if !strings.Contains(flat, word) {
+			missed = append(missed, word)
+		}
+	}
+	return missed
+}
+
+func wantSaid(l *lab, text string, words ...string) {
+	l.Helper()
+	if missed := missing(text, words...); len(missed) > 0 {
+		l.Errorf("%q are not said:\n%s", missed, text)
+	}
+}
+
+// watching runs watch until stop, which returns its lines.
+func watching(l *lab, arguments ...string) (stop func() []string) {
+	l.Helper()
+	command := kubectlBreakwater(l, append([]string{"watch"}, arguments...)...)
+	out, err := command.StdoutPipe()
+	l.Must(err)
+	l.Must(command.Start())
+	var lines []string
+	scanner, ended, begun := bufio.NewScanner(out), make(chan struct{}), make(chan struct{}, 1)
+	go func() {
+		defer close(ended)
+		for scanner.Scan() {
+			lines = append(lines, scanner.Text())
+			select {
+			case begun <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	select {
+	case <-begun:
+	case <-ended:
+		l.Fatalf("watch has ended: %v", command.Wait())
+	}
+	return func() []string {
+		l.Must(command.Process.Signal(syscall.SIGINT))
+		<-ended
+		if err := command.Wait(); err != nil {
+			l.Errorf("watch ended with %v", err)
+		}
+		return lines
+	}
+}
+
+// storm removes all pods at once, of which as many are refused as the floor keeps.
+func storm(l *lab) (refused int) {
+	l.Helper()
+	var removing sync.WaitGroup
+	var mu sync.Mutex
+	for _, cell := range l.Cells {
+		for _, pod := range l.Pods(cell) {
+			removing.Go(func() {
+				if l.Remove(cell, pod.Name) != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					refused++
+				}
+			})
+		}
+	}
+	removing.Wait()
+	return refused
+}
+
+func TestWhoIsPagedSeesWhatTheStormDid(t *testing.T) {
+	claim(t, "refusals, reservations, a stopped aggregator and the numbers of decisions are shown as they are", func(l *lab) {
+		core, cell := l.Federation().Cores()[0].Name(), l.Cells[0].Name
+		l.Protect(8)
+		l.DeployBare(l.App(12))
+		wantSaid(l, kb(l, "status"), "web 8 12 0 4 ok")
+		l.AwaitCells(func() error { return nil })
+		wantSaid(l, kb(l, "cells"), cell+" ok yes yes", "ago")
+		stop := watching(l, "web")
+		for _, c := range l.Cells { // so that what is admitted stays under way
+			l.Must(l.Breakwater.Freeze(install.AggregatorName(core, c.Name)))
+		}
+		refused := storm(l)
+		if refused != 8 {
+			l.Errorf("%d of 12 removals were refused, want 8", refused)
+		}
+		wantSaid(l, kb(l, "status"), "web 8 12 4 0 at floor")
+		text := kb(l, "status", "web")
+		wantSaid(l, text, "Refuses the next removal: NoBudget.", "12 are available, 4 are being removed, and the floor is 8.", "floor 8 minAvailable 8",
+			"budget 0 12 available - 4 under way - 8 floor", "Delete admitted", "who asked is not recorded")
+		l.Eventually(func() string {
+			return strings.Join(missing(kb(l, "denials", "web"), "NoBudget web", "web-", "admin"), ", ")
+		})
+		var list struct {
+			Protectors []struct {
+				Available, UnderWay, Budget, Allowed int
+				Refuses                              string
+			}
+		}
+		l.Must(json.Unmarshal([]byte(kb(l, "status", "web", "-o", "json")), &list))
+		if p := list.Protectors[0]; p.Available != 12 || p.UnderWay != 4 || p.Budget != 0 || p.Allowed != 0 || p.Refuses != "NoBudget" {
+			l.Errorf("%+v", p)
+		}
+		for _, c := range l.Cells {
+			l.Must(l.Breakwater.Thaw(install.AggregatorName(core, c.Name)))
+		}
+		l.Eventually(func() string { return strings.Join(missing(kb(l, "status"), "web 8 8 0 0 at floor"), ", ") })
+		lines := strings.Join(stop(), "\n")
+		wantSaid(l, lines, "available 12 floor 8 under way 0 budget 4 allowed 4 refused 0 ok", "under way 4 budget 0 allowed 0", "available 8 floor 8 under way 0 budget 0")
+		if strings.Contains(lines, "below floor") {
+			l.Errorf("the floor was broken:\n%s", lines)
+		}
+
+		stopped := install.AggregatorName(core, cell)
+		l.Must(l.Breakwater.Terminate(stopped))
+		l.Eventually(func() string {
+			return strings.Join(missing(kb(l, "cells"), cell+" notCounted", "Ready False AggregatorStopped"), ", ")
+		})
+		l.Must(l.Breakwater.Restart(l.Context(), stopped))
+		l.Eventually(func() string { return strings.Join(missing(kb(l, "cells"), cell+" ok"), ", ") })
+	})
+}
+
+func TestAWorkersContextIsToldWhereTheCoreIs(t *testing.T) {
+	claim(t, "whoever stands in a worker is told what to say, and by that finds the core", func(l *lab) {
+		worker := l.Federation().Workers()[0].Name()
+		command := kubectlBreakwater(l, "status", "--context", worker)
+		out, err := command.CombinedOutput()
+		if err == nil {
+			l.Fatalf("it takes a worker for the core:\n%s", out)
+		}
+		core := l.Federation().Cores()[0].Name()
+		wantSaid(l, string(out), fmt.Sprintf("context %q is no core cluster of Breakwater", worker), "--core-context CONTEXT", core)
+		wantSaid(l, kb(l, "status", "--context", worker, "--core-context", core), "No PodProtectors in namespace "+l.Namespace)
+	})
+}
