@@ -79,7 +79,8 @@ func (b *board) frame(width, height int, coloured bool, now time.Time) []string 
 func oneProtector(s *seen, v *view.Protector, width int, coloured bool, now time.Time) string {
 	tree := statusTree{Protector: v, denials: s.denials, now: now, width: width, coloured: coloured, quiet: true}
 	title, rest, _ := strings.Cut(tree.text(), "\n")
-	return title + "\n" + bar(v, width, coloured) + "\n" + rest
+	legend := soft.on(clip("█ stay  ▒ being removed  · not available  | floor", width), coloured)
+	return title + "\n" + bar(v, width, coloured) + "\n" + legend + "\n" + rest
 }
 
 // bar draws available pods (█), those of them that are being removed (▒), pods that are not available (·), and where the floor is (|).
