@@ -1,0 +1,155 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/explain"
+	"github.com/breakwater-k8s/breakwater/internal/explain/live"
+)
+
+type explainFlags struct {
+	*plugin
+	output
+	operation string
+	cell      string
+	ask       bool
+}
+
+func explainCommand(p *plugin) *cobra.Command {
+	f := &explainFlags{plugin: p}
+	command := &cobra.Command{
+		Use:   "explain pod/NAME [--operation delete|evict|update|resize] [--cell NAME] [--ask]",
+		Short: "Explain why a removal of a pod is refused or not, and what would have to change",
+		Long: `Tells what the webhook would answer now if the pod were deleted, evicted, updated or resized, and its very message: who is asked, whether the
+pod counts, each protector's arithmetic, and what would let the pod go.
+
+It reads the pod from the cluster of its cell, and protectors and Cells from the core, and decides by the code that the webhook decides by. What
+webhooks alone know is left out: protectors that vanished without release, and cores that do not answer them. With --ask it also sends the
+apiserver a dry run, which changes nothing, and tells whether both answers agree.
+
+An update or resize is taken for one that restarts the pod's first container.
+
+The exit code is 0 if the pod may go, 2 if it would be refused, and 3 if the answers of --ask differ.`,
+		Example: `  kubectl breakwater explain pod/web-0 -n shop
+  kubectl breakwater explain pod/web-0 -n shop --operation evict --ask --context worker-1 --core-context hub`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(command *cobra.Command, arguments []string) error {
+			name, err := podNamed(arguments)
+			if err != nil {
+				return err
+			}
+			return f.run(command.Context(), name)
+		},
+	}
+	f.output.bind(command)
+	flags := command.Flags()
+	flags.StringVar(&f.operation, "operation", "delete", "`what` is done to the pod: delete, evict, update or resize")
+	flags.BoolVar(&f.ask, "ask", false, "also ask the apiserver, by a dry run of the deletion or eviction")
+	p.bindCell(command, &f.cell)
+	_ = command.RegisterFlagCompletionFunc("operation", cobra.FixedCompletions([]string{"delete", "evict", "update", "resize"}, cobra.ShellCompDirectiveNoFileComp))
+	return command
+}
+
+// bindCell adds --cell to a command.
+func (p *plugin) bindCell(command *cobra.Command, cell *string) {
+	command.Flags().StringVar(cell, "cell", "", "`name` of the Cell that the pods are in; empty: that of the current context")
+	_ = command.RegisterFlagCompletionFunc("cell", p.completeCells)
+}
+
+// podNamed reads pod/NAME, or pod NAME.
+func podNamed(arguments []string) (string, error) {
+	kind, name, ok := strings.Cut(strings.Join(arguments, "/"), "/")
+	if kinds := []string{"pod", "pods", "po"}; !ok || name == "" || !slices.Contains(kinds, kind) || strings.Contains(name, "/") {
+		return "", fmt.Errorf("%q: want pod/NAME", strings.Join(arguments, " "))
+	}
+	return name, nil
+}
+
+func operationNamed(text string) (v1alpha1.Operation, error) {
+	for _, operation := range []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationEvict, v1alpha1.OperationUpdate, v1alpha1.OperationResize} {
+		if strings.EqualFold(text, string(operation)) {
+			return operation, nil
+		}
+	}
+	return "", fmt.Errorf("--operation %q: want delete, evict, update or resize", text)
+}
+
+func (f *explainFlags) run(ctx context.Context, name string) error {
+	operation, err := operationNamed(f.operation)
+	if err := errors.Join(err, f.output.check()); err != nil {
+		return err
+	}
+	if f.ask && operation != v1alpha1.OperationDelete && operation != v1alpha1.OperationEvict {
+		return fmt.Errorf("--ask: the apiserver can be asked about delete and evict, not about %s", f.operation)
+	}
+	namespace, err := f.clusters.Namespace()
+	if err != nil {
+		return err
+	}
+	at, err := f.place(ctx, f.cell)
+	if err != nil {
+		return err
+	}
+	situation, notes, err := live.Pod(ctx, at.cores, at.Cluster, namespace, name, operation)
+	if err != nil {
+		return failure(at.config, err)
+	}
+	e := explain.Pod(situation)
+	e.Notes = append(notes, e.Notes...)
+	if f.ask {
+		if err := live.Compare(&e, at.Ask(ctx, namespace, name, operation)); err != nil {
+			return failure(at.config, err)
+		}
+	}
+	coloured := f.coloured(f.Out)
+	if err := f.output.write(f.Out, e, func() string { return explained(e, f.wide(), coloured) }); err != nil {
+		return err
+	}
+	switch {
+	case e.Answer != nil && !e.Answer.Agrees:
+		return exitError{3, errors.New("the apiserver's answer is another than the explained one")}
+	case !e.Goes():
+		return exitError{2, fmt.Errorf("pod %s/%s would be refused", namespace, name)}
+	}
+	return nil
+}
+
+// place is a cell's cluster, and the cores that protect its pods.
+type place struct {
+	*live.Cluster
+	cores  []live.Core
+	config *rest.Config
+}
+
+// place finds a cell by name, or else the one of the current context.
+func (p *plugin) place(ctx context.Context, cell string) (place, error) {
+	cores, err := p.clusters.Cores(ctx)
+	if err != nil {
+		return place{}, err
+	}
+	found, err := cellCluster{}, error(nil)
+	if cell == "" {
+		found, err = p.clusters.CellHere(ctx)
+	} else {
+		found, err = p.clusters.Cell(ctx, cell, cores)
+	}
+	if err != nil {
+		return place{}, err
+	}
+	at := place{config: found.Config}
+	for _, core := range cores {
+		// Webhooks of the chart call the only core so, unless core.name says otherwise.
+		at.cores = append(at.cores, live.Core{Name: cmp.Or(core.Name, "core"), Reader: core})
+	}
+	at.Cluster, err = live.NewCluster(found.Cell, found.Config)
+	return at, err
+}
