@@ -32,6 +32,13 @@ const AnnotationCriterion = "breakwater.dev/criterion"
 // also when no core cluster can be asked. It is reserved all the same, and told of by an event, a metric and the audit log.
 const AnnotationForceDelete = "breakwater.dev/force-delete"
 
+// AnnotationForceReason on a pod with AnnotationForceDelete is why the glass was broken, for the event, the log and the audit log: one line,
+// of which MostForceReason bytes are told at most.
+const AnnotationForceReason = "breakwater.dev/force-delete-reason"
+
+// MostForceReason is how many bytes of a reason are told.
+const MostForceReason = 256
+
 // AnnotationRemoveCell on a protector, with the name of a Cell, clears what its status has of a cell that is dead: counts
 // and reservations. The topology controller does so, unless the cell's aggregator reports, and takes the annotation off.
 const AnnotationRemoveCell = "breakwater.dev/remove-cell"
@@ -111,4 +118,6 @@ const (
 	AuditVerdict = "verdict"
 	// AuditForcedOver is the verdict that a removal would have had without AnnotationForceDelete.
 	AuditForcedOver = "forced-over"
+	// AuditForcedReason is AnnotationForceReason, in one line and not longer than MostForceReason.
+	AuditForcedReason = "forced-reason"
 )

@@ -48,6 +48,8 @@ type Override struct {
 	Verdict VerdictReason
 	// By is the protector that refused; nil when none did.
 	By *Charge
+	// Reason is why it was not heeded, as somebody says; empty when nobody does.
+	Reason string
 }
 
 // Audit returns the audit annotations of the answer.
@@ -58,6 +60,9 @@ func (a Answer) Audit() map[string]string {
 	}
 	if a.Forced != nil {
 		audit[v1alpha1.AuditForcedOver] = string(a.Forced.Verdict)
+		if a.Forced.Reason != "" {
+			audit[v1alpha1.AuditForcedReason] = a.Forced.Reason
+		}
 	}
 	return audit
 }
@@ -72,13 +77,13 @@ func (a Answer) OnTrial() Answer {
 	return a
 }
 
-// BreakGlass admits what was refused, since somebody has broken the glass for the pod.
-func (a Answer) BreakGlass() Answer {
+// BreakGlass admits what was refused, since somebody has broken the glass for the pod, and says why.
+func (a Answer) BreakGlass(reason string) Answer {
 	if !a.Allowed {
-		a = Answer{Allowed: true, Protectors: a.Protectors, Forced: &Override{a.Verdict, a.Blames}}
+		a = Answer{Allowed: true, Protectors: a.Protectors, Forced: &Override{Verdict: a.Verdict, By: a.Blames}}
 	}
 	if a.Forced != nil { // or it may go anyway
-		a.Verdict = VerdictForced
+		a.Verdict, a.Forced.Reason = VerdictForced, reason
 	}
 	return a
 }

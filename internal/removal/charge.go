@@ -48,9 +48,6 @@ func (r Request) Attempt(cell string, at time.Time, token string) quota.Removal 
 	}
 }
 
-// Forced tells whether somebody has broken the glass for the pod.
-func (r Request) Forced() bool { return r.Pod.Annotations[v1alpha1.AnnotationForceDelete] == "true" }
-
 // Charged leaves of the protectors that cover a pod, in their own slice, those that its removal costs budget, in the order in which they
 // are asked. When there is none it says why not. belongs tells whether the pod belongs to the cell at all.
 func Charged(covering []Charge, belongs bool, cell string, r Request, now time.Time) (charges []Charge, free VerdictReason) {

@@ -47,7 +47,7 @@ func Judge(covering []Charge, belongs bool, cell string, r Request, now time.Tim
 	}
 	answer := judge(covering, belongs, cell, r, now)
 	if r.Forced() {
-		answer = answer.BreakGlass()
+		answer = answer.BreakGlass(r.ForceReason())
 	}
 	return answer
 }

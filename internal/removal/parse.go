@@ -33,6 +33,7 @@ type podAsked struct {
 			Criterion *string `json:"breakwater.dev/criterion"`
 			// ForceDelete is nil unless it has AnnotationForceDelete.
 			ForceDelete *string `json:"breakwater.dev/force-delete"`
+			ForceReason *string `json:"breakwater.dev/force-delete-reason"`
 		} `json:"annotations"`
 	} `json:"metadata"`
 	Spec struct {
@@ -57,6 +58,9 @@ func (p *podAsked) pod() *corev1.Pod {
 	}
 	if force := p.Metadata.Annotations.ForceDelete; force != nil {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.AnnotationForceDelete, *force)
+		if reason := p.Metadata.Annotations.ForceReason; reason != nil {
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.AnnotationForceReason, *reason)
+		}
 	}
 	pod.Spec.NodeName, pod.Status.Phase = p.Spec.NodeName, p.Status.Phase
 	for _, c := range p.Status.Conditions {
