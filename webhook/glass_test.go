@@ -75,6 +75,7 @@ func TestOnlyTrueBreaksTheGlass(t *testing.T) {
 func TestWhoBreaksTheGlassIsTold(t *testing.T) {
 	d := newDesk(t, deskProtector("web", 5, 5))
 	pod := forced(deskPod("web-0"))
+	pod.Annotations[v1alpha1.AnnotationForceReason] = "node 7\nis on fire"
 	d.protect(context.Background(), deskCell, removal.Request{
 		Operation: v1alpha1.OperationDelete, Namespace: pod.Namespace, PodName: pod.Name, Pod: pod, User: "alice",
 	})
@@ -84,7 +85,7 @@ func TestWhoBreaksTheGlassIsTold(t *testing.T) {
 	default:
 		t.Fatal("no event")
 	}
-	for _, part := range []string{"RemovalForced", `Pod "web-0"`, "NoBudget", `"alice"`} {
+	for _, part := range []string{"RemovalForced", `Pod "web-0"`, "NoBudget", `"alice"`, `"node 7 is on fire"`} {
 		if !strings.Contains(event, part) {
 			t.Errorf("the event does not say %q: %s", part, event)
 		}

@@ -3,6 +3,7 @@ package testplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -25,6 +26,8 @@ type plane struct {
 	sync.Once
 	federation *local.Federation
 	err        error
+	// dir has its audit log.
+	dir string
 }
 
 //nolint:gochecknoglobals // tests have no other place to share something expensive
@@ -91,7 +94,7 @@ func Namespace(t testing.TB) string {
 
 func (p *plane) cluster(t testing.TB) federation.Cluster {
 	t.Helper()
-	p.Do(func() { p.federation, p.err = start() })
+	p.Do(func() { p.err = p.start() })
 	if p.err != nil {
 		t.Fatalf("%v\n(make test builds the programs and says where they are)", p.err)
 	}
@@ -102,19 +105,24 @@ func (p *plane) stop() error {
 	if p.federation == nil {
 		return nil
 	}
-	return p.federation.Stop(context.Background())
+	return errors.Join(p.federation.Stop(context.Background()), os.RemoveAll(p.dir))
 }
 
-func start() (*local.Federation, error) {
+func (p *plane) start() error {
 	topology, err := federation.Embedded("single")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return local.Start(context.Background(), topology, local.Options{
+	arguments, err := p.audit()
+	if err != nil {
+		return err
+	}
+	p.federation, err = local.Start(context.Background(), topology, local.Options{
 		Binaries:           filepath.SplitList(os.Getenv(local.BinariesVariable)),
 		Log:                logr.Discard(),
 		WithoutControllers: true,
 		// Nobody makes the ServiceAccounts that pods would need.
-		APIServerArguments: []string{"--disable-admission-plugins=ServiceAccount"},
+		APIServerArguments: append(arguments, "--disable-admission-plugins=ServiceAccount"),
 	})
+	return err
 }
