@@ -16,6 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/drain"
 	"github.com/breakwater-k8s/breakwater/internal/explain"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 const cell = "here"
@@ -238,5 +239,21 @@ func TestNothingIsTakenToComeBackUnlessItIsSaid(t *testing.T) {
 	}
 	if got := w.cores()[0].Protectors[0].Status.Cells[0].AdmissionHistory.Buckets; len(got) > 0 {
 		t.Errorf("the protector itself has changed: %+v", got)
+	}
+}
+
+func TestWhatIsGoneIsUnderWayNoMore(t *testing.T) {
+	w := &world{now: time.Unix(1e9, 0), floors: map[string]int{"a": 1}, elsewhere: map[string]int{"a": 9}, replaced: map[string]bool{}}
+	for i := range 4 {
+		p := pod(fmt.Sprint("pod-", i), "node", true, "a")
+		w.pods, w.replaced[p.Name] = append(w.pods, p), true
+	}
+	pods := w.nodes()[0].Pods
+	for i := range pods {
+		pods[i].Covering[0].Protector.Spec.AdmissionHistory.MaxConcurrentLag = 2
+	}
+	course := drain.Play(drain.Open(cell, w.now, pods), pods, drain.Rule{Waits: true})
+	if len(course.Waves) != 2 || !course.Passes() || len(course.First) != 1 || course.First[0].Verdict != removal.VerdictReason(quota.RefusedFull) {
+		t.Errorf("with two under way at most: %+v", course)
 	}
 }
