@@ -99,6 +99,30 @@ func (b *Books) Return(p Pod) {
 	delete(b.charged, p.Name())
 }
 
+// Add takes in that so many pods more are available that are like one.
+func (b *Books) Add(like Pod, more int) {
+	for _, c := range like.Covering {
+		if cell := quota.CellOf(b.protectors[c.String()], b.cell); cell != nil {
+			cell.Aggregation.CountedReplicas += int32(more)
+		}
+	}
+}
+
+// Expect takes in that a workload wants so many pods less, for floors that are reckoned from that, and names the protectors that have those.
+func (b *Books) Expect(like Pod, fewer int) (follow []string) {
+	for _, c := range like.Covering {
+		p := b.protectors[c.String()]
+		cell := quota.CellOf(p, b.cell)
+		if !quota.NeedsExpected(&p.Spec) || cell == nil || cell.Aggregation.ExpectedReplicas == nil {
+			continue
+		}
+		left := max(0, *cell.Aggregation.ExpectedReplicas-int32(fewer))
+		cell.Aggregation.ExpectedReplicas = &left
+		follow = append(follow, c.String())
+	}
+	return follow
+}
+
 // count changes how many pods of a cell count, and of a domain if it is one that is counted.
 func count(cell *v1alpha1.PodProtectorCell, domain string, by int32) {
 	cell.Aggregation.CountedReplicas = max(0, cell.Aggregation.CountedReplicas+by)

@@ -122,10 +122,10 @@ func TestAPlanNeverGoesBelowAFloor(t *testing.T) {
 			there["shop/"+p.Name] = p
 		}
 		back := map[string]int{} // replacements, by label
-		starts := time.Duration(0)
+		starts := drain.Span(0)
 		for i, wave := range plan.Waves {
 			if wave.Starts != starts {
-				t.Fatalf("wave %d starts after %s, want %s: %+v", i, wave.Starts, starts, plan)
+				t.Fatalf("wave %d starts after %d, want %d: %+v", i, wave.Starts, starts, plan)
 			}
 			starts += wave.Takes
 			for _, name := range wave.Pods {
@@ -159,7 +159,7 @@ func TestAPlanNeverGoesBelowAFloor(t *testing.T) {
 			}
 		}
 		if plan.Takes != starts {
-			t.Fatalf("it takes %s, want %s", plan.Takes, starts)
+			t.Fatalf("it takes %d, want %d", plan.Takes, starts)
 		}
 		for _, b := range plan.Blocked {
 			p := there[b.Pod]
@@ -206,7 +206,7 @@ func TestAPlanWastesNoWave(t *testing.T) {
 			}
 			return
 		}
-		if want := (n + budget - 1) / budget; len(plan.Waves) != want || plan.Takes != time.Duration(want)*time.Minute {
+		if want := (n + budget - 1) / budget; len(plan.Waves) != want || plan.Takes != drain.Span(time.Duration(want)*time.Minute) {
 			t.Fatalf("%d waves for %d pods with a budget of %d, want %d: %+v", len(plan.Waves), n, budget, want, plan)
 		}
 	})
@@ -227,7 +227,7 @@ func TestNothingIsTakenToComeBackUnlessItIsSaid(t *testing.T) {
 		t.Errorf("stuck: %+v", s)
 	}
 	waits := drain.Play(drain.Open(cell, w.now, pods), pods, drain.Rule{Waits: true})
-	if len(waits.Waves) != 3 || !waits.Passes() || waits.Takes != 3*time.Minute {
+	if len(waits.Waves) != 3 || !waits.Passes() || waits.Takes != drain.Span(3*time.Minute) {
 		t.Errorf("with replacements: %+v", waits)
 	}
 	for i := range pods {

@@ -17,8 +17,8 @@ type Plan struct {
 	Nodes []string `json:"nodes"`
 	Waves []Wave   `json:"waves"`
 	// Blocked are pods that block: nobody replaces them, or no wave makes room for them.
-	Blocked []Refusal     `json:"blocked,omitempty"`
-	Takes   time.Duration `json:"takes"`
+	Blocked []Refusal `json:"blocked,omitempty"`
+	Takes   Span      `json:"takes"`
 }
 
 // PlanOf plans a drain of nodes, one after the other, or of all at once. Nodes that go in fewer waves come first. Pods without a

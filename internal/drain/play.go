@@ -16,13 +16,19 @@ type Refusal struct {
 	Message   string                `json:"message"`
 }
 
+// Span is a time in which something happens. In JSON it is as 1m30s.
+type Span time.Duration
+
+// MarshalText writes it as a duration of Go.
+func (s Span) MarshalText() ([]byte, error) { return []byte(time.Duration(s).String()), nil }
+
 // Wave is removals that pass at once.
 type Wave struct {
 	// Starts is when, from the beginning, and Takes how long it is until the replacements are available.
-	Starts time.Duration `json:"startsAfter"`
-	Takes  time.Duration `json:"takes"`
-	Nodes  []string      `json:"nodes,omitempty"`
-	Pods   []string      `json:"pods"`
+	Starts Span     `json:"startsAfter"`
+	Takes  Span     `json:"takes"`
+	Nodes  []string `json:"nodes,omitempty"`
+	Pods   []string `json:"pods"`
 	// Free are those of the pods whose removal costs nothing.
 	Free []string `json:"free,omitempty"`
 }
@@ -34,7 +40,7 @@ type Course struct {
 	First []Refusal `json:"firstRefusals,omitempty"`
 	Stuck []Refusal `json:"stuck,omitempty"`
 	// Takes is how long it is until all waves are over.
-	Takes time.Duration `json:"takes"`
+	Takes Span `json:"takes"`
 }
 
 // Passes tells whether all pods go.
@@ -80,7 +86,7 @@ type refused struct {
 }
 
 // wave asks for pods, and keeps the books of those that go.
-func (b *Books) wave(pods []Pod, rule Rule, starts time.Duration) (wave Wave, went []string, stay []refused) {
+func (b *Books) wave(pods []Pod, rule Rule, starts Span) (wave Wave, went []string, stay []refused) {
 	wave = Wave{Starts: starts, Pods: []string{}}
 	var going []Pod
 	for _, p := range pods {
@@ -100,7 +106,7 @@ func (b *Books) wave(pods []Pod, rule Rule, starts time.Duration) (wave Wave, we
 			wave.Nodes = append(wave.Nodes, node)
 		}
 		if p.Replaced {
-			wave.Takes = max(wave.Takes, p.Takes)
+			wave.Takes = max(wave.Takes, Span(p.Takes))
 		}
 	}
 	if !rule.Waits {

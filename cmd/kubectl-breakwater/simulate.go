@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/drain"
+)
+
+type simulateFlags struct {
+	*plugin
+	output
+	cell  string
+	after time.Duration
+}
+
+// simulated is what would become of it. It is the stable shape of -o json and yaml.
+type simulated struct {
+	What string `json:"what"`
+	Cell string `json:"cell"`
+	// Pods is how many would be removed, and LeftOut those that would not.
+	Pods    int       `json:"pods"`
+	LeftOut []leftOut `json:"leftOut,omitempty"`
+	Passes  bool      `json:"passes"`
+	drain.Course
+	Notes []string `json:"notes,omitempty"`
+}
+
+func simulateCommand(p *plugin) *cobra.Command {
+	f := &simulateFlags{plugin: p}
+	command := &cobra.Command{
+		Use:   "simulate",
+		Short: "Tell what would become of a drain, a deletion, a scaling or a rollout, without doing it",
+		Long: `Tells whether it would pass, which pods would be refused first and by which protector, and where it would stick. Nothing is written and nothing is
+asked of an apiserver but to read: it is reckoned from the counts that protectors have now, by the code that decides on each removal.
+
+All pods are taken to be asked for at once, before anything is counted anew. Nothing is taken to come back, unless --replacements-ready-after
+says how long a replacement takes to be available: then whoever was refused asks again, wave by wave. What others remove meanwhile, and pods that
+fail, are not in it.
+
+The exit code is 0 if all would pass, and 2 if something would stick.`,
+		Args: cobra.NoArgs,
+	}
+	command.AddCommand(f.drainCommand(), f.deleteCommand(), f.scaleCommand(), f.rolloutCommand())
+	return command
+}
+
+func (f *simulateFlags) bindTo(command *cobra.Command, returns bool) *cobra.Command {
+	f.output.bind(command)
+	f.bindCell(command, &f.cell)
+	if returns {
+		command.Flags().DurationVar(&f.after, "replacements-ready-after", 0, "`time` after which a replacement is available (plus minReadySeconds); 0: nothing comes back")
+	}
+	return command
+}
+
+func (f *simulateFlags) drainCommand() *cobra.Command {
+	return f.bindTo(&cobra.Command{
+		Use:     "drain NODE...",
+		Short:   "As kubectl drain, of all these nodes at once",
+		Example: `  kubectl breakwater simulate drain node-1 node-2 --replacements-ready-after 90s`,
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(command *cobra.Command, nodes []string) error {
+			return f.run(command.Context(), fmt.Sprintf("drain of %v", nodes), func(ctx context.Context, at place) (s simulated, err error) {
+				var pods []corev1.Pod
+				for _, node := range nodes {
+					some, left, err := podsOn(ctx, at, node)
+					if err != nil {
+						return s, err
+					}
+					pods, s.LeftOut = append(pods, some...), append(s.LeftOut, left...)
+				}
+				return s, f.play(ctx, at, pods, v1alpha1.OperationEvict, &s)
+			})
+		},
+	}, true)
+}
+
+func (f *simulateFlags) deleteCommand() *cobra.Command {
+	selector := ""
+	command := f.bindTo(&cobra.Command{
+		Use:     "delete -l SELECTOR",
+		Short:   "As kubectl delete pods -l SELECTOR, in the namespace",
+		Example: `  kubectl breakwater simulate delete -l app=web -n shop`,
+		Args:    cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if selector == "" {
+				return errors.New("-l is required: which pods?")
+			}
+			return f.run(command.Context(), "deletion of pods with "+selector, func(ctx context.Context, at place) (s simulated, err error) {
+				namespace, err := f.clusters.Namespace()
+				if err != nil {
+					return s, err
+				}
+				list, err := at.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+				if err != nil {
+					return s, failure(at.config, fmt.Errorf("list pods of namespace %q: %w", namespace, err))
+				}
+				return s, f.play(ctx, at, list.Items, v1alpha1.OperationDelete, &s)
+			})
+		},
+	}, true)
+	command.Flags().StringVarP(&selector, "selector", "l", "", "`labels` of the pods, as app=web")
+	return command
+}
+
+// run finds the cell, simulates and writes.
+func (f *simulateFlags) run(ctx context.Context, what string, simulate func(context.Context, place) (simulated, error)) error {
+	if err := f.output.check(); err != nil {
+		return err
+	}
+	at, err := f.place(ctx, f.cell)
+	if err != nil {
+		return err
+	}
+	s, err := simulate(ctx, at)
+	if err != nil {
+		return err
+	}
+	s.What, s.Cell, s.Passes = what, at.Cell, s.Course.Passes()
+	if s.Waves == nil {
+		s.Waves = []drain.Wave{}
+	}
+	coloured := f.coloured(f.Out)
+	if err := f.output.write(f.Out, s, func() string { return simulation(s, f.wide(), coloured) }); err != nil {
+		return err
+	}
+	if !s.Passes {
+		return exitError{2, fmt.Errorf("%d of %d pods would stay", len(s.Stuck), s.Pods)}
+	}
+	return nil
+}
+
+// play simulates the removal of pods.
+func (f *simulateFlags) play(ctx context.Context, at place, pods []corev1.Pod, operation v1alpha1.Operation, s *simulated) error {
+	all, notes, err := removed(ctx, at, pods, operation, max(f.after, time.Nanosecond))
+	if err != nil {
+		return err
+	}
+	s.Pods, s.Notes = len(all), append(s.Notes, notes...)
+	s.Course = drain.Play(drain.Open(at.Cell, f.now(), all), all, drain.Rule{Waits: f.after > 0})
+	return nil
+}

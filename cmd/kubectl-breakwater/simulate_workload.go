@@ -1,0 +1,209 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/drain"
+)
+
+// workload is what a scaling or a rollout is about.
+type workload struct {
+	kind, name string
+	replicas   int
+	selector   *metav1.LabelSelector
+	pods       []corev1.Pod
+	// surge and unavailable are how many pods more, and less, a rollout makes at a time; atOnce tells that it removes all first.
+	surge, unavailable int
+	atOnce             bool
+}
+
+func (f *simulateFlags) scaleCommand() *cobra.Command {
+	replicas := -1
+	command := f.bindTo(&cobra.Command{
+		Use:     "scale KIND/NAME --replicas N",
+		Short:   "As kubectl scale, of a deployment, statefulset or replicaset in this cell",
+		Example: `  kubectl breakwater simulate scale deployment/web --replicas 2 -n shop`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, arguments []string) error {
+			if replicas < 0 {
+				return fmt.Errorf("--replicas is required: how many pods are to stay?")
+			}
+			return f.run(command.Context(), fmt.Sprintf("scaling of %s to %d", arguments[0], replicas), func(ctx context.Context, at place) (s simulated, err error) {
+				w, err := f.workload(ctx, at, arguments[0])
+				if err != nil {
+					return s, err
+				}
+				return s, f.scale(ctx, at, w, replicas, &s)
+			})
+		},
+	}, false)
+	command.Flags().IntVar(&replicas, "replicas", -1, "`number` of pods that are to stay")
+	return command
+}
+
+func (f *simulateFlags) rolloutCommand() *cobra.Command {
+	return f.bindTo(&cobra.Command{
+		Use:     "rollout KIND/NAME",
+		Short:   "As kubectl rollout restart, of a deployment or statefulset in this cell",
+		Example: `  kubectl breakwater simulate rollout deployment/web -n shop --replacements-ready-after 90s`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, arguments []string) error {
+			return f.run(command.Context(), "rollout of "+arguments[0], func(ctx context.Context, at place) (s simulated, err error) {
+				w, err := f.workload(ctx, at, arguments[0])
+				if err != nil {
+					return s, err
+				}
+				return s, f.rollout(ctx, at, w, &s)
+			})
+		},
+	}, true)
+}
+
+// workload reads one, and its pods.
+func (f *simulateFlags) workload(ctx context.Context, at place, argument string) (w workload, err error) {
+	namespace, err := f.clusters.Namespace()
+	if err != nil {
+		return w, err
+	}
+	kind, name, ok := strings.Cut(argument, "/")
+	if !ok || name == "" {
+		return w, fmt.Errorf("%q: want KIND/NAME", argument)
+	}
+	switch strings.ToLower(kind) {
+	case "deployment", "deployments", "deploy":
+		var d *appsv1.Deployment
+		if d, err = at.Client.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{}); err == nil {
+			w = deployment(d)
+		}
+	case "statefulset", "statefulsets", "sts":
+		var s *appsv1.StatefulSet
+		if s, err = at.Client.AppsV1().StatefulSets(namespace).Get(ctx, name, metav1.GetOptions{}); err == nil {
+			w = workload{kind: "StatefulSet", name: name, replicas: int(orOne(s.Spec.Replicas)), selector: s.Spec.Selector, unavailable: 1}
+		}
+	case "replicaset", "replicasets", "rs":
+		var s *appsv1.ReplicaSet
+		if s, err = at.Client.AppsV1().ReplicaSets(namespace).Get(ctx, name, metav1.GetOptions{}); err == nil {
+			w = workload{kind: "ReplicaSet", name: name, replicas: int(orOne(s.Spec.Replicas)), selector: s.Spec.Selector}
+		}
+	default:
+		return w, fmt.Errorf("%q: want deployment/NAME, statefulset/NAME or replicaset/NAME", argument)
+	}
+	if err != nil {
+		return w, failure(at.config, fmt.Errorf("read %s from cell %q: %w", argument, at.Cell, err))
+	}
+	list, err := at.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(w.selector)})
+	if err != nil {
+		return w, failure(at.config, fmt.Errorf("list the pods of %s: %w", argument, err))
+	}
+	w.pods = slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil || metav1.GetControllerOf(&p) == nil })
+	slices.SortStableFunc(w.pods, w.sooner)
+	return w, nil
+}
+
+func deployment(d *appsv1.Deployment) workload {
+	w := workload{kind: "Deployment", name: d.Name, replicas: int(orOne(d.Spec.Replicas)), selector: d.Spec.Selector}
+	rolling := d.Spec.Strategy.RollingUpdate
+	if w.atOnce = d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType; w.atOnce || rolling == nil {
+		return w
+	}
+	// What an apiserver has stored is a number or a percentage.
+	w.surge, _ = intstr.GetScaledValueFromIntOrPercent(rolling.MaxSurge, w.replicas, true)
+	w.unavailable, _ = intstr.GetScaledValueFromIntOrPercent(rolling.MaxUnavailable, w.replicas, false)
+	return w
+}
+
+func orOne(replicas *int32) int32 {
+	if replicas == nil {
+		return 1
+	}
+	return *replicas
+}
+
+// sooner is the order in which controllers remove pods, as far as it matters here: StatefulSets the highest ordinal first, others those that
+// are not Ready, and then the youngest.
+func (w workload) sooner(a, b corev1.Pod) int {
+	if w.kind == "StatefulSet" {
+		return cmp.Or(cmp.Compare(len(b.Name), len(a.Name)), cmp.Compare(b.Name, a.Name))
+	}
+	return cmp.Or(cmp.Compare(rank(&a), rank(&b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+}
+
+func rank(pod *corev1.Pod) int {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			return 1
+		}
+	}
+	return 0
+}
+
+// scale removes the pods that are too many. Floors that are reckoned from what workloads want follow when that was counted.
+func (f *simulateFlags) scale(ctx context.Context, at place, w workload, replicas int, s *simulated) error {
+	surplus := max(0, len(w.pods)-replicas)
+	all, _, err := removed(ctx, at, w.pods[:surplus], v1alpha1.OperationDelete, time.Nanosecond)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	for i := range all {
+		all[i].Replaced = false
+	}
+	s.Pods = len(all)
+	books := drain.Open(at.Cell, f.now(), all)
+	s.Course = drain.Play(books, all, drain.Rule{})
+	if s.Course.Passes() {
+		return nil
+	}
+	followers := books.Expect(all[0], w.replicas-replicas)
+	if len(followers) == 0 {
+		return nil
+	}
+	left := slices.DeleteFunc(slices.Clone(all), func(p drain.Pod) bool {
+		return !slices.ContainsFunc(s.Stuck, func(r drain.Refusal) bool { return r.Pod == p.Name() })
+	})
+	later := drain.Play(books, left, drain.Rule{})
+	s.Course.Waves, s.Course.Stuck = append(s.Course.Waves, later.Waves...), later.Stuck
+	s.Notes = append(s.Notes, fmt.Sprintf("the floor of %s is reckoned from what workloads want: the last wave is when it has followed", strings.Join(followers, ", ")))
+	return nil
+}
+
+// rollout removes all pods, as many at a time as the workload may.
+func (f *simulateFlags) rollout(ctx context.Context, at place, w workload, s *simulated) error {
+	if w.kind == "ReplicaSet" {
+		return fmt.Errorf("a ReplicaSet has no rollout: name its Deployment")
+	}
+	all, notes, err := removed(ctx, at, w.pods, v1alpha1.OperationDelete, max(f.after, time.Nanosecond))
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	s.Pods, s.Notes = len(all), append(s.Notes, notes...)
+	books := drain.Open(at.Cell, f.now(), all)
+	rule := drain.Rule{AtOnce: w.unavailable, Waits: f.after > 0}
+	switch {
+	case w.atOnce:
+		rule.AtOnce = 0
+	case f.after > 0 && w.surge > 0:
+		books.Add(all[0], w.surge)
+		rule.AtOnce += w.surge
+		s.Notes = append(s.Notes, fmt.Sprintf("%d new pods are made and available before the first wave", w.surge))
+	case rule.AtOnce == 0:
+		s.Notes = append(s.Notes, fmt.Sprintf("it removes nothing before one of its %d surplus pods is available: --replacements-ready-after tells how it goes on", w.surge))
+		for _, p := range all {
+			s.Stuck = append(s.Stuck, drain.Refusal{Pod: p.Name(), Node: p.Request.Pod.Spec.NodeName, Verdict: "Waits", Message: "it is not asked for before a new pod is available"})
+		}
+		return nil
+	}
+	s.Course = drain.Play(books, all, rule)
+	return nil
+}
