@@ -11,13 +11,6 @@ import (
 // mostNamed is how many pods of a wave are named, unless the output is wide.
 const mostNamed = 4
 
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 // simulation is one for people.
 func simulation(s simulated, wide, coloured bool) string {
 	var b strings.Builder
