@@ -88,7 +88,7 @@ func explainStates(l, other *lab, from, to int) map[removal.VerdictReason]int {
 				t.Error(err)
 				return
 			}
-			if !e.Asked || !e.Answer.Agrees {
+			if e.Asked != explain.AskedYes || !e.Answer.Agrees {
 				t.Errorf("%s of %s: explained: %v %s %q\nanswered: %+v\n%s", operation, pod.Name, e.Allowed, e.Verdict, e.Message, e.Answer, told(t, pod, e))
 			}
 			if operation == v1alpha1.OperationDelete {

@@ -64,7 +64,7 @@ func (f *drainPlanFlags) run(ctx context.Context, names []string) error {
 	}
 	told := drainPlan{Cell: at.Cell}
 	var nodes []drain.Node
-	for _, name := range names {
+	for _, name := range unique(names) {
 		pods, left, err := podsOn(ctx, at, name)
 		if err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/internal/explain"
 	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 // explained is an explanation for people.
@@ -48,10 +49,12 @@ func explained(e explain.Explanation, wide, coloured bool) string {
 
 func verdictOf(e explain.Explanation, coloured bool) string {
 	switch {
-	case !e.Asked && len(e.Hooks) == 0 && len(e.Notes) > 0 && !e.Allowed:
-		return warn.on(fmt.Sprintf("refused if Breakwater is asked (%s)", e.Verdict), coloured)
-	case !e.Asked:
+	case e.Asked == explain.AskedNo:
 		return warn.on("may go, since Breakwater is not asked", coloured) + fmt.Sprintf(" (its answer would be %s)", e.Verdict)
+	case e.Asked == explain.AskedUnknown && !e.Allowed:
+		return bad.on("refused if Breakwater is asked", coloured) + fmt.Sprintf(" (%s)", e.Verdict)
+	case e.Verdict == removal.VerdictDryRun:
+		return good.on("may go", coloured)
 	case e.Allowed:
 		return good.on("may go", coloured) + fmt.Sprintf(" (%s)", e.Verdict)
 	default:
@@ -81,8 +84,11 @@ func asked(e explain.Explanation) (lines []string) {
 		}
 		lines = append(lines, line)
 	}
-	if len(lines) == 0 {
-		lines = append(lines, "nobody: no ValidatingWebhookConfiguration of this cluster that could be read leads to "+guard.Path(e.Cell))
+	switch {
+	case e.Asked == explain.AskedUnknown:
+		lines = append(lines, "it could not be read who is asked")
+	case len(lines) == 0:
+		lines = append(lines, "nobody: no ValidatingWebhookConfiguration of this cluster leads to "+guard.Path(e.Cell))
 	}
 	return lines
 }

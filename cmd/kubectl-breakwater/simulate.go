@@ -70,7 +70,7 @@ func (f *simulateFlags) drainCommand() *cobra.Command {
 		RunE: func(command *cobra.Command, nodes []string) error {
 			return f.run(command.Context(), fmt.Sprintf("drain of %v", nodes), func(ctx context.Context, at place) (s simulated, err error) {
 				var pods []corev1.Pod
-				for _, node := range nodes {
+				for _, node := range unique(nodes) {
 					some, left, err := podsOn(ctx, at, node)
 					if err != nil {
 						return s, err

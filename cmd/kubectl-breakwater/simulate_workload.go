@@ -196,7 +196,7 @@ func (f *simulateFlags) rollout(ctx context.Context, at place, w workload, s *si
 	case f.after > 0 && w.surge > 0:
 		books.Add(all[0], w.surge)
 		rule.AtOnce += w.surge
-		s.Notes = append(s.Notes, fmt.Sprintf("%d new pods are made and available before the first wave", w.surge))
+		s.Notes = append(s.Notes, "counts with "+count(w.surge, "surplus pod")+" that the rollout makes, and that are available, before the first wave")
 	case rule.AtOnce == 0:
 		s.Notes = append(s.Notes, fmt.Sprintf("it removes nothing before one of its %d surplus pods is available: --replacements-ready-after tells how it goes on", w.surge))
 		for _, p := range all {

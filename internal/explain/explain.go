@@ -25,8 +25,30 @@ type Situation struct {
 	Belongs bool
 	// Cells are those of the cores, by the names of both.
 	Cells map[string]map[string]*v1alpha1.Cell
-	// Hooks are those that the cell's apiserver may ask.
-	Hooks []guard.Hook
+	// Hooks are those that the cell's apiserver may ask, unless Unread tells that nobody could read which.
+	Hooks  []guard.Hook
+	Unread bool
+}
+
+// Asked tells whether an apiserver asks Breakwater about a removal.
+type Asked string
+
+// It does, it does not, or that could not be read.
+const (
+	AskedYes     Asked = "Yes"
+	AskedNo      Asked = "No"
+	AskedUnknown Asked = "Unknown"
+)
+
+func (s Situation) asked() Asked {
+	switch {
+	case s.Unread:
+		return AskedUnknown
+	case slices.ContainsFunc(s.Hooks, func(h guard.Hook) bool { return h.Leaves == "" }):
+		return AskedYes
+	default:
+		return AskedNo
+	}
 }
 
 // Explanation is what is told. It is the stable shape of -o json and yaml.
@@ -36,7 +58,7 @@ type Explanation struct {
 	Cell      string             `json:"cell"`
 	Operation v1alpha1.Operation `json:"operation"`
 	// Asked tells whether the cell's apiserver asks the webhook about it at all.
-	Asked bool         `json:"asked"`
+	Asked Asked        `json:"asked"`
 	Hooks []guard.Hook `json:"webhooks"`
 	// Allowed, Verdict, Message and Code are the webhook's answer to a dry run now.
 	Allowed bool                  `json:"allowed"`
@@ -45,7 +67,7 @@ type Explanation struct {
 	Code    int32                 `json:"code,omitempty"`
 	// ForcedOver is what would have been refused if the glass were not broken for the pod.
 	ForcedOver removal.VerdictReason `json:"forcedOver,omitempty"`
-	// Problem is why a removal costs nothing, whoever protects the pod: it is going, has finished, or has no node.
+	// Passes is why a removal costs nothing, whoever protects the pod: it is going, has finished, or has no node.
 	Passes     string      `json:"passes,omitempty"`
 	Protectors []Protector `json:"protectors"`
 	// Remedies are what would let the pod go, each by itself unless it says otherwise.
@@ -69,7 +91,7 @@ func Pod(s Situation) Explanation {
 	answer := removal.Judge(s.Covering, s.Belongs, s.Cell, s.Request, s.Now)
 	e := Explanation{
 		Namespace: s.Request.Namespace, Pod: s.Request.PodName, Cell: s.Cell, Operation: s.Request.Operation,
-		Asked: slices.ContainsFunc(s.Hooks, func(h guard.Hook) bool { return h.Leaves == "" }), Hooks: s.Hooks,
+		Asked: s.asked(), Hooks: s.Hooks,
 		Allowed: answer.Allowed, Verdict: answer.Verdict, Passes: passes(s.Request), Protectors: []Protector{},
 	}
 	if answer.Status != nil {
@@ -82,14 +104,14 @@ func Pod(s Situation) Explanation {
 		e.Notes = append(e.Notes, fmt.Sprintf("the glass is broken for this pod (annotation %s): it goes although %s", v1alpha1.AnnotationForceDelete, e.ForcedOver))
 	}
 	e.Notes = append(e.Notes, s.notes()...)
-	if !e.Allowed {
+	if !e.Goes() {
 		e.Remedies = s.remedies(e.Protectors)
 	}
 	return e
 }
 
 // Goes tells whether nothing of Breakwater keeps the pod.
-func (e Explanation) Goes() bool { return e.Allowed || !e.Asked }
+func (e Explanation) Goes() bool { return e.Allowed || e.Asked == AskedNo }
 
 func inOrder(covering []removal.Charge) []removal.Charge {
 	all := slices.Clone(covering)

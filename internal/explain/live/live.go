@@ -85,10 +85,10 @@ func Pod(ctx context.Context, cores []Core, at *Cluster, namespace, name string,
 	hooks, err := at.Hooks(ctx, namespace, operation)
 	if err != nil {
 		notes = append(notes, "it is not known whether the apiserver asks Breakwater: "+err.Error())
-		err = nil
 	}
 	s = At(read, at.Cell, pod, at.Node(ctx, pod.Spec.NodeName), operation, hooks)
-	return s, notes, err
+	s.Unread = err != nil
+	return s, notes, nil
 }
 
 // At is the situation of a pod.

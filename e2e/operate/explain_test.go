@@ -1,0 +1,220 @@
+package operate_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/internal/drain"
+	"github.com/breakwater-k8s/breakwater/internal/explain"
+	"github.com/breakwater-k8s/breakwater/internal/install"
+	"github.com/breakwater-k8s/breakwater/internal/storm"
+)
+
+// asks is kubectl breakwater, built once.
+var asks = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals // a constant in all but the language's sense
+	built := filepath.Join(operate.Dir(), "kubectl-breakwater")
+	if out, err := exec.Command("go", "build", "-o", built, "github.com/breakwater-k8s/breakwater/cmd/kubectl-breakwater").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build kubectl breakwater: %w\n%s", err, out)
+	}
+	return built, nil
+})
+
+// tell runs kubectl breakwater in a cell and the lab's namespace, and returns what it says and its exit code.
+func tell(l *lab, in storm.Cell, arguments ...string) (said string, code int) {
+	l.Helper()
+	program, err := asks()
+	l.Must(err)
+	worker, ok := l.Federation().Cluster(in.Name)
+	if !ok {
+		l.Fatalf("no cluster %q", in.Name)
+	}
+	core := l.Federation().Cores()[0]
+	command := exec.CommandContext(l.Context(), program, append(arguments, "-n", l.Namespace, "--core", core.Name()+"="+core.Kubeconfig())...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+worker.Kubeconfig(), "HOME="+l.TempDir(), "TZ=UTC")
+	var out, warnings bytes.Buffer
+	command.Stdout, command.Stderr = &out, &warnings
+	var exit *exec.ExitError
+	if err := command.Run(); err != nil && !errors.As(err, &exit) {
+		l.Fatal(err)
+	}
+	if text := out.String() + warnings.String(); !strings.Contains(strings.Join(arguments, " "), "-o json") {
+		l.Logf("$ kubectl breakwater %s\n%s", strings.Join(arguments, " "), text)
+		return text, command.ProcessState.ExitCode()
+	}
+	return out.String(), command.ProcessState.ExitCode()
+}
+
+func wantTold(l *lab, said string, code, want int, words ...string) {
+	l.Helper()
+	if code != want {
+		l.Errorf("exit code %d, want %d:\n%s", code, want, said)
+	}
+	for _, word := range words {
+		if !strings.Contains(said, word) {
+			l.Errorf("it does not say %q:\n%s", word, said)
+		}
+	}
+}
+
+func TestExplain(t *testing.T) {
+	claim(t, "explain says what the apiserver says, before and after a reservation, and what would let the pod go", func(l *lab) {
+		l.Protect(4)
+		l.DeployBare(l.App(5))
+		first, second := l.Cells[0], l.Cells[1]
+		pod := l.Pods(first)[0].Name
+		for _, operation := range []string{"delete", "evict"} {
+			said, code := tell(l, first, "explain", "pod/"+pod, "--operation", operation, "--ask")
+			wantTold(l, said, code, 0, "may go\n", "it may go, as explained", "failurePolicy Fail", "floor 4: minAvailable 4")
+		}
+		l.Must(l.Remove(second, l.Pods(second)[0].Name))
+		l.Eventually(func() string { // the webhook's watch may be behind by a moment
+			said, code := tell(l, first, "explain", "pod/"+pod, "--ask")
+			if code != 2 || !strings.Contains(said, "refused (NoBudget)") || !strings.Contains(said, "as explained") {
+				return fmt.Sprintf("exit code %d: %s", code, said)
+			}
+			return ""
+		})
+		said, code := tell(l, first, "explain", "pod/"+pod, "-o", "json")
+		e := explain.Explanation{}
+		l.Must(json.Unmarshal([]byte(said), &e))
+		if code != 2 || e.Allowed || e.Asked != explain.AskedYes || len(e.Protectors) != 1 || e.Cell != first.Name {
+			l.Fatalf("exit code %d: %+v", code, e)
+		}
+		if p := e.Protectors[0]; p.Left != 0 || *p.MoreAvailable != 1 || *p.FloorThatWouldDo != 3 || !p.Charged || len(p.Cells) != 2 {
+			l.Errorf("protector %+v", p)
+		}
+		// What is said to be enough is enough.
+		protector := l.Protector()
+		protector.Spec.MinAvailable = v1alpha1.Pods(int32(*e.Protectors[0].FloorThatWouldDo))
+		l.Must(l.Core.Update(l.Context(), protector))
+		l.Eventually(func() string { return e2e.Word(l.Remove(first, pod)) })
+	})
+}
+
+func TestExplainTellsWhenNobodyIsAsked(t *testing.T) {
+	claim(t, "explain says that a namespace is exempt, and what Breakwater would say", func(l *lab) {
+		l.Protect(2)
+		l.DeployBare(l.App(2))
+		cell := l.Cells[0]
+		namespaces := cell.Client.CoreV1().Namespaces()
+		namespace, err := namespaces.Get(l.Context(), l.Namespace, metav1.GetOptions{})
+		l.Must(err)
+		metav1.SetMetaDataLabel(&namespace.ObjectMeta, v1alpha1.LabelExempt, "true")
+		_, err = namespaces.Update(l.Context(), namespace, metav1.UpdateOptions{})
+		l.Must(err)
+		l.Eventually(func() string {
+			said, code := tell(l, cell, "explain", "pod/"+l.Pods(cell)[0].Name, "--ask")
+			if code != 0 || !strings.Contains(said, "since Breakwater is not asked (its answer would be NoBudget)") || !strings.Contains(said, "it may go, as explained") {
+				return fmt.Sprintf("exit code %d: %s", code, said)
+			}
+			return ""
+		})
+	})
+}
+
+func TestForce(t *testing.T) {
+	claim(t, "force shows what it breaks, does nothing unless it is told to, and the event on the protector has the reason", func(l *lab) {
+		l.Protect(2)
+		l.DeployBare(l.App(2))
+		cell := l.Cells[0]
+		pod := "pod/" + l.Pods(cell)[0].Name
+		said, code := tell(l, cell, "force", pod, "--delete")
+		wantTold(l, said, code, 1, "--reason is required")
+		said, code = tell(l, cell, "force", pod, "--reason", "INC-1", "--delete")
+		wantTold(l, said, code, 1, "refused (NoBudget)", "nothing is done without --yes")
+		if l.Living() != 2 {
+			l.Fatalf("%d pods are left", l.Living())
+		}
+		said, code = tell(l, cell, "force", pod, "--reason", "INC-1:\nits node\x1b[31m is on fire", "--yes", "--delete")
+		wantTold(l, said, code, 0, "is annotated", "is deleted")
+		l.Eventually(func() string {
+			events, err := eventsOf(l)
+			if err != nil || !strings.Contains(events, `The reason given is "INC-1: its node[31m is on fire".`) {
+				return fmt.Sprintf("events: %v\n%s", err, events)
+			}
+			return ""
+		})
+		if l.Living() != 1 {
+			l.Errorf("%d pods are left", l.Living())
+		}
+	})
+}
+
+// What a plan says is tried: each wave passes when the one before is replaced, and no pod is refused.
+func TestDrainPlan(t *testing.T) {
+	claim(t, "a drain plan passes as it says, and a drain at once sticks where simulate says", func(l *lab) {
+		l.Protect(4)
+		l.Must(l.App(6).Deploy(l.Context(), l.Cells))
+		l.AwaitSummary(e2e.AllAvailable(6))
+		cell := l.Cells[0]
+		said, code := tell(l, cell, "simulate", "delete", "-l", "app=web", "--cell", cell.Name)
+		wantTold(l, said, code, 2, "sticks: 1 of 3 pods would stay", "NoBudget")
+		said, code = tell(l, cell, "simulate", "delete", "-l", "app=web", "--replacements-ready-after", "30s")
+		wantTold(l, said, code, 0, "passes")
+		said, code = tell(l, cell, "simulate", "scale", "deployment/web-0", "--replicas", "0")
+		wantTold(l, said, code, 0, "passes")
+		said, code = tell(l, cell, "simulate", "rollout", "deployment/web-0", "--replacements-ready-after", "30s")
+		wantTold(l, said, code, 0, "passes")
+
+		var nodes []string
+		in := map[string]corev1.Pod{}
+		for _, pod := range l.Pods(cell) {
+			in[l.Namespace+"/"+pod.Name] = pod
+			nodes = append(nodes, pod.Spec.NodeName)
+		}
+		tell(l, cell, append([]string{"drain-plan"}, nodes...)...)
+		said, _ = tell(l, cell, append([]string{"drain-plan", "--parallel", "-o", "json"}, nodes...)...)
+		plan := struct {
+			Waves   []struct{ Pods []string }
+			Blocked []drain.Refusal
+		}{}
+		l.Must(json.Unmarshal([]byte(said), &plan))
+		planned := 0
+		for _, wave := range plan.Waves {
+			for _, name := range wave.Pods {
+				if pod, ours := in[name]; ours {
+					planned++
+					l.Must(l.Evict(cell, pod.Name))
+				}
+			}
+			l.AwaitSummary(e2e.AllAvailable(6))
+		}
+		if planned != 3 || len(plan.Waves) < 2 {
+			l.Errorf("%d pods of ours are in the plan, want 3 in two waves at least: %s", planned, said)
+		}
+	})
+}
+
+// events are what was told of the lab's protectors.
+func eventsOf(l *lab) (string, error) {
+	core := l.Federation().Cores()[0]
+	c, err := install.Client(core)
+	if err != nil {
+		return "", err
+	}
+	list := &eventsv1.EventList{}
+	if err := c.List(l.Context(), list, client.InNamespace(l.Namespace)); err != nil {
+		return "", err
+	}
+	var all strings.Builder
+	for _, event := range list.Items {
+		all.WriteString(event.Reason + ": " + event.Note + "\n")
+	}
+	return all.String(), nil
+}
