@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,7 +79,7 @@ func (s Situation) protector(c removal.Charge, e *Explanation) Protector {
 		(health.Charged(c.Protector.Spec.Criterion) || s.Request.Criterion != "" && health.Meets(s.Request.Criterion))
 	p.Why = s.why(c, health)
 	if !p.Guards {
-		p.Why = fmt.Sprintf("guards %v only", c.Protector.Spec.Operations)
+		p.Why = fmt.Sprintf("costs nothing: %s is none of the operations that it is protected from (%s)", s.Request.Operation, guarded(c.Protector))
 	}
 	attempt := s.Request.Attempt(s.Cell, s.Now, "")
 	attempt.Force = false
@@ -187,6 +188,18 @@ func state(health podhealth.Health) string {
 	default:
 		return "it is scheduled"
 	}
+}
+
+func guarded(p *v1alpha1.PodProtector) string {
+	operations := p.Spec.Operations
+	if len(operations) == 0 {
+		operations = []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationEvict}
+	}
+	var names []string
+	for _, operation := range operations {
+		names = append(names, string(operation))
+	}
+	return strings.Join(names, ", ")
 }
 
 // floorFrom is where the floor is declared.
