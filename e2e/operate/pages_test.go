@@ -42,6 +42,9 @@ func setting(t *testing.T, environments ...pages.Environment) pages.Setting {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := asks(); err != nil {
+		t.Fatal(err)
+	}
 	charts, err := filepath.Abs(filepath.Join(root, "charts"))
 	if err != nil {
 		t.Fatal(err)
