@@ -187,7 +187,7 @@ func violated() *apierrors.StatusError {
 // Nobody tells when a pause is over.
 func TestWhoIsRefusedAgainIsWokenAfterThePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		request, by, pod := refusedTo(serviceAccounts + "kube-system:replicaset-controller")
+		request, _, pod := refusedTo(serviceAccounts + "kube-system:replicaset-controller")
 		n, _, objects := nudging(pod, owned(func(*metav1.PartialObjectMetadata) {}))
 		woken := func() (times int) {
 			for _, action := range objects.Actions() {
@@ -199,7 +199,7 @@ func TestWhoIsRefusedAgainIsWokenAfterThePause(t *testing.T) {
 		}
 		d := newDesk(t, deskProtector("web", 4, 5))
 		defer d.core.doubts.ShutDown()
-		by = protectorRef{d.core, types.NamespacedName{Namespace: "default", Name: "web"}}
+		by := protectorRef{d.core, types.NamespacedName{Namespace: "default", Name: "web"}}
 		go n.run(t.Context())
 		n.note("cell", request, "NoBudget", by)
 		synctest.Wait()

@@ -111,7 +111,7 @@ func (f *explainFlags) run(ctx context.Context, name string) error {
 		}
 	}
 	coloured := f.coloured(f.Out)
-	if err := f.output.write(f.Out, e, func() string { return explained(e, f.wide(), coloured) }); err != nil {
+	if err := f.write(f.Out, e, func() string { return explained(e, f.wide(), coloured) }); err != nil {
 		return err
 	}
 	switch {

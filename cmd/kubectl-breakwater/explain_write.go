@@ -161,7 +161,7 @@ func cellOf(c explain.Cell) string {
 		text += fmt.Sprintf(", discounted (%s)", c.Discount)
 	}
 	if c.SilentFor != nil {
-		text += fmt.Sprintf(", STALE: its aggregator has been silent for %s (whenStale %s)", c.SilentFor.Duration.Round(time.Second), c.WhenStale)
+		text += fmt.Sprintf(", STALE: its aggregator has been silent for %s (whenStale %s)", c.SilentFor.Round(time.Second), c.WhenStale)
 	}
 	return text
 }

@@ -138,9 +138,9 @@ func (f *forceFlags) show(ctx context.Context, at place, pod *corev1.Pod) (broke
 		return false, err
 	}
 	if e.Goes() {
-		fmt.Fprintln(f.Out, "It may go as it is: there is no glass to break.")
+		_, err = fmt.Fprintln(f.Out, "It may go as it is: there is no glass to break.")
 	}
-	return !e.Goes(), nil
+	return !e.Goes(), err
 }
 
 // confirm asks, on a terminal.

@@ -173,7 +173,7 @@ func (f *simulateFlags) scale(ctx context.Context, at place, w workload, replica
 		return !slices.ContainsFunc(s.Stuck, func(r drain.Refusal) bool { return r.Pod == p.Name() })
 	})
 	later := drain.Play(books, left, drain.Rule{})
-	s.Course.Waves, s.Course.Stuck = append(s.Course.Waves, later.Waves...), later.Stuck
+	s.Waves, s.Stuck = append(s.Waves, later.Waves...), later.Stuck
 	s.Notes = append(s.Notes, fmt.Sprintf("the floor of %s is reckoned from what workloads want: the last wave is when it has followed", strings.Join(followers, ", ")))
 	return nil
 }

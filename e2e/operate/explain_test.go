@@ -27,7 +27,7 @@ import (
 )
 
 // asks is kubectl breakwater, built once.
-var asks = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals // a constant in all but the language's sense
+var asks = sync.OnceValues(func() (string, error) {
 	built := filepath.Join(operate.Dir(), "kubectl-breakwater")
 	if out, err := exec.Command("go", "build", "-o", built, "github.com/breakwater-k8s/breakwater/cmd/kubectl-breakwater").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build kubectl breakwater: %w\n%s", err, out)

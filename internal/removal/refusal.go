@@ -2,7 +2,6 @@ package removal
 
 import (
 	"fmt"
-	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -10,11 +9,19 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
+// Codes of HTTP.
+const (
+	codeBadRequest      = 400
+	codeForbidden       = 403
+	codeNotFound        = 404
+	codeTooManyRequests = 429
+)
+
 // later refuses for now. 429 makes kubectl drain and controllers try again; a Retry-After would make client-go
 // try again ten times inside one call, unseen by anybody.
 func later(verdict VerdictReason, message string) Answer {
 	return Answer{Verdict: verdict, Status: &metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusTooManyRequests,
+		Status: metav1.StatusFailure, Code: codeTooManyRequests,
 		Reason: metav1.StatusReasonTooManyRequests, Message: message,
 	}}
 }
@@ -134,7 +141,7 @@ func RefuseUnreadablePod(cell string, r Request, err error) Answer {
 // name may have come since, and if the webhook's kubeconfig of the cell is that of another cluster, it exists.
 func RefuseNoPod(cell string, r Request) Answer {
 	return Answer{Verdict: VerdictNoPod, Status: &metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+		Status: metav1.StatusFailure, Code: codeNotFound, Reason: metav1.StatusReasonNotFound,
 		Message: fmt.Sprintf("Breakwater finds no pod %q in namespace %q of cell %q.", r.PodName, r.Namespace, cell),
 	}}
 }
@@ -142,7 +149,7 @@ func RefuseNoPod(cell string, r Request) Answer {
 // RefuseUnknownCell refuses what a cell asks that nobody knows.
 func RefuseUnknownCell(cell string) Answer {
 	return Answer{Verdict: VerdictUnknownCell, Status: &metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
+		Status: metav1.StatusFailure, Code: codeForbidden, Reason: metav1.StatusReasonForbidden,
 		Message: fmt.Sprintf("Breakwater knows no cell %q: no core cluster has a Cell of that name with a kubeconfigSecretRef, and the webhook no --cell; delete the webhook configuration of this cluster if the cell was removed, or %s.", cell, wayOut),
 	}}
 }
@@ -150,7 +157,7 @@ func RefuseUnknownCell(cell string) Answer {
 // RefuseMalformed refuses a review that is none.
 func RefuseMalformed(err error) Answer {
 	return Answer{Verdict: VerdictMalformed, Status: &metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusBadRequest, Reason: metav1.StatusReasonBadRequest,
+		Status: metav1.StatusFailure, Code: codeBadRequest, Reason: metav1.StatusReasonBadRequest,
 		Message: fmt.Sprintf("Breakwater cannot understand the review: %v.", err),
 	}}
 }

@@ -73,7 +73,9 @@ func NewCluster(cell string, config *rest.Config) (*Cluster, error) {
 }
 
 // Pod reads what the answer to a removal of a pod depends on. What may not be read besides is noted.
-func Pod(ctx context.Context, cores []Core, at *Cluster, namespace, name string, operation v1alpha1.Operation) (s explain.Situation, notes []string, err error) {
+func Pod(
+	ctx context.Context, cores []Core, at *Cluster, namespace, name string, operation v1alpha1.Operation,
+) (s explain.Situation, notes []string, err error) {
 	pod, err := at.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return s, nil, fmt.Errorf("read the pod from cell %q: %w", at.Cell, err)

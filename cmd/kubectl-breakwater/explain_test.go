@@ -1,0 +1,255 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// bench is a namespace of a cluster that is core and cell at once, which nobody guards.
+type bench struct {
+	*testing.T
+	client    client.Client
+	namespace string
+	// contexts is a kubeconfig with the contexts here, as an administrator, and nowhere.
+	contexts string
+}
+
+func newBench(t *testing.T, others map[string]*rest.Config) *bench {
+	t.Helper()
+	configs := map[string]*rest.Config{"here": testplane.Config(t), "nowhere": {Host: "https://127.0.0.1:1"}}
+	for name, config := range others {
+		configs[name] = config
+	}
+	return &bench{T: t, client: testplane.Client(t), namespace: testplane.Namespace(t), contexts: writeContexts(t, "here", configs)}
+}
+
+// tell runs a command line and returns what it says and its exit code.
+func (b *bench) tell(arguments ...string) (said string, code int) {
+	b.Helper()
+	var out, warnings bytes.Buffer
+	root := rootCommand(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &warnings})
+	root.SetArgs(append(arguments, "--kubeconfig", b.contexts, "-n", b.namespace))
+	err := root.ExecuteContext(b.Context())
+	exit := exitError{}
+	switch {
+	case errors.As(err, &exit):
+		code = exit.code
+	case err != nil:
+		code = 1
+	}
+	return fmt.Sprint(out.String(), warnings.String(), err), code
+}
+
+func (b *bench) want(said string, code, want int, words ...string) {
+	b.Helper()
+	if code != want {
+		b.Errorf("exit code %d, want %d: %s", code, want, said)
+	}
+	for _, word := range words {
+		if !strings.Contains(strings.Join(strings.Fields(said), " "), word) {
+			b.Errorf("it does not say %q:\n%s", word, said)
+		}
+	}
+}
+
+func (b *bench) create(object client.Object) {
+	b.Helper()
+	if err := b.client.Create(b.Context(), object); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// pod makes one that is Ready since some seconds after it was made, on a node, of an owner if that is not nil.
+func (b *bench) pod(name, node string, ready time.Duration, owner *metav1.OwnerReference) *corev1.Pod {
+	b.Helper()
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: name, Labels: map[string]string{"app": "web"}}}
+	if owner != nil {
+		p.OwnerReferences = []metav1.OwnerReference{*owner}
+	}
+	p.Spec.NodeName, p.Spec.Containers = node, []corev1.Container{{Name: "web", Image: "web"}}
+	b.create(p)
+	p.Status.Phase = corev1.PodRunning
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(p.CreationTimestamp.Add(ready))}}
+	if err := b.client.Status().Update(b.Context(), p); err != nil {
+		b.Fatal(err)
+	}
+	return p
+}
+
+// protect says that so many pods were counted.
+func (b *bench) protect(floor, available int32, cell string) {
+	b.Helper()
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "web"}}
+	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
+	p.Spec.MinAvailable = v1alpha1.Pods(floor)
+	b.create(p)
+	p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: cell, Aggregation: v1alpha1.Aggregation{
+		CountedReplicas: available, AvailableReplicas: available, CountedSpec: quota.CountedSpec(&p.Spec), SnapshotVersion: "1", Epoch: 1, LastEventTime: metav1.NowMicro(),
+	}}}
+	if err := b.client.Status().Update(b.Context(), p); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func owner(kind, name string) *metav1.OwnerReference {
+	yes := true
+	return &metav1.OwnerReference{APIVersion: "apps/v1", Kind: kind, Name: name, UID: "uid-of-" + "x", Controller: &yes}
+}
+
+func TestArgumentsOfExplain(t *testing.T) {
+	b := newBench(t, nil)
+	for line, want := range map[string]string{
+		"explain deployment/web":                                            `"deployment/web": want pod/NAME`,
+		"explain web-0":                                                     `"web-0": want pod/NAME`,
+		"explain pod/":                                                      `want pod/NAME`,
+		"explain pod/web-0 --operation scale":                               `--operation "scale": want delete, evict, update or resize`,
+		"explain pod/web-0 --operation update --ask":                        "--ask: the apiserver can be asked about delete and evict",
+		"explain pod/web-0 -o xml":                                          `--output "xml"`,
+		"explain pod/web-0 --cell c --cell-context c=here":                  `pods "web-0" not found`,
+		"explain pod/web-0":                                                 "asks Breakwater about no cell",
+		"force pod/web-0 --reason ok --cell c --cell-context c=here":        `pods "web-0" not found`,
+		"simulate delete --cell c --cell-context c=here":                    "-l is required",
+		"simulate drain no-such-node --cell c --cell-context c=here":        `read node "no-such-node"`,
+		"simulate scale deployment/web --cell c --cell-context c=here":      "--replicas is required",
+		"simulate rollout cronjob/web --cell c --cell-context c=here":       "want deployment/NAME, statefulset/NAME or replicaset/NAME",
+		"simulate rollout deployment/web --cell c --cell-context c=here":    `read deployment/web from cell "c"`,
+		"drain-plan no-such-node --cell c --cell-context c=nowhere":         "does not answer",
+		"explain pod/web-0 --core-context nowhere --cell-context c=nowhere": "no cell",
+	} {
+		if said, code := b.tell(strings.Fields(line)...); code != 1 || !strings.Contains(said, want) {
+			t.Errorf("%s: exit code %d, want 1 and %q:\n%s", line, code, want, said)
+		}
+	}
+}
+
+// Who may not read webhook configurations is not told that nobody is asked.
+func TestExplainDoesNotInventWhoIsAsked(t *testing.T) {
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "explain-"}}
+	role.Rules = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}}}
+	if err := testplane.Client(t).Create(t.Context(), role); err != nil {
+		t.Fatal(err)
+	}
+	reader := testplane.AsServiceAccount(t, testplane.Config(t), testplane.Namespace(t), "reader", role.Name)
+	b := newBench(t, map[string]*rest.Config{"reader": reader})
+	b.protect(1, 1, "c")
+	b.pod("web-0", "node-1", 0, nil)
+	said, code := b.tell("explain", "pod/web-0", "--core-context", "here", "--cell", "c", "--cell-context", "c=reader")
+	b.want(said, code, 2, "refused if Breakwater is asked (NoBudget)", "it could not be read who is asked", "cannot get resource \"namespaces\"")
+	said, code = b.tell("explain", "pod/web-0", "--cell", "c", "--cell-context", "c=here")
+	b.want(said, code, 0, "may go, since Breakwater is not asked (its answer would be NoBudget)", "nobody: no ValidatingWebhookConfiguration of this cluster leads to /cells/c/validate")
+}
+
+// The glass can be broken while no core answers, and only when it is said for certain.
+func TestForceWithoutACore(t *testing.T) {
+	b := newBench(t, nil)
+	pod := b.pod("web-0", "node-1", 0, nil)
+	annotations := func() map[string]string {
+		if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+			t.Fatal(err)
+		}
+		return pod.Annotations
+	}
+	said, code := b.tell("force", "pod/web-0", "--reason", "fire", "--core-context", "nowhere", "--request-timeout", "5s")
+	b.want(said, code, 1, "what would be broken is not known", "nothing is done without --yes")
+	if len(annotations()) > 0 {
+		t.Fatalf("annotations %v", pod.Annotations)
+	}
+	said, code = b.tell("force", "pod/web-0", "--reason", "the\nrack burns", "--core-context", "nowhere", "--request-timeout", "5s", "--yes")
+	b.want(said, code, 0, "what would be broken is not known", "kubectl delete pod web-0 -n "+b.namespace)
+	if got := annotations(); got[v1alpha1.AnnotationForceDelete] != "true" || got[v1alpha1.AnnotationForceReason] != "the rack burns" {
+		t.Errorf("annotations %v", got)
+	}
+}
+
+// What may go anyway is not annotated, and a pod that has taken the name of another is not meant.
+func TestForceOfWhatMayGoAnyway(t *testing.T) {
+	b := newBench(t, nil)
+	pod := b.pod("web-0", "node-1", 0, nil)
+	said, code := b.tell("force", "pod/web-0", "--reason", "fire", "--yes", "--cell", "c", "--cell-context", "c=here")
+	b.want(said, code, 0, "there is no glass to break")
+	if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil || len(pod.Annotations) > 0 {
+		t.Errorf("annotations %v, %v", pod.Annotations, err)
+	}
+	at, err := (&plugin{clusters: parsed(t, "--kubeconfig", b.contexts, "--cell-context", "c=here")}).place(t.Context(), "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale := pod.DeepCopy()
+	stale.UID = "another"
+	if err := annotate(context.Background(), at.Cluster, stale, "fire"); err == nil {
+		t.Error("another pod was annotated")
+	}
+}
+
+func TestADrainLeavesOutWhatKubectlDoes(t *testing.T) {
+	b := newBench(t, nil)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: b.namespace}}
+	b.create(node)
+	t.Cleanup(func() { _ = b.client.Delete(context.Background(), node) })
+	b.protect(3, 4, "c")
+	for i, ready := range []time.Duration{10 * time.Second, 20 * time.Second, time.Hour} {
+		b.pod(fmt.Sprint("web-", i), node.Name, ready, owner("ReplicaSet", "web"))
+	}
+	b.pod("agent", node.Name, 0, owner("DaemonSet", "agent"))
+	b.pod("bare", node.Name, 0, nil)
+	said, code := b.tell("drain-plan", node.Name, node.Name, "--cell", "c", "--cell-context", "c=here")
+	b.want(said, code, 2, "/bare on "+node.Name+": NoController", "1 node in cell c in 3 waves, about 1m0s", "1 0s 20s", "1 pod left out", "1 pod would block")
+	said, code = b.tell("simulate", "drain", node.Name, "--cell", "c", "--cell-context", "c=here")
+	b.want(said, code, 2, "sticks: 3 of 4 pods would stay")
+	said, code = b.tell("simulate", "drain", node.Name, "--replacements-ready-after", "1m", "--cell", "c", "--cell-context", "c=here", "-o", "json")
+	b.want(said, code, 2, `"passes": false`, `"protector": "core/`+b.namespace+`/web"`, `"takes": "0s"`)
+}
+
+func TestWhoIsScaledDownFirst(t *testing.T) {
+	at := func(name string, age time.Duration, ready corev1.ConditionStatus) corev1.Pod {
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Unix(1e9, 0).Add(-age))}}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
+		return p
+	}
+	old, young, broken := at("old", time.Hour, corev1.ConditionTrue), at("young", time.Minute, corev1.ConditionTrue), at("broken", 2*time.Hour, corev1.ConditionFalse)
+	w := workload{kind: "Deployment"}
+	if w.sooner(young, old) >= 0 || w.sooner(broken, young) >= 0 {
+		t.Error("the order is not: what is not Ready, the youngest, the oldest")
+	}
+	w.kind = "StatefulSet"
+	if w.sooner(at("db-10", 0, "True"), at("db-9", 0, "True")) >= 0 || w.sooner(at("db-2", 0, "True"), at("db-1", 0, "True")) >= 0 {
+		t.Error("StatefulSets do not go by the highest ordinal")
+	}
+}
+
+func TestHowManyARolloutRemovesAtOnce(t *testing.T) {
+	percent, one := intstr.FromString("25%"), intstr.FromInt32(1)
+	replicas := int32(10)
+	d := &appsv1.Deployment{}
+	d.Spec.Replicas = &replicas
+	d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: &percent, MaxUnavailable: &percent}
+	if w := deployment(d); w.surge != 3 || w.unavailable != 2 || w.atOnce {
+		t.Errorf("25%% of 10: %+v", w)
+	}
+	d.Spec.Strategy.RollingUpdate.MaxUnavailable = &one
+	if w := deployment(d); w.unavailable != 1 {
+		t.Errorf("1 of 10: %+v", w)
+	}
+	d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+	if w := deployment(d); !w.atOnce {
+		t.Errorf("Recreate: %+v", w)
+	}
+}
