@@ -54,12 +54,18 @@ func Open(cell string, now time.Time, pods []Pod) *Books {
 // Protector is one of them as it is now; nil if it covers no pod.
 func (b *Books) Protector(name string) *v1alpha1.PodProtector { return b.protectors[name] }
 
-// Ask asks for the removal of a pod, and reserves it if it may go.
-func (b *Books) Ask(p Pod) removal.Answer {
+// covering are the protectors that cover a pod, as they are now.
+func (b *Books) covering(p Pod) []removal.Charge {
 	covering := slices.Clone(p.Covering)
 	for i := range covering {
 		covering[i].Protector = b.protectors[covering[i].String()]
 	}
+	return covering
+}
+
+// Ask asks for the removal of a pod, and reserves it if it may go.
+func (b *Books) Ask(p Pod) removal.Answer {
+	covering := b.covering(p)
 	answer := removal.Judge(covering, p.Belongs, b.cell, p.Request, b.now)
 	if !answer.Allowed || p.Request.Passes() {
 		return answer

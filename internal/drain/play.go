@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
@@ -59,11 +61,11 @@ type Rule struct {
 func Play(b *Books, pods []Pod, rule Rule) Course {
 	course := Course{Waves: []Wave{}}
 	for left := pods; len(left) > 0; {
-		wave, went, refused := b.wave(left, rule, course.Takes)
-		course.note(refused)
+		wave, went, refusals := b.wave(left, rule, course.Takes)
+		course.note(refusals)
 		if len(went) == 0 {
-			for _, r := range refused {
-				course.Stuck = append(course.Stuck, r.Refusal)
+			for _, p := range left {
+				course.Stuck = append(course.Stuck, b.refusal(p))
 			}
 			return course
 		}
@@ -80,22 +82,25 @@ func Play(b *Books, pods []Pod, rule Rule) Course {
 	return course
 }
 
-type refused struct {
-	Refusal
-	pod Pod
-}
-
-// wave asks for pods, and keeps the books of those that go.
-func (b *Books) wave(pods []Pod, rule Rule, starts Span) (wave Wave, went []string, stay []refused) {
+// wave asks for pods, and keeps the books of those that go. Who would be refused by a protector whose budget is used up is not asked for: it
+// does not come back within a wave.
+func (b *Books) wave(pods []Pod, rule Rule, starts Span) (wave Wave, went []string, stay []Refusal) {
 	wave = Wave{Starts: starts, Pods: []string{}}
+	usedUp := map[string]bool{}
 	var going []Pod
 	for _, p := range pods {
 		if rule.AtOnce > 0 && len(going) >= rule.AtOnce {
 			break
 		}
+		if b.meets(p, usedUp) {
+			continue
+		}
 		answer := b.Ask(p)
 		if !answer.Allowed {
-			stay = append(stay, refused{refusalOf(p, answer), p})
+			if answer.Blames != nil && answer.Verdict == removal.VerdictReason(quota.RefusedNoBudget) {
+				usedUp[answer.Blames.String()] = true
+			}
+			stay = append(stay, refusalOf(p, answer))
 			continue
 		}
 		going, went = append(going, p), append(went, p.Name())
@@ -121,13 +126,26 @@ func (b *Books) wave(pods []Pod, rule Rule, starts Span) (wave Wave, went []stri
 	return wave, went, stay
 }
 
+// meets tells whether one of some protectors is charged for a pod, and has not reserved it already.
+func (b *Books) meets(p Pod, some map[string]bool) bool {
+	if len(some) == 0 || p.Request.Passes() || p.Request.Forced() {
+		return false
+	}
+	charges, _ := removal.Charged(b.covering(p), p.Belongs, b.cell, p.Request, b.now)
+	return slices.ContainsFunc(charges, func(c removal.Charge) bool { return some[c.String()] && !b.reserved(c, p) })
+}
+
+// reserved tells whether a protector may have a reservation of a pod.
+func (b *Books) reserved(c removal.Charge, p Pod) bool {
+	cell := quota.CellOf(c.Protector, b.cell)
+	return cell != nil && slices.ContainsFunc(cell.AdmissionHistory.Buckets, func(bucket v1alpha1.Bucket) bool {
+		return bucket.PodUID == p.Request.Pod.UID || bucket.PodUID == "" // a merged one may have it
+	})
+}
+
 // refusal asks once more for a pod that was not asked for, or was refused, only to tell why.
 func (b *Books) refusal(p Pod) Refusal {
-	covering := slices.Clone(p.Covering)
-	for i := range covering {
-		covering[i].Protector = b.protectors[covering[i].String()]
-	}
-	answer := removal.Judge(covering, p.Belongs, b.cell, p.Request, b.now)
+	answer := removal.Judge(b.covering(p), p.Belongs, b.cell, p.Request, b.now)
 	if answer.Allowed {
 		return Refusal{Pod: p.Name(), Node: p.Request.Pod.Spec.NodeName, Verdict: "Waits", Message: "it is not asked for before others are replaced"}
 	}
@@ -146,10 +164,10 @@ func refusalOf(p Pod, answer removal.Answer) Refusal {
 }
 
 // note keeps the first refusal of each protector.
-func (c *Course) note(all []refused) {
+func (c *Course) note(all []Refusal) {
 	for _, r := range all {
 		if !slices.ContainsFunc(c.First, func(had Refusal) bool { return had.Protector == r.Protector && had.Verdict == r.Verdict }) {
-			c.First = append(c.First, r.Refusal)
+			c.First = append(c.First, r)
 		}
 	}
 }
