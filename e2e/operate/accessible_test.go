@@ -1,0 +1,89 @@
+package operate_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/chromedp/cdproto/accessibility"
+)
+
+// contrasts finds text that stands out too little from what is behind it, by the formula of WCAG 2: 4.5 to 1, or 3 to 1 where it is large.
+const contrasts = `(() => {
+  const parse = (c) => (c.match(/[\d.]+/g) || [0, 0, 0, 0]).map(Number);
+  const channel = (v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+  const behind = (e) => {
+    for (; e; e = e.parentElement) {
+      const c = parse(getComputedStyle(e).backgroundColor);
+      if (c.length < 4 || c[3] > 0) return c;
+    }
+    return [255, 255, 255];
+  };
+  const poor = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const e = walker.currentNode.parentElement;
+    if (!walker.currentNode.nodeValue.trim() || !e.checkVisibility() || e.closest(".visually-hidden, noscript, script, .skip")) continue;
+    const style = getComputedStyle(e), a = light(parse(e.closest("svg") ? style.fill : style.color)), b = light(behind(e));
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), size = parseFloat(style.fontSize);
+    const want = size >= 24 || (size >= 18.66 && style.fontWeight >= 700) ? 3 : 4.5;
+    if (ratio < want) poor.push(ratio.toFixed(2) + " " + walker.currentNode.nodeValue.trim().slice(0, 40));
+  }
+  return poor;
+})()`
+
+// wantAccessible checks a page by what the browser tells those who do not see it, its contrasts, and its width.
+func (b *browser) wantAccessible(page string) {
+	b.Helper()
+	for _, poor := range eval[[]string](b, contrasts) {
+		b.Errorf("%s: too little contrast: %s", page, poor)
+	}
+	if wide := eval[int](b, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); wide > 0 {
+		b.Errorf("%s is %d pixels wider than the screen", page, wide)
+	}
+	counts, level := map[string]int{}, 0
+	for _, n := range call(b, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{}).Nodes {
+		if n.Ignored {
+			continue
+		}
+		role, name := valueOf(n.Role), valueOf(n.Name)
+		counts[role]++
+		if slices.Contains([]string{"link", "button", "textbox", "searchbox", "image", "img", "region", "form", "heading"}, role) && strings.TrimSpace(name) == "" {
+			b.Errorf("%s: a %s has no name", page, role)
+		}
+		if role != "heading" {
+			continue
+		}
+		for _, p := range n.Properties {
+			if p.Name == accessibility.PropertyNameLevel {
+				now := 0
+				b.Must(json.Unmarshal(p.Value.Value, &now))
+				if now > level+1 {
+					b.Errorf("%s: heading %q is of level %d after one of %d", page, name, now, level)
+				}
+				level = now
+			}
+		}
+	}
+	for role, want := range map[string]int{"main": 1, "banner": 1} {
+		if counts[role] != want {
+			b.Errorf("%s has %d of the landmark %s: %v", page, counts[role], role, counts)
+		}
+	}
+	if level == 0 {
+		b.Errorf("%s has no heading: %v", page, counts)
+	}
+}
+
+func valueOf(v *accessibility.Value) string {
+	if v == nil {
+		return ""
+	}
+	text := ""
+	if err := json.Unmarshal(v.Value, &text); err != nil {
+		return fmt.Sprint(v.Value)
+	}
+	return text
+}

@@ -1,0 +1,195 @@
+package operate_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+const (
+	// requireChromium makes tests that need a browser fail where there is none.
+	requireChromium = "REQUIRE_CHROMIUM"
+	// screenshots is a folder that pictures of pages are written to.
+	screenshots = "BREAKWATER_SCREENSHOTS"
+)
+
+// browser is a Chromium without a window, and one page in it.
+type browser struct {
+	*lab
+	ctx context.Context
+
+	mu         sync.Mutex
+	complaints []string
+}
+
+// newBrowser starts one, or skips the test where none is installed.
+func newBrowser(l *lab) *browser {
+	l.Helper()
+	program := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			program = path
+			break
+		}
+	}
+	switch {
+	case program == "" && os.Getenv(requireChromium) != "":
+		l.Fatalf("no Chromium is installed, and %s is set", requireChromium)
+	case program == "":
+		l.Skip("no Chromium is installed: the console is not looked at (apt-get install chromium)")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1600, 1000),
+		chromedp.UserDataDir(filepath.Join(l.TempDir(), "profile")), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.IgnoreCertErrors,
+	)
+	allocated, cancel := chromedp.NewExecAllocator(l.Context(), options...)
+	l.Cleanup(cancel)
+	ctx, cancel := chromedp.NewContext(allocated)
+	l.Cleanup(cancel)
+	b := &browser{lab: l, ctx: ctx}
+	l.Must(chromedp.Listen(ctx, b.listen)) // it starts the browser
+	_, err := chromedp.Call(ctx, log.Enable, cdp.Empty{})
+	l.Must(err)
+	return b
+}
+
+// listen takes note of what a page complains of: scripts that fail, and what its policy forbids.
+func (b *browser) listen(event any) {
+	text := ""
+	switch e := event.(type) {
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.EntryLevelError && !strings.Contains(e.Entry.Text, "net::ERR_") {
+			text = e.Entry.Text
+		}
+	case *runtime.EventExceptionThrown:
+		text = e.ExceptionDetails.Text
+		if e.ExceptionDetails.Exception != nil {
+			text += ": " + e.ExceptionDetails.Exception.Description
+		}
+	}
+	if text != "" {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.complaints = append(b.complaints, text)
+	}
+}
+
+// complained is what pages have complained of.
+func (b *browser) complained() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.complaints
+}
+
+// do acts within the patience of the tests.
+func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
+	b.Helper()
+	value(b, chromedp.Steps(actions...))
+}
+
+// value is what an action gives, within the patience of the tests.
+func value[T any](b *browser, action chromedp.Action[T]) T {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
+	defer cancel()
+	got, err := chromedp.Run(ctx, action)
+	if err != nil {
+		b.Fatalf("%v; the page says:\n%s", err, b.textOrError())
+	}
+	return got
+}
+
+// call is what a command of the browser's own protocol gives.
+func call[P, R any](b *browser, command cdp.Command[P, R], params P) R {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
+	defer cancel()
+	got, err := chromedp.Call(ctx, command, params)
+	b.Must(err)
+	return got
+}
+
+func (b *browser) textOrError() string {
+	ctx, cancel := context.WithTimeout(b.ctx, 5*time.Second)
+	defer cancel()
+	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.body.innerText`))
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+// await waits until the page shows all of the words.
+func (b *browser) await(words ...string) {
+	b.Helper()
+	b.Eventually(func() string {
+		text := b.textOrError()
+		for _, word := range words {
+			if !strings.Contains(text, word) {
+				return fmt.Sprintf("the page does not say %q:\n%s", word, text)
+			}
+		}
+		return ""
+	})
+}
+
+// eval is the value of an expression in the page.
+func eval[T any](b *browser, expression string) T {
+	b.Helper()
+	return value(b, chromedp.Evaluate[T](expression))
+}
+
+// look is how a page is looked at.
+type look struct {
+	width int64
+	dark  bool
+}
+
+func (l look) String() string {
+	scheme := "light"
+	if l.dark {
+		scheme = "dark"
+	}
+	return fmt.Sprintf("%s-%d", scheme, l.width)
+}
+
+func looks() []look { return []look{{1600, false}, {1600, true}, {360, false}, {360, true}} }
+
+// as turns the page to a look.
+func (b *browser) as(l look) {
+	b.Helper()
+	scheme := "light"
+	if l.dark {
+		scheme = "dark"
+	}
+	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+		Width: l.width, Height: 900, DeviceScaleFactor: 1, Mobile: l.width < 500,
+	})
+	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	})
+}
+
+// picture writes the whole page to the folder of screenshots, if there is one.
+func (b *browser) picture(name string) {
+	b.Helper()
+	folder := os.Getenv(screenshots)
+	if folder == "" {
+		return
+	}
+	png := value(b, chromedp.FullScreenshot(100))
+	b.Must(os.MkdirAll(folder, 0o750))
+	b.Must(os.WriteFile(filepath.Join(folder, name+".png"), png, 0o600))
+}
