@@ -78,9 +78,7 @@ func functions(a *assets) template.FuncMap {
 		"query":  func(b fleetBody) model.Query { return b.query },
 		"add":    func(a, b int) int { return a + b },
 		"newest": newest,
-		"chart": func(c plot.Chart, class, label string) map[string]any {
-			return map[string]any{"Chart": c, "Class": class, "Label": label}
-		},
+		"chart":  func(c plot.Chart, label string) map[string]any { return map[string]any{"Chart": c, "Label": label} },
 		"number": func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) },
 		"count":  func(states map[model.State]int, s model.State) int { return states[s] },
 	}
@@ -123,7 +121,7 @@ func (s *server) frame(v visit, body any) frame {
 	}
 	switch b := body.(type) {
 	case fleetBody:
-		f.Title, f.Status = "Fleet", fleetStatus(b.Totals)
+		f.Title, f.Status = "Fleet", fleetStatus(b)
 	case protectorBody:
 		f.Title, f.Status = b.Namespace+"/"+b.Name, protectorStatus(&b.Row)
 	case cellsBody:
@@ -132,9 +130,13 @@ func (s *server) frame(v visit, body any) frame {
 	return f
 }
 
-func fleetStatus(t model.Totals) string {
-	return fmt.Sprintf("%d protectors: %d below their floor, %d at it, %d had removals refused lately.",
-		t.Protectors, t.Of[model.StateBelowFloor], t.Of[model.StateAtFloor], t.Of[model.StateRefused])
+func fleetStatus(b fleetBody) string {
+	t := b.Totals
+	text := fmt.Sprintf("%d protectors: %d below their floor, %d at it", t.Protectors, t.Of[model.StateBelowFloor], t.Of[model.StateAtFloor])
+	if b.Events {
+		text += fmt.Sprintf(", %d had removals refused lately", t.Of[model.StateRefused])
+	}
+	return text + "."
 }
 
 func protectorStatus(r *model.Row) string {

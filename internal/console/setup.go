@@ -27,16 +27,17 @@ type Options struct {
 	ReviewsFor time.Duration
 	// Sessions, Streams and StreamsEach bound how many there are, and how many streams one visitor has.
 	Sessions, Streams, StreamsEach int
-	// Every is how often a stream looks for something new.
-	Every    time.Duration
-	Registry prometheus.Registerer
+	// Every is how often a stream looks for something new, and Again how often it makes a page anew without: time passes in it, and
+	// rights may have been taken away.
+	Every, Again time.Duration
+	Registry     prometheus.Registerer
 }
 
 // Default is what the console does unless told otherwise.
 func Default() Options {
 	return Options{
 		Core: "core", Listen: ":9443", SessionIdle: time.Hour, SessionLifetime: 12 * time.Hour, ReviewsFor: 30 * time.Second,
-		Sessions: 1_000, Streams: 200, StreamsEach: 10, Every: time.Second,
+		Sessions: 1_000, Streams: 200, StreamsEach: 10, Every: time.Second, Again: 10 * time.Second,
 	}
 }
 
@@ -60,17 +61,22 @@ func (o *Options) Validate() error {
 
 // Setup makes a manager of the core cluster, whose cache has CacheOptions, serve the console.
 func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
+	_, err := setup(ctx, mgr, options)
+	return err
+}
+
+func setup(ctx context.Context, mgr manager.Manager, options Options) (*server, error) {
 	client, err := kubernetes.NewForConfig(mgr.GetConfig())
 	if err != nil {
-		return fmt.Errorf("connect to the core cluster: %w", err)
+		return nil, fmt.Errorf("connect to the core cluster: %w", err)
 	}
 	pages, err := newPages()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	store := newStore(time.Now)
 	if err := store.follow(ctx, mgr.GetCache()); err != nil {
-		return err
+		return nil, err
 	}
 	sessions := access.NewSessions(options.SessionIdle, options.SessionLifetime, options.Sessions, time.Now)
 	s := &server{
@@ -81,11 +87,11 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 	s.metrics = newMetrics(options.Registry, sessions, s.streams)
 	for _, part := range []manager.Runnable{s, &denials{client: client, store: store}} {
 		if err := mgr.Add(part); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := mgr.AddReadyzCheck("console", s.ready); err != nil {
-		return err
+		return nil, err
 	}
-	return fleet.AddReadiness(ctx, mgr, "the console", &v1alpha1.PodProtector{}, &v1alpha1.Cell{})
+	return s, fleet.AddReadiness(ctx, mgr, "the console", &v1alpha1.PodProtector{}, &v1alpha1.Cell{})
 }

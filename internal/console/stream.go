@@ -12,12 +12,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/console/access"
 )
 
-const (
-	// writeTime is how long a client may take to read one part of a stream: one that is slower is let go.
-	writeTime = 10 * time.Second
-	// againEvery is how often a page is made anew although nothing has changed: time passes in it.
-	againEvery = 10 * time.Second
-)
+// writeTime is how long a client may take to read one part of a stream: one that is slower is let go.
+const writeTime = 10 * time.Second
 
 // streams bound how many there are.
 type streams struct {
@@ -107,7 +103,7 @@ var errGone = errors.New("the client has left, or is too slow")
 // renew sends the view if something has changed, and if that shows.
 func (s *server) renew(out *sender, v visit, name string, show view, last *look) error {
 	version, now := s.store.version(), s.now()
-	if version == last.version && now.Sub(last.at) < againEvery {
+	if version == last.version && now.Sub(last.at) < s.options.Again {
 		return nil
 	}
 	body, err := show(v)
@@ -160,7 +156,8 @@ func (s *sender) send(event string, content []byte) error {
 	if _, err := s.w.Write(text.Bytes()); err != nil {
 		return errGone
 	}
-	if err := s.Flush(); err != nil {
+	// With HTTP/2 a deadline that passes ends a stream also while nothing is written.
+	if errors.Join(s.Flush(), s.SetWriteDeadline(time.Time{})) != nil {
 		return errGone
 	}
 	return nil

@@ -127,7 +127,8 @@ type protectorBody struct {
 	// Freshness is that of cells, by name, as far as cells may be seen.
 	Freshness map[string]model.Cell `json:"-"`
 
-	Wide, Narrow plot.Chart `json:"-"`
+	// Charts are the timeline for screens of several widths.
+	Charts []plot.Chart `json:"-"`
 }
 
 // windows are what a timeline can show, by name; the first unless told otherwise.
@@ -175,8 +176,9 @@ func (s *server) protector(v visit) (any, error) {
 			body.Points[i].Refused = 0
 		}
 	}
-	body.Wide = plot.New(body.Points, now, shown.length, plot.Wide)
-	body.Narrow = plot.New(body.Points, now, shown.length, plot.Narrow)
+	for _, width := range []int{plot.Wide, plot.Medium, plot.Narrow} {
+		body.Charts = append(body.Charts, plot.New(body.Points, now, plot.Window(body.Points, now, shown.length), width))
+	}
 	cells, _, err := s.cellsFor(v)
 	for _, cell := range cells {
 		body.Freshness[cell.Name] = cell

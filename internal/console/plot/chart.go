@@ -30,9 +30,10 @@ type Mark struct {
 	Title          string
 }
 
-// Wide and Narrow are the widths for screens of the two kinds.
+// Wide, Medium and Narrow are the widths for screens of three kinds, so that what is written is as large on each.
 const (
-	Wide   = 960
+	Wide   = 1400
+	Medium = 820
 	Narrow = 340
 	height = 220
 )

@@ -92,3 +92,16 @@ func TestABarSharesOutWhatThereIs(t *testing.T) {
 		}
 	}
 }
+
+func TestAWindowIsAsLongAsWhatIsKnown(t *testing.T) {
+	for known, want := range map[time.Duration]time.Duration{
+		12 * time.Second: 2 * time.Minute, 3 * time.Minute: 5 * time.Minute, 50 * time.Minute: time.Hour, 5 * time.Hour: 6 * time.Hour, 14 * time.Hour: 24 * time.Hour,
+	} {
+		if got := plot.Window([]timeline.Point{point(known, 1, 1, 0)}, noon, 24*time.Hour); got != want {
+			t.Errorf("%s are known: shows %s, want %s", known, got, want)
+		}
+	}
+	if got := plot.Window([]timeline.Point{point(time.Hour, 1, 1, 0)}, noon, 15*time.Minute); got != 15*time.Minute {
+		t.Errorf("shows %s", got)
+	}
+}

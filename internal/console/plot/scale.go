@@ -3,6 +3,8 @@ package plot
 import (
 	"math"
 	"time"
+
+	"github.com/breakwater-k8s/breakwater/internal/timeline"
 )
 
 // Tick is a place on an axis, and what is written there.
@@ -59,6 +61,20 @@ func timeSteps() []time.Duration {
 	return []time.Duration{
 		time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour,
 	}
+}
+
+// Window is how much of a window to show: less, while nothing is known of most of it.
+func Window(points []timeline.Point, now time.Time, most time.Duration) time.Duration {
+	if len(points) == 0 {
+		return most
+	}
+	known := now.Sub(points[0].At)
+	for _, length := range append([]time.Duration{2 * time.Minute}, timeSteps()[1:]...) {
+		if length >= known {
+			return min(length, most)
+		}
+	}
+	return most
 }
 
 // timeTicks are at most so many, at round times of UTC.

@@ -1,0 +1,181 @@
+package console
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/console/model"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+func TestVisitorsSeeWhatTheyMayList(t *testing.T) {
+	s := newStage(t)
+	other := testplane.Namespace(t)
+	web := s.protect(s.namespace, "web", 12, 10)
+	s.protect(other, "bank", 5, 5)
+	s.must(s.Create(t.Context(), &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))
+	s.refuse(web, `Breakwater refuses to remove pod "web-1": PodProtector x would have fewer pods available than its floor. (7 more were refused since the last event.)`)
+	all := s.token("all", []string{""}, everything()...)
+	some := s.token("some", []string{s.namespace}, lists("breakwater.dev", "podprotectors"))
+	denied := s.token("denied", []string{s.namespace}, lists("breakwater.dev", "podprotectors"), lists("events.k8s.io", "events"))
+	none := s.token("none", nil)
+
+	path := "/protectors/" + s.namespace + "/web"
+	s.awaitPage(path, all, "fewer pods available than its floor")
+	s.awaitPage("/", all, other+"/</span>bank")
+	for claim, c := range map[string]struct {
+		path, token string
+		want        int
+		has, hasNot []string
+	}{
+		"who may see all sees all":                   {"/", all, 200, []string{"web", "bank", "removals refused", "refused lately"}, []string{"You may list PodProtectors in none"}},
+		"cells too":                                  {"/cells", all, 200, []string{s.namespace}, nil},
+		"who may see a namespace sees that":          {"/", some, 200, []string{">web<"}, []string{"bank", "refused lately", "removals refused"}},
+		"and not by asking for another":              {"/?namespace=" + other, some, 200, []string{"in none of the namespaces"}, []string{">bank<"}},
+		"nor its protectors":                         {"/protectors/" + other + "/bank", some, 403, []string{"You may not see this"}, nil},
+		"nor whether there are any":                  {"/protectors/" + other + "/nothing", some, 403, []string{"You may not see this"}, nil},
+		"nor cells":                                  {"/cells", some, 403, []string{"list cells"}, nil},
+		"nor what was refused, without events":       {path, some, 200, []string{">12<", "need the right to list events"}, []string{"fewer pods available", "refused in 15 min"}},
+		"but with them":                              {path, denied, 200, []string{"fewer pods available", "7 more", "<b>8</b> refused in 15 min"}, nil},
+		"who may see nothing sees nothing":           {"/", none, 200, []string{"in none of the namespaces"}, []string{">web<", "bank"}},
+		"a protector that is not there is not there": {"/protectors/" + s.namespace + "/nothing", all, 404, []string{"There is no such protector"}, nil},
+		"a page that is not there is not there":      {"/nothing", all, 404, []string{"There is no such page"}, nil},
+		"a wrong token is nobody's":                  {"/", "wrong", 401, []string{"You are not signed in"}, []string{"web"}},
+		"programs are told the same":                 {"/api/protectors/" + other + "/bank", some, 403, []string{`"error":"You may not see this"`}, nil},
+		"also of cells":                              {"/api/cells", some, 403, []string{`"error"`}, nil},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			code, body, _ := s.get(c.path, c.token)
+			if code != c.want {
+				t.Errorf("code %d, want %d: %s", code, c.want, body)
+			}
+			for _, text := range c.has {
+				if !strings.Contains(body, text) {
+					t.Errorf("it does not say %q:\n%s", text, body)
+				}
+			}
+			for _, text := range c.hasNot {
+				if strings.Contains(body, text) {
+					t.Errorf("it says %q:\n%s", text, body)
+				}
+			}
+		})
+	}
+	wantData(s, path, some, denied)
+}
+
+// wantData checks that programs see what people see.
+func wantData(s *stage, path, some, denied string) {
+	s.Helper()
+	for token, refused := range map[string]int{some: 0, denied: 8} {
+		_, body, header := s.get("/api"+path, token)
+		got := protectorBody{}
+		s.must(json.Unmarshal([]byte(body), &got))
+		marks := 0
+		for _, p := range got.Points {
+			marks += int(p.Refused)
+		}
+		if got.Available != 12 || got.Floor != 10 || got.Allowed != 2 || got.Refused != refused || marks != refused || header.Get("Content-Type") != "application/json" {
+			s.Errorf("%+v of %s", got, header)
+		}
+	}
+}
+
+func TestRightsThatAreTakenAwayAreGoneSoon(t *testing.T) {
+	s := newStage(t)
+	s.protect(s.namespace, "web", 12, 10)
+	token := s.token("some", []string{s.namespace}, lists("breakwater.dev", "podprotectors"))
+	path := "/protectors/" + s.namespace + "/web"
+	s.awaitPage(path, token, ">12<")
+	stream, _ := s.open(path, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) })
+	if _, _, err := stream.next("page"); err != nil {
+		t.Fatal(err)
+	}
+	s.takeRights("some")
+	if event, _, err := stream.next("end"); err != nil || event != "end" {
+		t.Errorf("the stream goes on after %s: %v", event, err)
+	}
+	if code, _, _ := s.get(path, token); code != http.StatusForbidden {
+		t.Errorf("code %d", code)
+	}
+}
+
+func TestWhatIsHostileIsShownAsText(t *testing.T) {
+	s := newStage(t)
+	web := s.protect(s.namespace, "web", 12, 10)
+	const attack = `</script><script>alert(1)</script><img src=x onerror=alert(2)>" onmouseover="alert(3)`
+	s.refuse(web, attack)
+	web.Status.Conditions = []metav1.Condition{{
+		Type: "Ready", Status: "True", Reason: "Aggregated", Message: attack, LastTransitionTime: metav1.Now(),
+	}}
+	s.must(s.Status().Update(t.Context(), web))
+	all := s.token("all", []string{""}, everything()...)
+	body := s.awaitPage("/protectors/"+s.namespace+"/web", all, "alert(3)")
+	for _, path := range []string{"/?q=" + "%22%3E%3Cscript%3Ealert(1)%3C/script%3E", "/?namespace=%3Cscript%3Ealert(1)", "/protectors/x/%3Cscript%3Ealert(1)", "/sign-in?next=%22%3E%3Cscript%3Ealert(1)"} {
+		_, more, _ := s.get(path, all)
+		body += more
+	}
+	for _, bad := range []string{"<script>alert", "<img src=x", `" onmouseover="alert`} {
+		if strings.Contains(body, bad) {
+			t.Errorf("%q is in a page:\n%s", bad, body)
+		}
+	}
+}
+
+func TestAFleetOfManyComesInPages(t *testing.T) {
+	store := newStore(time.Now)
+	for i := range 10_000 {
+		p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "n" + string(rune('a'+i%26)), Name: "web-" + time.Duration(i).String()}}
+		p.Spec.MinAvailable = v1alpha1.Pods(1)
+		store.protect(p)
+		store.deny(nameOf(p), model.Denial{Event: "e", At: time.Now(), Removals: 3})
+	}
+	every := func(string) bool { return true }
+	f := model.FleetOf(store.protectors(every, every), model.Query{Page: 200})
+	if f.Totals.Protectors != 10_000 || len(f.Rows) != model.PageSize || f.Pages != 200 || f.Totals.Refused != 30_000 {
+		t.Errorf("%d rows, %d pages, %+v", len(f.Rows), f.Pages, f.Totals)
+	}
+	f = model.FleetOf(store.protectors(func(n string) bool { return n == "nb" }, every), model.Query{Text: "web-27ns", Page: 9})
+	if f.Found != 1 || f.Page != 1 || f.Rows[0].Namespace != "nb" {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestDenialsOfManyAreBounded(t *testing.T) {
+	now := time.Now()
+	store := newStore(func() time.Time { return now })
+	for i := range 200_000 {
+		key := nameOf(&v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: time.Duration(i % 5_000).String()}})
+		store.deny(key, model.Denial{Event: time.Duration(i).String(), At: now, Removals: 1})
+		if store.noted > mostDenials {
+			t.Fatalf("%d denials are kept", store.noted)
+		}
+	}
+	now = now.Add(2 * time.Hour)
+	store.change(func(time.Time) {})
+	if store.noted != 0 || len(store.denials) != 0 {
+		t.Errorf("%d denials of two hours ago are kept", store.noted)
+	}
+}
+
+func TestASeriesOfDenialsIsCountedOnce(t *testing.T) {
+	store := newStore(time.Now)
+	key := nameOf(&v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}})
+	for _, removals := range []int{1, 1, 4, 4, 9} {
+		store.deny(key, model.Denial{Event: "web.1", At: time.Now(), Removals: removals})
+	}
+	points, _ := store.pastOf(key, time.Now(), time.Minute)
+	total := 0
+	for _, p := range points {
+		total += int(p.Refused)
+	}
+	if total != 9 || len(store.denialsOf(key)) != 1 {
+		t.Errorf("%d removals in the timeline, denials %+v", total, store.denialsOf(key))
+	}
+}
