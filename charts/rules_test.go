@@ -16,6 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/controllers/keeper"
 	"github.com/breakwater-k8s/breakwater/controllers/topology"
 	"github.com/breakwater-k8s/breakwater/internal/check"
+	"github.com/breakwater-k8s/breakwater/internal/console"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/members"
 	"github.com/breakwater-k8s/breakwater/internal/share"
@@ -96,6 +97,12 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 		{"sharder", "Role", "breakwater-sharder-shards", [][]rbacv1.PolicyRule{shardRules()}},
 		{"sharder", "ClusterRole", "breakwater-webhook", nil},
 		{"single", "ClusterRole", "breakwater-sharder", nil},
+		{"console", "ClusterRole", "breakwater-console", [][]rbacv1.PolicyRule{console.ClusterRules()}},
+		{"console", "Role", "breakwater-console", nil},
+		{"console", "ClusterRole", "breakwater-certificates", nil},
+		{"console", "Role", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.Rules("breakwater-console-tls"), fleet.ElectionRules()}},
+		{"everything", "ClusterRole", "breakwater-console", [][]rbacv1.PolicyRule{console.ClusterRules()}},
+		{"single", "ClusterRole", "breakwater-console", nil},
 		{"sharded", "ClusterRole", "breakwater-generator", [][]rbacv1.PolicyRule{generator.ClusterRules(), keeper.ClusterRules(), share.ClusterRules()}},
 		{"sharded", "Role", "breakwater-generator", [][]rbacv1.PolicyRule{members.ShardRules()}},
 		{"sharded", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules(), aggregator.CellRules(), aggregator.RingRules()}},

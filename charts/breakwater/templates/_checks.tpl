@@ -29,6 +29,15 @@
 {{- if and (eq .Values.tls.mode "secret") .Values.sharder.enabled (not .Values.sharder.tlsSecretName) }}
 {{- fail "sharder.tlsSecretName: name the Secret with the sharder's certificate and the CA that signed it (tls.mode=secret)" }}
 {{- end }}
+{{- if and .Values.console.enabled (not $core) }}
+{{- fail "console.enabled: a cluster in the role worker has no protectors to show. Run the console in the core" }}
+{{- end }}
+{{- if and (eq .Values.tls.mode "secret") .Values.console.enabled (not .Values.console.tlsSecretName) }}
+{{- fail "console.tlsSecretName: name the Secret with the console's certificate (tls.mode=secret)" }}
+{{- end }}
+{{- if and .Values.console.enabled (or (and .Values.webhook.enabled (eq (include "breakwater.consoleSecret" .) (include "breakwater.tlsSecret" .))) (and .Values.sharder.enabled (eq (include "breakwater.consoleSecret" .) (include "breakwater.sharderSecret" .)))) }}
+{{- fail "console.tlsSecretName: the console must not share a Secret with the webhook or the sharder: replicas of the webhook trust who serves its certificate" }}
+{{- end }}
 {{- if and .Values.sharder.enabled .Values.webhook.enabled (eq (include "breakwater.sharderSecret" .) (include "breakwater.tlsSecret" .)) }}
 {{- fail "sharder.tlsSecretName: the sharder and the webhook must not share a Secret: replicas of the webhook trust who serves its certificate" }}
 {{- end }}

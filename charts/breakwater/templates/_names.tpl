@@ -66,6 +66,15 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- .Values.sharder.tlsSecretName | default (printf "%s-sharder-tls" (include "breakwater.fullname" .)) }}
 {{- end }}
 
+{{- define "breakwater.consoleSecret" -}}
+{{- .Values.console.tlsSecretName | default (printf "%s-console-tls" (include "breakwater.fullname" .)) }}
+{{- end }}
+
+{{- /* Whether the console runs: protectors are in cores. */ -}}
+{{- define "breakwater.consoles" -}}
+{{- if and .Values.console.enabled (include "breakwater.isCore" .) }}true{{ end }}
+{{- end }}
+
 {{- define "breakwater.aggregates" -}}
 {{- if kindIs "invalid" .Values.aggregator.enabled }}{{ include "breakwater.isCore" . }}
 {{- else if .Values.aggregator.enabled }}true{{ end }}
@@ -73,7 +82,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 
 {{- /* Whether the component that makes certificates runs. */ -}}
 {{- define "breakwater.certifies" -}}
-{{- if and (or .Values.webhook.enabled .Values.sharder.enabled) (eq .Values.tls.mode "self-signed") }}true{{ end }}
+{{- if and (or .Values.webhook.enabled .Values.sharder.enabled (include "breakwater.consoles" .)) (eq .Values.tls.mode "self-signed") }}true{{ end }}
 {{- end }}
 
 {{- /* The host names of the webhook's certificate, as a list in JSON. */ -}}
@@ -87,6 +96,12 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- define "breakwater.sharderNames" -}}
 {{- $service := printf "%s-sharder.%s.svc" (include "breakwater.fullname" .) .Release.Namespace }}
 {{- list $service (printf "%s.cluster.local" $service) | toJson }}
+{{- end }}
+
+{{- /* Those of the console's, likewise. */ -}}
+{{- define "breakwater.consoleNames" -}}
+{{- $service := printf "%s-console.%s.svc" (include "breakwater.fullname" .) .Release.Namespace }}
+{{- concat (list $service (printf "%s.cluster.local" $service)) .Values.console.dnsNames | uniq | toJson }}
 {{- end }}
 
 {{- /* Namespaces that shards of rings run in, as a list in JSON. */ -}}

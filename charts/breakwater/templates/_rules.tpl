@@ -93,6 +93,13 @@
 - {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, list, watch, update, delete]}
 {{- end }}
 
+{{- define "breakwater.rules.console" -}}
+- {apiGroups: [breakwater.dev], resources: [cells, podprotectors], verbs: [list, watch]}
+- {apiGroups: [events.k8s.io], resources: [events], verbs: [list, watch]}
+- {apiGroups: [authentication.k8s.io], resources: [tokenreviews], verbs: [create]}
+- {apiGroups: [authorization.k8s.io], resources: [subjectaccessreviews], verbs: [create]}
+{{- end }}
+
 {{- define "breakwater.rules.certificates.cluster" -}}
 {{- $mutating := include "breakwater.schedulingConfigurations" . | fromJsonArray }}
 {{- range list (dict "resource" "validatingwebhookconfigurations" "names" (include "breakwater.configurations" . | fromJsonArray))
@@ -111,6 +118,7 @@
 {{- $secrets := list }}
 {{- if .Values.webhook.enabled }}{{ $secrets = append $secrets (include "breakwater.tlsSecret" .) }}{{ end }}
 {{- if .Values.sharder.enabled }}{{ $secrets = append $secrets (include "breakwater.sharderSecret" .) }}{{ end }}
+{{- if include "breakwater.consoles" . }}{{ $secrets = append $secrets (include "breakwater.consoleSecret" .) }}{{ end }}
 {{- range $secrets -}}
 - {apiGroups: [""], resources: [secrets], resourceNames: [{{ . }}], verbs: [list, watch]}
 - {apiGroups: [""], resources: [secrets], resourceNames: [{{ . }}, {{ . }}-ca], verbs: [get, update]}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+func TestConsoleRefusesBadFlagsByName(t *testing.T) {
+	certFile, keyFile := writeCertificate(t)
+	pair := []string{"--tls-cert", certFile, "--tls-key", keyFile}
+	good := slices.Concat(pair, []string{"--kubeconfig", writeKubeconfig(t, testplane.Config(t)), "--metrics-listen", "0", "--health-listen", "0"})
+	for claim, c := range map[string]struct {
+		arguments []string
+		want      string
+	}{
+		"nothing":                       {nil, "--tls-cert and --tls-key are required"},
+		"an address without a port":     {append(good, "--listen", "9443"), `--listen "9443"`},
+		"a session that ends at once":   {append(good, "--session-idle", "1s"), "--session-idle 1s: want from 1m"},
+		"one that is idle for too long": {append(good, "--session-idle", "13h"), "--session-idle 13h0m0s: want from 1m to --session-lifetime"},
+		"one that never ends":           {append(good, "--session-lifetime", "1000h"), "--session-lifetime 1000h0m0s: want at most 168h"},
+		"reviews that are never old":    {append(good, "--reviews-for", "1h"), "--reviews-for 1h0m0s: want from 0s to 10m"},
+		"a certificate that is missing": {append(good, "--tls-cert", "/nonexistent"), "--tls-cert /nonexistent, --tls-key " + keyFile},
+		"a kubeconfig that is missing":  {append(good, "--kubeconfig", "/nonexistent"), "--kubeconfig: load kubeconfig"},
+		"arguments":                     {append(good, "shops"), "unknown command"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			if _, err := ask(t, append([]string{"console"}, c.arguments...)...); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one that says %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestConsoleServesAndEnds(t *testing.T) {
+	certFile, keyFile := writeCertificate(t)
+	address, health, metrics := freeAddress(t), freeAddress(t), freeAddress(t)
+	stop := runProgram(t, "console", "--kubeconfig", writeKubeconfig(t, testplane.Config(t)), "--listen", address, "--tls-cert", certFile, "--tls-key", keyFile,
+		"--health-listen", health, "--metrics-listen", metrics)
+	eventually(t, "ready", func() string { return fetch("http://"+health+"/readyz", "ok") })
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "https://"+address+"/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept", "text/html")
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.Request.URL.Path != "/sign-in" || !strings.Contains(string(body), "kubectl create token") {
+		t.Errorf("error %v, at %s: %s", err, response.Request.URL, body)
+	}
+	if missing := fetch("http://"+metrics+"/metrics", `breakwater_console_requests_total{code="303"} 1`); missing != "" {
+		t.Error(missing)
+	}
+	stop()
+}
