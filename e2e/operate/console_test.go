@@ -3,6 +3,7 @@ package operate_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -63,18 +64,21 @@ func viewer(l *lab) string {
 	return request.Status.Token
 }
 
-// rage removes pods until stop, whatever the answer.
-func rage(l *lab) (stop func()) {
+// rage removes pods until stop, whatever the answer, with a pause after each.
+func rage(l *lab, pause time.Duration) (stop func()) {
 	ctx, cancel := context.WithCancel(l.Context())
 	var raging sync.WaitGroup
 	for _, cell := range l.Cells {
-		pods := l.Pods(cell)
+		pods := cell.Client.CoreV1().Pods(l.Namespace)
 		raging.Go(func() {
-			for i := 0; ctx.Err() == nil; i++ {
-				_ = cell.Client.CoreV1().Pods(l.Namespace).Delete(ctx, pods[i%len(pods)].Name, metav1.DeleteOptions{})
+			for ctx.Err() == nil {
+				list, err := pods.List(ctx, metav1.ListOptions{})
+				if err == nil && len(list.Items) > 0 {
+					_ = pods.Delete(ctx, list.Items[rand.N(len(list.Items))].Name, metav1.DeleteOptions{})
+				}
 				select {
 				case <-ctx.Done():
-				case <-time.After(20 * time.Millisecond):
+				case <-time.After(pause):
 				}
 			}
 		})
@@ -106,12 +110,17 @@ func TestTheConsoleShowsAStorm(t *testing.T) {
 		b.await(l.Namespace+"/web", "10 may go now", "spec.minAvailable is 30", "live") // the page that was asked for
 		b.do(chromedp.Evaluate[chromedp.Void](`window.untouched = true`))
 
-		stop := rage(l)
+		pause := 20 * time.Millisecond
+		if os.Getenv(screenshots) != "" {
+			pause = 700 * time.Millisecond // so that a timeline has something to show
+		}
+		stop := rage(l, pause)
 		b.await("0 may go now", "at floor", "refused lately", "NoBudget", "would have fewer pods available than its floor")
 		if !eval[bool](b, `window.untouched === true`) {
 			t.Error("the page was loaded anew")
 		}
 		b.wantScreenReadersAreTold()
+		b.prolong(l)
 		for _, look := range looks() {
 			b.as(look)
 			b.wantAccessible("protector " + look.String())
@@ -136,6 +145,26 @@ func TestTheConsoleShowsAStorm(t *testing.T) {
 			}
 		}
 	})
+}
+
+// prolong makes a longer storm of it, for pictures: pods come back, and are removed again.
+func (b *browser) prolong(l *lab) {
+	b.Helper()
+	if os.Getenv(screenshots) == "" {
+		return
+	}
+	for i := range 3 {
+		again := l.App(9)
+		again.Instance = fmt.Sprint("again-", i)
+		l.Must(again.DeployBare(l.Context(), l.Cells))
+		b.Eventually(func() string {
+			if got := l.Protector().Status.Summary.Available; got < 34 {
+				return fmt.Sprintf("%d pods are available", got)
+			}
+			return ""
+		})
+		b.await("0 may go now", "at floor")
+	}
 }
 
 // wantScreenReadersAreTold waits for what is said to those who do not see the page.

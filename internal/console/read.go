@@ -51,14 +51,6 @@ func (s *store) protectors(seen, denied func(namespace string) bool) []model.Row
 	return rows
 }
 
-// protector is the row of one.
-func (s *store) protector(key types.NamespacedName) (row model.Row, ok bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	row, ok = s.rows[key]
-	return row, ok
-}
-
 // denialsOf are those of a protector, the newest first.
 func (s *store) denialsOf(key types.NamespacedName) []model.Denial {
 	s.mu.RLock()

@@ -46,7 +46,8 @@ func (s *server) signOut(w http.ResponseWriter, r *http.Request) {
 // local is a path of this host; / in the place of anything else, so that nobody can be led elsewhere.
 func local(next string) string {
 	parsed, err := url.Parse(next)
-	if err != nil || parsed.IsAbs() || parsed.Host != "" || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n\t") {
+	path := strings.HasPrefix(next, "/") && !strings.HasPrefix(next, "//") && !strings.ContainsAny(next, "\\\r\n\t")
+	if err != nil || parsed.IsAbs() || parsed.Host != "" || !path {
 		return "/"
 	}
 	return next

@@ -154,7 +154,10 @@ func (s *server) protector(v visit) (any, error) {
 	if err := s.core.Get(v.Context(), key, p); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("read a PodProtector: %w", err)
 	} else if err != nil {
-		return nil, problem{http.StatusNotFound, "There is no such protector", "No PodProtector " + key.String() + " is in the core cluster now. One that vanished without having been released is made anew by the generator."}
+		return nil, problem{
+			http.StatusNotFound, "There is no such protector",
+			"No PodProtector " + key.String() + " is in the core now. One that vanished without having been released is made anew by the generator.",
+		}
 	}
 	shown := windows()[0]
 	for _, w := range windows() {

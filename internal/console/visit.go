@@ -60,7 +60,7 @@ func (s *server) problemOf(err error) problem {
 		return problem{http.StatusTooManyRequests, "Too many tries", "Too many tokens were tried that the core's apiserver does not accept. Wait a minute."}
 	default:
 		s.log.Info("The core's apiserver does not answer", "error", err.Error())
-		return problem{http.StatusServiceUnavailable, "The core's apiserver does not answer", "Nobody can be let in until it does. Removals are still decided by the webhooks, if they can reach it."}
+		return problem{http.StatusServiceUnavailable, "The core's apiserver does not answer", "Nobody can be let in until it does."}
 	}
 }
 

@@ -96,10 +96,10 @@ type pen struct {
 
 func (p *pen) step(from, to, y float64) {
 	if p.down {
-		fmt.Fprintf(p, "V%gH%g", y, to)
+		p.WriteString(fmt.Sprintf("V%gH%g", y, to))
 		return
 	}
-	fmt.Fprintf(p, "M%g %gH%g", from, y, to)
+	p.WriteString(fmt.Sprintf("M%g %gH%g", from, y, to))
 	p.down = true
 }
 

@@ -1,0 +1,207 @@
+package model_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/console/model"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+var now = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+
+// protector has a floor, and a cell with so many available pods and reservations. The fields for people lie.
+func protector(floor, available int32, reserved int, change ...func(*v1alpha1.PodProtector)) *v1alpha1.PodProtector {
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	p.Spec.MinAvailable = v1alpha1.Pods(floor)
+	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
+	p.Status.DesiredAvailable, p.Status.Summary.Available, p.Status.DisruptionsAllowed = 999, 999, 999
+	cell := v1alpha1.PodProtectorCell{CellID: "worker-1"}
+	cell.Aggregation.CountedReplicas, cell.Aggregation.TotalReplicas = available, available
+	for i := range reserved {
+		cell.AdmissionHistory.Buckets = append(cell.AdmissionHistory.Buckets, v1alpha1.Bucket{
+			PodUID: types.UID(rune('a' + i)), PodName: "web-" + string(rune('a'+i)), Counter: 1, Operation: v1alpha1.OperationEvict,
+			StartTime: metav1.NewMicroTime(now.Add(-time.Duration(i) * time.Second)),
+		})
+	}
+	p.Status.Cells = []v1alpha1.PodProtectorCell{cell}
+	for _, c := range change {
+		c(p)
+	}
+	for i := range p.Status.Cells {
+		p.Status.Cells[i].Aggregation.CountedSpec = quota.CountedSpec(&p.Spec)
+	}
+	return p
+}
+
+func condition(kind string, status metav1.ConditionStatus) func(*v1alpha1.PodProtector) {
+	return func(p *v1alpha1.PodProtector) {
+		p.Status.Conditions = append(p.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: "Because", Message: "it is so"})
+	}
+}
+
+func TestARowTellsTheStatesOfAProtector(t *testing.T) {
+	half := intstr.FromString("50%")
+	for claim, c := range map[string]struct {
+		p    *v1alpha1.PodProtector
+		want []model.State
+	}{
+		"budget is left":           {protector(10, 12, 1), nil},
+		"all budget is reserved":   {protector(10, 12, 2), []model.State{model.StateAtFloor}},
+		"at the floor":             {protector(10, 10, 0), []model.State{model.StateAtFloor}},
+		"below it":                 {protector(10, 9, 0), []model.State{model.StateBelowFloor}},
+		"a floor of nothing":       {protector(0, 0, 0), nil},
+		"nobody knows the floor":   {protector(0, 5, 0, func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = &half }), []model.State{model.StateFloorUnknown}},
+		"nobody has counted":       {protector(1, 5, 0, func(p *v1alpha1.PodProtector) { p.Status.Cells = nil }), []model.State{model.StateNotCounted}},
+		"its target is gone":       {protector(1, 5, 0, condition(v1alpha1.ConditionTargetResolved, "False")), []model.State{model.StateVanished}},
+		"it is spread badly":       {protector(1, 5, 0, condition(v1alpha1.ConditionSpreadSatisfied, "False")), []model.State{model.StateSpread}},
+		"others cover the same":    {protector(1, 5, 0, condition(v1alpha1.ConditionOverlapping, "True")), []model.State{model.StateOverlapping}},
+		"a lag that is exhausted":  {protector(1, 5, 1, func(p *v1alpha1.PodProtector) { p.Spec.AdmissionHistory.MaxConcurrentLag = 1 }), []model.State{model.StateAtFloor}},
+		"it was restored, unready": {protector(3, 5, 0, func(p *v1alpha1.PodProtector) { p.Annotations = map[string]string{v1alpha1.AnnotationRestored: ""} }), []model.State{model.StateRestored, model.StateAtFloor}},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			row := model.RowOf(c.p)
+			if diff := cmp.Diff(c.want, row.States); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if row.Allowed != quota.Allowed(c.p) || row.Available > 900 {
+				t.Errorf("%+v", row)
+			}
+		})
+	}
+}
+
+func TestWhatWasRefusedLatelyIsNews(t *testing.T) {
+	denials := []model.Denial{
+		{At: now.Add(-time.Minute), Removals: 3}, {At: now.Add(-2 * time.Minute), Removals: 5, Forced: true}, {At: now.Add(-model.Lately), Removals: 7},
+	}
+	row := model.RowOf(protector(10, 10, 0)).WithRefusals(denials, now)
+	if row.Refused != 3 || !row.LastRefused.Equal(now.Add(-time.Minute)) || !cmp.Equal(row.States, []model.State{model.StateRefused, model.StateAtFloor}) {
+		t.Errorf("%+v", row)
+	}
+}
+
+func TestAnEventIsReadAsADenial(t *testing.T) {
+	event := func(reason, note string) *eventsv1.Event {
+		return &eventsv1.Event{
+			ObjectMeta: metav1.ObjectMeta{Name: "web.1"}, Reason: reason, Note: note, EventTime: metav1.NewMicroTime(now), ReportingInstance: "webhook-0",
+			Regarding: corev1.ObjectReference{Kind: "PodProtector", Namespace: "shop", Name: "web"},
+		}
+	}
+	series := event("RemovalRefused", "a (2 more were refused since the last event.)")
+	series.Series = &eventsv1.EventSeries{Count: 4, LastObservedTime: metav1.NewMicroTime(now.Add(time.Minute))}
+	other := event("RemovalRefused", "a")
+	other.Regarding.Kind = "Pod"
+	for claim, c := range map[string]struct {
+		event *eventsv1.Event
+		want  model.Denial
+		ok    bool
+	}{
+		"one": {event("RemovalRefused", "PodProtector x would have fewer pods available than its floor (floor 1); try. (0 more were refused since the last event.)"), model.Denial{
+			Event: "web.1", At: now, Verdict: "NoBudget", Message: "PodProtector x would have fewer pods available than its floor (floor 1); try.", Removals: 1, Reporter: "webhook-0",
+		}, true},
+		"of several":          {event("RemovalRefused", "would be sure of no more than 3 pods (41 more were refused since the last event.)"), model.Denial{Event: "web.1", At: now, Verdict: "DomainLoss", Message: "would be sure of no more than 3 pods", Removals: 42, Reporter: "webhook-0"}, true},
+		"one that was forced": {event("RemovalForced", "b (1 more were forced since the last event.)"), model.Denial{Event: "web.1", At: now, Message: "b", Removals: 2, Forced: true, Reporter: "webhook-0"}, true},
+		"a series":            {series, model.Denial{Event: "web.1", At: now.Add(time.Minute), Message: "a", Removals: 6, Reporter: "webhook-0"}, true},
+		"of something else":   {other, model.Denial{}, false},
+		"about other things":  {event("Restored", "a"), model.Denial{}, false},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			key, got, ok := model.DenialOf(c.event)
+			if diff := cmp.Diff(c.want, got); diff != "" || ok != c.ok || ok && key.String() != "shop/web" {
+				t.Errorf("ok %v of %s (-want +got):\n%s", ok, key, diff)
+			}
+		})
+	}
+}
+
+func TestAFloorIsExplained(t *testing.T) {
+	percent := intstr.FromString("70%")
+	few := intstr.FromInt32(3)
+	expected := func(n int32) func(*v1alpha1.PodProtector) {
+		return func(p *v1alpha1.PodProtector) { p.Spec.ExpectedReplicas = &n }
+	}
+	for want, p := range map[string]*v1alpha1.PodProtector{
+		"spec.minAvailable is 10.": protector(10, 12, 0),
+		"spec.minAvailable is 70% of 10 expected pods: 7 must stay. spec.expectedReplicas says how many are expected.": protector(0, 10, 0, expected(10), func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = &percent }),
+		"spec.maxUnavailable is 3, of 1 expected pod: 0 must stay. spec.expectedReplicas says how many are expected.":  protector(0, 10, 0, expected(1), func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable, p.Spec.MaxUnavailable = nil, &few }),
+		"spec.minAvailable is 70% of the pods that are expected, which nobody knows. How many are expected is what Deployment web wants, over all cells.": protector(0, 10, 0, func(p *v1alpha1.PodProtector) {
+			p.Spec.MinAvailable, p.Spec.TargetRef = &percent, &v1alpha1.TargetRef{Kind: "Deployment", Name: "web"}
+		}),
+	} {
+		if got := strings.Join(model.ProtectorOf(p, model.RowOf(p)).FloorFrom, " "); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestReservationsAreShownTheOldestFirstAndNotAll(t *testing.T) {
+	p := protector(10, 50, 25, func(p *v1alpha1.PodProtector) {
+		h := &p.Status.Cells[0].AdmissionHistory
+		h.Buckets = append(h.Buckets, v1alpha1.Bucket{Counter: 7, StartTime: metav1.NewMicroTime(now.Add(-time.Hour))})
+		h.Buckets = append(h.Buckets, v1alpha1.Bucket{Counter: 1, PodUID: "z", Accounted: true})
+	})
+	v := model.ProtectorOf(p, model.RowOf(p))
+	if len(v.Reservations) != 20 || v.MoreReservations != 12 || v.Reserved != 32 || v.Reservations[0].Pod != "web-y" || !v.Shares[0].Oldest.Equal(now.Add(-time.Hour)) {
+		t.Errorf("%d shown, first %+v, %d more of %d", len(v.Reservations), v.Reservations[0], v.MoreReservations, v.Reserved)
+	}
+}
+
+func TestACellIsStaleByTheConsolesOwnClock(t *testing.T) {
+	beat := metav1.NewMicroTime(now.Add(-999 * time.Hour)) // the clock of the cell is wrong
+	for claim, c := range map[string]struct {
+		heard model.Heard
+		said  metav1.ConditionStatus
+		want  model.Freshness
+	}{
+		"it moves":                          {model.Heard{At: now.Add(-10 * time.Second), Moved: true}, "True", model.Fresh},
+		"it moves, and is said to be stale": {model.Heard{At: now.Add(-10 * time.Second), Moved: true}, "False", model.Stale},
+		"it is silent, whatever is said":    {model.Heard{At: now.Add(-time.Minute), Moved: true}, "True", model.Stale},
+		"one was seen, and nothing said":    {model.Heard{At: now.Add(-time.Second)}, "Unknown", model.FreshnessUnknown},
+		"one was seen, and it is so":        {model.Heard{At: now.Add(-time.Second)}, "True", model.Fresh},
+		"none was seen":                     {model.Heard{}, "Unknown", model.FreshnessUnknown},
+	} {
+		cell := &v1alpha1.Cell{Status: v1alpha1.CellStatus{
+			Aggregator: v1alpha1.CellAggregator{LastHeartbeat: &beat}, Conditions: []metav1.Condition{{Type: v1alpha1.ConditionAggregationFresh, Status: c.said}},
+		}}
+		if got := model.CellOf(cell, c.heard, now); got.Freshness != c.want || got.Good != (c.want == model.Fresh) {
+			t.Errorf("%s: got %s, good %v", claim, got.Freshness, got.Good)
+		}
+	}
+}
+
+func TestAFleetIsSortedFilteredAndPaged(t *testing.T) {
+	var rows []model.Row
+	for i := range 120 {
+		rows = append(rows, model.Row{Namespace: "n", Name: string(rune('a'+i%26)) + string(rune('a'+i/26)), Available: 1})
+	}
+	rows[77].States = []model.State{model.StateBelowFloor}
+	rows[5].States = []model.State{model.StateAtFloor, model.StateSpread}
+	for claim, c := range map[string]struct {
+		query              model.Query
+		first              string
+		rows, found, pages int
+	}{
+		"the worst first":           {model.Query{}, rows[77].Name, 50, 120, 3},
+		"the last page":             {model.Query{Page: 3}, "", 20, 120, 3},
+		"a page beyond is the last": {model.Query{Page: 99}, "", 20, 120, 3},
+		"one before is the first":   {model.Query{Page: -1}, rows[77].Name, 50, 120, 3},
+		"by state":                  {model.Query{State: model.StateSpread}, rows[5].Name, 1, 1, 1},
+		"by name":                   {model.Query{Text: "n/ba"}, "ba", 1, 1, 1},
+		"none":                      {model.Query{Text: "zzz"}, "", 0, 0, 1},
+	} {
+		f := model.FleetOf(rows, c.query)
+		if len(f.Rows) != c.rows || f.Found != c.found || f.Pages != c.pages || c.first != "" && f.Rows[0].Name != c.first || f.Totals.Protectors != 120 {
+			t.Errorf("%s: %d rows of %d on %d pages", claim, len(f.Rows), f.Found, f.Pages)
+		}
+	}
+}
