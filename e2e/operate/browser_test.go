@@ -153,8 +153,8 @@ func eval[T any](b *browser, expression string) T {
 
 // look is how a page is looked at.
 type look struct {
-	width int64
-	dark  bool
+	width, height int64
+	dark          bool
 }
 
 func (l look) String() string {
@@ -165,7 +165,7 @@ func (l look) String() string {
 	return fmt.Sprintf("%s-%d", scheme, l.width)
 }
 
-func looks() []look { return []look{{1600, false}, {1600, true}, {360, false}, {360, true}} }
+func looks() []look { return []look{{1600, 900, false}, {1600, 900, true}, {360, 800, false}, {360, 800, true}} }
 
 // as turns the page to a look.
 func (b *browser) as(l look) {
@@ -175,7 +175,7 @@ func (b *browser) as(l look) {
 		scheme = "dark"
 	}
 	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
-		Width: l.width, Height: 900, DeviceScaleFactor: 1, Mobile: l.width < 500,
+		Width: l.width, Height: l.height, DeviceScaleFactor: 1, Mobile: l.width < 500,
 	})
 	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
@@ -185,11 +185,22 @@ func (b *browser) as(l look) {
 // picture writes the whole page to the folder of screenshots, if there is one.
 func (b *browser) picture(name string) {
 	b.Helper()
+	b.write(name, chromedp.FullScreenshot(100))
+}
+
+// pictureOfScreen writes what is seen of it without scrolling.
+func (b *browser) pictureOfScreen(name string) {
+	b.Helper()
+	b.write(name, chromedp.CaptureScreenshot())
+}
+
+func (b *browser) write(name string, take chromedp.Action[[]byte]) {
+	b.Helper()
 	folder := os.Getenv(screenshots)
 	if folder == "" {
 		return
 	}
-	png := value(b, chromedp.FullScreenshot(100))
+	png := value(b, take)
 	b.Must(os.MkdirAll(folder, 0o750))
 	b.Must(os.WriteFile(filepath.Join(folder, name+".png"), png, 0o600))
 }

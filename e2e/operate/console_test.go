@@ -1,6 +1,7 @@
 package operate_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -126,6 +127,8 @@ func TestTheConsoleShowsAStorm(t *testing.T) {
 			b.wantAccessible("protector " + look.String())
 			b.picture("protector-" + look.String())
 		}
+		b.as(look{1000, 700, false})
+		b.pictureOfScreen("console-protector")
 		stop()
 		b.walk(l)
 		for _, page := range []string{"", "cells"} {
@@ -136,6 +139,8 @@ func TestTheConsoleShowsAStorm(t *testing.T) {
 				b.wantAccessible(page + " " + look.String())
 				b.picture("page-" + page + "-" + look.String())
 			}
+			b.as(look{1000, 480, true})
+			b.pictureOfScreen("console-" + cmp.Or(page, "fleet"))
 		}
 		b.as(looks()[0])
 		b.wantSignedOut(console)
@@ -163,7 +168,12 @@ func (b *browser) prolong(l *lab) {
 			}
 			return ""
 		})
-		b.await("0 may go now", "at floor")
+		b.Eventually(func() string {
+			if got := l.Protector().Status.Summary.Available; got > 30 {
+				return fmt.Sprintf("%d pods are available", got)
+			}
+			return ""
+		})
 	}
 }
 
