@@ -52,12 +52,12 @@ terraform-install: ## Put the Terraform provider where terraform init finds it (
 
 .PHONY: test
 test: ## Run all tests: unit, property, real apiservers, end to end
-	@$(call with_control_planes,helm kubeconform terraform opentofu terraform-provider-kubectl) go test -p 2 -timeout 20m $$(go list ./terraform-provider/...; go list ./... | grep -v -e /e2e -e /terraform-provider) && \
+	@$(call with_control_planes,helm kubeconform prometheus terraform opentofu terraform-provider-kubectl) go test -p 2 -timeout 20m $$(go list ./terraform-provider/...; go list ./... | grep -v -e /e2e -e /terraform-provider) && \
 	go test -p 1 -count=1 -timeout 15m $$(go list ./e2e/... | grep -v '/e2e/gitops$$')
 
 .PHONY: e2e
 e2e: ## Run the end-to-end tests alone (ARGS="-run Storm -v")
-	@$(call with_control_planes,helm terraform opentofu) go test -p 1 -count=1 -timeout 15m $$(go list ./e2e/... | grep -v '/e2e/gitops$$') $(ARGS)
+	@$(call with_control_planes,helm prometheus terraform opentofu) go test -p 1 -count=1 -timeout 15m $$(go list ./e2e/... | grep -v '/e2e/gitops$$') $(ARGS)
 
 # What it builds besides, minutes each when the Go build cache is cold.
 gitops_tools := flux flux-source cert-manager argo-cd
@@ -73,7 +73,7 @@ e2e-gitops: ## Test what GitOps syncs, with Flux, cert-manager and what decides 
 
 .PHONY: chart-check
 chart-check: ## Check the charts: lint, render, schemas, rights, and what a real apiserver says (ARGS="-run Values -v")
-	@$(call with_control_planes,helm kubeconform) go test -count=1 ./charts/... $(ARGS)
+	@$(call with_control_planes,helm kubeconform prometheus) go test -count=1 ./charts/... $(ARGS)
 
 .PHONY: e2e-kind
 e2e-kind: ## Install the charts into kind clusters and play storms there; needs docker (REQUIRE_KIND=1 to fail without it, ARGS="-run Single")
@@ -125,11 +125,12 @@ image: ## Build the container image for amd64 and arm64 and write image/breakwat
 	@go run ./hack/image -version "$(VERSION)" $(ARGS)
 
 .PHONY: generate
-generate: ## Write what is generated: deep copies, CRDs and their chart, READMEs of charts, documentation of the Terraform provider
+generate: ## Write what is generated: deep copies, CRDs and their chart, dashboards, READMEs of charts, documentation of the Terraform provider
 	@$(call tool,controller-gen)/controller-gen object crd:generateEmbeddedObjectMeta=false \
 		paths=./api/v1alpha1 output:crd:dir=api/crds
 	@rm -f charts/breakwater-crds/files/*.yaml && cp api/crds/*.yaml charts/breakwater-crds/files/
 	@$(call tool,helm-docs)/helm-docs --chart-search-root charts --sort-values-order file --log-level warning
+	@go run ./hack/dashboards charts/breakwater/files/dashboards
 	@hack/terraform-docs
 
 .PHONY: lint

@@ -7,9 +7,10 @@ import (
 	"testing"
 
 	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/internal/install"
 )
 
-var operate = e2e.NewSuite("federated", nil)
+var operate = e2e.NewSuite("federated", func(options *install.Options) { options.Metrics = true })
 
 func TestMain(m *testing.M) { os.Exit(operate.Main(m)) }
 

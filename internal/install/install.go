@@ -47,6 +47,8 @@ type Options struct {
 	// Kubeconfig gives the file by which a component reaches a cluster, for tests that put a proxy between the two.
 	// nil means the cluster's own.
 	Kubeconfig func(component string, cluster federation.Cluster) string
+	// Metrics makes the components serve metrics: see MetricsAddresses.
+	Metrics bool
 	// Grace is how long a process may take to end before it is killed. 0 means five seconds.
 	Grace time.Duration
 }
@@ -68,6 +70,7 @@ func Start(ctx context.Context, options Options) (*Installation, error) {
 		options.Kubeconfig = func(_ string, cluster federation.Cluster) string { return cluster.Kubeconfig() }
 	}
 	i := &Installation{options: options, Processes: NewProcesses(options.Dir, options.Grace)}
+	i.metrics = options.Metrics
 	if err := i.start(ctx); err != nil {
 		i.Stop()
 		return nil, err

@@ -28,6 +28,8 @@ const (
 type component struct {
 	name, program string
 	arguments     []string
+	// metrics is the address of /metrics, "0" if there is none, and empty before that is known. It stays when it is restarted.
+	metrics string
 }
 
 // process is a running component.
@@ -46,7 +48,7 @@ func run(s *children.Spawner, c component, health, log string) (*process, error)
 		return nil, fmt.Errorf("open the log of %s: %w", c.name, err)
 	}
 	defer file.Close() // the child has its own descriptor
-	arguments := append(slices.Clone(c.arguments), "--health-listen="+health, "--metrics-listen=0", "--log-format=text")
+	arguments := append(slices.Clone(c.arguments), "--health-listen="+health, "--metrics-listen="+c.metrics, "--log-format=text")
 	cmd := exec.Command(c.program, arguments...)
 	cmd.Stdout, cmd.Stderr = file, file
 	// Nothing of our environment: a KUBECONFIG or a proxy variable in it would change what runs.

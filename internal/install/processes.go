@@ -22,6 +22,8 @@ type Processes struct {
 	mu      sync.Mutex
 	all     map[string]*process // by component
 	died    chan error
+	// metrics makes them serve metrics.
+	metrics bool
 }
 
 // NewProcesses returns none. Their logs go to a folder; grace is how long each may take to end, 0 for five seconds.
@@ -62,6 +64,14 @@ func (p *Processes) startOne(ctx context.Context, c component) error {
 	if err != nil {
 		return err
 	}
+	if c.metrics == "" {
+		c.metrics = "0"
+		if p.metrics {
+			if c.metrics, err = FreeAddress(); err != nil {
+				return err
+			}
+		}
+	}
 	started, err := run(p.spawner, c, health, filepath.Join(p.dir, c.name+".log"))
 	if err != nil {
 		return err
@@ -82,6 +92,19 @@ func (p *Processes) startOne(ctx context.Context, c component) error {
 		}
 	}()
 	return nil
+}
+
+// MetricsAddresses are where components serve metrics, by their names; none unless they were asked to.
+func (p *Processes) MetricsAddresses() map[string]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	addresses := map[string]string{}
+	for name, one := range p.all {
+		if one.metrics != "0" {
+			addresses[name] = one.metrics
+		}
+	}
+	return addresses
 }
 
 // Died gives the first component that ended by itself after it was ready.

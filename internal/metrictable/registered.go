@@ -47,7 +47,7 @@ func (r *Registered) Differ(rows map[string]Row, belongs func(name string) bool,
 				complaints = append(complaints, name+" is not in the table")
 				continue
 			}
-			complaints = append(complaints, row.differ(kindOf(c), append(labels, more...))...)
+			complaints = append(complaints, row.Differ(kindOf(c), append(labels, more...))...)
 		}
 	}
 	for name := range rows {
@@ -59,24 +59,8 @@ func (r *Registered) Differ(rows map[string]Row, belongs func(name string) bool,
 	return complaints
 }
 
-// Served says how a family that a component serves differs from its row.
-func Served(rows map[string]Row, family *dto.MetricFamily) (complaints []string) {
-	row, documented := rows[family.GetName()]
-	if !documented {
-		return []string{family.GetName() + " is served, and not in the table"}
-	}
-	for _, metric := range family.Metric {
-		var labels []string
-		for _, label := range metric.Label {
-			labels = append(labels, label.GetName())
-		}
-		complaints = append(complaints, row.differ(strings.ToLower(family.GetType().String()), labels)...)
-	}
-	return complaints
-}
-
-// differ says how a metric of a kind with those labels differs from the row. An empty kind is not known.
-func (row Row) differ(kind string, labels []string) (complaints []string) {
+// Differ says how a metric of a kind with those labels differs from the row. An empty kind is not known.
+func (row Row) Differ(kind string, labels []string) (complaints []string) {
 	if kind != "" && kind != row.Kind {
 		complaints = append(complaints, fmt.Sprintf("%s is a %s, and a %s in the table", row.Name, kind, row.Kind))
 	}

@@ -1,0 +1,89 @@
+package main
+
+const (
+	admitting = `verdict=~"Unguarded|OtherCell|NotAvailable|Unprotected|Reserved|Forced|DryRun"`
+	refusing  = `verdict!~"Unguarded|OtherCell|NotAvailable|Unprotected|Reserved|Forced|DryRun"`
+)
+
+func webhook() Dashboard {
+	return dashboard("breakwater-webhook", "Breakwater / Webhook", "What apiservers ask, how soon they are answered, and what that costs the cores.",
+		[]Variable{
+			several("cell", "Cell", "label_values(breakwater_webhook_reviews_total, cell)"),
+			several("core", "Core", "label_values(breakwater_webhook_core_up, core)"),
+		},
+		row{"Reviews", []line{{8, reviews()}, {8, times()}}},
+		row{"Flights and writes to cores", []line{{8, flights()}, {8, writes()}}},
+		row{"Beside reviews", []line{{8, beside()}, {8, processes()}}},
+	)
+}
+
+func reviews() []Panel {
+	rate := func(by, selector string) string {
+		return `sum by (` + by + `) (rate(breakwater_webhook_reviews_total{cell=~"$cell",` + selector + `}[$__rate_interval]))`
+	}
+	return []Panel{
+		lines("Admitted, by verdict", "ops", one(rate("verdict", admitting)+" > 0", "{{verdict}}"), stacked),
+		lines("Refused, by verdict", "ops", one(rate("verdict", refusing)+" > 0", "{{verdict}}"), stacked),
+		lines("By operation", "ops", one(rate("operation", `operation!=""`), "{{operation}}"), stacked),
+	}
+}
+
+func times() []Panel {
+	quantile := func(q, by string) string {
+		label := ""
+		if by != "" {
+			label = ", " + by
+		}
+		return `histogram_quantile(` + q + `, sum by (le` + label + `) (rate(breakwater_webhook_review_duration_seconds_bucket{cell=~"$cell"}[$__rate_interval])))`
+	}
+	return []Panel{
+		lines("Time to answer", "s", []query{
+			{expr: quantile("0.99", "cell"), legend: "p99 {{cell}}", exemplars: true},
+			{expr: quantile("0.5", "cell"), legend: "p50 {{cell}}"},
+		}, describe("Diamonds are exemplars: they lead to the trace of a review, where the data source knows the way to traces.")),
+		density("Times to answer", "s", `sum by (le) (increase(breakwater_webhook_review_duration_seconds_bucket{cell=~"$cell"}[$__rate_interval]))`),
+		lines("Reviews in flight", "short", one(`sum by (instance) (breakwater_webhook_reviews_in_flight)`, "{{instance}}"), stacked),
+	}
+}
+
+func flights() []Panel {
+	return []Panel{
+		lines("Removals that one write decided", "short", []query{
+			{expr: `histogram_quantile(0.99, sum by (le) (rate(breakwater_webhook_flight_size_bucket[$__rate_interval])))`, legend: "p99"},
+			{expr: `sum(rate(breakwater_webhook_flight_size_sum[$__rate_interval])) / (sum(rate(breakwater_webhook_flight_size_count[$__rate_interval])) > 0)`, legend: "mean"},
+		}),
+		lines("Removals that wait for a write", "short", one(`sum by (core) (breakwater_webhook_removals_waiting{core=~"$core"})`, "{{core}}")),
+		lines("Handed over to another replica", "ops", one(`sum by (core, result) (rate(breakwater_webhook_handed_over_total{core=~"$core"}[$__rate_interval]))`, "{{core}} {{result}}"),
+			describe("Of removals of one protector that several replicas contend for.")),
+	}
+}
+
+func writes() []Panel {
+	return []Panel{
+		lines("Writes of status", "ops", one(`sum by (core, result) (rate(breakwater_webhook_status_writes_total{core=~"$core"}[$__rate_interval]))`, "{{core}} {{result}}")),
+		lines("Writes for each removal that is reserved", "short", one(`sum(rate(breakwater_webhook_status_writes_total{core=~"$core",result="written"}[$__rate_interval])) / `+
+			`(sum(rate(breakwater_webhook_reviews_total{cell=~"$cell",verdict="Reserved"}[$__rate_interval])) > 0)`, "writes"), fromZero),
+		lines("Share of conflicts", "percentunit", one(`sum by (core) (rate(breakwater_webhook_status_writes_total{core=~"$core",result="conflict"}[$__rate_interval])) / `+
+			`(sum by (core) (rate(breakwater_webhook_status_writes_total{core=~"$core"}[$__rate_interval])) > 0)`, "{{core}}"), fromZero),
+		lines("Given back", "ops", one(`sum by (core) (rate(breakwater_webhook_given_back_total{core=~"$core"}[$__rate_interval]))`, "{{core}}")),
+	}
+}
+
+func beside() []Panel {
+	return []Panel{
+		states("Cores reached", one(`max by (core) (breakwater_webhook_core_up{core=~"$core"})`, "{{core}}"), words(goodOrBad())),
+		lines("Nudges", "ops", one(`sum by (way, result) (rate(breakwater_webhook_nudges_total{cell=~"$cell"}[$__rate_interval]))`, "{{way}} {{result}}")),
+		lines("Scheduling policies", "ops", one(`sum by (reason) (rate(breakwater_scheduling_reviews_total{cell=~"$cell"}[$__rate_interval]))`, "{{reason}}"), stacked),
+		lines("Owed removals", "short", one(`max by (core) (breakwater_webhook_owed_removals{core=~"$core"})`, "{{core}}")),
+	}
+}
+
+func processes() []Panel {
+	only := ` * on (instance, job) group_left () breakwater_build_info{component="webhook"}`
+	return []Panel{
+		number("Certificate expires in", "s", one(`min(breakwater_webhook_certificate_expiry_timestamp_seconds) - time()`, "certificate"),
+			colors("red", from(86400, "yellow"), from(14*86400, "green"))),
+		lines("Processors", "short", one(`rate(process_cpu_seconds_total[$__rate_interval])`+only, "{{instance}}")),
+		lines("Memory", "bytes", one(`process_resident_memory_bytes`+only, "{{instance}}")),
+	}
+}
