@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"sigs.k8s.io/yaml"
 
@@ -198,6 +199,31 @@ func TestTheTableOfMetricsNamesTheAlerts(t *testing.T) {
 		slices.Sort(row.Alerts)
 		if !slices.Equal(slices.Compact(goesBy[name]), row.Alerts) {
 			t.Errorf("docs/metrics.md says that %q go by %s, and it is %q", row.Alerts, name, goesBy[name])
+		}
+	}
+}
+
+func TestTheTableOfAlertsIsWhole(t *testing.T) {
+	raw, err := os.ReadFile("../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Za-z]+)` \\| (critical|warning) \\|").FindAllStringSubmatch(string(raw), -1) {
+		told["Breakwater"+row[1]] = row[2]
+	}
+	severities := map[string]string{}
+	for name, rule := range alerts(t, everywhere...) {
+		severities[name] = rule.Labels["severity"]
+	}
+	if diff := cmp.Diff(severities, told); diff != "" {
+		t.Errorf("the table in docs/metrics.md (-alerts +table):\n%s", diff)
+	}
+	for _, group := range groups(t, everywhere...) {
+		for _, rule := range group.Rules {
+			if rule.Record != "" && !strings.Contains(string(raw), "`"+rule.Record+"`") {
+				t.Errorf("docs/metrics.md does not have %s", rule.Record)
+			}
 		}
 	}
 }
