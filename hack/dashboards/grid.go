@@ -49,8 +49,9 @@ func dashboard(uid, title, description string, variables []Variable, rows ...row
 		Links: []Link{{
 			Title: "Breakwater", Type: "dashboards", Icon: "external link", Tags: []string{tag}, IncludeVars: true, KeepTime: true,
 		}},
-		Templating: Templating{List: append([]Variable{{Name: "datasource", Label: "Data source", Type: "datasource", Query: "prometheus"}}, variables...)},
-		Panels:     lay(rows...),
+		Templating:  Templating{List: append([]Variable{{Name: "datasource", Label: "Data source", Type: "datasource", Query: "prometheus"}}, variables...)},
+		Annotations: Annotations{List: []any{}},
+		Panels:      lay(rows...),
 	}
 }
 

@@ -2,18 +2,19 @@ package main
 
 // Dashboard and what it is made of are the part of Grafana's schema of dashboards (version 39) that ours need.
 type Dashboard struct {
-	UID           string     `json:"uid"`
-	Title         string     `json:"title"`
-	Description   string     `json:"description"`
-	Tags          []string   `json:"tags"`
-	SchemaVersion int        `json:"schemaVersion"`
-	Editable      bool       `json:"editable"`
-	GraphTooltip  int        `json:"graphTooltip"`
-	Refresh       string     `json:"refresh"`
-	Time          TimeRange  `json:"time"`
-	Links         []Link     `json:"links"`
-	Templating    Templating `json:"templating"`
-	Panels        []Panel    `json:"panels"`
+	UID           string      `json:"uid"`
+	Title         string      `json:"title"`
+	Description   string      `json:"description"`
+	Tags          []string    `json:"tags"`
+	SchemaVersion int         `json:"schemaVersion"`
+	Editable      bool        `json:"editable"`
+	GraphTooltip  int         `json:"graphTooltip"`
+	Refresh       string      `json:"refresh"`
+	Time          TimeRange   `json:"time"`
+	Links         []Link      `json:"links"`
+	Templating    Templating  `json:"templating"`
+	Annotations   Annotations `json:"annotations"`
+	Panels        []Panel     `json:"panels"`
 }
 
 // TimeRange is what is shown at first.
@@ -27,12 +28,17 @@ type Link struct {
 	Title       string   `json:"title"`
 	Type        string   `json:"type,omitempty"`
 	Icon        string   `json:"icon,omitempty"`
-	Tooltip     string   `json:"tooltip,omitempty"`
+	Tooltip     string   `json:"tooltip"`
 	Tags        []string `json:"tags,omitempty"`
 	AsDropdown  bool     `json:"asDropdown"`
 	TargetBlank bool     `json:"targetBlank"`
 	IncludeVars bool     `json:"includeVars"`
 	KeepTime    bool     `json:"keepTime"`
+}
+
+// Annotations are events that are shown in all panels; ours have none.
+type Annotations struct {
+	List []any `json:"list"`
 }
 
 // Templating are the variables.
