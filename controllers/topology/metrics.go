@@ -33,17 +33,17 @@ func newMetrics(r *Reconciler) *metrics {
 	return &metrics{
 		reconciler: r, now: time.Now,
 		heartbeat: desc("cell_heartbeat_age_seconds",
-			"How long ago the newest heartbeat of the cell's aggregator was seen first; of a cell that is shared out, that of the slot which is silent for longest.", cell),
+			"How long ago the newest heartbeat of the cell's aggregator was seen first; of a cell that is shared out, of the most silent slot.", cell),
 		condition:    desc("cell_condition", "Conditions of a Cell by type: 1 is True, 0 False, -1 Unknown.", cell, "condition"),
 		reservations: desc("cell_reservations", "Reservations of removals in a cell that are open.", cell),
-		oldest:       desc("cell_oldest_reservation_age_seconds", "How long ago the oldest open reservation in a cell was made or renewed last; 0 when there is none.", cell),
-		protectors:   desc("protectors", "Protectors of the core by budget: Open, Exhausted (it admits no removal) or Broken (fewer pods than the floor).", "budget"),
+		oldest:       desc("cell_oldest_reservation_age_seconds", "Age of the oldest open reservation in a cell; 0 when there is none.", cell),
+		protectors:   desc("protectors", "Protectors by budget: Open, Exhausted (it admits no removal) or Broken (fewer pods than the floor).", "budget"),
 		available:    desc("protector_available", "Pods of a protector that are available, in all cells.", protector),
 		floor:        desc("protector_floor", "Pods of a protector that must stay available.", protector),
 		budget:       desc("protector_budget", "Available pods of a protector less its floor and its open reservations.", protector),
 		reserved:     desc("protector_reservations", "Open reservations of a protector.", protector),
-		limit:        desc("protector_reservation_limit", "How many reservations of a protector may be open at once (maxConcurrentLag), if that is limited.", protector),
-		aged:         desc("protector_oldest_reservation_age_seconds", "How long ago the oldest open reservation of a protector was made or renewed last; 0 when there is none.", protector),
+		limit:        desc("protector_reservation_limit", "How many reservations of a protector may be open at once, if that is limited.", protector),
+		aged:         desc("protector_oldest_reservation_age_seconds", "Age of the oldest open reservation of a protector; 0 when there is none.", protector),
 	}
 }
 
