@@ -104,8 +104,8 @@ func watching(l *lab, arguments ...string) (stop func() []string) {
 	}
 }
 
-// storm removes all pods at once, of which as many are refused as the floor keeps.
-func storm(l *lab) (refused int) {
+// removeAll removes all pods at once, of which as many are refused as the floor keeps.
+func removeAll(l *lab) (refused int) {
 	l.Helper()
 	var removing sync.WaitGroup
 	var mu sync.Mutex
@@ -136,7 +136,7 @@ func TestWhoIsPagedSeesWhatTheStormDid(t *testing.T) {
 		for _, c := range l.Cells { // so that what is admitted stays under way
 			l.Must(l.Breakwater.Freeze(install.AggregatorName(core, c.Name)))
 		}
-		refused := storm(l)
+		refused := removeAll(l)
 		if refused != 8 {
 			l.Errorf("%d of 12 removals were refused, want 8", refused)
 		}
