@@ -133,6 +133,10 @@ generate: ## Write what is generated: deep copies, CRDs and their chart, dashboa
 	@go run ./hack/dashboards charts/breakwater/files/dashboards
 	@hack/terraform-docs
 
+.PHONY: site
+site: ## Build the documentation as a site of plain files in site/, and check its links
+	@go run ./hack/site
+
 .PHONY: lint
 lint: ## Check style and import rules
 	@$(call tool,golangci-lint)/golangci-lint run --allow-parallel-runners ./...
@@ -147,7 +151,7 @@ tools: ## Build all tools and control planes into the cache
 
 .PHONY: clean
 clean: ## Remove what was built here; the shared cache stays
-	@rm -rf bin image plugin demo-report bench-report chaos-report coverage.out
+	@rm -rf bin image plugin site demo-report bench-report chaos-report coverage.out
 
 .PHONY: help
 help: ## Show this help

@@ -18,9 +18,9 @@ type Command struct {
 
 const prompt = "$ "
 
-// parseCommands splits the content of a console block that begins at a line. A command goes on in the next line where a shell would wait
+// ParseCommands splits the content of a console block that begins at a line. A command goes on in the next line where a shell would wait
 // for more.
-func parseCommands(content string, line int) ([]Command, error) {
+func ParseCommands(content string, line int) ([]Command, error) {
 	var commands []Command
 	for shown := range strings.Lines(content) {
 		text := strings.TrimSuffix(shown, "\n")

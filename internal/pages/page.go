@@ -147,7 +147,7 @@ func (r *reader) seeFence(node *ast.FencedCodeBlock) error {
 		return r.complain(line, "a console block needs a comment before it that says how a test runs it, or why none does: "+
 			"<!-- run: ENVIRONMENT --> or <!-- not run: REASON -->")
 	}
-	commands, err := parseCommands(content, line)
+	commands, err := ParseCommands(content, line)
 	if err != nil {
 		return fmt.Errorf("%s:%w", r.page.Path, err)
 	}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"html"
+	"strings"
+
+	"github.com/yuin/goldmark/ast"
+	extast "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/renderer"
+	"github.com/yuin/goldmark/util"
+
+	"github.com/breakwater-k8s/breakwater/internal/pages"
+)
+
+// blocks renders fenced blocks and tables so that they can be scrolled by keyboard where they are too wide, and tells the commands of a console
+// from what they say.
+type blocks struct{}
+
+// RegisterFuncs implements renderer.NodeRenderer.
+func (blocks) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
+	r.Register(ast.KindFencedCodeBlock, fence)
+	r.Register(extast.KindTable, table)
+}
+
+func fence(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+	if !entering {
+		return ast.WalkSkipChildren, nil
+	}
+	block := node.(*ast.FencedCodeBlock)
+	language := string(block.Language(source))
+	label := "Code"
+	if language == "console" {
+		label = "Commands"
+	}
+	_, _ = w.WriteString(`<div class="code"><pre tabindex="0" role="region" aria-label="` + label + `"><code class="` + html.EscapeString(language) + `">`)
+	_, _ = w.WriteString(shown(language, string(block.Lines().Value(source)))) // the writer keeps its error
+	_, err := w.WriteString("</code></pre></div>\n")
+	return ast.WalkSkipChildren, err
+}
+
+// shown is the content of a block.
+func shown(language, content string) string {
+	commands, err := pages.ParseCommands(content, 1)
+	if language != "console" || err != nil {
+		return html.EscapeString(content)
+	}
+	var out strings.Builder
+	for _, command := range commands {
+		out.WriteString(`<span class="prompt">$ </span><b>` + html.EscapeString(command.Text) + "</b>\n")
+		if command.Output != "" {
+			out.WriteString(html.EscapeString(command.Output) + "\n")
+		}
+	}
+	return out.String()
+}
+
+func table(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
+	tag := "</table></div>\n"
+	if entering {
+		tag = `<div class="table" tabindex="0" role="region" aria-label="Table"><table>` + "\n"
+	}
+	_, err := w.WriteString(tag)
+	return ast.WalkContinue, err
+}

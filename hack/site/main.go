@@ -1,0 +1,47 @@
+// Command site builds the documentation as a site of plain files, which need no server, no network and no script: a script adds the search. It
+// fails when a page is in no group of the navigation, or when a link, an anchor or a picture leads nowhere.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	root := flag.String("root", ".", "`folder` of the tree")
+	out := flag.String("out", "site", "`folder` of the site, which is made anew")
+	flag.Parse()
+	if err := run(*root, *out); err != nil {
+		fmt.Fprintln(os.Stderr, "site:", err)
+		os.Exit(1)
+	}
+}
+
+// run builds the site of the tree at root.
+func run(root, out string) error {
+	tree := os.DirFS(root)
+	groups, err := readNavigation(tree)
+	if err != nil {
+		return err
+	}
+	s := &site{tree: tree, groups: groups}
+	files, err := s.build()
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(out); err != nil {
+		return err
+	}
+	for name, content := range files {
+		path := filepath.Join(out, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

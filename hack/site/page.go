@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bytes"
+	"io/fs"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer"
+	"github.com/yuin/goldmark/renderer/html"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+)
+
+// page is one page of the site.
+type page struct {
+	// Path is where it stands in the tree, URL in the site; both with slashes.
+	Path, URL string
+	Title     string
+	Headings  []heading
+	Body      []byte
+	// links are those of the page, as they stand there, and images likewise.
+	links, images []string
+	// anchors are the ids that links may lead to.
+	anchors map[string]bool
+	// sections are what the search finds.
+	sections []section
+}
+
+// heading is one of level 2 or 3.
+type heading struct {
+	Level    int
+	ID, Text string
+}
+
+// section is the text below a heading.
+type section struct {
+	ID, Title, Text string
+}
+
+// address is where a page of the tree stands in the site: README.md of the root is its first page, docs/ is the root.
+func address(name string) string {
+	if name == "README.md" {
+		return "index.html"
+	}
+	name = strings.TrimPrefix(strings.TrimSuffix(name, ".md"), "docs/")
+	return strings.ToLower(name) + ".html"
+}
+
+var frontMatter = regexp.MustCompile(`(?s)\A---\n.*?\n---\n`)
+
+// parsePage renders a page. Links and pictures are those of the tree; to gives what they are in the site.
+func parsePage(tree fs.FS, name string, to func(link string) string) (*page, error) {
+	source, err := fs.ReadFile(tree, name)
+	if err != nil {
+		return nil, err
+	}
+	source = frontMatter.ReplaceAll(source, nil)
+	p := &page{Path: name, URL: address(name), anchors: map[string]bool{}}
+	markdown := goldmark.New(
+		goldmark.WithExtensions(extension.GFM),
+		goldmark.WithParserOptions(parser.WithAutoHeadingID()),
+		goldmark.WithRendererOptions(html.WithUnsafe(), renderer.WithNodeRenderers(util.Prioritized(blocks{}, 100))),
+	)
+	document := markdown.Parser().Parse(text.NewReader(source), parser.WithContext(parser.NewContext(parser.WithIDs(&slugs{}))))
+	p.look(document, source, to)
+	switch {
+	case p.Title == "":
+		p.Title = strings.TrimSuffix(path.Base(name), ".md")
+	case strings.HasPrefix(name, "charts/"):
+		p.Title = "Chart " + p.Title
+	}
+	var out bytes.Buffer
+	if err := markdown.Renderer().Render(&out, source, document); err != nil {
+		return nil, err
+	}
+	p.Body = out.Bytes()
+	for _, found := range regexp.MustCompile(` (?:id|name)="([^"]+)"`).FindAllSubmatch(p.Body, -1) {
+		p.anchors[string(found[1])] = true
+	}
+	return p, nil
+}
+
+// look notes what the page has, leads its links into the site, and takes out comments.
+func (p *page) look(document ast.Node, source []byte, to func(string) string) {
+	var comments []ast.Node
+	current := section{}
+	_ = ast.Walk(document, func(node ast.Node, entering bool) (ast.WalkStatus, error) { // it has no errors
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		switch node := node.(type) {
+		case *ast.Heading:
+			current = p.begin(node, source, current)
+			return ast.WalkSkipChildren, nil
+		case *ast.Link:
+			p.links = append(p.links, string(node.Destination))
+			node.Destination = []byte(to(string(node.Destination)))
+		case *ast.Image:
+			p.images = append(p.images, string(node.Destination))
+		case *ast.HTMLBlock:
+			if bytes.HasPrefix(bytes.TrimSpace(node.Lines().Value(source)), []byte("<!--")) {
+				comments = append(comments, node)
+			}
+		case *ast.Text:
+			current.Text += string(node.Value(source)) + " "
+		case *ast.FencedCodeBlock:
+			current.Text += string(node.Lines().Value(source)) + " "
+		}
+		return ast.WalkContinue, nil
+	})
+	p.end(current)
+	for _, node := range comments {
+		node.Parent().RemoveChild(node.Parent(), node)
+	}
+}
+
+// begin ends a section and gives the one that a heading begins.
+func (p *page) begin(node *ast.Heading, source []byte, current section) section {
+	p.end(current)
+	id := ""
+	if raw, ok := node.AttributeString("id"); ok {
+		id = string(raw.([]byte))
+	}
+	title := plain(node, source)
+	switch {
+	case node.Level == 1 && p.Title == "":
+		p.Title = title
+	case node.Level == 2 || node.Level == 3:
+		p.Headings = append(p.Headings, heading{Level: node.Level, ID: id, Text: title})
+	}
+	return section{ID: id, Title: title}
+}
+
+func (p *page) end(s section) {
+	s.Text = strings.Join(strings.Fields(s.Text), " ")
+	if s.Text != "" || s.Title != "" {
+		p.sections = append(p.sections, s)
+	}
+}
+
+// plain is the text of a node without its marks.
+func plain(node ast.Node, source []byte) string {
+	var out strings.Builder
+	_ = ast.Walk(node, func(node ast.Node, entering bool) (ast.WalkStatus, error) { // it has no errors
+		if text, ok := node.(*ast.Text); ok && entering {
+			out.Write(text.Value(source))
+		}
+		return ast.WalkContinue, nil
+	})
+	return out.String()
+}
+
+// slugs gives headings the ids that GitHub gives them.
+type slugs struct{ used map[string]int }
+
+// Generate implements parser.IDs.
+func (s *slugs) Generate(value []byte, _ ast.NodeKind) []byte {
+	var out strings.Builder
+	for _, c := range strings.ToLower(string(value)) {
+		switch {
+		case unicode.IsLetter(c), unicode.IsDigit(c), c == '-', c == '_':
+			out.WriteRune(c)
+		case c == ' ':
+			out.WriteRune('-')
+		}
+	}
+	slug := out.String()
+	if s.used == nil {
+		s.used = map[string]int{}
+	}
+	n, taken := s.used[slug]
+	s.used[slug] = n + 1
+	if taken {
+		slug += "-" + strconv.Itoa(n)
+	}
+	return []byte(slug)
+}
+
+// Put implements parser.IDs.
+func (s *slugs) Put(value []byte) { s.used[string(value)]++ }
