@@ -124,14 +124,19 @@ plugin: ## Build kubectl breakwater for linux, darwin and windows, and write plu
 image: ## Build the container image for amd64 and arm64 and write image/breakwater.tar, an OCI archive (ARGS="-platforms linux/amd64")
 	@go run ./hack/image -version "$(VERSION)" $(ARGS)
 
+# The programs whose commands have a page in docs/reference.
+documented := breakwater
+
 .PHONY: generate
-generate: ## Write what is generated: deep copies, CRDs and their chart, dashboards, READMEs of charts, documentation of the Terraform provider
+generate: ## Write what is generated: deep copies, CRDs and their chart, dashboards, READMEs of charts, documentation of the Terraform provider, references
 	@$(call tool,controller-gen)/controller-gen object crd:generateEmbeddedObjectMeta=false \
 		paths=./api/v1alpha1 output:crd:dir=api/crds
 	@rm -f charts/breakwater-crds/files/*.yaml && cp api/crds/*.yaml charts/breakwater-crds/files/
 	@$(call tool,helm-docs)/helm-docs --chart-search-root charts --sort-values-order file --log-level warning
 	@go run ./hack/dashboards charts/breakwater/files/dashboards
 	@hack/terraform-docs
+	@go run -trimpath ./hack/reference
+	@for program in $(documented); do BREAKWATER_BINARIES= go run -trimpath ./cmd/$$program reference >docs/reference/$$program.md; done
 
 .PHONY: site
 site: ## Build the documentation as a site of plain files in site/, and check its links

@@ -39,82 +39,144 @@ const (
 
 // Reasons of conditions.
 const (
-	ReasonAggregated       = "Aggregated"
-	ReasonNotAggregated    = "NotAggregated"
-	ReasonInvalidSelector  = "InvalidSelector"
+	// ReasonAggregated, Ready: the pods are counted by the newest spec.
+	ReasonAggregated = "Aggregated"
+	// ReasonNotAggregated, Ready, TargetResolved: no cell has counted yet, or none by the newest spec.
+	ReasonNotAggregated = "NotAggregated"
+	// ReasonInvalidSelector, Ready: a selector cannot be read; the message says why.
+	ReasonInvalidSelector = "InvalidSelector"
+	// ReasonSelectorsOverlap, Overlapping: the message names the other protectors.
 	ReasonSelectorsOverlap = "SelectorsOverlap"
-	ReasonDisjoint         = "Disjoint"
-	ReasonFloorUnknown     = "FloorUnknown"
-	ReasonVanished         = "Vanished"
-	ReasonKindDeleted      = "KindDeleted"
-	ReasonTargetFound      = "TargetFound"
-	ReasonTargetGone       = "TargetGone"
-	ReasonTargetNotFound   = "TargetNotFound"
-	ReasonTargetUnknown    = "TargetUnknown"
-	ReasonSourceFound      = "SourceFound"
-	ReasonSourceVanished   = "SourceVanished"
-	ReasonAggregating      = "Aggregating"
-	ReasonAggregatorIdle   = "AggregatorStopped"
+	// ReasonDisjoint, Overlapping is false: it was true, and is so no more.
+	ReasonDisjoint = "Disjoint"
+	// ReasonFloorUnknown, Ready: how many pods are expected cannot be found out, so that every removal is refused.
+	ReasonFloorUnknown = "FloorUnknown"
+	// ReasonVanished, Restored: the protector was gone without having been deleted, and is made anew.
+	ReasonVanished = "Vanished"
+	// ReasonKindDeleted, an event: the definition of PodProtectors is being deleted, and its protectors are held.
+	ReasonKindDeleted = "KindDeleted"
+	// ReasonTargetFound, TargetResolved: the workload of targetRef is there.
+	ReasonTargetFound = "TargetFound"
+	// ReasonTargetGone, TargetResolved: it was there and is not any more; its pods stay protected as they were seen last.
+	ReasonTargetGone = "TargetGone"
+	// ReasonTargetNotFound, TargetResolved: no cell has ever had it.
+	ReasonTargetNotFound = "TargetNotFound"
+	// ReasonTargetUnknown, TargetResolved: which pods are its own cannot be found out; the message says why.
+	ReasonTargetUnknown = "TargetUnknown"
+	// ReasonSourceFound, TargetResolved: the workload that the protector was generated from is there.
+	ReasonSourceFound = "SourceFound"
+	// ReasonSourceVanished, TargetResolved: it is gone without having been deleted; the protector stays in force.
+	ReasonSourceVanished = "SourceVanished"
+	// ReasonAggregating, Ready of a Cell: an aggregator leads it, and has listed its pods.
+	ReasonAggregating = "Aggregating"
+	// ReasonAggregatorIdle, Ready of a Cell: the aggregator that led it has stopped, and no other one leads.
+	ReasonAggregatorIdle = "AggregatorStopped"
+	// ReasonRecreateStrategy, TargetResolved: the strategy of the workload is Recreate, which takes all pods down, so that the floor is 0.
 	ReasonRecreateStrategy = "RecreateStrategy"
-	ReasonDeletionHeld     = "DeletionHeld"
+	// ReasonDeletionHeld, TargetResolved: the protector was deleted, and is held until its workload is.
+	ReasonDeletionHeld = "DeletionHeld"
+	// ReasonOnDeleteStrategy, TargetResolved: the strategy of the workload is OnDelete, so that the floor leaves one pod free at a time.
 	ReasonOnDeleteStrategy = "OnDeleteStrategy"
-	ReasonPolicyVanished   = "PolicyVanished"
-	ReasonPolicyDeleted    = "PolicyDeleted"
-	ReasonPolicyLeft       = "PolicyLeft"
-	ReasonApplied          = "Applied"
-	ReasonApplying         = "Applying"
-	ReasonKindsServed      = "KindsServed"
-	ReasonKindNotServed    = "KindNotServed"
-	ReasonKindNotListed    = "KindNotListed"
+	// ReasonPolicyVanished, TargetResolved: the policy of the protector is gone without having been deleted; what it said goes on.
+	ReasonPolicyVanished = "PolicyVanished"
+	// ReasonPolicyDeleted, TargetResolved: the policy was deleted, no other one selects the workload, and the protector is retained.
+	ReasonPolicyDeleted = "PolicyDeleted"
+	// ReasonPolicyLeft, TargetResolved: the policy selects the workload no more, and the protector is retained.
+	ReasonPolicyLeft = "PolicyLeft"
+	// ReasonApplied, Ready of a policy: it is in force as it is.
+	ReasonApplied = "Applied"
+	// ReasonApplying, Ready of a policy: some of its workloads do not have their protector yet.
+	ReasonApplying = "Applying"
+	// ReasonKindsServed, KindsServed: all kinds that the policy names can be listed.
+	ReasonKindsServed = "KindsServed"
+	// ReasonKindNotServed, KindsServed: the apiserver does not have a kind that the policy names.
+	ReasonKindNotServed = "KindNotServed"
+	// ReasonKindNotListed, KindsServed: the generator may not list a kind that the policy names, or could not.
+	ReasonKindNotListed = "KindNotListed"
 )
 
 // Reasons of the condition SpreadSatisfied.
 const (
-	ReasonSpread           = "Spread"
-	ReasonShareTooLarge    = "ShareTooLarge"
-	ReasonTooFewDomains    = "TooFewDomains"
+	// ReasonSpread, the pods are shared out as the spread asks, or there are none.
+	ReasonSpread = "Spread"
+	// ReasonShareTooLarge, a domain has, or may have, more of the pods than maxSharePercent allows.
+	ReasonShareTooLarge = "ShareTooLarge"
+	// ReasonTooFewDomains, the pods are, or may be, in fewer domains than minDomains asks for.
+	ReasonTooFewDomains = "TooFewDomains"
+	// ReasonDomainLossBreaks, fewer pods than the floor would be left if a domain were lost.
 	ReasonDomainLossBreaks = "DomainLossBreaksFloor"
-	ReasonDomainsUnknown   = "DomainsUnknown"
+	// ReasonDomainsUnknown, where pods are is not known of enough of them to tell.
+	ReasonDomainsUnknown = "DomainsUnknown"
 )
 
 // Reasons of the conditions of PodSchedulingPolicies, besides ReasonApplied and ReasonInvalidSelector.
 const (
-	ReasonContradicted   = "Contradicted"
+	// ReasonContradicted, Conflicting: a pod contradicted the policy lately; the message has one.
+	ReasonContradicted = "Contradicted"
+	// ReasonUncontradicted, Conflicting is false: no pod has for a while.
 	ReasonUncontradicted = "Uncontradicted"
 )
 
 // Reasons of the conditions of Cells.
 const (
-	ReasonConnected           = "Connected"
-	ReasonNoKubeconfig        = "NoKubeconfig"
-	ReasonSecretMissing       = "SecretMissing"
-	ReasonSecretUnreadable    = "SecretUnreadable"
-	ReasonKubeconfigInvalid   = "KubeconfigInvalid"
-	ReasonWrongCA             = "WrongCA"
-	ReasonUnauthorized        = "Unauthorized"
-	ReasonTokenExpired        = "TokenExpired"
-	ReasonForbidden           = "Forbidden"
-	ReasonUnreachable         = "Unreachable"
-	ReasonAnotherCluster      = "AnotherCluster"
-	ReasonHeartbeatSeen       = "HeartbeatSeen"
-	ReasonNoHeartbeat         = "NoHeartbeat"
-	ReasonCellsOverlap        = "CellsOverlap"
-	ReasonWebhookConfigured   = "WebhookConfigured"
-	ReasonWebhookMissing      = "WebhookMissing"
-	ReasonWebhookWeakened     = "WebhookWeakened"
-	ReasonLabelsNotFixed      = "LabelsNotFixed"
+	// ReasonConnected, Connected: the kubeconfig leads to the cluster of the Cell.
+	ReasonConnected = "Connected"
+	// ReasonNoKubeconfig, Connected, Guarded: the Cell names no Secret, so that nobody looks.
+	ReasonNoKubeconfig = "NoKubeconfig"
+	// ReasonSecretMissing, Connected: the Secret does not exist.
+	ReasonSecretMissing = "SecretMissing"
+	// ReasonSecretUnreadable, Connected: the Secret may not be read, or could not be.
+	ReasonSecretUnreadable = "SecretUnreadable"
+	// ReasonKubeconfigInvalid, Connected: the Secret has no kubeconfig that could be used.
+	ReasonKubeconfigInvalid = "KubeconfigInvalid"
+	// ReasonWrongCA, Connected: the certificate of the apiserver is of another authority than the kubeconfig says.
+	ReasonWrongCA = "WrongCA"
+	// ReasonUnauthorized, Connected: the apiserver does not know the credentials.
+	ReasonUnauthorized = "Unauthorized"
+	// ReasonTokenExpired, Connected: the token of the kubeconfig has expired.
+	ReasonTokenExpired = "TokenExpired"
+	// ReasonForbidden, Connected: the credentials may not do what is needed.
+	ReasonForbidden = "Forbidden"
+	// ReasonUnreachable, Connected, Guarded: the apiserver does not answer.
+	ReasonUnreachable = "Unreachable"
+	// ReasonAnotherCluster, Connected: the kubeconfig leads to another cluster than that of the Cell.
+	ReasonAnotherCluster = "AnotherCluster"
+	// ReasonHeartbeatSeen, AggregationFresh: the aggregator of the cell reports.
+	ReasonHeartbeatSeen = "HeartbeatSeen"
+	// ReasonNoHeartbeat, AggregationFresh: it has not for staleAfter.
+	ReasonNoHeartbeat = "NoHeartbeat"
+	// ReasonCellsOverlap, Overlapping: the message names the other Cells.
+	ReasonCellsOverlap = "CellsOverlap"
+	// ReasonWebhookConfigured, Guarded: the cluster asks the webhook about all removals of the pods of the cell.
+	ReasonWebhookConfigured = "WebhookConfigured"
+	// ReasonWebhookMissing, Guarded: no webhook configuration of the cluster leads to the cell.
+	ReasonWebhookMissing = "WebhookMissing"
+	// ReasonWebhookWeakened, Guarded: one does, and leaves removals out, or lets them pass while the webhook is away.
+	ReasonWebhookWeakened = "WebhookWeakened"
+	// ReasonLabelsNotFixed, Guarded: nothing keeps the labels of pods as they are by which they belong to the cell.
+	ReasonLabelsNotFixed = "LabelsNotFixed"
+	// ReasonConfigurationUnread, Guarded: the webhook configurations of the cluster could not be read.
 	ReasonConfigurationUnread = "ConfigurationUnread"
 )
 
 // Reasons of the conditions of ClusterRings.
 const (
-	ReasonConfigured        = "Configured"
-	ReasonNotConfigured     = "NotConfigured"
+	// ReasonConfigured, Ready: the webhook configuration of the ring is written, and all resources are served.
+	ReasonConfigured = "Configured"
+	// ReasonNotConfigured, Ready: the webhook configuration of the ring cannot be written.
+	ReasonNotConfigured = "NotConfigured"
+	// ReasonResourceNotServed, Ready: the apiserver does not have a resource of the ring.
 	ReasonResourceNotServed = "ResourceNotServed"
+	// ReasonResourceForbidden, Ready: the sharder may not get, list or patch a resource of the ring.
 	ReasonResourceForbidden = "ResourceForbidden"
-	ReasonShardsReady       = "ShardsReady"
-	ReasonNoShards          = "NoShards"
-	ReasonBalanced          = "Balanced"
-	ReasonMoving            = "Moving"
-	ReasonResyncFailed      = "ResyncFailed"
+	// ReasonShardsReady, ShardsAvailable: there are shards that objects can be assigned to.
+	ReasonShardsReady = "ShardsReady"
+	// ReasonNoShards, ShardsAvailable, Balanced: there is no such shard.
+	ReasonNoShards = "NoShards"
+	// ReasonBalanced, Balanced: all objects are with the shards that are to have them.
+	ReasonBalanced = "Balanced"
+	// ReasonMoving, Balanced: objects are to go to other shards.
+	ReasonMoving = "Moving"
+	// ReasonResyncFailed, Balanced: objects could not be listed or patched.
+	ReasonResyncFailed = "ResyncFailed"
 )

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	_ "golang.org/x/crypto/x509roots/fallback" // an image has no authorities of its own, and an apiserver may have a public one
 
+	"github.com/breakwater-k8s/breakwater/internal/commandline"
 	"github.com/breakwater-k8s/breakwater/internal/version"
 )
 
@@ -70,6 +71,7 @@ the generator derives protectors from workloads.`,
 		topologyCommand(),
 		webhookCommand(),
 		webhookConfigCommand(),
+		commandline.ReferenceCommand(),
 	)
 	return root
 }

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// constant is one of the package, as it is declared.
+type constant struct {
+	Name, Value, Meaning string
+}
+
+// tables are the constants that the page has, by the beginnings of their names.
+var tables = []struct{ title, preface, prefix string }{ //nolint:gochecknoglobals // a constant
+	{"Conditions", "Types of `status.conditions`. An object is well when `Ready` is true, which kstatus, Argo CD and Flux go by.", "Condition"},
+	{"Reasons", "Reasons of conditions. Which condition has one stands first.", "Reason"},
+	{"Labels", "", "Label"},
+	{"Annotations", "", "Annotation"},
+	{"Finalizers", "", "Finalizer"},
+	{"Audit annotations", "What the audit log of an apiserver has of a review; the apiserver puts the webhook's name before them.", "Audit"},
+}
+
+// constants writes the tables of the package in a folder.
+func constants(out *bytes.Buffer, folder string) error {
+	var all []constant
+	for _, name := range []string{"conditions.go", "labels.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(folder, name), nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		for _, declaration := range file.Decls {
+			all = append(all, declared(declaration)...)
+		}
+	}
+	for _, table := range tables {
+		fmt.Fprintf(out, "\n## %s\n\n", table.title)
+		if table.preface != "" {
+			fmt.Fprintf(out, "%s\n\n", table.preface)
+		}
+		out.WriteString("| name | meaning |\n| --- | --- |\n")
+		for _, c := range all {
+			if !strings.HasPrefix(c.Name, table.prefix) {
+				continue
+			}
+			if c.Meaning == "" {
+				return fmt.Errorf("constant %s has no comment", c.Name)
+			}
+			fmt.Fprintf(out, "| `%s` | %s |\n", c.Value, cell(named(c.Meaning, all)))
+		}
+	}
+	return nil
+}
+
+// named has values in place of names of constants, which are those of Go.
+func named(text string, all []constant) string {
+	for _, c := range all {
+		for _, ending := range []string{" ", ",", ".", ":"} {
+			text = strings.ReplaceAll(text, " "+c.Name+ending, " `"+c.Value+"`"+ending)
+		}
+	}
+	return text
+}
+
+func declared(declaration ast.Decl) (all []constant) {
+	switch d := declaration.(type) {
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			v, ok := spec.(*ast.ValueSpec)
+			if !ok || len(v.Values) != 1 {
+				continue
+			}
+			doc := v.Doc.Text()
+			if len(d.Specs) == 1 && doc == "" {
+				doc = d.Doc.Text()
+			}
+			all = append(all, constantOf(v.Names[0].Name, v.Values[0], "", doc))
+		}
+	case *ast.FuncDecl: // a label with a name in it
+		if r, ok := d.Body.List[0].(*ast.ReturnStmt); ok {
+			if sum, ok := r.Results[0].(*ast.BinaryExpr); ok {
+				all = append(all, constantOf(d.Name.Name, sum.X, strings.ToUpper(d.Type.Params.List[0].Names[0].Name), d.Doc.Text()))
+			}
+		}
+	}
+	return all
+}
+
+func constantOf(name string, value ast.Expr, end, doc string) constant {
+	c := constant{Name: name}
+	if literal, ok := value.(*ast.BasicLit); ok {
+		c.Value, _ = strconv.Unquote(literal.Value) // the compiler has read it
+	}
+	c.Value += end
+	c.Meaning = strings.TrimLeft(strings.TrimPrefix(strings.TrimSpace(doc), name), ", ")
+	return c
+}
