@@ -136,6 +136,7 @@ generate: ## Write what is generated: deep copies, CRDs and their chart, dashboa
 	@go run ./hack/dashboards charts/breakwater/files/dashboards
 	@hack/terraform-docs
 	@go run -trimpath ./hack/reference
+	@go run -trimpath ./hack/storm
 	@for program in $(documented); do BREAKWATER_BINARIES= go run -trimpath ./cmd/$$program reference >docs/reference/$$program.md; done
 
 .PHONY: site

@@ -36,7 +36,7 @@ func (d *demo) protect(ctx context.Context, app storm.Application) error {
 			return fmt.Errorf("create %s in cluster %s: %w", object.GetName(), d.core.Name(), err)
 		}
 	}
-	key := client.ObjectKey{Namespace: app.Namespace, Name: desired.ProtectorName(desired.Ref{Group: "apps", Kind: "Deployment", Name: source.Name})}
+	key := protectorOf(app)
 	protector := &v1alpha1.PodProtector{}
 	err = wait.PollUntilContextCancel(ctx, protectorPause, true, func(ctx context.Context) (bool, error) {
 		if err := core.Get(ctx, key, protector); err != nil {
@@ -51,6 +51,11 @@ func (d *demo) protect(ctx context.Context, app storm.Application) error {
 			key, d.options.Pods, len(d.cells), protector.Spec, protector.Status, err)
 	}
 	return nil
+}
+
+// protectorOf is the name of the protector that the generator makes for an application.
+func protectorOf(app storm.Application) client.ObjectKey {
+	return client.ObjectKey{Namespace: app.Namespace, Name: desired.ProtectorName(desired.Ref{Group: "apps", Kind: "Deployment", Name: app.Name})}
 }
 
 // sourceDeployment is what the owner of a federated application keeps in the core cluster: the wanted state. The

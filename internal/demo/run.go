@@ -116,6 +116,8 @@ type stormRun struct {
 	settled  time.Duration
 	final    int
 	recovery *report.Recovery
+	// ledger is nil without Breakwater.
+	ledger *ledger
 }
 
 // storm runs the storm and returns when it is over and nothing changes any more. The recorder goes on.
@@ -125,6 +127,12 @@ func (d *demo) storm(ctx context.Context, app storm.Application, title string) (
 		return nil, err
 	}
 	r := &stormRun{app: app, title: title, recorder: recorder, storm: plan(d.options, app.Scope(d.cells), recorder)}
+	if d.breakwater != nil {
+		if r.ledger, err = d.keepLedger(ctx, r); err != nil {
+			recorder.Stop()
+			return nil, err
+		}
+	}
 	stop := d.show(ctx, r)
 	defer stop()
 	if err := r.storm.Run(ctx); err != nil {
@@ -152,6 +160,10 @@ func (r *stormRun) result(floor int) report.Run {
 		FinalAvailable: r.final,
 		Recovery:       r.recovery,
 		Timeline:       report.Timeline(verdict.Timeline),
+	}
+	if r.ledger != nil {
+		r.ledger.stop()
+		run.Ledger = r.ledger.entries
 	}
 	run.Refusal, _ = r.storm.Example(storm.Refused)
 	began := r.settled

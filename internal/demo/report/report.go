@@ -53,6 +53,21 @@ type Run struct {
 	// Refusal is the first answer that refused a removal, in full.
 	Refusal  string  `json:"refusal,omitempty"`
 	Timeline []Point `json:"timeline"`
+	// Ledger is what the protector said, whenever that had changed; absent in the run without Breakwater.
+	Ledger []Entry `json:"ledger,omitempty"`
+}
+
+// Entry is what the protector said at one time, and how many requests of the storm had been answered by then.
+type Entry struct {
+	Seconds float64 `json:"seconds"`
+	// Counted and Reserved are the available pods that the cells have counted, and the open reservations, by cell.
+	Counted  []int `json:"counted"`
+	Reserved []int `json:"reserved"`
+	// Allowed is how many removals would be admitted.
+	Allowed int `json:"allowed"`
+	// Admitted and Refused are requests since the storm began.
+	Admitted int `json:"admitted"`
+	Refused  int `json:"refused"`
 }
 
 // Attack is one attack of the storm. Seconds count from the beginning of the run's timeline.

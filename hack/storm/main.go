@@ -1,0 +1,86 @@
+// Command storm draws the storm that docs/storm.json has recorded: docs/images/storm.svg, and the table of docs/storm.md. With -record it takes
+// the report of a demo in its place first.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/breakwater-k8s/breakwater/internal/demo/replay"
+	"github.com/breakwater-k8s/breakwater/internal/demo/report"
+)
+
+func main() {
+	docs := flag.String("docs", "docs", "`folder` of the documentation")
+	record := flag.String("record", "", "`file` report.json of a demo that is to be the recorded one")
+	flag.Parse()
+	if err := run(*docs, *record); err != nil {
+		fmt.Fprintln(os.Stderr, "storm:", err)
+		os.Exit(1)
+	}
+}
+
+func run(docs, record string) error {
+	kept := filepath.Join(docs, "storm.json")
+	if record != "" {
+		r, err := read(record)
+		if err != nil {
+			return err
+		}
+		raw, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(kept, append(raw, '\n'), 0o644); err != nil {
+			return err
+		}
+	}
+	r, err := read(kept)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(docs, "images", "storm.svg"), []byte(replay.SVG(r)), 0o644); err != nil {
+		return err
+	}
+	page := filepath.Join(docs, "storm.md")
+	raw, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	written, err := put(string(raw), replay.Table(r))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(page, []byte(written), 0o644)
+}
+
+func read(file string) (r report.Report, err error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return r, fmt.Errorf("%s: %w", file, err)
+	}
+	if len(r.Protected.Ledger) == 0 || !r.Held() || !r.Proves() {
+		return r, fmt.Errorf("%s is no record of a storm that was held: %s", file, r.Outcome())
+	}
+	return r, nil
+}
+
+const begin, end = "<!-- storm: written by hack/storm -->\n", "<!-- storm: end -->"
+
+// put replaces what stands between the marks.
+func put(page, table string) (string, error) {
+	before, rest, found := strings.Cut(page, begin)
+	_, after, ends := strings.Cut(rest, end)
+	if !found || !ends {
+		return "", errors.New("docs/storm.md has no marks for the table")
+	}
+	return before + begin + "\n" + table + "\n" + end + after, nil
+}
