@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	_ "embed"
 	"flag"
 	"fmt"
 	"os"
@@ -40,12 +41,8 @@ var order = []string{ //nolint:gochecknoglobals // a constant
 	"PodProtector", "Cell", "ProtectionPolicy", "ClusterProtectionPolicy", "PodSchedulingPolicy", "ClusterPodSchedulingPolicy", "ClusterRing",
 }
 
-const preface = `# API
-
-Group ` + "`breakwater.dev`, version `v1alpha1`" + `. This page is generated from the definitions that clusters have, so that it says what an apiserver accepts. ` +
-	`Fields are named by their path; ` + "`[]`" + ` is any item of a list. A bold **must** is a rule that the apiserver holds, in the words by which it refuses. What fields are for is told in ` +
-	`[concepts.md](../concepts.md), [topology.md](../topology.md), [scheduling.md](../scheduling.md) and [sharding.md](../sharding.md).
-`
+//go:embed preface.txt
+var preface string
 
 // page is the page about the API in a folder.
 func page(api string) ([]byte, error) {

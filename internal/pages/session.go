@@ -90,7 +90,7 @@ func (s *Session) Write(name, content string) error {
 
 // End closes the shell and ends what it has left running.
 func (s *Session) End() {
-	defer os.Remove(s.script)
+	defer os.RemoveAll(s.script)
 	_ = s.input.Close()
 	_ = syscall.Kill(-s.shell.Process.Pid, syscall.SIGTERM)
 	_ = s.shell.Wait() // what it says now is nobody's concern
