@@ -12,7 +12,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/pages"
 )
 
-// blocks renders fenced blocks and tables so that they can be scrolled by keyboard where they are too wide, and tells the commands of a console
+// blocks renders code, fenced blocks and tables so that what is too wide breaks, or can be scrolled by keyboard, and tells the commands of a console
 // from what they say.
 type blocks struct{}
 
@@ -20,6 +20,7 @@ type blocks struct{}
 func (blocks) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	r.Register(ast.KindFencedCodeBlock, fence)
 	r.Register(extast.KindTable, table)
+	r.Register(ast.KindCodeSpan, code)
 }
 
 func fence(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -52,6 +53,19 @@ func shown(language, content string) string {
 		}
 	}
 	return out.String()
+}
+
+// code lets long words break where they have a point or a slash.
+func code(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+	if !entering {
+		return ast.WalkSkipChildren, nil
+	}
+	word := html.EscapeString(plain(node, source))
+	if len(word) > 20 {
+		word = strings.NewReplacer(".", "<wbr>.", "/", "/<wbr>").Replace(word)
+	}
+	_, err := w.WriteString("<code>" + word + "</code>")
+	return ast.WalkSkipChildren, err
 }
 
 func table(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
