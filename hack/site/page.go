@@ -56,8 +56,16 @@ func address(name string) string {
 
 var frontMatter = regexp.MustCompile(`(?s)\A---\n.*?\n---\n`)
 
+// signpost leads links of a page of the tree into the site.
+type signpost interface {
+	// target is the link in the site.
+	target(from, link string) string
+	// name is what a link is called that was called by the file that it leads to.
+	name(from, link, called string) string
+}
+
 // parsePage renders a page. Links and pictures are those of the tree; to gives what they are in the site.
-func parsePage(tree fs.FS, name string, to func(link string) string) (*page, error) {
+func parsePage(tree fs.FS, name string, to signpost) (*page, error) {
 	source, err := fs.ReadFile(tree, name)
 	if err != nil {
 		return nil, err
@@ -89,7 +97,7 @@ func parsePage(tree fs.FS, name string, to func(link string) string) (*page, err
 }
 
 // look notes what the page has, leads its links into the site, and takes out comments.
-func (p *page) look(document ast.Node, source []byte, to func(string) string) {
+func (p *page) look(document ast.Node, source []byte, to signpost) {
 	var comments []ast.Node
 	current := section{}
 	_ = ast.Walk(document, func(node ast.Node, entering bool) (ast.WalkStatus, error) { // it has no errors
@@ -101,8 +109,13 @@ func (p *page) look(document ast.Node, source []byte, to func(string) string) {
 			current = p.begin(node, source, current)
 			return ast.WalkSkipChildren, nil
 		case *ast.Link:
-			p.links = append(p.links, string(node.Destination))
-			node.Destination = []byte(to(string(node.Destination)))
+			link := string(node.Destination)
+			p.links = append(p.links, link)
+			if called := plain(node, source); called != "" && to.name(p.Path, link, called) != called {
+				node.RemoveChildren(node)
+				node.AppendChild(node, ast.NewString([]byte(to.name(p.Path, link, called))))
+			}
+			node.Destination = []byte(to.target(p.Path, link))
 		case *ast.Image:
 			p.images = append(p.images, string(node.Destination))
 		case *ast.HTMLBlock:

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net/url"
 	"path"
+	"regexp"
 	"strings"
 )
 
@@ -38,7 +39,7 @@ func (s *site) build() (map[string][]byte, error) {
 	s.byPath = map[string]*page{}
 	for _, g := range s.groups {
 		for _, name := range g.Pages {
-			p, err := parsePage(s.tree, name, func(link string) string { return s.target(name, link) })
+			p, err := parsePage(s.tree, name, s)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
@@ -79,6 +80,24 @@ func (s *site) target(from, link string) string {
 		return relative(address(from), address(name)) + anchor
 	}
 	return repository + name + anchor
+}
+
+var firstHeading = regexp.MustCompile(`(?m)^# (.+)$`)
+
+// name gives a link the title of the page that it leads to, if it has that page's file name in the tree.
+func (s *site) name(from, link, called string) string {
+	file, _, ok := inTree(from, link)
+	if !ok || path.Ext(called) != ".md" || path.Base(called) != path.Base(file) {
+		return called
+	}
+	source, err := fs.ReadFile(s.tree, file)
+	if err != nil {
+		return called // check tells
+	}
+	if found := firstHeading.FindSubmatch(source); found != nil && path.Base(file) != "README.md" {
+		return string(found[1])
+	}
+	return called
 }
 
 // inTree tells which file of the tree a link leads to, and the anchor with its mark. It is false for links that leave the tree.

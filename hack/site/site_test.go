@@ -87,7 +87,7 @@ func TestWhatLeadsNowhereIsAnError(t *testing.T) {
 func TestLinksOfTheTreeLeadIntoTheSite(t *testing.T) {
 	tree := mapOf(map[string]string{
 		"README.md": "# Top\n[1](docs/a.md#it-is-so-yes) [2](LICENSE) [3](https://example.com/x.md)", "LICENSE": "",
-		"docs/a.md":   "# A\n<!-- run: shell -->\n~console\n$ a <b> \\\n  c\nout\n~\n## It *is* `so`, yes\n## It is so yes\n[4](../README.md) [5](r/b.md#b) [6](#it-is-so-yes-1) ![p](i/p.svg)",
+		"docs/a.md":   "# A\n<!-- run: shell -->\n~console\n$ a <b> \\\n  c\nout\n~\n## It *is* `so`, yes\n## It is so yes\n[4](../README.md) [r/b.md](r/b.md#b) [5](r/b.md#b) [6](#it-is-so-yes-1) ![p](i/p.svg)",
 		"docs/r/b.md": "---\nfront: matter\n---\n# B\n[7](../a.md)", "docs/i/p.svg": "<svg/>",
 	})
 	files, err := (&site{tree: tree, groups: []group{{Title: "G", Pages: []string{"README.md", "docs/a.md", "docs/r/b.md"}}}}).build()
@@ -96,7 +96,7 @@ func TestLinksOfTheTreeLeadIntoTheSite(t *testing.T) {
 	}
 	for name, want := range map[string][]string{
 		"index.html": {`href="a.html#it-is-so-yes">1`, `href="https://github.com/breakwater-k8s/breakwater/blob/main/LICENSE">2`, `href="https://example.com/x.md">3`, `rel="next" href="a.html"`, `href="r/b.html"`},
-		"a.html": {`href="index.html">4`, `href="r/b.html#b">5`, `href="#it-is-so-yes-1">6`, `src="i/p.svg"`, `id="it-is-so-yes-1"`,
+		"a.html": {`href="index.html">4`, `href="r/b.html#b">B<`, `href="r/b.html#b">5`, `href="#it-is-so-yes-1">6`, `src="i/p.svg"`, `id="it-is-so-yes-1"`,
 			"<span class=\"prompt\">$ </span><b>a &lt;b&gt; \\\n  c</b>\nout\n", `aria-current="page">A<`},
 		"r/b.html": {`href="../a.html">7`, `href="../site.css"`, `data-root="../"`},
 		"i/p.svg":  {"<svg/>"},
