@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -41,7 +42,8 @@ An update or resize is taken for one that restarts the pod's first container.
 The exit code is 0 if the pod may go, 2 if it would be refused, and 3 if the answers of --ask differ.`,
 		Example: `  kubectl breakwater explain pod/web-0 -n shop
   kubectl breakwater explain pod/web-0 -n shop --operation evict --ask --context worker-1 --core-context hub`,
-		Args: cobra.RangeArgs(1, 2),
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: p.completePods,
 		RunE: func(command *cobra.Command, arguments []string) error {
 			name, err := podNamed(arguments)
 			if err != nil {
@@ -63,6 +65,30 @@ The exit code is 0 if the pod may go, 2 if it would be refused, and 3 if the ans
 func (p *plugin) bindCell(command *cobra.Command, cell *string) {
 	command.Flags().StringVar(cell, "cell", "", "`name` of the Cell that the pods are in; empty: that of the current context")
 	_ = command.RegisterFlagCompletionFunc("cell", p.completeCells)
+}
+
+// completePods completes pod/NAME by the pods of the current context.
+func (p *plugin) completePods(command *cobra.Command, had []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	config, err := p.clusters.Here()
+	namespace, unknown := p.clusters.Namespace()
+	if len(had) > 0 || err != nil || unknown != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(command.Context(), completeTime)
+	defer cancel()
+	at, err := live.NewCluster("here", config)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	list, err := at.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, "pod/"+list.Items[i].Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // podNamed reads pod/NAME, or pod NAME.
@@ -117,6 +143,8 @@ func (f *explainFlags) run(ctx context.Context, name string) error {
 	switch {
 	case e.Answer != nil && !e.Answer.Agrees:
 		return exitError{3, errors.New("the apiserver's answer is another than the explained one")}
+	case e.Answer != nil && e.Answer.OfBudget:
+		return exitError{2, fmt.Errorf("a PodDisruptionBudget refuses to evict pod %s/%s", namespace, name)}
 	case !e.Goes():
 		return exitError{2, fmt.Errorf("pod %s/%s would be refused", namespace, name)}
 	}

@@ -67,6 +67,9 @@ func answerOf(a explain.Answer, coloured bool) string {
 	if !a.Allowed {
 		text = fmt.Sprintf("refused with %d", a.Code)
 	}
+	if a.OfBudget {
+		text += " by a PodDisruptionBudget, and let through by Breakwater"
+	}
 	if a.Agrees {
 		return text + ", as explained"
 	}

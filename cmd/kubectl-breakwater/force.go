@@ -39,8 +39,9 @@ func forceCommand(p *plugin) *cobra.Command {
 reason stand in the protector's event RemovalForced, in the log of the webhook and in the audit log of the cell's apiserver.
 
 It works also while no core cluster answers; what would be broken is not known then. Nothing is annotated if the pod may go anyway.`,
-		Example: `  kubectl breakwater force pod/web-0 -n shop --reason "INC-4711: its node is on fire" --delete`,
-		Args:    cobra.RangeArgs(1, 2),
+		Example:           `  kubectl breakwater force pod/web-0 -n shop --reason "INC-4711: its node is on fire" --delete`,
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: p.completePods,
 		RunE: func(command *cobra.Command, arguments []string) error {
 			name, err := podNamed(arguments)
 			if err != nil {

@@ -82,6 +82,8 @@ type Answer struct {
 	Allowed bool   `json:"allowed"`
 	Code    int32  `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
+	// OfBudget tells that a PodDisruptionBudget has refused an eviction that Breakwater let through.
+	OfBudget bool `json:"ofDisruptionBudget,omitempty"`
 	// Agrees tells whether that is what was told.
 	Agrees bool `json:"agrees"`
 }

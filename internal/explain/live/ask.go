@@ -28,7 +28,8 @@ func Compare(e *explain.Explanation, said error) error {
 		answer.Agrees = e.Goes()
 	case errors.As(said, &status):
 		answer.Code, answer.Message = status.Status().Code, status.Status().Message
-		answer.Agrees = !e.Goes() && answer.Code == e.Code && strings.HasSuffix(answer.Message, e.Message)
+		answer.OfBudget = apierrors.HasStatusCause(said, policyv1.DisruptionBudgetCause)
+		answer.Agrees = answer.OfBudget && e.Goes() || !answer.OfBudget && !e.Goes() && answer.Code == e.Code && strings.HasSuffix(answer.Message, e.Message)
 	default:
 		return said
 	}
