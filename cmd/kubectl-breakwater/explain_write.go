@@ -38,7 +38,7 @@ func explained(e explain.Explanation, wide, coloured bool) string {
 	if len(e.Remedies) > 0 {
 		b.WriteString("\n" + strong.on("What would let it go", coloured) + "\n")
 		for _, remedy := range e.Remedies {
-			b.WriteString(wrapped(remedy, "  ", 100) + "\n")
+			b.WriteString(hanging(remedy) + "\n")
 		}
 	}
 	for _, note := range e.Notes {
@@ -131,7 +131,7 @@ func protectors(e explain.Explanation, coloured bool) string {
 func details(p explain.Protector, wide, coloured bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s\n", strong.on(p.Namespace+"/"+p.Name, coloured))
-	line := func(format string, of ...any) { b.WriteString(wrapped(fmt.Sprintf(format, of...), "  ", 100) + "\n") }
+	line := func(format string, of ...any) { b.WriteString(hanging(fmt.Sprintf(format, of...)) + "\n") }
 	line("the pod %s", p.Why)
 	if p.FloorKnown {
 		line("floor %d: %s", p.Floor, p.FloorFrom)
@@ -147,7 +147,7 @@ func details(p explain.Protector, wide, coloured bool) string {
 		line("domain of the pod: %s", p.Domain)
 	}
 	if p.AtMostUnderWay > 0 {
-		line("at most %d removals under way at a time", p.AtMostUnderWay)
+		line("at most %s under way at a time", count(p.AtMostUnderWay, "removal"))
 	}
 	if p.Refuses != "" {
 		line("it %s", p.Refuses)
@@ -167,6 +167,11 @@ func cellOf(c explain.Cell) string {
 		text += fmt.Sprintf(", STALE: its aggregator has been silent for %s (whenStale %s)", c.SilentFor.Round(time.Second), c.WhenStale)
 	}
 	return text
+}
+
+// hanging is a text whose further lines stand out less than its first.
+func hanging(text string) string {
+	return "  " + strings.TrimLeft(wrapped(text, "    ", 100), " ")
 }
 
 // wrapped breaks a text into lines of at most so many characters, where there are spaces. Each begins with the indent.

@@ -3,6 +3,7 @@ package explain_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -135,6 +136,11 @@ func TestCellsAreWorthWhatTheyAddToTheBudget(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("cells (-want +got):\n%s", diff)
+	}
+	if !slices.ContainsFunc(e.Remedies, func(r string) bool {
+		return strings.Contains(r, "an aggregator of cell there that reports: until then what it counted (2 pods)")
+	}) {
+		t.Errorf("remedies %q", e.Remedies)
 	}
 	if e.Protectors[0].Left != 0 || e.Allowed {
 		t.Errorf("left %d, allowed %v", e.Protectors[0].Left, e.Allowed)

@@ -78,7 +78,16 @@ func (s Situation) remedies(protectors []Protector) (all []string) {
 			all = append(all, fmt.Sprintf("%s: at least %s more available that outlive the loss", name, pods(p.Floor-l.Left)))
 		}
 		if p.Outcome == quota.RefusedFull {
-			all = append(all, fmt.Sprintf("%s: less than %d removals under way (now %d)", name, p.AtMostUnderWay, p.UnderWay))
+			less := fmt.Sprintf("less than %d removals", p.AtMostUnderWay)
+			if p.AtMostUnderWay == 1 {
+				less = "no removal"
+			}
+			all = append(all, fmt.Sprintf("%s: %s under way (now %d)", name, less, p.UnderWay))
+		}
+		for _, c := range p.Cells {
+			if c.Discount == v1alpha1.DiscountStale && c.Counted > 0 && c.Name != s.Cell {
+				all = append(all, fmt.Sprintf("%s: an aggregator of cell %s that reports: until then what it counted (%s) is worth nothing", name, c.Name, pods(c.Counted)))
+			}
 		}
 		if p.SettledBy != nil && p.UnderWay > 0 {
 			all = append(all, fmt.Sprintf("%s: %s under way to be settled, at the latest about %s (a pod that then lives still is available again)",
