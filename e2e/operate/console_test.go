@@ -15,7 +15,7 @@ import (
 
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
-	"github.com/chromedp/chromedp/kb"
+	keys "github.com/chromedp/chromedp/kb"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -195,13 +195,13 @@ func (b *browser) walk(l *lab) {
 	press := func(where string) {
 		b.Helper()
 		for range 40 {
-			b.do(chromedp.KeyEvent(kb.Tab))
+			b.do(chromedp.KeyEvent(keys.Tab))
 			focus := eval[string](b, `document.activeElement.getAttribute("href") + (document.activeElement.matches(":focus-visible") && getComputedStyle(document.activeElement).outlineStyle)`)
 			if !strings.HasSuffix(focus, "solid") {
 				b.Errorf("nobody sees where the focus is: %s", focus)
 			}
 			if strings.TrimSuffix(focus, "solid") == where {
-				b.do(chromedp.KeyEvent(kb.Enter))
+				b.do(chromedp.KeyEvent(keys.Enter))
 				return
 			}
 		}

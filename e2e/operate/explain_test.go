@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,22 +21,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/drain"
 	"github.com/breakwater-k8s/breakwater/internal/explain"
 	"github.com/breakwater-k8s/breakwater/internal/install"
-	"github.com/breakwater-k8s/breakwater/internal/storm"
+	storms "github.com/breakwater-k8s/breakwater/internal/storm"
 )
 
-// asks is kubectl breakwater, built once.
-var asks = sync.OnceValues(func() (string, error) {
-	built := filepath.Join(operate.Dir(), "kubectl-breakwater")
-	if out, err := exec.Command("go", "build", "-o", built, "github.com/breakwater-k8s/breakwater/cmd/kubectl-breakwater").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build kubectl breakwater: %w\n%s", err, out)
-	}
-	return built, nil
-})
-
 // tell runs kubectl breakwater in a cell and the lab's namespace, and returns what it says and its exit code.
-func tell(l *lab, in storm.Cell, arguments ...string) (said string, code int) {
+func tell(l *lab, in storms.Cell, arguments ...string) (said string, code int) {
 	l.Helper()
-	program, err := asks()
+	program, err := plugin()
 	l.Must(err)
 	worker, ok := l.Federation().Cluster(in.Name)
 	if !ok {

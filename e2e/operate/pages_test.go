@@ -42,7 +42,7 @@ func setting(t *testing.T, environments ...pages.Environment) pages.Setting {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := asks(); err != nil {
+	if _, err := plugin(); err != nil {
 		t.Fatal(err)
 	}
 	charts, err := filepath.Abs(filepath.Join(root, "charts"))
