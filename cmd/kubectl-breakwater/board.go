@@ -109,7 +109,7 @@ func (b *board) informer(ctx context.Context, c core, kind string, object client
 		},
 	}
 	informer := toolscache.NewSharedIndexInformer(source, object, 0, nil)
-	_ = informer.SetTransform(toolscache.TransformFunc(cache.TransformStripManagedFields())) // fails for one that has begun
+	_ = informer.SetTransform(cache.TransformStripManagedFields()) // fails for one that has begun
 	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *toolscache.Reflector, err error) {
 		b.fail(c.Name, kind, c.failure(err))
 	})

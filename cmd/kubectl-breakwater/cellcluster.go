@@ -93,7 +93,7 @@ func (c *clusters) bySecret(ctx context.Context, name string, cores []core) (*re
 		case err != nil:
 			errs = append(errs, core.failure(err))
 		case cell.Spec.KubeconfigSecretRef == nil:
-			errs = append(errs, fmt.Errorf("Cell %s names no Secret with a kubeconfig", name)) //nolint:staticcheck // the name of a kind
+			errs = append(errs, fmt.Errorf("Cell %s names no Secret with a kubeconfig", name))
 		default:
 			config, _, err := fleet.Connect(ctx, core, cell, "kubectl")
 			if err != nil {

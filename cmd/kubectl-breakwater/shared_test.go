@@ -19,7 +19,7 @@ func TestConvertReadsTheCurrentContext(t *testing.T) {
 	}))
 	wantWords(t, h.kb("convert", "--kind", "pdb"), "kind: PodProtector", "name: web namespace: "+h.namespace, "1 PodProtector made of 1 object")
 	_, _, err := run(t, "", append([]string{"convert", "--kind", "pdb", "--fail-on-warning"}, h.flags...)...)
-	coded, ok := err.(interface{ ExitCode() int }) //nolint:errorlint // the error itself
+	coded, ok := err.(interface{ ExitCode() int })
 	if !ok || coded.ExitCode() != 2 {
 		t.Errorf("%v, want exit code 2", err)
 	}

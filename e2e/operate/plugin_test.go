@@ -1,7 +1,6 @@
 package operate_test
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -16,8 +15,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/install"
 )
 
-// plugin is kubectl breakwater, which is built once for all tests.
-var plugin = sync.OnceValues(func() (string, error) {
+// asks is kubectl breakwater, built once.
+var asks = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(operate.Dir(), "kubectl-breakwater")
 	if out, err := exec.Command("go", "build", "-o", path, "github.com/breakwater-k8s/breakwater/cmd/kubectl-breakwater").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build kubectl-breakwater: %w\n%s", err, out)
@@ -28,7 +27,7 @@ var plugin = sync.OnceValues(func() (string, error) {
 // kubectlBreakwater is the command with a context for each cluster, of which that of the core is the current one, in the lab's namespace.
 func kubectlBreakwater(l *lab, arguments ...string) *exec.Cmd {
 	l.Helper()
-	path, err := plugin()
+	path, err := asks()
 	l.Must(err)
 	var files []string
 	for _, cluster := range append(l.Federation().Cores(), l.Federation().Workers()...) {
@@ -70,37 +69,37 @@ func wantSaid(l *lab, text string, words ...string) {
 	}
 }
 
-// watching runs watch until stop, which returns its lines.
-func watching(l *lab, arguments ...string) (stop func() []string) {
+// watched is what a watch has said so far.
+type watched struct {
+	mu   sync.Mutex
+	said bytes.Buffer
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.said.Write(p)
+}
+
+func (w *watched) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.said.String()
+}
+
+// watch runs it until stop.
+func watch(l *lab, arguments ...string) (said *watched, stop func()) {
 	l.Helper()
 	command := kubectlBreakwater(l, append([]string{"watch"}, arguments...)...)
-	out, err := command.StdoutPipe()
-	l.Must(err)
+	said = &watched{}
+	command.Stdout = said
 	l.Must(command.Start())
-	var lines []string
-	scanner, ended, begun := bufio.NewScanner(out), make(chan struct{}), make(chan struct{}, 1)
-	go func() {
-		defer close(ended)
-		for scanner.Scan() {
-			lines = append(lines, scanner.Text())
-			select {
-			case begun <- struct{}{}:
-			default:
-			}
-		}
-	}()
-	select {
-	case <-begun:
-	case <-ended:
-		l.Fatalf("watch has ended: %v", command.Wait())
-	}
-	return func() []string {
+	return said, func() {
+		l.Helper()
 		l.Must(command.Process.Signal(syscall.SIGINT))
-		<-ended
 		if err := command.Wait(); err != nil {
 			l.Errorf("watch ended with %v", err)
 		}
-		return lines
 	}
 }
 
@@ -132,7 +131,10 @@ func TestWhoIsPagedSeesWhatTheStormDid(t *testing.T) {
 		wantSaid(l, runPlugin(l, "status"), "web 8 12 0 4 ok")
 		l.AwaitCells(func() error { return nil })
 		wantSaid(l, runPlugin(l, "cells"), cell+" ok yes yes", "ago")
-		stop := watching(l, "web")
+		lines, stop := watch(l, "web")
+		l.Eventually(func() string {
+			return strings.Join(missing(lines.String(), "available 12 floor 8 under way 0 budget 4 allowed 4 refused 0 ok"), ", ")
+		})
 		for _, c := range l.Cells { // so that what is admitted stays under way
 			l.Must(l.Breakwater.Freeze(install.AggregatorName(core, c.Name)))
 		}
@@ -161,9 +163,12 @@ func TestWhoIsPagedSeesWhatTheStormDid(t *testing.T) {
 			l.Must(l.Breakwater.Thaw(install.AggregatorName(core, c.Name)))
 		}
 		l.Eventually(func() string { return strings.Join(missing(runPlugin(l, "status"), "web 8 8 0 0 at floor"), ", ") })
-		lines := strings.Join(stop(), "\n")
-		wantSaid(l, lines, "available 12 floor 8 under way 0 budget 4 allowed 4 refused 0 ok", "under way 4 budget 0 allowed 0", "available 8 floor 8 under way 0 budget 0")
-		if strings.Contains(lines, "below floor") {
+		l.Eventually(func() string {
+			return strings.Join(missing(lines.String(), "available 8 floor 8 under way 0 budget 0"), ", ")
+		})
+		stop()
+		wantSaid(l, lines.String(), "under way 4 budget 0 allowed 0")
+		if strings.Contains(lines.String(), "below floor") {
 			l.Errorf("the floor was broken:\n%s", lines)
 		}
 

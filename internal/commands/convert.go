@@ -35,8 +35,8 @@ func Convert(program string, from Cluster) *cobra.Command {
 		Use:   "convert [-f FILE|DIR|-]... [--kubeconfig FILE] [--context CONTEXT] [-n NAMESPACE|-A] [--kind KIND,...]",
 		Short: "Convert PodDisruptionBudgets and their like to PodProtectors, and scheduling policies of kupid to ours",
 		Long: fmt.Sprintf(`Converts PodDisruptionBudgets (pdb), PodUnavailableBudgets of OpenKruise (pub) and PodProtectors of Podseidon
-(podseidon) to PodProtectors of Breakwater, and the scheduling policies of kupid (kupid) to those of Breakwater. It reads files (-f: YAML, JSON, Lists), or else lists what a cluster has, and
-writes YAML for kubectl apply to standard output. Nothing is changed in any cluster.
+(podseidon) to PodProtectors of Breakwater, and the scheduling policies of kupid (kupid) to those of Breakwater. It reads
+files (-f: YAML, JSON, Lists), or else lists what a cluster has, and writes YAML for kubectl apply to standard output. Nothing is changed in any cluster.
 
 Where a PodProtector or a policy means something else than what it was made from, a warning on standard error says so, and so it
 does of what cannot be converted. Read them: docs/migrate.md explains each. With --fail-on-warning nothing is written and
@@ -53,7 +53,8 @@ others get -pub or -podseidon behind it.`, ExitWarned),
 		},
 	}
 	flags := command.Flags()
-	flags.StringArrayVarP(&f.files, "filename", "f", nil, "`file` to read, folder whose .yaml, .yml and .json files to read, or - for standard input; may be repeated")
+	flags.StringArrayVarP(&f.files, "filename", "f", nil,
+		"`file` to read, folder whose .yaml, .yml and .json files to read, or - for standard input; may be repeated")
 	flags.BoolVarP(&f.recursive, "recursive", "R", false, "read the folders below those of -f too")
 	flags.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "read all namespaces of the cluster")
 	flags.StringSliceVar(&f.kinds, "kind", nil, "`kinds` to convert: pdb, pub, podseidon, kupid; empty: all")

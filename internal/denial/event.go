@@ -45,7 +45,8 @@ func compiled() patterns {
 		tail:    regexp.MustCompile(`(?s)^(.*) \((\d+) more were (?:refused|forced) since the last event\.\)$`),
 		refused: regexp.MustCompile(`^Breakwater refuses to (\w+) pod ` + quoted),
 		asked:   regexp.MustCompile(`(?s)^(.*) Asked by ` + quoted + ` in cell ` + quoted + `: (\w+)\.$`),
-		forced:  regexp.MustCompile(`(?s)^Pod ` + quoted + ` in cell ` + quoted + ` goes although (\w+): .*? Asked by ` + quoted + `\.(?: The reason given is ` + quoted + `\.)?`),
+		forced: regexp.MustCompile(`(?s)^Pod ` + quoted + ` in cell ` + quoted + ` goes although (\w+): .*? Asked by ` + quoted +
+			`\.(?: The reason given is ` + quoted + `\.)?`),
 	}
 }
 
