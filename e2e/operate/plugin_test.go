@@ -15,15 +15,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/install"
 )
 
-// asks is kubectl breakwater, built once.
-var asks = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(operate.Dir(), "kubectl-breakwater")
-	if out, err := exec.Command("go", "build", "-o", path, "github.com/breakwater-k8s/breakwater/cmd/kubectl-breakwater").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build kubectl-breakwater: %w\n%s", err, out)
-	}
-	return path, nil
-})
-
 // kubectlBreakwater is the command with a context for each cluster, of which that of the core is the current one, in the lab's namespace.
 func kubectlBreakwater(l *lab, arguments ...string) *exec.Cmd {
 	l.Helper()
