@@ -165,7 +165,9 @@ func (l look) String() string {
 	return fmt.Sprintf("%s-%d", scheme, l.width)
 }
 
-func looks() []look { return []look{{1600, 900, false}, {1600, 900, true}, {360, 800, false}, {360, 800, true}} }
+func looks() []look {
+	return []look{{1600, 900, false}, {1600, 900, true}, {360, 800, false}, {360, 800, true}}
+}
 
 // as turns the page to a look.
 func (b *browser) as(l look) {

@@ -15,10 +15,21 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/install"
 )
 
+// plugin is kubectl breakwater, built once.
+//
+//nolint:gochecknoglobals // tests have no other place to share something expensive
+var plugin = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(operate.Dir(), "kubectl-breakwater")
+	if out, err := exec.Command("go", "build", "-o", path, "github.com/breakwater-k8s/breakwater/cmd/kubectl-breakwater").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build kubectl-breakwater: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
 // kubectlBreakwater is the command with a context for each cluster, of which that of the core is the current one, in the lab's namespace.
 func kubectlBreakwater(l *lab, arguments ...string) *exec.Cmd {
 	l.Helper()
-	path, err := asks()
+	path, err := plugin()
 	l.Must(err)
 	var files []string
 	for _, cluster := range append(l.Federation().Cores(), l.Federation().Workers()...) {
