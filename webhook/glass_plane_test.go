@@ -35,6 +35,7 @@ func TestTheReasonOfABrokenGlassIsInTheAuditLog(t *testing.T) {
 	const from = "pods.breakwater.dev/"
 	want := map[string]string{
 		from + v1alpha1.AuditVerdict: "Forced", from + v1alpha1.AuditForcedOver: "NoBudget", from + v1alpha1.AuditProtectors: "core/" + l.namespace + "/web",
+		from + v1alpha1.AuditCell: l.cell,
 	}
 	var got map[string]string
 	for name := range reasons {

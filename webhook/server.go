@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/guard"
 	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
@@ -251,7 +252,7 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *pace) {
 	if s.Audit {
 		answer = answer.OnTrial()
 	}
-	s.answer(w, review, answer)
+	s.answer(w, review, r.PathValue("cell"), answer)
 }
 
 // schedule answers about a pod or a template that is to be stored in a cell.
@@ -268,7 +269,7 @@ func (s *Server) schedule(w http.ResponseWriter, r *http.Request) {
 // reviewProtector answers about a protector that is to be stored in a core.
 func (s *Server) reviewProtector(w http.ResponseWriter, r *http.Request) {
 	if review := receive(w, r); review != nil {
-		s.answer(w, review, s.Protection.ReviewProtector(r.PathValue("core"), review.Request))
+		s.answer(w, review, "", s.Protection.ReviewProtector(r.PathValue("core"), review.Request))
 	}
 }
 
@@ -286,9 +287,14 @@ func receive(w http.ResponseWriter, r *http.Request) *admissionv1.AdmissionRevie
 	return review
 }
 
-func (s *Server) answer(w http.ResponseWriter, review *admissionv1.AdmissionReview, answer removal.Answer) {
+// answer answers about a cell; about none if it is empty.
+func (s *Server) answer(w http.ResponseWriter, review *admissionv1.AdmissionReview, cell string, answer removal.Answer) {
+	audit := answer.Audit()
+	if cell != "" {
+		audit[v1alpha1.AuditCell] = cell
+	}
 	s.respond(w, review, &admissionv1.AdmissionResponse{
-		UID: review.Request.UID, Allowed: answer.Allowed, Result: answer.Status, Warnings: answer.Warnings, AuditAnnotations: answer.Audit(),
+		UID: review.Request.UID, Allowed: answer.Allowed, Result: answer.Status, Warnings: answer.Warnings, AuditAnnotations: audit,
 	})
 }
 

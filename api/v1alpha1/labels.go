@@ -114,6 +114,8 @@ func LabelDrain(ring string) string { return "breakwater.dev/drain-" + ring }
 const (
 	// AuditProtectors lists the protectors that were asked, as core/namespace/name.
 	AuditProtectors = "protectors"
+	// AuditCell is the cell that was asked about.
+	AuditCell = "cell"
 	// AuditVerdict is the reason of the answer, in one word.
 	AuditVerdict = "verdict"
 	// AuditForcedOver is the verdict that a removal would have had without AnnotationForceDelete.

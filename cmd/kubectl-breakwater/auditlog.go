@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -54,10 +55,9 @@ func (f *denialsFlags) readAudit(of scope) (all []denial.Denial, err error) {
 	err = f.auditLines(f.auditLog, func(line []byte) error {
 		d, ok, err := reader.Audit(line)
 		if ok && (of.namespace == "" || d.Namespace == of.namespace) && (of.name == "" || d.IsOf(of.name)) {
-			if d.Cell == "" {
-				d.Cell = f.cell
+			if d.Cell = cmp.Or(d.Cell, f.cell); f.cell == "" || d.Cell == f.cell {
+				all = append(all, d)
 			}
-			all = append(all, d)
 		}
 		return err
 	})

@@ -37,7 +37,7 @@ A storm makes no more than an event in 10 seconds for each protector, which tell
 for an hour unless told otherwise. So there were at least as many as events tell (+); an audit log has all of them.`,
 		Example: `  kubectl breakwater denials -A --since 10m
   kubectl breakwater denials -n shop deployment-web -o wide
-  kubectl breakwater denials -A --audit-log /var/log/kubernetes/audit.log --cell worker-1`,
+  kubectl breakwater denials -A --audit-log /var/log/kubernetes/audit.log`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: p.completeProtectors,
 		RunE: func(command *cobra.Command, names []string) error {
@@ -49,7 +49,7 @@ for an hour unless told otherwise. So there were at least as many as events tell
 	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "in all namespaces")
 	flags.DurationVar(&f.since, "since", time.Hour, "how long `ago` at most; 0 is all")
 	flags.StringVar(&f.auditLog, "audit-log", "", "read an audit log, as `file` or - for standard input, in place of events")
-	flags.StringVar(&f.cell, "cell", "", "`name` of the cell that the audit log is of; else, only what is in this cell")
+	flags.StringVar(&f.cell, "cell", "", "only what is in the cell of this `name`, and in an audit log what does not tell its cell")
 	_ = command.RegisterFlagCompletionFunc("cell", p.completeCells)
 	return command
 }

@@ -40,8 +40,8 @@ func kubectlBreakwater(l *lab, arguments ...string) *exec.Cmd {
 	return command
 }
 
-// runPlugin runs it, and returns what it says.
-func runPlugin(l *lab, arguments ...string) string {
+// says runs it, and returns what it says.
+func says(l *lab, arguments ...string) string {
 	l.Helper()
 	command := kubectlBreakwater(l, arguments...)
 	var out, told bytes.Buffer
@@ -130,9 +130,9 @@ func TestWhoIsPagedSeesWhatTheStormDid(t *testing.T) {
 		core, cell := l.Federation().Cores()[0].Name(), l.Cells[0].Name
 		l.Protect(8)
 		l.DeployBare(l.App(12))
-		wantSaid(l, runPlugin(l, "status"), "web 8 12 0 4 ok")
+		wantSaid(l, says(l, "status"), "web 8 12 0 4 ok")
 		l.AwaitCells(func() error { return nil })
-		wantSaid(l, runPlugin(l, "cells"), cell+" ok yes yes", "ago")
+		wantSaid(l, says(l, "cells"), cell+" ok yes yes", "ago")
 		lines, stop := watch(l, "web")
 		l.Eventually(func() string {
 			return strings.Join(missing(lines.String(), "available 12 floor 8 under way 0 budget 4 allowed 4 refused 0 ok"), ", ")
@@ -144,12 +144,12 @@ func TestWhoIsPagedSeesWhatTheStormDid(t *testing.T) {
 		if refused != 8 {
 			l.Errorf("%d of 12 removals were refused, want 8", refused)
 		}
-		wantSaid(l, runPlugin(l, "status"), "web 8 12 4 0 at floor")
-		text := runPlugin(l, "status", "web")
+		wantSaid(l, says(l, "status"), "web 8 12 4 0 at floor")
+		text := says(l, "status", "web")
 		wantSaid(l, text, "Refuses the next removal: NoBudget.", "12 are available, 4 are being removed, and the floor is 8.", "floor 8 minAvailable 8",
 			"budget 0 12 available - 4 under way - 8 floor", "Delete admitted", "who asked is not recorded")
 		l.Eventually(func() string {
-			return strings.Join(missing(runPlugin(l, "denials", "web"), "NoBudget web", "web-", "admin"), ", ")
+			return strings.Join(missing(says(l, "denials", "web"), "NoBudget web", "web-", "admin"), ", ")
 		})
 		var list struct {
 			Protectors []struct {
@@ -157,14 +157,14 @@ func TestWhoIsPagedSeesWhatTheStormDid(t *testing.T) {
 				Refuses                              string
 			}
 		}
-		l.Must(json.Unmarshal([]byte(runPlugin(l, "status", "web", "-o", "json")), &list))
+		l.Must(json.Unmarshal([]byte(says(l, "status", "web", "-o", "json")), &list))
 		if p := list.Protectors[0]; p.Available != 12 || p.UnderWay != 4 || p.Budget != 0 || p.Allowed != 0 || p.Refuses != "NoBudget" {
 			l.Errorf("%+v", p)
 		}
 		for _, c := range l.Cells {
 			l.Must(l.Breakwater.Thaw(install.AggregatorName(core, c.Name)))
 		}
-		l.Eventually(func() string { return strings.Join(missing(runPlugin(l, "status"), "web 8 8 0 0 at floor"), ", ") })
+		l.Eventually(func() string { return strings.Join(missing(says(l, "status"), "web 8 8 0 0 at floor"), ", ") })
 		l.Eventually(func() string {
 			return strings.Join(missing(lines.String(), "available 8 floor 8 under way 0 budget 0"), ", ")
 		})
@@ -177,10 +177,10 @@ func TestWhoIsPagedSeesWhatTheStormDid(t *testing.T) {
 		stopped := install.AggregatorName(core, cell)
 		l.Must(l.Breakwater.Terminate(stopped))
 		l.Eventually(func() string {
-			return strings.Join(missing(runPlugin(l, "cells"), cell+" notCounted", "Ready False AggregatorStopped"), ", ")
+			return strings.Join(missing(says(l, "cells"), cell+" notCounted", "Ready False AggregatorStopped"), ", ")
 		})
 		l.Must(l.Breakwater.Restart(l.Context(), stopped))
-		l.Eventually(func() string { return strings.Join(missing(runPlugin(l, "cells"), cell+" ok"), ", ") })
+		l.Eventually(func() string { return strings.Join(missing(says(l, "cells"), cell+" ok"), ", ") })
 	})
 }
 
@@ -194,6 +194,6 @@ func TestAWorkersContextIsToldWhereTheCoreIs(t *testing.T) {
 		}
 		core := l.Federation().Cores()[0].Name()
 		wantSaid(l, string(out), fmt.Sprintf("context %q is no core cluster of Breakwater", worker), "--core-context CONTEXT", core)
-		wantSaid(l, runPlugin(l, "status", "--context", worker, "--core-context", core), "No PodProtectors in namespace "+l.Namespace)
+		wantSaid(l, says(l, "status", "--context", worker, "--core-context", core), "No PodProtectors in namespace "+l.Namespace)
 	})
 }

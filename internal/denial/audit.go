@@ -39,7 +39,7 @@ func admitted() []string {
 	return []string{"Unguarded", "NotAvailable", "Unprotected", "OtherCell", "Reserved", "DryRun"}
 }
 
-// Audit reads a line of an audit log; ok is false if it tells of no denial. The cell is not in it unless the webhook has said so.
+// Audit reads a line of an audit log; ok is false if it tells of no denial. Older webhooks did not tell of which cell.
 func (r *Reader) Audit(line []byte) (d Denial, ok bool, err error) {
 	var e auditEvent
 	if err := json.Unmarshal(line, &e); err != nil {
@@ -54,6 +54,7 @@ func (r *Reader) Audit(line []byte) (d Denial, ok bool, err error) {
 		Namespace: e.ObjectRef.Namespace, User: e.User.Username, Operation: e.operation(), Message: e.ResponseStatus.Message,
 	}
 	d.Core, d.Protector = asker(asked)
+	d.Cell = e.annotation(v1alpha1.AuditCell)
 	if e.ImpersonatedUser != nil {
 		d.User = e.ImpersonatedUser.Username
 	}
@@ -63,7 +64,7 @@ func (r *Reader) Audit(line []byte) (d Denial, ok bool, err error) {
 	refused := e.ResponseStatus.Code >= 400
 	switch {
 	case d.Forced:
-		d.Verdict = e.annotation(v1alpha1.AuditForcedOver)
+		d.Verdict, d.Reason = e.annotation(v1alpha1.AuditForcedOver), e.annotation(v1alpha1.AuditForcedReason)
 		return d, !refused, nil
 	case slices.Contains(admitted(), verdict):
 		// A deletion of a collection keeps what was said of its first pod; others can have refused it, as PodDisruptionBudgets.
