@@ -68,6 +68,6 @@ func TestWhateverReviewsSayTheyMakeFewSeries(t *testing.T) {
 		}
 	}
 	if len(seen["cell"]) != 2 || len(seen["operation"]) != 4 || len(seen["verdict"]) < 2 || len(seen["verdict"]) > 10 {
-		t.Errorf("labels %v", seen)
+		t.Errorf("%d cells, the operations %v, the verdicts %v", len(seen["cell"]), seen["operation"], seen["verdict"])
 	}
 }
