@@ -45,12 +45,12 @@ func setting(t *testing.T, environments ...pages.Environment) pages.Setting {
 	if _, err := plugin(); err != nil {
 		t.Fatal(err)
 	}
-	charts, err := filepath.Abs(filepath.Join(root, "charts"))
+	tree, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	if err := os.Symlink(charts, filepath.Join(folder, "charts")); err != nil {
+	if err := os.Symlink(filepath.Join(tree, "charts"), filepath.Join(folder, "charts")); err != nil {
 		t.Fatal(err)
 	}
 	kubeconfig, err := os.ReadFile(operate.Federation().(*local.Federation).Kubeconfig())
@@ -64,7 +64,7 @@ func setting(t *testing.T, environments ...pages.Environment) pages.Setting {
 	s := pages.Setting{
 		Environments: environments, Folder: folder, Prelude: string(prelude),
 		Variables: []string{
-			"PATH=" + strings.Join(programs, string(os.PathListSeparator)), "KUBECONFIG=" + filepath.Join(folder, ".kubeconfig"), "HOME=" + folder,
+			"PATH=" + strings.Join(programs, string(os.PathListSeparator)), "KUBECONFIG=" + filepath.Join(folder, ".kubeconfig"), "HOME=" + folder, "TREE=" + tree,
 		},
 	}
 	before := namespaces(t)

@@ -147,6 +147,7 @@ func TestAPageThatIsNotTrueFails(t *testing.T) {
 		"what is never said":             {"<!-- run: shell; eventually -->\n~console\n$ echo 1\n2\n~\n", "the page shows"},
 		"a hook that the test lacks":     {"<!-- do: it -->\n<!-- run: shell -->\n~console\n$ true\n~\n", `no hook "it"`},
 		"a preparation that fails":       {"<!-- prepare: false\ntrue -->\n<!-- run: shell -->\n~console\n$ true\n~\n", "exit code 1, want 0"},
+		"a command that does not end":    {"<!-- run: shell -->\n~console\n$ sleep 600\n~\n", "line 3: sleep 600"},
 		"the end of the shell":           {"<!-- run: shell -->\n~console\n$ exit 0\n~\n", "the shell ended"},
 	} {
 		t.Run(claim, func(t *testing.T) {

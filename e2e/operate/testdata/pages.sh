@@ -49,8 +49,7 @@ clean() {
 	for at in "$@"; do
 		in="--context ${at%/*}" namespace=${at#*/}
 		kubectl $in label namespace "$namespace" breakwater.dev/exempt=true
-		kubectl $in delete deployments -n "$namespace" --all
-		kubectl $in delete pods -n "$namespace" --all --grace-period=0 --force
+		kubectl $in delete deployments,pods -n "$namespace" --all --grace-period=0 --force
 		kubectl $in delete namespace "$namespace" --wait=false
 	done
 	for at in "$@"; do
