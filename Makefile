@@ -125,7 +125,7 @@ image: ## Build the container image for amd64 and arm64 and write image/breakwat
 	@go run ./hack/image -version "$(VERSION)" $(ARGS)
 
 # The programs whose commands have a page in docs/reference.
-documented := breakwater
+documented := breakwater kubectl-breakwater
 
 .PHONY: generate
 generate: ## Write what is generated: deep copies, CRDs and their chart, dashboards, READMEs of charts, documentation of the Terraform provider, references

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/breakwater-k8s/breakwater/internal/commandline"
 	"github.com/breakwater-k8s/breakwater/internal/version"
 )
 
@@ -29,6 +30,6 @@ context if its apiserver asks Breakwater about that cell, or else the kubeconfig
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
 	p.bind(root)
-	root.AddCommand(cellsCommand(p), convertCommand(p), denialsCommand(p), drainPlanCommand(p), explainCommand(p), forceCommand(p), releaseCommand(p), simulateCommand(p), statusCommand(p), watchCommand(p))
+	root.AddCommand(commandline.ReferenceCommand(), cellsCommand(p), convertCommand(p), denialsCommand(p), drainPlanCommand(p), explainCommand(p), forceCommand(p), releaseCommand(p), simulateCommand(p), statusCommand(p), watchCommand(p))
 	return root
 }

@@ -59,8 +59,13 @@ func describe(out *bytes.Buffer, command *cobra.Command) {
 	if command.Example != "" {
 		fmt.Fprintf(out, "\n```\n%s\n```\n", strings.TrimRight(command.Example, "\n"))
 	}
-	flags(out, "flag", command.NonInheritedFlags())
-	flags(out, "flag of all its commands", command.InheritedFlags())
+	flags(out, command.NonInheritedFlags())
+	for parent := command.Parent(); parent != nil; parent = parent.Parent() {
+		if parent.HasAvailablePersistentFlags() {
+			fmt.Fprintf(out, "\nBesides, it has the flags of [%s](#%s).\n", parent.CommandPath(), strings.ReplaceAll(parent.CommandPath(), " ", "-"))
+			break
+		}
+	}
 }
 
 // prose is text for terminals as Markdown: what is indented is shown as it is.
@@ -90,14 +95,14 @@ func prose(text string) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-func flags(out *bytes.Buffer, title string, set *pflag.FlagSet) {
+func flags(out *bytes.Buffer, set *pflag.FlagSet) {
 	rows := 0
 	set.VisitAll(func(flag *pflag.Flag) {
 		if flag.Hidden || flag.Name == "help" {
 			return
 		}
 		if rows++; rows == 1 {
-			fmt.Fprintf(out, "\n| %s | default | meaning |\n| --- | --- | --- |\n", title)
+			out.WriteString("\n| flag | default | meaning |\n| --- | --- | --- |\n")
 		}
 		kind, usage := pflag.UnquoteUsage(flag)
 		shown := "--" + flag.Name

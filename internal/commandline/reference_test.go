@@ -62,9 +62,7 @@ kubectl tide in PLACE [flags]
 | --- | --- | --- |
 | ~--height many\|all~ | ~3~ | how many\|all metres, of ~0~ or more |
 
-| flag of all its commands | default | meaning |
-| --- | --- | --- |
-| ~-n, --namespace name~ |  | name of a namespace |
+Besides, it has the flags of [kubectl tide](#kubectl-tide).
 `, "~", "`")
 	var out bytes.Buffer
 	root.SetOut(&out)
