@@ -11,6 +11,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/console/model"
+	"github.com/breakwater-k8s/breakwater/internal/denial"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
@@ -20,7 +21,7 @@ func TestVisitorsSeeWhatTheyMayList(t *testing.T) {
 	web := s.protect(s.namespace, "web", 12, 10)
 	s.protect(other, "bank", 5, 5)
 	s.must(s.Create(t.Context(), &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))
-	s.refuse(web, `Breakwater refuses to remove pod "web-1": PodProtector x would have fewer pods available than its floor. (7 more were refused since the last event.)`)
+	s.refuse(web, denial.Note(`Breakwater refuses to remove pod "web-1": PodProtector x would have fewer pods available than its floor.`, "ann", "worker-1", "NoBudget", 7))
 	all := s.token("all", []string{""}, everything()...)
 	some := s.token("some", []string{s.namespace}, lists("breakwater.dev", "podprotectors"))
 	denied := s.token("denied", []string{s.namespace}, lists("breakwater.dev", "podprotectors"), lists("events.k8s.io", "events"))
@@ -42,7 +43,7 @@ func TestVisitorsSeeWhatTheyMayList(t *testing.T) {
 		"nor whether there are any":                  {"/protectors/" + other + "/nothing", some, 403, []string{"You may not see this"}, nil},
 		"nor cells":                                  {"/cells", some, 403, []string{"list cells"}, nil},
 		"nor what was refused, without events":       {path, some, 200, []string{">12<", "need the right to list events"}, []string{"fewer pods available", "refused in 15 min"}},
-		"but with them":                              {path, denied, 200, []string{"fewer pods available", "7 more", "<b>8</b> refused in 15 min"}, nil},
+		"but with them":                              {path, denied, 200, []string{"fewer pods available", "7 more", "asked by ann", "NoBudget", "<b>8</b> refused in 15 min"}, nil},
 		"who may see nothing sees nothing":           {"/", none, 200, []string{"in none of the namespaces"}, []string{">web<", "bank"}},
 		"a protector that is not there is not there": {"/protectors/" + s.namespace + "/nothing", all, 404, []string{"There is no such protector"}, nil},
 		"a page that is not there is not there":      {"/nothing", all, 404, []string{"There is no such page"}, nil},
@@ -128,13 +129,18 @@ func TestWhatIsHostileIsShownAsText(t *testing.T) {
 	}
 }
 
+// told is a denial of an event.
+func told(event string, at time.Time, removals int) model.Denial {
+	return model.Denial{Event: event, Denial: denial.Denial{Last: at, Count: removals}}
+}
+
 func TestAFleetOfManyComesInPages(t *testing.T) {
 	store := newStore(time.Now)
 	for i := range 10_000 {
 		p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "n" + string(rune('a'+i%26)), Name: "web-" + time.Duration(i).String()}}
 		p.Spec.MinAvailable = v1alpha1.Pods(1)
 		store.protect(p)
-		store.deny(nameOf(p), model.Denial{Event: "e", At: time.Now(), Removals: 3})
+		store.deny(nameOf(p), told("e", time.Now(), 3))
 	}
 	every := func(string) bool { return true }
 	f := model.FleetOf(store.protectors(every, every), model.Query{Page: 200})
@@ -152,7 +158,7 @@ func TestDenialsOfManyAreBounded(t *testing.T) {
 	store := newStore(func() time.Time { return now })
 	for i := range 200_000 {
 		key := nameOf(&v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: time.Duration(i % 5_000).String()}})
-		store.deny(key, model.Denial{Event: time.Duration(i).String(), At: now, Removals: 1})
+		store.deny(key, told(time.Duration(i).String(), now, 1))
 		if store.noted > mostDenials {
 			t.Fatalf("%d denials are kept", store.noted)
 		}
@@ -168,7 +174,7 @@ func TestASeriesOfDenialsIsCountedOnce(t *testing.T) {
 	store := newStore(time.Now)
 	key := nameOf(&v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}})
 	for _, removals := range []int{1, 1, 4, 4, 9} {
-		store.deny(key, model.Denial{Event: "web.1", At: time.Now(), Removals: removals})
+		store.deny(key, told("web.1", time.Now(), removals))
 	}
 	points, _ := store.pastOf(key, time.Now(), time.Minute)
 	total := 0

@@ -12,6 +12,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/console/access"
+	"github.com/breakwater-k8s/breakwater/internal/denial"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
@@ -85,7 +86,7 @@ func setup(ctx context.Context, mgr manager.Manager, options Options) (*server, 
 		streams: newStreams(options.Streams, options.StreamsEach),
 	}
 	s.metrics = newMetrics(options.Registry, sessions, s.streams)
-	for _, part := range []manager.Runnable{s, &denials{client: client, store: store}} {
+	for _, part := range []manager.Runnable{s, &denials{client: client, store: store, reader: denial.NewReader()}} {
 		if err := mgr.Add(part); err != nil {
 			return nil, err
 		}

@@ -4,9 +4,11 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/console/model"
@@ -28,6 +30,10 @@ const (
 // store is what watches have told. It is for several goroutines at once.
 type store struct {
 	now func() time.Time
+	// restored is the last version of the core at which a cell noticed that it had been restored.
+	restored atomic.Uint64
+	// from has all protectors.
+	from client.Reader
 
 	mu      sync.RWMutex
 	rows    map[types.NamespacedName]model.Row
@@ -67,7 +73,7 @@ func (s *store) change(do func(now time.Time)) {
 
 // protect takes in the newest state of a protector.
 func (s *store) protect(p *v1alpha1.PodProtector) {
-	row := model.RowOf(p)
+	row := model.RowOf(p, s.restored.Load())
 	s.change(func(now time.Time) {
 		key := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
 		s.rows[key] = row
@@ -83,11 +89,16 @@ func (s *store) lose(key types.NamespacedName) {
 	})
 }
 
-// hear takes in the newest state of a cell.
-func (s *store) hear(cell *v1alpha1.Cell) {
+// hear takes in the newest state of a cell, and tells whether it has noticed that the core was restored: then protectors are to be
+// taken in again.
+func (s *store) hear(cell *v1alpha1.Cell) (again bool) {
+	if version := model.Restored(cell); version > s.restored.Load() {
+		s.restored.Store(version)
+		again = true
+	}
 	last := cell.Status.Aggregator.LastHeartbeat
 	if last == nil {
-		return
+		return again
 	}
 	s.change(func(now time.Time) {
 		before, known := s.beats[cell.Name]
@@ -95,6 +106,7 @@ func (s *store) hear(cell *v1alpha1.Cell) {
 			s.beats[cell.Name] = beat{value: last.Time, heard: model.Heard{At: now, Moved: known}}
 		}
 	})
+	return again
 }
 
 // leave notes that a cell is gone.
@@ -103,18 +115,18 @@ func (s *store) leave(cell string) { s.change(func(time.Time) { delete(s.beats, 
 // deny takes in the newest state of an event that tells of denials. What it told before is not counted again.
 func (s *store) deny(key types.NamespacedName, d model.Denial) {
 	s.change(func(now time.Time) {
-		all, removals := s.denials[key], d.Removals
+		all, removals := s.denials[key], d.Count
 		if at := slices.IndexFunc(all, func(o model.Denial) bool { return o.Event == d.Event }); at >= 0 {
-			removals -= all[at].Removals
+			removals -= all[at].Count
 			all = slices.Delete(slices.Clone(all), at, at+1)
 			s.noted--
 		}
 		all = append([]model.Denial{d}, all...)
-		slices.SortStableFunc(all, func(a, b model.Denial) int { return b.At.Compare(a.At) })
+		slices.SortStableFunc(all, func(a, b model.Denial) int { return b.Last.Compare(a.Last) })
 		s.denials[key] = all[:min(len(all), denialsEach)]
 		s.noted += 1 + len(s.denials[key]) - len(all)
 		if removals > 0 && !d.Forced {
-			s.past.Refuse(key, now, d.At, int32(min(removals, 1<<30)))
+			s.past.Refuse(key, now, d.Last, int32(min(removals, 1<<30)))
 		}
 		if s.noted > mostDenials {
 			s.shed(now, fewDenials)
@@ -133,7 +145,7 @@ func (s *store) sweep(now time.Time) {
 func (s *store) shed(now time.Time, each int) {
 	s.noted = 0
 	maps.DeleteFunc(s.denials, func(key types.NamespacedName, all []model.Denial) bool {
-		old := slices.IndexFunc(all, func(d model.Denial) bool { return now.Sub(d.At) >= forgetAfter })
+		old := slices.IndexFunc(all, func(d model.Denial) bool { return now.Sub(d.Last) >= forgetAfter })
 		if old < 0 {
 			old = len(all)
 		}

@@ -15,9 +15,14 @@ import (
 // writeTime is how long a client may take to read one part of a stream: one that is slower is let go.
 const writeTime = 10 * time.Second
 
+// turnsAtOnce is how many pages of streams are made at a time.
+const turnsAtOnce = 2
+
 // streams bound how many there are.
 type streams struct {
 	most, each int
+	// turns are for making pages: when many are open, each is renewed less often, and the processors are left to others.
+	turns chan struct{}
 
 	mu  sync.Mutex
 	all int
@@ -25,7 +30,7 @@ type streams struct {
 }
 
 func newStreams(most, each int) *streams {
-	return &streams{most: most, each: each, of: map[string]int{}}
+	return &streams{most: most, each: each, turns: make(chan struct{}, turnsAtOnce), of: map[string]int{}}
 }
 
 func (s *streams) begin(who string) bool {
@@ -106,21 +111,36 @@ func (s *server) renew(out *sender, v visit, name string, show view, last *look)
 	if version == last.version && now.Sub(last.at) < s.options.Again {
 		return nil
 	}
-	body, err := show(v)
+	text, err := s.draw(v, name, show)
 	if err != nil {
 		return err
 	}
-	var text bytes.Buffer
-	if err := s.pages.live(&text, name, s.frame(v, body)); err != nil {
-		return err
-	}
-	sum := sha256.Sum256(text.Bytes())
+	sum := sha256.Sum256(text)
 	changed := sum != last.sum
 	*last = look{version: version, at: now, sum: sum}
 	if !changed {
 		return out.send("same", nil)
 	}
-	return out.send("page", text.Bytes())
+	return out.send("page", text)
+}
+
+// draw makes what a stream sends, when it is its turn.
+func (s *server) draw(v visit, name string, show view) ([]byte, error) {
+	select {
+	case s.streams.turns <- struct{}{}:
+		defer func() { <-s.streams.turns }()
+	case <-v.Context().Done():
+		return nil, errGone
+	}
+	body, err := show(v)
+	if err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	if err := s.pages.live(&text, name, s.frame(v, body)); err != nil {
+		return nil, err
+	}
+	return text.Bytes(), nil
 }
 
 // explain tells the client why there is nothing new, and whether there may be later.

@@ -167,12 +167,13 @@ func (s *server) protector(v visit) (any, error) {
 	}
 	body := protectorBody{Events: events.Sees(key.Namespace), Window: shown.Name, Freshness: map[string]model.Cell{}}
 	now := s.now()
-	row := model.RowOf(p)
+	restored := s.store.restored.Load()
+	row := model.RowOf(p, restored)
 	if body.Events {
 		body.Denials = s.store.denialsOf(key)
 		row = row.WithRefusals(body.Denials, now)
 	}
-	body.Protector = model.ProtectorOf(p, row)
+	body.Protector = model.ProtectorOf(p, row, restored)
 	body.Points, body.Since = s.store.pastOf(key, now, shown.length)
 	if !body.Events {
 		for i := range body.Points {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/console/model"
+	"github.com/breakwater-k8s/breakwater/internal/denial"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
@@ -41,6 +42,7 @@ func CacheOptions() cache.Options {
 
 // follow fills the store from the watches of a cache.
 func (s *store) follow(ctx context.Context, from cache.Cache) error {
+	s.from = from
 	protectors, err := from.GetInformer(ctx, &v1alpha1.PodProtector{})
 	if err != nil {
 		return fmt.Errorf("watch PodProtectors: %w", err)
@@ -73,8 +75,19 @@ func (s *store) protectObject(o any) {
 }
 
 func (s *store) hearObject(o any) {
-	if cell, ok := o.(*v1alpha1.Cell); ok {
-		s.hear(cell)
+	if cell, ok := o.(*v1alpha1.Cell); ok && s.hear(cell) {
+		s.recount()
+	}
+}
+
+// recount takes all protectors in again.
+func (s *store) recount() {
+	list := &v1alpha1.PodProtectorList{}
+	if err := s.from.List(context.Background(), list, client.UnsafeDisableDeepCopy); err != nil {
+		return // the cache has no protectors yet: they come
+	}
+	for i := range list.Items {
+		s.protect(&list.Items[i])
 	}
 }
 
@@ -93,6 +106,7 @@ func nameOf(o any) types.NamespacedName {
 type denials struct {
 	client kubernetes.Interface
 	store  *store
+	reader *denial.Reader
 }
 
 // Start implements manager.Runnable.
@@ -115,8 +129,8 @@ func (d *denials) Start(ctx context.Context) error {
 // Add implements toolscache.ReflectorStore.
 func (d *denials) Add(object any) error {
 	if e, ok := object.(*eventsv1.Event); ok {
-		if key, denial, ok := model.DenialOf(e); ok {
-			d.store.deny(key, denial)
+		if key, told, ok := model.DenialOf(d.reader, e); ok {
+			d.store.deny(key, told)
 		}
 	}
 	return nil

@@ -52,7 +52,7 @@ type Cell struct {
 	Good bool `json:"good"`
 }
 
-// Condition is a condition, and whether it is as it should be.
+// Condition is a condition, and whether it is as it should be, or not known yet.
 type Condition struct {
 	Type    string    `json:"type"`
 	Status  string    `json:"status"`
@@ -117,7 +117,7 @@ func conditionsOf(all []metav1.Condition) (conditions []Condition) {
 			want = metav1.ConditionFalse
 		}
 		conditions = append(conditions, Condition{
-			Type: c.Type, Status: string(c.Status), Good: c.Status == want, Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time,
+			Type: c.Type, Status: string(c.Status), Good: c.Status == want || c.Status == metav1.ConditionUnknown, Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time,
 		})
 	}
 	slices.SortFunc(conditions, func(a, b Condition) int { return compareText(a.Type, b.Type) })

@@ -14,6 +14,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/console/model"
+	"github.com/breakwater-k8s/breakwater/internal/denial"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
@@ -69,7 +70,7 @@ func TestARowTellsTheStatesOfAProtector(t *testing.T) {
 		"it was restored, unready": {protector(3, 5, 0, func(p *v1alpha1.PodProtector) { p.Annotations = map[string]string{v1alpha1.AnnotationRestored: ""} }), []model.State{model.StateRestored, model.StateAtFloor}},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			row := model.RowOf(c.p)
+			row := model.RowOf(c.p, 0)
 			if diff := cmp.Diff(c.want, row.States); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -81,46 +82,43 @@ func TestARowTellsTheStatesOfAProtector(t *testing.T) {
 }
 
 func TestWhatWasRefusedLatelyIsNews(t *testing.T) {
-	denials := []model.Denial{
-		{At: now.Add(-time.Minute), Removals: 3}, {At: now.Add(-2 * time.Minute), Removals: 5, Forced: true}, {At: now.Add(-model.Lately), Removals: 7},
+	var denials []model.Denial
+	for _, d := range []denial.Denial{
+		{Last: now.Add(-time.Minute), Count: 3}, {Last: now.Add(-2 * time.Minute), Count: 5, Forced: true}, {Last: now.Add(-model.Lately), Count: 7},
+	} {
+		denials = append(denials, model.Denial{Denial: d})
 	}
-	row := model.RowOf(protector(10, 10, 0)).WithRefusals(denials, now)
+	row := model.RowOf(protector(10, 10, 0), 0).WithRefusals(denials, now)
 	if row.Refused != 3 || !row.LastRefused.Equal(now.Add(-time.Minute)) || !cmp.Equal(row.States, []model.State{model.StateRefused, model.StateAtFloor}) {
 		t.Errorf("%+v", row)
 	}
 }
 
 func TestAnEventIsReadAsADenial(t *testing.T) {
-	event := func(reason, note string) *eventsv1.Event {
-		return &eventsv1.Event{
-			ObjectMeta: metav1.ObjectMeta{Name: "web.1"}, Reason: reason, Note: note, EventTime: metav1.NewMicroTime(now), ReportingInstance: "webhook-0",
-			Regarding: corev1.ObjectReference{Kind: "PodProtector", Namespace: "shop", Name: "web"},
+	event := &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Name: "web.1"}, Reason: denial.ReasonRefused, Note: denial.Note("no", "ann", "worker-1", "NoBudget", 6), EventTime: metav1.NewMicroTime(now),
+		Regarding: corev1.ObjectReference{Kind: "PodProtector", Namespace: "shop", Name: "web"},
+	}
+	key, got, ok := model.DenialOf(denial.NewReader(), event)
+	if !ok || key.String() != "shop/web" || got.Event != "web.1" || got.Count != 7 || got.Verdict != "NoBudget" || got.Message != "no" {
+		t.Errorf("%s: %+v", key, got)
+	}
+	event.Regarding.Kind = "Pod"
+	if _, _, ok := model.DenialOf(denial.NewReader(), event); ok {
+		t.Error("an event of a pod tells of a protector")
+	}
+}
+
+func TestCountsOfBeforeTheCoreWasRestoredAreWorthNothing(t *testing.T) {
+	p := protector(3, 5, 0, func(p *v1alpha1.PodProtector) { p.Status.Cells[0].Aggregation.TermVersion = "100" })
+	for restored, want := range map[uint64]int{0: 2, 99: 2, 100: 0, 200: 0} {
+		row := model.RowOf(p, restored)
+		if row.Allowed != want || p.Status.Cells[0].Aggregation.Void {
+			t.Errorf("restored at %d: %d may go, want %d", restored, row.Allowed, want)
 		}
 	}
-	series := event("RemovalRefused", "a (2 more were refused since the last event.)")
-	series.Series = &eventsv1.EventSeries{Count: 4, LastObservedTime: metav1.NewMicroTime(now.Add(time.Minute))}
-	other := event("RemovalRefused", "a")
-	other.Regarding.Kind = "Pod"
-	for claim, c := range map[string]struct {
-		event *eventsv1.Event
-		want  model.Denial
-		ok    bool
-	}{
-		"one": {event("RemovalRefused", "PodProtector x would have fewer pods available than its floor (floor 1); try. (0 more were refused since the last event.)"), model.Denial{
-			Event: "web.1", At: now, Verdict: "NoBudget", Message: "PodProtector x would have fewer pods available than its floor (floor 1); try.", Removals: 1, Reporter: "webhook-0",
-		}, true},
-		"of several":          {event("RemovalRefused", "would be sure of no more than 3 pods (41 more were refused since the last event.)"), model.Denial{Event: "web.1", At: now, Verdict: "DomainLoss", Message: "would be sure of no more than 3 pods", Removals: 42, Reporter: "webhook-0"}, true},
-		"one that was forced": {event("RemovalForced", "b (1 more were forced since the last event.)"), model.Denial{Event: "web.1", At: now, Message: "b", Removals: 2, Forced: true, Reporter: "webhook-0"}, true},
-		"a series":            {series, model.Denial{Event: "web.1", At: now.Add(time.Minute), Message: "a", Removals: 6, Reporter: "webhook-0"}, true},
-		"of something else":   {other, model.Denial{}, false},
-		"about other things":  {event("Restored", "a"), model.Denial{}, false},
-	} {
-		t.Run(claim, func(t *testing.T) {
-			key, got, ok := model.DenialOf(c.event)
-			if diff := cmp.Diff(c.want, got); diff != "" || ok != c.ok || ok && key.String() != "shop/web" {
-				t.Errorf("ok %v of %s (-want +got):\n%s", ok, key, diff)
-			}
-		})
+	if shares := model.ProtectorOf(p, model.RowOf(p, 100), 100).Shares; shares[0].Counted {
+		t.Errorf("%+v", shares[0])
 	}
 }
 
@@ -138,7 +136,7 @@ func TestAFloorIsExplained(t *testing.T) {
 			p.Spec.MinAvailable, p.Spec.TargetRef = &percent, &v1alpha1.TargetRef{Kind: "Deployment", Name: "web"}
 		}),
 	} {
-		if got := strings.Join(model.ProtectorOf(p, model.RowOf(p)).FloorFrom, " "); got != want {
+		if got := strings.Join(model.ProtectorOf(p, model.RowOf(p, 0), 0).FloorFrom, " "); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -150,7 +148,7 @@ func TestReservationsAreShownTheOldestFirstAndNotAll(t *testing.T) {
 		h.Buckets = append(h.Buckets, v1alpha1.Bucket{Counter: 7, StartTime: metav1.NewMicroTime(now.Add(-time.Hour))})
 		h.Buckets = append(h.Buckets, v1alpha1.Bucket{Counter: 1, PodUID: "z", Accounted: true})
 	})
-	v := model.ProtectorOf(p, model.RowOf(p))
+	v := model.ProtectorOf(p, model.RowOf(p, 0), 0)
 	if len(v.Reservations) != 20 || v.MoreReservations != 12 || v.Reserved != 32 || v.Reservations[0].Pod != "web-y" || !v.Shares[0].Oldest.Equal(now.Add(-time.Hour)) {
 		t.Errorf("%d shown, first %+v, %d more of %d", len(v.Reservations), v.Reservations[0], v.MoreReservations, v.Reserved)
 	}

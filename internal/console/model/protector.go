@@ -57,8 +57,9 @@ type Reservation struct {
 	Since     time.Time `json:"since"`
 }
 
-// ProtectorOf says all that the console shows of a protector.
-func ProtectorOf(p *v1alpha1.PodProtector, row Row) Protector {
+// ProtectorOf says all that the console shows of a protector, whose row RowOf has made with the same version.
+func ProtectorOf(p *v1alpha1.PodProtector, row Row, restored uint64) Protector {
+	p = voided(p, restored)
 	made := Protector{
 		Row: row, FloorFrom: floorFrom(p), MadeBy: madeBy(p), Pods: podsOf(&p.Spec), Criterion: criterionOf(&p.Spec), Guarded: guarded(&p.Spec),
 		Spread: spreadOf(p), Conditions: conditionsOf(p.Status.Conditions), Advice: adviceFor(p, &row),

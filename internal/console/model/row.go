@@ -2,6 +2,7 @@ package model
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -59,8 +60,10 @@ type Row struct {
 	LastRefused *time.Time `json:"lastRefused,omitempty"`
 }
 
-// RowOf says of a protector what its object does.
-func RowOf(p *v1alpha1.PodProtector) Row {
+// RowOf says of a protector what its object does. It is not changed. Counts are worth nothing that were made before a version of the
+// core at which it was restored; 0 is never.
+func RowOf(p *v1alpha1.PodProtector, restored uint64) Row {
+	p = voided(p, restored)
 	budget := quota.BudgetOf(p)
 	row := Row{
 		Namespace: p.Namespace, Name: p.Name, FloorKnown: !budget.FloorUnknown, Available: budget.Available, Reserved: budget.Reserved,
@@ -80,6 +83,25 @@ func RowOf(p *v1alpha1.PodProtector) Row {
 	}
 	row.States = statesOf(p, row, budget)
 	return row
+}
+
+// voided is a protector without counts that are worth nothing: itself if there are none such.
+func voided(p *v1alpha1.PodProtector, restored uint64) *v1alpha1.PodProtector {
+	if !slices.ContainsFunc(p.Status.Cells, func(c v1alpha1.PodProtectorCell) bool { return quota.IsOfUntil(&c.Aggregation, restored) }) {
+		return p
+	}
+	p = p.DeepCopy()
+	quota.VoidUntil(p, restored)
+	return p
+}
+
+// Restored is the version of the core at which a cell has noticed that it was restored; 0 is never.
+func Restored(c *v1alpha1.Cell) uint64 {
+	version, err := strconv.ParseUint(c.Status.Aggregator.RestoredVersion, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return version
 }
 
 func statesOf(p *v1alpha1.PodProtector, row Row, budget quota.Budget) (states []State) {
@@ -114,12 +136,12 @@ func (r *Row) Has(s State) bool { return slices.Contains(r.States, s) }
 func (r Row) WithRefusals(denials []Denial, now time.Time) Row {
 	for i := range denials {
 		d := &denials[i]
-		if d.Forced || now.Sub(d.At) >= Lately {
+		if d.Forced || now.Sub(d.Last) >= Lately {
 			continue
 		}
-		r.Refused += d.Removals
-		if r.LastRefused == nil || d.At.After(*r.LastRefused) {
-			r.LastRefused = &d.At
+		r.Refused += d.Count
+		if r.LastRefused == nil || d.Last.After(*r.LastRefused) {
+			r.LastRefused = &d.Last
 		}
 	}
 	if r.Refused > 0 && !r.Has(StateRefused) {
