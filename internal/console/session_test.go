@@ -140,7 +140,7 @@ func TestNothingIsDoneForAnotherSite(t *testing.T) {
 	if code, _, _ := s.get("/", "", cookie(id)); code != http.StatusOK {
 		t.Errorf("the session has ended: %d", code)
 	}
-	for _, next := range []string{"https://evil.example/", "//evil.example", `/\evil.example`, "javascript:alert(1)", "", "/\tx"} {
+	for _, next := range []string{"https://evil.example/", "//evil.example", "///evil.example", `/\evil.example`, "javascript:alert(1)", "", "/\tx"} {
 		if _, _, to := s.signIn(token, next); to != "/" {
 			t.Errorf("next=%q leads to %q", next, to)
 		}

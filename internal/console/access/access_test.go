@@ -1,6 +1,7 @@
 package access_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -37,7 +38,7 @@ func newDesk(t *testing.T) *desk {
 		d.asked.Add(1)
 		review := a.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview)
 		name, ok := d.tokens[review.Spec.Token]
-		review.Status = authenticationv1.TokenReviewStatus{Authenticated: ok, User: authenticationv1.UserInfo{Username: name}}
+		review.Status = authenticationv1.TokenReviewStatus{Authenticated: ok, User: authenticationv1.UserInfo{Username: cmp.Or(name, "somebody")}}
 		return true, review, d.fault()
 	})
 	client.PrependReactor("create", "subjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -284,5 +285,11 @@ func TestASightIsWhatTheApiserverAllows(t *testing.T) {
 	d.away = true
 	if _, err := visitor.Sight(context.Background(), "breakwater.dev", "podprotectors", []string{"shop"}); err == nil {
 		t.Error("nobody answers, and something is seen")
+	}
+	d.away = false
+	sight("good", "shop")
+	d.away = true
+	if _, err := visitor.Sight(context.Background(), "breakwater.dev", "podprotectors", []string{"shop", "bank"}); err == nil {
+		t.Error("nobody answers about bank, and it is taken for hidden")
 	}
 }
