@@ -33,6 +33,13 @@ const (
 	checkName      = "breakwater-check"
 )
 
+// Ask asks a webhook about something that nobody does, and costs nothing. The error says why it is not as it should be, in words that go
+// after its name. Nothing of a Checker but its Namespace and Dial is needed.
+func (c *Checker) Ask(ctx context.Context, hook *admissionregistrationv1.ValidatingWebhook) error {
+	_, err := c.ask(ctx, &hook.ClientConfig, c.review(hook))
+	return err
+}
+
 // ask asks a webhook as the apiserver would, about something that nobody does, and gives the answer, which allows it. Nothing is written by it.
 func (c *Checker) ask(
 	ctx context.Context, at *admissionregistrationv1.WebhookClientConfig, review *admissionv1.AdmissionReview,

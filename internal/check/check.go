@@ -108,7 +108,7 @@ func (c *Checker) configuration(ctx context.Context, name string) []Finding {
 	var all []Finding
 	for i := range configuration.Webhooks {
 		f := Finding{What: what + ", " + configuration.Webhooks[i].Name}
-		if _, err := c.ask(ctx, &configuration.Webhooks[i].ClientConfig, c.review(&configuration.Webhooks[i])); err != nil {
+		if err := c.Ask(ctx, &configuration.Webhooks[i]); err != nil {
 			f.Problem = err.Error()
 		}
 		all = append(all, f)

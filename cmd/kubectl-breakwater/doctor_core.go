@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/denial"
+	"github.com/breakwater-k8s/breakwater/internal/doctor"
+	"github.com/breakwater-k8s/breakwater/internal/holds"
+)
+
+// refusedSince is how far back refusals are asked for protectors that are gone.
+const refusedSince = 5 * time.Minute
+
+func (f *doctorFlags) readCore(ctx context.Context, c core) doctor.Core {
+	found := doctor.Core{Name: c.Name}
+	if found.Clock = read(clockOf(ctx, c.Config)); found.Clock.Err != nil {
+		return found
+	}
+	together(
+		func() { found.Definitions = read(definitionsOf(ctx, c.Config)) },
+		func() { found.Cells = read(readCells(ctx, c)) },
+		func() { found.Protectors = read(readProtectors(ctx, c)) },
+		func() {
+			all, err := readDenials(ctx, c, "", "")
+			found.Denials = read(denial.Since(all, f.now().Add(-refusedSince)), err)
+		},
+		func() { found.Held = read(heldIn(ctx, c)) },
+		func() { found.Pods = read(podsOfComponents(ctx, c.Config)) },
+		func() { found.Rights = read(rightsAt(ctx, c.Config, true, doctor.Wanted(true))) },
+	)
+	return found
+}
+
+func definitionsOf(ctx context.Context, config *rest.Config) ([]apiextensionsv1.CustomResourceDefinition, error) {
+	client, err := apiextensions.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	list, err := client.ApiextensionsV1().CustomResourceDefinitions().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, failure(config, err)
+	}
+	return list.Items, nil
+}
+
+func readProtectors(ctx context.Context, c core) (all []v1alpha1.PodProtector, err error) {
+	err = pages(ctx, c, &v1alpha1.PodProtectorList{}, func(l *v1alpha1.PodProtectorList) { all = append(all, l.Items...) })
+	return all, err
+}
+
+// heldIn are objects that were deleted and wait for finalizers of ours.
+func heldIn(ctx context.Context, c core) (all []doctor.Held, err error) {
+	client, err := metadata.NewForConfig(c.Config)
+	if err != nil {
+		return nil, err
+	}
+	found, err := (&holds.Finder{Metadata: client, Mapper: c.RESTMapper()}).Find(ctx)
+	if err != nil {
+		return nil, c.failure(err)
+	}
+	for i := range found {
+		if found[i].Deleted() {
+			all = append(all, doctor.Held{Name: found[i].Name(), Deleted: found[i].Object.DeletionTimestamp.Time, Finalizers: found[i].Finalizers})
+		}
+	}
+	return all, nil
+}
+
+func podsOfComponents(ctx context.Context, config *rest.Config) ([]corev1.Pod, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	list, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: doctor.LabelPart + "=" + doctor.PartOf})
+	if err != nil {
+		return nil, failure(config, err)
+	}
+	return list.Items, nil
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/breakwater-k8s/breakwater/internal/doctor"
+)
+
+// atOnce is how many reviews of rights are asked for at the same time.
+const atOnce = 8
+
+// rightsAt are those of the user that are wanted, and, as far as the user may ask about them, of the accounts of components.
+func rightsAt(ctx context.Context, config *rest.Config, inCore bool, wanted []doctor.Right) ([]doctor.Right, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	all := append(wanted, neededBy(ctx, client, inCore)...)
+	errs := make([]error, len(all))
+	turns := make(chan struct{}, atOnce)
+	var asking sync.WaitGroup
+	for i := range all {
+		asking.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			all[i].Allowed, errs[i] = mayDo(ctx, client, &all[i])
+		})
+	}
+	asking.Wait()
+	return all, failure(config, errors.Join(errs...))
+}
+
+// neededBy are the rights that accounts of components need; none where they may not be seen, or asked about.
+func neededBy(ctx context.Context, client kubernetes.Interface, inCore bool) (all []doctor.Right) {
+	accounts, err := client.CoreV1().ServiceAccounts(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: doctor.LabelPart + "=" + doctor.PartOf})
+	review := &doctor.Right{Verb: "create", Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}
+	if may, askErr := mayDo(ctx, client, review); err != nil || askErr != nil || !may {
+		return nil
+	}
+	for i := range accounts.Items {
+		account := &accounts.Items[i]
+		needed := doctor.Needed(account.Labels[doctor.LabelComponent], inCore)
+		for j := range needed {
+			needed[j].Account = "system:serviceaccount:" + account.Namespace + ":" + account.Name
+		}
+		all = slices.Concat(all, needed)
+	}
+	return all
+}
+
+// mayDo asks whether an account, or the user, may do something in all namespaces.
+func mayDo(ctx context.Context, client kubernetes.Interface, right *doctor.Right) (bool, error) {
+	resource, sub, _ := strings.Cut(right.Resource, "/")
+	attributes := &authorizationv1.ResourceAttributes{Verb: right.Verb, Group: right.Group, Resource: resource, Subresource: sub}
+	if right.Account == "" {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes}}
+		answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		return err == nil && answer.Status.Allowed, err
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: attributes, User: right.Account, Groups: groupsOf(right.Account)}}
+	answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	return err == nil && answer.Status.Allowed, err
+}
+
+// groupsOf are those of an account of a namespace.
+func groupsOf(account string) []string {
+	namespace, _, _ := strings.Cut(strings.TrimPrefix(account, "system:serviceaccount:"), ":")
+	return []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"}
+}

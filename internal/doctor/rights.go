@@ -1,0 +1,87 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// Needed are rights without which a component does not work, in the core or in the cluster of a cell. They are not all that it has:
+// those whose lack would be told otherwise are left out.
+func Needed(component string, inCore bool) []Right {
+	own := v1alpha1.GroupVersion.Group
+	of := func(verbs []string, group string, resources ...string) (all []Right) {
+		for _, resource := range resources {
+			for _, verb := range verbs {
+				all = append(all, Right{Verb: verb, Group: group, Resource: resource})
+			}
+		}
+		return all
+	}
+	watch := []string{"get", "list", "watch"}
+	switch {
+	case component == "webhook" && inCore:
+		return slices.Concat(of(watch, own, "cells", "podprotectors"), of([]string{"update"}, own, "podprotectors/status"), of([]string{"create"}, "events.k8s.io", "events"))
+	case component == "webhook":
+		return of([]string{"get"}, "", "pods", "nodes")
+	case component == "aggregator" && inCore:
+		return slices.Concat(of(watch, own, "cells", "podprotectors"), of([]string{"update"}, own, "cells/status", "podprotectors/status"))
+	case component == "aggregator":
+		return slices.Concat(of(watch, "", "pods", "nodes"), of(watch, "apps", "replicasets", "deployments", "statefulsets"))
+	case component == "generator" && inCore:
+		return slices.Concat(of(append(watch, "create", "patch", "delete"), own, "podprotectors"), of([]string{"update", "patch"}, own, "podprotectors/status"),
+			of(append(watch, "patch"), "apps", "deployments", "statefulsets", "replicasets"))
+	case component == "topology" && inCore:
+		return slices.Concat(of(append(watch, "patch"), own, "cells", "podprotectors"), of([]string{"patch"}, own, "cells/status"), of([]string{"update"}, own, "podprotectors/status"))
+	}
+	return nil
+}
+
+// Wanted are rights that whoever is on call needs to see what is going on, and no more.
+func Wanted(inCore bool) []Right {
+	own := v1alpha1.GroupVersion.Group
+	if inCore {
+		return []Right{{"", "list", own, "podprotectors", false}, {"", "list", own, "cells", false}, {"", "list", "events.k8s.io", "events", false}}
+	}
+	return []Right{
+		{"", "list", "", "pods", false}, {"", "list", "admissionregistration.k8s.io", "validatingwebhookconfigurations", false},
+		{"", "create", "", "pods/eviction", false},
+	}
+}
+
+// rights judges what accounts may do.
+func rights(where string, read Read[[]Right]) []Finding {
+	f := finder{where, "rights"}
+	if read.Err != nil {
+		return f.unread("Rights", read.Err, "Ask for the right to create subjectaccessreviews, or see --as.")
+	}
+	lacks := map[string][]string{}
+	var accounts []string
+	for _, right := range read.Value {
+		if !slices.Contains(accounts, right.Account) {
+			accounts = append(accounts, right.Account)
+		}
+		if !right.Allowed {
+			lacks[right.Account] = append(lacks[right.Account], right.text())
+		}
+	}
+	var found []Finding
+	for _, account := range accounts {
+		switch missing := lacks[account]; {
+		case len(missing) == 0:
+		case account == "":
+			found = append(found, f.bad(Warning, "You may not "+some(missing)+".", "Ask for these rights: docs/security.md.", ""))
+		default:
+			found = append(found, f.bad(Problem, account+" may not "+some(missing)+".", "Sync the chart breakwater: it has the roles.", ""))
+		}
+	}
+	return f.or(found, "You, and %d accounts of components, may do what is needed.", len(slices.DeleteFunc(accounts, func(a string) bool { return a == "" })))
+}
+
+func (r *Right) text() string {
+	if r.Group == "" {
+		return r.Verb + " " + r.Resource
+	}
+	return fmt.Sprintf("%s %s.%s", r.Verb, r.Resource, r.Group)
+}
