@@ -114,7 +114,7 @@ func (f *doctorFlags) findings(all []doctor.Finding) string {
 		text += f.finding(&shown[i], coloured)
 	}
 	if well := len(all) - len(shown); well > 0 {
-		text += count(well, "check") + " found all well, which -o wide shows.\n"
+		text += count(well, "check") + " found nothing wrong: -o wide shows them.\n"
 	}
 	return text
 }

@@ -1,0 +1,85 @@
+package runbooks_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+
+	"github.com/breakwater-k8s/breakwater/internal/install"
+)
+
+const day = 24 * time.Hour
+
+// certificates are faults of what the webhook serves.
+func certificates() []fault {
+	return []fault{
+		{page: "certificate-expiring", breaks: "serve a certificate of three more days", do: do{
+			"serve a certificate of three more days": func(l *lab) { serve(l, 3*day) },
+			"renew the certificate":                  func(l *lab) { serve(l, 365*day) },
+		}},
+		{page: "certificate-expired", breaks: "serve a certificate that has expired", do: do{
+			"serve a certificate that has expired": func(l *lab) { serve(l, -2*time.Hour) },
+			"renew the certificate":                func(l *lab) { serve(l, 365*day) },
+		}},
+	}
+}
+
+// signer is an authority that the apiservers trust besides that of the installation.
+var signer struct {
+	key         *ecdsa.PrivateKey
+	certificate *x509.Certificate
+}
+
+func newSigner(l *lab) {
+	l.Helper()
+	var err error
+	signer.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	l.Must(err)
+	signer.certificate, err = cert.NewSelfSignedCACert(cert.Config{CommonName: "runbooks", NotBefore: time.Now().Add(-400 * day)}, signer.key)
+	l.Must(err)
+	encoded, err := cert.EncodeCertificates(signer.certificate)
+	l.Must(err)
+	bundle := filepath.Join(suite.Dir(), "webhook", "ca.crt")
+	trusted, err := os.ReadFile(bundle)
+	l.Must(err)
+	l.Must(os.WriteFile(bundle, append(trusted, encoded...), 0o600))
+	for _, worker := range suite.Federation().Workers() {
+		l.Must(suite.Breakwater.ConfigureWorker(l.Context(), worker))
+	}
+}
+
+// serve has the webhooks serve a certificate that expires after so long. They read it again within ten seconds.
+func serve(l *lab, lasts time.Duration) {
+	l.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	l.Must(err)
+	number, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	l.Must(err)
+	raw, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		Subject: pkix.Name{CommonName: "breakwater webhook"}, SerialNumber: number, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.ParseIP("127.0.0.1"), net.ParseIP(install.OutwardHost)},
+		NotBefore: time.Now().Add(lasts - 400*day), NotAfter: time.Now().Add(lasts),
+	}, signer.certificate, key.Public(), signer.key)
+	l.Must(err)
+	certificate, err := x509.ParseCertificate(raw)
+	l.Must(err)
+	encoded, err := cert.EncodeCertificates(certificate)
+	l.Must(err)
+	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
+	l.Must(err)
+	for name, content := range map[string][]byte{"tls.crt": encoded, "tls.key": keyPEM} {
+		path := filepath.Join(suite.Dir(), "webhook", name)
+		l.Must(os.WriteFile(path+".next", content, 0o600))
+		l.Must(os.Rename(path+".next", path))
+	}
+}

@@ -1,0 +1,63 @@
+// Package runbooks_test breaks Breakwater as alerts tell, and does what their runbooks in docs/runbooks say: each alert is not active
+// before, is active while it is broken, and the commands of its page say what the page shows, until it is over. Its federation is nobody
+// else's.
+package runbooks_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/internal/federation"
+	"github.com/breakwater-k8s/breakwater/internal/install"
+)
+
+// skewed is the worker whose clock can be wrong.
+const skewed = "worker-2"
+
+var (
+	suite = e2e.NewSuite("federated", func(o *install.Options) {
+		o.Metrics = true
+		for _, worker := range o.Workers {
+			if worker.Name() == skewed {
+				tilted = newTilt(worker, o.Dir)
+			}
+		}
+		o.Kubeconfig = func(component string, cluster federation.Cluster) string {
+			if component == install.AggregatorName("core", skewed) && cluster.Name() == skewed {
+				return tilted.kubeconfig
+			}
+			return cluster.Kubeconfig()
+		}
+	})
+	// tilted stands before the apiserver of the skewed worker.
+	tilted *tilt
+	// alerts tell which are active.
+	alerts *prometheus
+)
+
+func TestMain(m *testing.M) {
+	code := suite.Main(m)
+	alerts.stop()
+	tilted.stop()
+	os.Exit(code)
+}
+
+type lab = e2e.Lab
+
+// plugin builds kubectl breakwater beside breakwater.
+func plugin(ctx context.Context) error {
+	build := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(suite.Dir(), "kubectl-breakwater"), "github.com/breakwater-k8s/breakwater/cmd/kubectl-breakwater")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build kubectl-breakwater: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// staleAfter is as short as a Cell allows.
+const staleAfter = 20 * time.Second

@@ -1,0 +1,101 @@
+package runbooks_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+	"github.com/breakwater-k8s/breakwater/internal/pages"
+)
+
+const root = "../.."
+
+// do is what a hook of a page does: its name is what the page says that is done.
+type do map[string]func(l *lab)
+
+// fault is what a runbook is about.
+type fault struct {
+	// page is the name of the runbook.
+	page string
+	// breaks is the hook that breaks it; after that the alert of the page is active.
+	breaks string
+	do     do
+	// lasts tells that the alert goes on for minutes after the fault, since it is about a rate.
+	lasts bool
+}
+
+// run breaks something, does what the page says, and sees that the alert is over.
+func (f fault) run(t *testing.T, l *lab) {
+	t.Helper()
+	t.Run(f.page, func(t *testing.T) {
+		began := time.Now()
+		inner := *l
+		inner.TB = t
+		f.play(t, &inner)
+		t.Logf("%s took %s", f.page, time.Since(began).Round(time.Second))
+	})
+}
+
+func (f fault) play(t *testing.T, l *lab) {
+	t.Helper()
+	page, err := pages.Read(root, "docs/runbooks/"+f.page+".md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alert := alertOf(f.page)
+	alerts.await(t, alert, false)
+	hooks := map[string]func(*testing.T, *pages.Session){}
+	for name, does := range f.do {
+		hooks[name] = func(t *testing.T, _ *pages.Session) {
+			does(l)
+			if name == f.breaks {
+				alerts.await(t, alert, true)
+			}
+		}
+	}
+	s := setting(t)
+	s.Hooks = hooks
+	page.Run(t, s)
+	if !f.lasts {
+		alerts.await(t, alert, false)
+	}
+}
+
+// alertOf is the alert of a page: that of core-down is BreakwaterCoreDown.
+func alertOf(page string) string {
+	return "Breakwater" + regexp.MustCompile(`(^|-)[a-z]`).ReplaceAllStringFunc(page, func(s string) string { return strings.ToUpper(strings.TrimPrefix(s, "-")) })
+}
+
+// setting is what a runbook begins with: the cluster of a worker as the current context, and the core known by a variable.
+func setting(t *testing.T) pages.Setting {
+	t.Helper()
+	prelude, err := os.ReadFile("../operate/testdata/pages.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	file, err := clientcmd.LoadFromFile(suite.Federation().(*local.Federation).Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = tilted.through(file, skewed)
+	file.CurrentContext = "worker-1"
+	kubeconfig := filepath.Join(folder, ".kubeconfig")
+	if err := clientcmd.WriteToFile(*file, kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	programs := []string{filepath.Dir(suite.Program()), os.Getenv(local.BinariesVariable), os.Getenv("PATH")}
+	return pages.Setting{
+		Environments: []pages.Environment{pages.Runbook}, Folder: folder, Prelude: string(prelude) + "\nexport NO_COLOR=1",
+		Variables: []string{
+			"PATH=" + strings.Join(programs, string(os.PathListSeparator)), "KUBECONFIG=" + kubeconfig, "HOME=" + folder, "BREAKWATER_CORE_CONTEXT=core",
+			"WEBHOOK=" + webhookURL, "AUTHORITY=" + filepath.Join(suite.Dir(), "webhook", "ca.crt"),
+		},
+	}
+}

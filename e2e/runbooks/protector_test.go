@@ -1,0 +1,94 @@
+package runbooks_test
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/federation"
+	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+)
+
+// protectors are faults of what is counted and reserved.
+func protectors() []fault {
+	first := aggregator(0)
+	freeze := func(l *lab) { l.Must(suite.Breakwater.Freeze(first)) }
+	thaw := func(l *lab) { l.Must(suite.Breakwater.Thaw(first)) }
+	return []fault{
+		{page: "reservations-full", breaks: waits, do: do{
+			"freeze the aggregator of worker-1": freeze, waits: func(*lab) {}, "thaw the aggregator of worker-1": thaw,
+		}},
+		{page: "reservations-not-settled", breaks: waits, do: do{
+			"freeze the aggregator of worker-1": freeze, waits: func(*lab) {}, "thaw the aggregator of worker-1": thaw,
+		}},
+		{page: "floor-broken", breaks: "make three pods unready", do: do{
+			"make three pods unready": func(l *lab) { setReady(l, false) },
+			"make the pods ready":     func(l *lab) { setReady(l, true) },
+		}},
+		{page: "spread-unsatisfied", breaks: waits, do: do{waits: func(*lab) {}}},
+	}
+}
+
+// setReady turns the readiness of three pods of the application.
+func setReady(l *lab, ready bool) {
+	l.Helper()
+	pods := suite.Cells[0].Client.CoreV1().Pods(namespace)
+	list, err := pods.List(l.Context(), metav1.ListOptions{LabelSelector: "app=web", Limit: 3})
+	l.Must(err)
+	patch := []byte(`{"metadata":{"annotations":{"` + federation.ReadyAnnotation + `":"` + strconv.FormatBool(ready) + `"}}}`)
+	for i := range list.Items {
+		_, err := pods.Patch(l.Context(), list.Items[i].Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		l.Must(err)
+	}
+}
+
+// fresh is a protector of the application's pods that nobody has counted.
+func fresh() *v1alpha1.PodProtector {
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "fresh"}}
+	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
+	p.Spec.MinAvailable = v1alpha1.Pods(1)
+	return p
+}
+
+// awaitHeard waits until the webhooks refuse in the name of the fresh protector.
+func awaitHeard(l *lab) {
+	l.Helper()
+	pods := suite.Cells[0].Client.CoreV1().Pods(namespace)
+	list, err := pods.List(l.Context(), metav1.ListOptions{LabelSelector: "app=web", Limit: 1})
+	l.Must(err)
+	heard := 0
+	l.Eventually(func() string {
+		// Each of two webhooks is asked in turn, more or less.
+		err := pods.Delete(l.Context(), list.Items[0].Name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil || !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), "fresh") {
+			heard = 0
+			return "the webhooks have not heard of it"
+		}
+		if heard++; heard < 8 {
+			return "not all webhooks may have heard of it"
+		}
+		return ""
+	})
+}
+
+// erase takes an object out of the core's etcd, below its apiserver, as damage does.
+func erase(l *lab, key string) {
+	l.Helper()
+	endpoint, config, err := suite.Federation().Cores()[0].(*local.Cluster).EtcdAccess()
+	l.Must(err)
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, TLS: config, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+	l.Must(err)
+	defer etcd.Close()
+	erased, err := etcd.Delete(l.Context(), "/registry/"+key)
+	l.Must(err)
+	if erased.Deleted != 1 {
+		l.Fatalf("%d objects were erased at %s", erased.Deleted, key)
+	}
+}

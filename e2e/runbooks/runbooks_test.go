@@ -1,0 +1,96 @@
+package runbooks_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/pages"
+)
+
+func TestRunbooks(t *testing.T) {
+	suite.Claim(t, "what is broken is found, mended and over as its page says", func(l *lab) {
+		begin(l)
+		for _, f := range faults() {
+			if f.wanted() {
+				f.run(l.TB.(*testing.T), l)
+			}
+		}
+	})
+}
+
+// begin brings up what all runbooks begin with: an application of six pods in the first worker, whose floor is four, and Prometheus.
+func begin(l *lab) {
+	l.Helper()
+	l.Must(plugin(l.Context()))
+	for _, worker := range suite.Cells {
+		patch, err := json.Marshal(map[string]any{"spec": map[string]any{"staleAfter": staleAfter.String()}})
+		l.Must(err)
+		l.Must(l.Core.Patch(l.Context(), &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: worker.Name}}, client.RawPatch(types.MergePatchType, patch)))
+	}
+	s, err := pages.Begin(l.Context(), l.TempDir(), setting(l.TB.(*testing.T)).Variables)
+	l.Must(err)
+	defer s.End()
+	prelude, err := os.ReadFile("../operate/testdata/pages.sh")
+	l.Must(err)
+	if out, code, err := s.Do(string(prelude) + "\n(set -e; application shop web 6; protect shop web 4; counted shop web 6)"); err != nil || code != 0 {
+		l.Fatalf("bring up the application: %v, exit code %d\n%s", err, code, out)
+	}
+	webhookAddress(l)
+	newSigner(l)
+	alerts = startPrometheus(l)
+}
+
+// faults are in an order in which none is in the way of another.
+func faults() []fault {
+	return slices.Concat(cells(), certificates(), protectors(), controllers(), cores())
+}
+
+// namespace has the application of all runbooks.
+const namespace = "shop"
+
+func (f fault) wanted() bool {
+	only := os.Getenv("RUNBOOK") // for who works on one page
+	return only == "" || only == f.page
+}
+
+// removals asks for removals of pods of the application, as long as they are refused, until an alert is active.
+func removals(l *lab, alert string) {
+	l.Helper()
+	l.Eventually(func() string {
+		pods, err := suite.Cells[0].Client.CoreV1().Pods(namespace).List(l.Context(), metav1.ListOptions{LabelSelector: "app=web"})
+		if err != nil {
+			return err.Error()
+		}
+		for i := range pods.Items {
+			err := suite.Cells[0].Client.CoreV1().Pods(namespace).Delete(l.Context(), pods.Items[i].Name, metav1.DeleteOptions{})
+			if err == nil {
+				l.Fatalf("%s was removed", pods.Items[i].Name)
+			}
+		}
+		active, err := alerts.active()
+		if err != nil || !slices.Contains(active, alert) {
+			return fmt.Sprintf("%s is not active: %q, %v", alert, active, err)
+		}
+		return ""
+	})
+}
+
+// force removes a pod of the application by breaking the glass.
+func force(l *lab) {
+	l.Helper()
+	pods := suite.Cells[0].Client.CoreV1().Pods(namespace)
+	list, err := pods.List(l.Context(), metav1.ListOptions{LabelSelector: "app=web", Limit: 1})
+	l.Must(err)
+	patch := []byte(`{"metadata":{"annotations":{"` + v1alpha1.AnnotationForceDelete + `":"true"}}}`)
+	_, err = pods.Patch(l.Context(), list.Items[0].Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	l.Must(err)
+	l.Must(pods.Delete(l.Context(), list.Items[0].Name, metav1.DeleteOptions{}))
+}

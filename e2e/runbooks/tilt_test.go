@@ -1,0 +1,74 @@
+package runbooks_test
+
+import (
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation"
+)
+
+// tilt stands before an apiserver and changes the dates of its answers: for whoever is behind it the cluster has another time.
+type tilt struct {
+	server     *httptest.Server
+	kubeconfig string
+	// ahead are the nanoseconds that dates are ahead.
+	ahead atomic.Int64
+}
+
+// newTilt writes a kubeconfig that leads through it into a folder.
+func newTilt(cluster federation.Cluster, folder string) *tilt {
+	config := cluster.RESTConfig()
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		panic(err) // there is no test yet that could fail
+	}
+	host, err := url.Parse(config.Host)
+	if err != nil {
+		panic(err)
+	}
+	t := &tilt{kubeconfig: filepath.Join(folder, "tilted.kubeconfig")}
+	proxy := httputil.NewSingleHostReverseProxy(host)
+	proxy.Transport, proxy.FlushInterval = transport, -1
+	proxy.ModifyResponse = func(response *http.Response) error {
+		if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
+			response.Header.Set("Date", date.Add(time.Duration(t.ahead.Load())).UTC().Format(http.TimeFormat))
+		}
+		return nil
+	}
+	t.server = httptest.NewUnstartedServer(proxy)
+	t.server.EnableHTTP2 = true
+	t.server.StartTLS()
+	if err := clientcmd.WriteToFile(*t.through(clientcmdapi.NewConfig(), cluster.Name()), t.kubeconfig); err != nil {
+		panic(err)
+	}
+	return t
+}
+
+// through lets the context of a name in a kubeconfig lead here. Nobody is asked who they are: the tilt is the administrator.
+func (t *tilt) through(file *clientcmdapi.Config, name string) *clientcmdapi.Config {
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: t.server.Certificate().Raw})
+	file.Clusters[name] = &clientcmdapi.Cluster{Server: t.server.URL, CertificateAuthorityData: authority}
+	file.AuthInfos[name] = &clientcmdapi.AuthInfo{}
+	file.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	if file.CurrentContext == "" {
+		file.CurrentContext = name
+	}
+	return file
+}
+
+func (t *tilt) stop() {
+	if t != nil {
+		t.server.CloseClientConnections()
+		t.server.Close()
+	}
+}
