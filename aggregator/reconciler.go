@@ -42,7 +42,7 @@ func (t *term) reconcile(ctx context.Context, key types.NamespacedName) error {
 // write makes the changes that p needs, if any, in one compare-and-swap.
 func (t *term) write(ctx context.Context, key types.NamespacedName, p *v1alpha1.PodProtector) error {
 	before := p.DeepCopy()
-	work, err := t.aggregate(ctx, key, p)
+	work, err := t.count(ctx, key, p)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (t *term) write(ctx context.Context, key types.NamespacedName, p *v1alpha1.
 	}
 	t.metrics.spread.tell(key, p)
 	if work.settled.Any() || !same(before, p, t.options.Cell) {
-		if err := t.protectors.WriteStatus(ctx, p); err != nil {
+		if err := t.store(ctx, p, &work.settled); err != nil {
 			return err
 		}
 		t.metrics.settle(&work.settled)

@@ -29,6 +29,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/pulse"
+	"github.com/breakwater-k8s/breakwater/internal/tracing"
 )
 
 // Options of an aggregator.
@@ -61,6 +62,8 @@ type Options struct {
 	ProbeEvery time.Duration
 	// Metrics is where the aggregator registers its metrics.
 	Metrics prometheus.Registerer
+	// Tracer makes spans; nil makes none. Those who connect to the core let it tell the apiserver.
+	Tracer *tracing.Tracer
 	// Past notices that the core was restored from a backup: that of its cache's options. Nil is not to notice by the cache.
 	Past *fleet.Past
 	// Now is the wall clock, by which pods have been ready for long enough; nil is the machine's.
@@ -144,6 +147,7 @@ func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 		return fmt.Errorf("client of the core cluster: %w", err)
 	}
 	cell := rest.CopyConfig(a.options.CellConfig)
+	a.options.Tracer.Through(cell)
 	if a.podNames, err = metadata.NewForConfig(cell); err != nil {
 		return fmt.Errorf("metadata client of cell %s: %w", a.options.Cell, err)
 	}

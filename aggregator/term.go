@@ -17,6 +17,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/scope"
+	"github.com/breakwater-k8s/breakwater/internal/tracing"
 )
 
 // term is one leadership of a cell, and all that is known by it.
@@ -43,6 +44,7 @@ type term struct {
 	workloads *workloads
 	followed  *followed
 	queue     workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	news      news
 	log       logr.Logger
 	// end ends the term, for a reason.
 	end context.CancelCauseFunc
@@ -166,7 +168,10 @@ func (t *term) enqueueAll(in func(namespace string) bool) {
 }
 
 // podsChanged waits, so that a burst of events becomes one write.
-func (t *term) podsChanged(key types.NamespacedName, wait time.Duration) { t.queue.AddAfter(key, wait) }
+func (t *term) podsChanged(key types.NamespacedName, wait time.Duration) {
+	t.hear(key)
+	t.queue.AddAfter(key, wait)
+}
 
 // isSpent goes by what the watch has shown.
 func (t *term) isSpent(key types.NamespacedName) bool {
@@ -180,6 +185,7 @@ func (t *term) protectorChanged(p *v1alpha1.PodProtector) {
 	if !t.has(p.Namespace) {
 		return
 	}
+	t.hear(keyOf(p))
 	if t.mustCount(p) || p.DeletionTimestamp != nil {
 		t.queue.Add(keyOf(p))
 		return
@@ -206,7 +212,11 @@ func (t *term) work(ctx context.Context) {
 
 func (t *term) workOn(ctx context.Context, key types.NamespacedName) {
 	defer t.queue.Done(key)
-	switch err := t.reconcile(ctx, key); {
+	ctx, span := t.beginRound(ctx, key)
+	defer span.End()
+	err := t.reconcile(ctx, key)
+	tracing.Fail(span, err)
+	switch {
 	case err == nil:
 		t.queue.Forget(key)
 	case ctx.Err() != nil:

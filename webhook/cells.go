@@ -11,6 +11,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/removal"
+	"github.com/breakwater-k8s/breakwater/internal/tracing"
 )
 
 // cells are the cells whose removals are reviewed, and the ways to their clusters: those that flags name, for good, and
@@ -21,6 +22,8 @@ type cells struct {
 	// metadatas read metadata of those that flags name.
 	metadatas map[string]metadata.Interface
 	rosters   []*fleet.Roster
+	// tracer lets their apiservers know of spans.
+	tracer *tracing.Tracer
 
 	mu    sync.Mutex
 	found map[string]connected
@@ -75,7 +78,7 @@ func (c *cells) metadata(name string) (metadata.Interface, error) {
 
 // name adds a cell that a flag names.
 func (c *cells) name(name string, config *rest.Config) error {
-	made, err := connect(config)
+	made, err := c.connect(config)
 	if err != nil {
 		return fmt.Errorf("clients of cell %s: %w", name, err)
 	}
@@ -84,8 +87,10 @@ func (c *cells) name(name string, config *rest.Config) error {
 }
 
 // connect makes what is made of a connection.
-func connect(config *rest.Config) (made connected, err error) {
+func (c *cells) connect(config *rest.Config) (made connected, err error) {
 	made.config = config
+	config = rest.CopyConfig(config)
+	c.tracer.Through(config)
 	if made.client, err = kubernetes.NewForConfig(config); err != nil {
 		return connected{}, err
 	}
@@ -130,7 +135,7 @@ func (c *cells) connected(name string) (connected, error) {
 	if known := c.found[name]; known.connection == connection {
 		return known, nil
 	}
-	made, err := connect(connection.Config())
+	made, err := c.connect(connection.Config())
 	if err != nil {
 		return connected{}, fmt.Errorf("clients of cell %s: %w", name, err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/batch"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/tracing"
 )
 
 // core is one core cluster: which of its protectors cover a pod, and flights to their status.
@@ -35,6 +36,8 @@ type core struct {
 	events  events.EventRecorder
 	now     func() time.Time
 	metrics *metrics
+	// tracer makes spans; nil makes none.
+	tracer  *tracing.Tracer
 	flights *batch.Batch[types.NamespacedName, ask, answer]
 	// roster knows the core's Cells; nil when only flags tell of cells.
 	roster *fleet.Roster
@@ -71,6 +74,8 @@ type ask struct {
 	elsewhere bool
 	// repays asks for nothing but what is owed.
 	repays bool
+	// seat has the spans of the ask; nil when they are not recorded.
+	seat *seat
 }
 
 func (a ask) reserves() bool { return !a.giveBack && !a.repays }
@@ -145,6 +150,14 @@ func (c *core) conflicted(key types.NamespacedName, last time.Duration) bool {
 // reserve asks for a reservation: in a flight of this replica or, while others write the same protector, in one of the
 // replica that they all agree on. A replica that does not answer well is let alone for a while.
 func (c *core) reserve(ctx context.Context, key types.NamespacedName, a ask) (answer, error) {
+	ctx, span := c.tracer.Step(ctx, tracing.SpanReserve)
+	defer span.End()
+	answer, err := c.handOverOrFly(ctx, key, a)
+	c.tellReserved(span, key, answer, err)
+	return answer, err
+}
+
+func (c *core) handOverOrFly(ctx context.Context, key types.NamespacedName, a ask) (answer, error) {
 	if c.handover != nil && c.conflicted(key, contentionLasts) {
 		if owner := c.handover.to(key); owner != "" {
 			answer, err := c.handover.ask(ctx, owner, key, a)
@@ -160,13 +173,16 @@ func (c *core) reserve(ctx context.Context, key types.NamespacedName, a ask) (an
 			a.removal.Token = newToken()
 		}
 	}
-	return c.flights.Do(ctx, key, a)
+	return c.ride(ctx, key, a)
 }
 
 // fly answers all that was asked of one protector, after what it is owed.
 func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([]answer, error) {
+	ctx, span := c.takeOff(ctx, key, asks)
+	defer span.End()
 	owed := c.debts.of(key)
 	answers, err := c.settle(ctx, key, slices.Concat(owed, asks))
+	tracing.Fail(span, err)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +193,7 @@ func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([
 // settle answers asks in one compare-and-swap. Refusals are decided from the newest object that this process knows; whatever is
 // admitted stands in the object that was written.
 func (c *core) settle(ctx context.Context, key types.NamespacedName, asks []ask) ([]answer, error) {
-	c.metrics.flightSize.Observe(float64(len(asks)))
+	tracing.Observe(ctx, c.metrics.flightSize, float64(len(asks)))
 	era := c.past.Mark() // of what is decided on
 	p, err := c.begin(ctx, key, asks)
 	for {
@@ -194,7 +210,7 @@ func (c *core) settle(ctx context.Context, key types.NamespacedName, asks []ask)
 		}
 		quota.Compact(p, c.now())
 		quota.Summarize(p)
-		err = c.protectors.WriteStatus(ctx, p)
+		err = c.write(ctx, p)
 		switch {
 		case errors.Is(err, fleet.ErrAnotherPast), err == nil && !c.past.IsSince(era):
 			c.metrics.writes.WithLabelValues(c.name, "conflict").Inc()
@@ -209,6 +225,7 @@ func (c *core) settle(ctx context.Context, key types.NamespacedName, asks []ask)
 			eachClaim(asks, func(claim *quota.Claim) { *claim = quota.Claim{} }) // they were not stored
 			era = c.past.Mark()
 			p, err = c.protectors.After(ctx, p)
+			c.tellRetry(ctx)
 		default:
 			c.metrics.writes.WithLabelValues(c.name, "error").Inc()
 			return nil, fmt.Errorf("reserve in PodProtector %s of core cluster %s: %w", key, c.name, err)

@@ -99,7 +99,7 @@ func (p *Protection) giveBack(ctx context.Context, reserved []reservation, attem
 		p.background.Go(func() {
 			defer cancel()
 			back := ask{removal: attempt, claim: r.claim, giveBack: true, elsewhere: r.elsewhere}
-			answer, err := r.protector.core.flights.Do(ctx, r.protector.key, back)
+			answer, err := r.protector.core.giveBack(ctx, r.protector.key, back)
 			if answer.gaveBack {
 				p.metrics.givenBack.WithLabelValues(r.protector.core.name).Inc()
 			}

@@ -13,10 +13,13 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/removal"
+	"github.com/breakwater-k8s/breakwater/internal/tracing"
 )
 
 // Peers are the replicas of a webhook. Each may write every protector, and the compare-and-swap keeps them right; but
@@ -49,8 +52,9 @@ const (
 
 // handover is what a replica knows of the others, for one core cluster.
 type handover struct {
-	core  string
-	peers Peers
+	core   string
+	peers  Peers
+	tracer *tracing.Tracer
 
 	mu       sync.Mutex
 	suspects map[string]time.Time
@@ -68,6 +72,8 @@ type address struct {
 // each replica does it by itself.
 type parcel struct {
 	removals []quota.Removal
+	// by are the spans that it is sent for.
+	by []trace.Span
 	// delivered is closed when answers, or err, are there to stay.
 	delivered chan struct{}
 	answers   []decided
@@ -120,7 +126,7 @@ func (h *handover) ask(ctx context.Context, replica string, key types.Namespaced
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	p, place := h.post(address{replica, key}, a.removal)
+	p, place := h.post(address{replica, key}, a.removal, h.tracer.Of(ctx))
 	select {
 	case <-p.delivered:
 	case <-ctx.Done():
@@ -134,7 +140,7 @@ func (h *handover) ask(ctx context.Context, replica string, key types.Namespaced
 }
 
 // post puts a removal into the next parcel to a place, and returns where in it.
-func (h *handover) post(to address, removal quota.Removal) (p *parcel, place int) {
+func (h *handover) post(to address, removal quota.Removal, by trace.Span) (p *parcel, place int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p = h.open[to]
@@ -144,6 +150,9 @@ func (h *handover) post(to address, removal quota.Removal) (p *parcel, place int
 		time.AfterFunc(gatherFor, func() { h.deliver(to, p) })
 	}
 	p.removals = append(p.removals, removal)
+	if by.IsRecording() {
+		p.by = append(p.by, by)
+	}
 	return p, len(p.removals) - 1
 }
 
@@ -154,7 +163,14 @@ func (h *handover) deliver(to address, p *parcel) {
 	h.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), longestHandover)
 	defer cancel()
+	ctx, span := h.tracer.Share(ctx, tracing.SpanHandOver, p.by)
+	defer span.End()
+	if span.IsRecording() {
+		span.SetAttributes(attribute.String(tracing.Replica, to.replica), attribute.String(tracing.Core, h.core),
+			attribute.String(tracing.Protector, to.protector.String()), attribute.Int(tracing.FlightSize, len(p.removals)))
+	}
 	p.answers, p.err = h.send(ctx, to, p.removals)
+	tracing.Fail(span, p.err)
 	close(p.delivered)
 }
 
@@ -167,6 +183,7 @@ func (h *handover) send(ctx context.Context, to address, removals []quota.Remova
 	if err != nil {
 		return nil, err
 	}
+	tracing.Tell(ctx, request.Header)
 	response, err := h.peers.Client.Do(request)
 	if err != nil {
 		return nil, err
@@ -217,10 +234,13 @@ func (p *Protection) takeOver(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("core cluster %q is not known here", r.PathValue("core")), http.StatusServiceUnavailable)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), reviewTime(r))
+	ctx, span := p.tracer.Serve(r.Context(), r.Header, tracing.SpanTakeOver)
+	defer span.End()
+	ctx, cancel := context.WithTimeout(ctx, reviewTime(r))
 	defer cancel()
 	key := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
 	answer, err := core.takeOver(ctx, key, asked.Removals)
+	tracing.Fail(span, err)
 	switch {
 	case errors.Is(err, errReleased):
 		http.Error(w, fmt.Sprintf("PodProtector %s is not known here", key), http.StatusNotFound)
@@ -241,9 +261,11 @@ var errReleased = errors.New("the protector does not exist")
 // takeOver reserves for another replica, for all or for none that it tells of. Nothing is handed on: replicas that
 // disagree about who writes would pass it round.
 func (c *core) takeOver(ctx context.Context, key types.NamespacedName, removals []quota.Removal) ([]decided, error) {
+	seat, leave := c.seatOf(ctx)
+	defer leave()
 	asks := make([]ask, len(removals))
 	for i, removal := range removals {
-		asks[i] = ask{removal: removal, claim: &quota.Claim{}}
+		asks[i] = ask{removal: removal, claim: &quota.Claim{}, seat: seat}
 	}
 	answers, err := c.flights.DoAll(ctx, key, asks)
 	if err != nil {

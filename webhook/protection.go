@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/internal/removal"
+	"github.com/breakwater-k8s/breakwater/internal/tracing"
 )
 
 // Protection answers reviews. It keeps no state of its own: what it knows is in the core clusters.
@@ -24,6 +25,8 @@ type Protection struct {
 	// cells reach the worker clusters, to look at the pod of an eviction.
 	cells   *cells
 	metrics *metrics
+	// tracer makes spans; nil makes none.
+	tracer  *tracing.Tracer
 	log     logr.Logger
 	refused *refusals
 	nudger  *nudger
@@ -56,6 +59,7 @@ func (p *Protection) Review(ctx context.Context, cell string, review *admissionv
 			return removal.RefuseNoPod(cell, request)
 		}
 	}
+	tellRequest(p.tracer.Of(ctx), request)
 	if request.Passes() { // before anything that could fail
 		return removal.Allow(removal.VerdictNotAvailable)
 	}
@@ -68,10 +72,13 @@ func (p *Protection) podOf(ctx context.Context, cell string, r removal.Request) 
 	if err != nil {
 		return nil, err
 	}
+	ctx, span := p.tracer.Call(ctx, tracing.SpanReadPod)
+	defer span.End()
 	pod, err := client.CoreV1().Pods(r.Namespace).Get(ctx, r.PodName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
+	tracing.Fail(span, err)
 	return pod, err
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/guard"
 	"github.com/breakwater-k8s/breakwater/internal/removal"
+	"github.com/breakwater-k8s/breakwater/internal/tracing"
 )
 
 const (
@@ -239,13 +240,16 @@ func (s *Server) handler(pace *pace) http.Handler {
 }
 
 func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *pace) {
+	ctx, span := s.Protection.tracer.Serve(r.Context(), r.Header, tracing.SpanReview)
+	defer span.End()
 	review := receive(w, r)
 	if review == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), reviewTime(r))
+	ctx, cancel := context.WithTimeout(ctx, reviewTime(r))
 	defer cancel()
 	answer := s.Protection.measure(ctx, r.PathValue("cell"), review.Request)
+	tellAnswer(span, r.PathValue("cell"), review.Request, answer)
 	if r.ProtoMajor == 1 {
 		pace.wait(ctx)
 	}
@@ -257,11 +261,13 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *pace) {
 
 // schedule answers about a pod or a template that is to be stored in a cell.
 func (s *Server) schedule(w http.ResponseWriter, r *http.Request) {
+	ctx, span := s.Protection.tracer.Serve(r.Context(), r.Header, tracing.SpanSchedule)
+	defer span.End()
 	review := receive(w, r)
 	if review == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), reviewTime(r))
+	ctx, cancel := context.WithTimeout(ctx, reviewTime(r))
 	defer cancel()
 	s.respond(w, review, s.Scheduling.Review(ctx, r.PathValue("cell"), review.Request))
 }
@@ -348,7 +354,7 @@ func (p *Protection) measure(ctx context.Context, cell string, review *admission
 		cell = "unknown" // a client must not be able to make labels
 	}
 	p.metrics.reviews.WithLabelValues(cell, string(removal.OperationOf(review)), string(answer.Verdict)).Inc()
-	p.metrics.duration.WithLabelValues(cell).Observe(time.Since(began).Seconds())
+	tracing.Observe(ctx, p.metrics.duration.WithLabelValues(cell), time.Since(began).Seconds())
 	if !answer.Allowed {
 		p.log.V(1).Info("Refused", "cell", cell, "verdict", answer.Verdict, "reason", answer.Status.Message)
 	}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/tracing"
 )
 
 // Options of a webhook.
@@ -34,6 +35,8 @@ type Options struct {
 	Metrics prometheus.Registerer
 	// ProbeEvery is how often each core cluster is asked whether it is ready, for metrics; 0 is never.
 	ProbeEvery time.Duration
+	// Tracer makes spans; nil makes none. Those who connect to the cores let it tell the apiservers.
+	Tracer *tracing.Tracer
 	// Now is the wall clock; nil is the machine's.
 	Now func() time.Time
 	// Boarding is called before each flight to a protector takes off; nil is to fly at once. It is a simulation's, see
@@ -64,10 +67,12 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 	p := &Protection{
 		cells:   newCells(),
 		metrics: newMetrics(options.Metrics),
+		tracer:  options.Tracer,
 		log:     mgr.GetLogger(),
 		now:     now,
 		refused: &refusals{now: time.Now},
 	}
+	p.cells.tracer = options.Tracer
 	p.nodes = &nodeLabels{reach: p.cells.metadata}
 	if options.Nudge {
 		p.nudger = newNudger(p.cells, p.metrics, p.log)
@@ -86,10 +91,12 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 			}
 		}
 		core := newCore(name, source, options.Pasts[name], p.metrics, mgr.GetLogger(), now)
-		core.flights.Boarding = options.Boarding
+		core.flights.Boarding, core.tracer = options.Boarding, options.Tracer
 		core.changed = p.nudger.look
 		if options.Peers != nil {
-			core.handover = &handover{core: name, peers: *options.Peers, suspects: map[string]time.Time{}, open: map[address]*parcel{}}
+			core.handover = &handover{
+				core: name, peers: *options.Peers, tracer: options.Tracer, suspects: map[string]time.Time{}, open: map[address]*parcel{},
+			}
 		}
 		if core.roster = options.Rosters[name]; core.roster != nil {
 			p.cells.rosters = append(p.cells.rosters, core.roster)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.opentelemetry.io/otel/attribute"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -16,10 +17,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/aggregator"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/members"
+	"github.com/breakwater-k8s/breakwater/internal/tracing"
 )
 
 type aggregatorFlags struct {
 	componentFlags
+	traceFlags
 	ringFlags
 	core, cell    fleet.Connection
 	name          string
@@ -77,6 +80,7 @@ and delete those in the ring's shardNamespace.`,
 	flags.DurationVar(&f.trigger.Every, "update-trigger-period", 5*time.Second, "time between two changes of that pod")
 	flags.IntVar(&f.workers, "workers", 8, "protectors that are written at the same time")
 	f.ringFlags.bind(flags, "each cell")
+	f.traceFlags.bind(flags)
 	f.componentFlags.bind(flags)
 	return command
 }
@@ -119,6 +123,12 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--core-kubeconfig: %w", err)
 	}
+	tracer, endTraces, err := f.traceCell(ctx)
+	if err != nil {
+		return err
+	}
+	defer endTraces()
+	tracer.Through(core)
 	ring, err := f.of(ctx, core)
 	if err != nil {
 		return err
@@ -130,7 +140,7 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 			members.Select(&o.Cache, ring.Spec.ShardNamespace)
 			interest.Select(&o.Cache)
 		}
-	})
+	}, offerExemplars(tracer))
 	if err != nil {
 		return err
 	}
@@ -139,7 +149,7 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 	}
 	options := aggregator.Options{
 		Cell: f.name, Identity: f.identity, LeaseNamespace: f.namespace, LeaseDuration: f.leaseDuration, Heartbeat: f.heartbeat,
-		Workers: f.workers, Trigger: f.trigger, Metrics: metrics.Registry, ProbeEvery: fleet.ProbeEvery, Past: past,
+		Workers: f.workers, Trigger: f.trigger, Metrics: metrics.Registry, ProbeEvery: fleet.ProbeEvery, Past: past, Tracer: tracer,
 	}
 	if ring != nil {
 		options.Interest = interest
@@ -156,6 +166,19 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// traceCell begins to send spans, which are of the one cell if there is one.
+func (f *aggregatorFlags) traceCell(ctx context.Context) (tracer *tracing.Tracer, end func(), err error) {
+	log, err := f.logger("aggregator")
+	if err != nil {
+		return nil, nil, err
+	}
+	var of []attribute.KeyValue
+	if !f.all {
+		of = append(of, attribute.String(tracing.Cell, f.name))
+	}
+	return f.trace(ctx, "aggregator", log, of...)
 }
 
 func (f *aggregatorFlags) joinRing(ctx context.Context, mgr manager.Manager) (*aggregator.RingShard, error) {

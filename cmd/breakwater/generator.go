@@ -19,10 +19,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/controllers/overlap"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/share"
+	"github.com/breakwater-k8s/breakwater/internal/tracing"
 )
 
 type generatorFlags struct {
 	componentFlags
+	traceFlags
 	electionFlags
 	ringFlags
 	core     fleet.Connection
@@ -72,6 +74,7 @@ is made anew whichever shards are left. All replicas need the same --ring, or no
 	flags.StringSliceVar(&f.kinds, "kinds", kindNames(), "`kinds` of Kubernetes' own workloads that are watched; a protector of any other stays as it is")
 	f.electionFlags.bind(flags)
 	f.ringFlags.bind(flags, "namespaces")
+	f.traceFlags.bind(flags)
 	f.componentFlags.bind(flags)
 	return command
 }
@@ -92,12 +95,22 @@ func (f *generatorFlags) run(ctx context.Context) error {
 	if err := f.validate(); err != nil {
 		return err
 	}
-	mgr, own, err := f.set(ctx, config)
+	log, err := f.logger("generator")
+	if err != nil {
+		return err
+	}
+	tracer, endTraces, err := f.trace(ctx, "generator", log)
+	if err != nil {
+		return err
+	}
+	defer endTraces()
+	tracer.Through(config)
+	mgr, own, err := f.set(ctx, config, tracer)
 	if err != nil {
 		return err
 	}
 	losses := keeper.NewLosses()
-	options := generator.Options{Selector: selector, Kinds: kinds, Registry: metrics.Registry, Losses: losses, Share: own}
+	options := generator.Options{Selector: selector, Kinds: kinds, Registry: metrics.Registry, Losses: losses, Share: own, Tracer: tracer}
 	if err := generator.Setup(ctx, mgr, options); err != nil {
 		return fmt.Errorf("set up the generator: %w", err)
 	}
@@ -111,8 +124,11 @@ func (f *generatorFlags) run(ctx context.Context) error {
 }
 
 // set makes the manager of one of several replicas, of which one leads, or of a shard, with its share.
-func (f *generatorFlags) set(ctx context.Context, config *rest.Config) (manager.Manager, *share.Share, error) {
-	cached := func(options *manager.Options) { options.Cache = generator.CacheOptions() }
+func (f *generatorFlags) set(ctx context.Context, config *rest.Config, tracer *tracing.Tracer) (manager.Manager, *share.Share, error) {
+	cached := func(options *manager.Options) {
+		options.Cache = generator.CacheOptions()
+		offerExemplars(tracer)(options)
+	}
 	if f.ring != "" {
 		return f.share(ctx, "generator", config, &f.componentFlags, cached)
 	}

@@ -11,11 +11,13 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"go.opentelemetry.io/otel/attribute"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/tracing"
 	"github.com/breakwater-k8s/breakwater/webhook"
 	"github.com/breakwater-k8s/breakwater/webhook/scheduling"
 )
@@ -25,6 +27,7 @@ const allCores = "*"
 
 type webhookFlags struct {
 	componentFlags
+	traceFlags
 	cores, cells []string
 	as           string
 	asGroups     []string
@@ -74,7 +77,8 @@ print that configuration with breakwater webhook-config --scheduling. Without it
 	flags.BoolVar(&f.server.Audit, "audit", false, "admit every removal that would be refused, and every pod that a scheduling policy rejects, with a warning to who asked: for a trial, in which nothing is protected")
 	flags.BoolVar(&f.nudge, "nudge", true, "when budget returns, wake the controllers whose removals were refused (an annotation on their objects), and take up evictions that were given up: from tainted nodes, and of pods whose owner is gone")
 	flags.BoolVar(&f.scheduling, "scheduling", false, "add what PodSchedulingPolicies and ClusterPodSchedulingPolicies ask for to pods and workloads as well, and the spreads of PodProtectors to pods")
-	f.bind(flags)
+	f.traceFlags.bind(flags)
+	f.componentFlags.bind(flags)
 	return command
 }
 
@@ -138,10 +142,22 @@ func (f *webhookFlags) run(ctx context.Context) error {
 	for _, name := range names {
 		pasts[name] = &fleet.Past{}
 	}
+	log, err := f.logger("webhook")
+	if err != nil {
+		return err
+	}
+	tracer, endTraces, err := f.trace(ctx, "webhook", log, attribute.StringSlice(tracing.Core, names))
+	if err != nil {
+		return err
+	}
+	defer endTraces()
+	for _, config := range cores {
+		tracer.Through(config)
+	}
 	stopTime := f.server.StopTime()
 	mgr, err := f.manager("webhook", cores[names[0]], func(o *manager.Options) {
 		o.GracefulShutdownTimeout, o.Cache = &stopTime, fleet.CacheOptionsOf(pasts[names[0]])
-	})
+	}, offerExemplars(tracer))
 	if err != nil {
 		return err
 	}
@@ -159,7 +175,7 @@ func (f *webhookFlags) run(ctx context.Context) error {
 	}
 	options := webhook.Options{
 		Cores: clusters, Pasts: pasts, Cells: cells, Rosters: f.rosters(clusters, mgr.GetLogger()), Server: &f.server, Nudge: f.nudge,
-		Metrics: metrics.Registry, ProbeEvery: fleet.ProbeEvery,
+		Metrics: metrics.Registry, ProbeEvery: fleet.ProbeEvery, Tracer: tracer,
 	}
 	if options.Peers, err = f.others(mgr); err != nil {
 		return err

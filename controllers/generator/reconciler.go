@@ -19,6 +19,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/tracing"
 )
 
 // Name is the generator's name: of its controller, its field manager, its Lease and its events.
@@ -43,6 +44,8 @@ type Reconciler struct {
 	Metrics  *Metrics
 	// Losses knows the protectors that vanished and are made anew by somebody else; nil when nobody does that.
 	Losses Losses
+	// Tracer makes spans; nil makes none.
+	Tracer *tracing.Tracer
 }
 
 // Losses are protectors that vanished without having been released.
@@ -80,24 +83,33 @@ const (
 // Reconcile implements reconcile.TypedReconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, ref desired.Ref) (reconcile.Result, error) {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("kind", ref.Kind, "namespace", ref.Namespace, "name", ref.Name))
-	protectors, err := r.protectorsOf(ctx, ref)
-	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("list PodProtectors: %w", err)
-	}
-	if err := r.Kinds.learn(ctx, ref, protectors); err != nil {
-		return reconcile.Result{}, err
-	}
-	source, err := r.Kinds.cached(ctx, ref)
-	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("get the %s: %w", ref.Kind, err)
-	}
-	result, err := r.settle(ctx, ref, source, protectors)
-	r.Metrics.observe(ref, result)
+	ctx, span := r.Tracer.Root(ctx, tracing.SpanReconcile, time.Now())
+	defer span.End()
+	result, err := r.bringUp(ctx, ref)
+	tellResult(span, ref, result, err)
 	if result == refused && !r.Kinds.isBuiltIn(ref) {
 		log.FromContext(ctx).Error(err, "refused; tried again in a while", "after", refusedRetry)
 		return reconcile.Result{RequeueAfter: refusedRetry}, nil
 	}
 	return reconcile.Result{}, err
+}
+
+// bringUp brings the protectors of a source up to date.
+func (r *Reconciler) bringUp(ctx context.Context, ref desired.Ref) (outcome, error) {
+	protectors, err := r.protectorsOf(ctx, ref)
+	if err != nil {
+		return "", fmt.Errorf("list PodProtectors: %w", err)
+	}
+	if err := r.Kinds.learn(ctx, ref, protectors); err != nil {
+		return "", err
+	}
+	source, err := r.Kinds.cached(ctx, ref)
+	if err != nil {
+		return "", fmt.Errorf("get the %s: %w", ref.Kind, err)
+	}
+	result, err := r.settle(ctx, ref, source, protectors)
+	r.Metrics.observe(ref, result)
+	return result, err
 }
 
 // settle decides what a source, nil when it does not exist, and its protectors need.

@@ -21,6 +21,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/desired"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/share"
+	"github.com/breakwater-k8s/breakwater/internal/tracing"
 )
 
 // workers is how many sources are reconciled at once. It bounds the time until all are protected after a
@@ -48,6 +49,8 @@ type Options struct {
 	Losses Losses
 	// Share tells in which namespaces this generator works; nil is all.
 	Share *share.Share
+	// Tracer makes spans; nil makes none. Those who connect to the cluster let it tell the apiserver.
+	Tracer *tracing.Tracer
 }
 
 // AllKinds are the kinds of Kubernetes' own that can be watched.
@@ -78,7 +81,7 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 	}
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Kinds: kinds, Selector: options.Selector,
-		Events: mgr.GetEventRecorder(Name), Metrics: metrics, Losses: options.Losses,
+		Events: mgr.GetEventRecorder(Name), Metrics: metrics, Losses: options.Losses, Tracer: options.Tracer,
 	}
 	if err := r.setup(mgr, options.Share); err != nil {
 		return err

@@ -94,7 +94,12 @@ func Namespace(t testing.TB) string {
 
 func (p *plane) cluster(t testing.TB) federation.Cluster {
 	t.Helper()
-	p.Do(func() { p.err = p.start() })
+	p.Do(func() {
+		var audit []string
+		if audit, p.err = p.audit(); p.err == nil {
+			p.federation, p.err = start(context.Background(), audit...)
+		}
+	})
 	if p.err != nil {
 		t.Fatalf("%v\n(make test builds the programs and says where they are)", p.err)
 	}
@@ -108,21 +113,16 @@ func (p *plane) stop() error {
 	return errors.Join(p.federation.Stop(context.Background()), os.RemoveAll(p.dir))
 }
 
-func (p *plane) start() error {
+func start(ctx context.Context, apiServerArguments ...string) (*local.Federation, error) {
 	topology, err := federation.Embedded("single")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	arguments, err := p.audit()
-	if err != nil {
-		return err
-	}
-	p.federation, err = local.Start(context.Background(), topology, local.Options{
+	return local.Start(ctx, topology, local.Options{
 		Binaries:           filepath.SplitList(os.Getenv(local.BinariesVariable)),
 		Log:                logr.Discard(),
 		WithoutControllers: true,
 		// Nobody makes the ServiceAccounts that pods would need.
-		APIServerArguments: append(arguments, "--disable-admission-plugins=ServiceAccount"),
+		APIServerArguments: append([]string{"--disable-admission-plugins=ServiceAccount"}, apiServerArguments...),
 	})
-	return err
 }

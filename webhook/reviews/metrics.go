@@ -2,10 +2,13 @@
 package reviews
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/breakwater-k8s/breakwater/internal/tracing"
 )
 
 // Unknown stands for all subjects that do not exist: a client must not be able to make labels.
@@ -39,10 +42,10 @@ func Register(registry prometheus.Registerer, all ...prometheus.Collector) error
 	return nil
 }
 
-// Observe counts a review that was answered for a reason.
-func (m *Metrics) Observe(subject, reason string, took time.Duration) {
+// Observe counts a review that was answered for a reason. Its trace, if that is sampled, is the exemplar.
+func (m *Metrics) Observe(ctx context.Context, subject, reason string, took time.Duration) {
 	m.reviews.WithLabelValues(subject, reason).Inc()
-	m.duration.WithLabelValues(subject).Observe(took.Seconds())
+	tracing.Observe(ctx, m.duration.WithLabelValues(subject), took.Seconds())
 }
 
 // Forget drops what is told of a subject that is gone.

@@ -9,11 +9,14 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
+	"github.com/breakwater-k8s/breakwater/internal/tracing"
 	"github.com/breakwater-k8s/breakwater/webhook/reviews"
 )
 
@@ -50,14 +53,26 @@ func (h *Handler) Review(ctx context.Context, cell string, request *admissionv1.
 			"kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name)
 	}
 	if dry := request.DryRun; dry == nil || !*dry {
-		h.metrics.observe(h.label(cell), &answer, time.Since(began))
+		h.metrics.observe(ctx, h.label(cell), &answer, time.Since(began))
 		h.tally.note(answer)
 	}
+	tell(trace.SpanFromContext(ctx), cell, request, &answer)
 	response := answer.Response(request.UID)
 	if h.audit {
 		admit(response)
 	}
 	return response
+}
+
+// tell notes the answer on the span of a review.
+func tell(span trace.Span, cell string, request *admissionv1.AdmissionRequest, answer *Answer) {
+	if !span.IsRecording() {
+		return
+	}
+	span.SetAttributes(attribute.String(tracing.Cell, cell), attribute.String(tracing.Reason, string(answer.Reason)),
+		attribute.String(tracing.Kind, request.Kind.Kind), attribute.String(tracing.Namespace, request.Namespace),
+		attribute.String(tracing.Name, request.Name), attribute.Bool(tracing.Allowed, answer.Refusal == ""))
+	tracing.Fail(span, answer.Err)
 }
 
 // label is the cell for metrics: a client must not be able to make labels.

@@ -1,6 +1,7 @@
 package scheduling
 
 import (
+	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,8 +33,8 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 }
 
 // observe counts an answer about an object of a cell.
-func (m *metrics) observe(cell string, answer *Answer, took time.Duration) {
-	m.Observe(cell, string(answer.Reason), took)
+func (m *metrics) observe(ctx context.Context, cell string, answer *Answer, took time.Duration) {
+	m.Observe(ctx, cell, string(answer.Reason), took)
 	if answer.Refusal == "" && len(answer.spreading()) > 0 {
 		m.spread.WithLabelValues(cell).Inc()
 	}

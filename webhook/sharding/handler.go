@@ -64,12 +64,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			code = http.StatusRequestEntityTooLarge
 		}
 		http.Error(w, fmt.Sprintf("Breakwater cannot read the review: %v", err), code)
-		h.metrics.Observe(reviews.Unknown, string(Invalid), time.Since(began))
+		h.metrics.Observe(ctx, reviews.Unknown, string(Invalid), time.Since(began))
 		return
 	}
 	known, answer, patch := h.review(ctx, r.PathValue("ring"), review.Request)
 	h.write(w, review, answer, patch)
-	h.metrics.Observe(known, string(answer.Reason), time.Since(began))
+	h.metrics.Observe(ctx, known, string(answer.Reason), time.Since(began))
 }
 
 // review answers, whatever happens. known is the name of the ring, if there is one.

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/pflag"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/breakwater-k8s/breakwater/internal/tracing"
+)
+
+// lastSpansTime bounds how long a process that ends waits for the collector to take its last spans.
+const lastSpansTime = 3 * time.Second
+
+// traceFlags are the flags of components that make traces.
+type traceFlags struct {
+	endpoint, protocol string
+	sampling           float64
+}
+
+func (f *traceFlags) bind(flags *pflag.FlagSet) {
+	flags.StringVar(&f.endpoint, "trace-endpoint", "", "`URL` of an OpenTelemetry collector to send traces to, as http://HOST:4317, or https:// for TLS; empty: OTEL_EXPORTER_OTLP_ENDPOINT, and none if that is not set either")
+	flags.StringVar(&f.protocol, "trace-protocol", "", "`protocol` that is spoken there: grpc or http/protobuf (default: OTEL_EXPORTER_OTLP_PROTOCOL, otherwise grpc)")
+	flags.Float64Var(&f.sampling, "trace-sampling", 1, "`share` of traces to record, from 0 to 1, of those that begin here: what an apiserver has begun it decides; 1: OTEL_TRACES_SAMPLER, and all if that is not set")
+}
+
+// trace begins to send the spans of a component, if somebody asks for them; otherwise there is no Tracer. Call end at last.
+func (f *traceFlags) trace(ctx context.Context, component string, log logr.Logger, attributes ...attribute.KeyValue) (tracer *tracing.Tracer, end func(), err error) {
+	provider, err := tracing.Start(ctx, tracing.Options{
+		Component: component, Endpoint: f.endpoint, Protocol: f.protocol, Sampling: f.sampling, Attributes: attributes,
+		Registry: metrics.Registry, Log: log,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if provider != nil {
+		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Info("Traces suffer", "reason", err.Error()) }))
+	}
+	return provider.Tracer(), func() { provider.Stop(lastSpansTime) }, nil
+}
+
+// offerExemplars serves metrics in the format of OpenMetrics to those who ask for it, if there are traces: no other has room for them.
+func offerExemplars(tracer *tracing.Tracer) func(*manager.Options) {
+	return func(options *manager.Options) {
+		if tracer != nil {
+			options.Metrics.HandlerOpts = append(options.Metrics.HandlerOpts, func(o *promhttp.HandlerOpts) { o.EnableOpenMetrics = true })
+		}
+	}
+}

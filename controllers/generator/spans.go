@@ -1,0 +1,19 @@
+package generator
+
+import (
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/tracing"
+)
+
+// tellResult notes on the span of a source what became of it.
+func tellResult(span trace.Span, ref desired.Ref, result outcome, err error) {
+	if !span.IsRecording() {
+		return
+	}
+	span.SetAttributes(attribute.String(tracing.Kind, ref.Kind), attribute.String(tracing.Namespace, ref.Namespace),
+		attribute.String(tracing.Name, ref.Name), attribute.String(tracing.Result, string(result)))
+	tracing.Fail(span, err)
+}

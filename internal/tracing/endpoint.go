@@ -1,0 +1,85 @@
+package tracing
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+)
+
+// The protocols by which spans are sent, as OTEL_EXPORTER_OTLP_PROTOCOL names them.
+const (
+	GRPC = "grpc"
+	HTTP = "http/protobuf"
+)
+
+// spansPath is where a collector takes spans by HTTP.
+const spansPath = "/v1/traces"
+
+// first returns the first environment variable that is set, and its value.
+func first(variables ...string) (name, value string) {
+	for _, name := range variables {
+		if value := os.Getenv(name); value != "" {
+			return name, value
+		}
+	}
+	return "", ""
+}
+
+// wanted tells whether somebody asks for spans, by the flag of an endpoint or in the environment.
+func wanted(endpoint string) (bool, error) {
+	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
+		return false, nil
+	}
+	exporter := os.Getenv("OTEL_TRACES_EXPORTER")
+	switch exporter {
+	case "none":
+		return false, nil
+	case "", "otlp":
+	default:
+		return false, fmt.Errorf("OTEL_TRACES_EXPORTER %q: want otlp or none", exporter)
+	}
+	variable, told := first("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+	if endpoint == "" && told != "" {
+		if _, err := parseEndpoint(told, ""); err != nil {
+			return false, fmt.Errorf("%s %w", variable, err)
+		}
+	}
+	return endpoint != "" || told != "" || exporter != "", nil
+}
+
+// protocolOf is the protocol that a flag, or else the environment, asks for.
+func protocolOf(flag string) (string, error) {
+	variable, told := first("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+	if flag != "" {
+		variable, told = "--trace-protocol", flag
+	}
+	switch told = cmp.Or(told, GRPC); told {
+	case GRPC, HTTP:
+		return told, nil
+	default:
+		return "", fmt.Errorf("%s %q: want %s or %s", variable, told, GRPC, HTTP)
+	}
+}
+
+// parseEndpoint reads the URL of a collector. By gRPC it has no path, and by HTTP that of spans if it says none.
+func parseEndpoint(endpoint, protocol string) (*url.URL, error) {
+	u, err := url.Parse(endpoint)
+	switch {
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
+		return nil, fmt.Errorf("%q: want http://HOST:PORT, or https://HOST:PORT for TLS", endpoint)
+	case u.User != nil:
+		return nil, fmt.Errorf("%q: want no user in it: give credentials by OTEL_EXPORTER_OTLP_HEADERS", u.Redacted())
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("%q: want nothing behind the path", endpoint)
+	}
+	bare := strings.Trim(u.Path, "/") == ""
+	if protocol == GRPC && !bare {
+		return nil, fmt.Errorf("%q: want no path: %s is spoken there", endpoint, GRPC)
+	}
+	if protocol == HTTP && bare {
+		u.Path = spansPath
+	}
+	return u, nil
+}

@@ -1,0 +1,36 @@
+package tracing
+
+import (
+	"context"
+	"net/http"
+
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+	"k8s.io/client-go/rest"
+)
+
+// Through makes clients of a configuration tell apiservers which span a request is part of.
+func (t *Tracer) Through(config *rest.Config) {
+	if t != nil {
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{next} })
+	}
+}
+
+// Tell puts the span of ctx, if there is one, into the headers of a request.
+func Tell(ctx context.Context, header http.Header) {
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(header))
+}
+
+type transport struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if trace.SpanContextFromContext(request.Context()).IsValid() {
+		request = request.Clone(request.Context()) // a RoundTripper must not change what it is given
+		Tell(request.Context(), request.Header)
+	}
+	return t.next.RoundTrip(request)
+}
+
+// WrappedRoundTripper is for client-go, which closes idle connections by it.
+func (t transport) WrappedRoundTripper() http.RoundTripper { return t.next }
