@@ -41,7 +41,7 @@ func (t *Tracer) Serve(ctx context.Context, header http.Header, name string) (co
 	return t.spans.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer))
 }
 
-// Step begins a span below that of ctx, if that is recorded.
+// Step begins a span below that of ctx, if that is sampled, which may have ended.
 func (t *Tracer) Step(ctx context.Context, name string) (context.Context, trace.Span) {
 	return t.below(ctx, name, trace.SpanKindInternal)
 }
@@ -52,7 +52,7 @@ func (t *Tracer) Call(ctx context.Context, name string) (context.Context, trace.
 }
 
 func (t *Tracer) below(ctx context.Context, name string, kind trace.SpanKind) (context.Context, trace.Span) {
-	if !t.Of(ctx).IsRecording() {
+	if !t.Of(ctx).SpanContext().IsSampled() {
 		return ctx, None()
 	}
 	return t.spans.Start(ctx, name, trace.WithSpanKind(kind))
