@@ -62,10 +62,18 @@ spec:
         image: {{ include "breakwater.image" $root | quote }}
         imagePullPolicy: {{ $root.Values.image.pullPolicy }}
         args:
-        {{- range concat .args (list (printf "--log-level=%s" $values.logLevel)) $values.extraArgs }}
+        {{- $args := append .args (printf "--log-level=%s" $values.logLevel) }}
+        {{- $env := .env | default list }}
+        {{- if and $root.Values.tracing.endpoint (has $component (list "webhook" "aggregator" "generator")) }}
+        {{- with $root.Values.tracing }}
+        {{- $args = concat $args (list (printf "--trace-endpoint=%s" .endpoint) (printf "--trace-protocol=%s" .protocol) (printf "--trace-sampling=%v" .sampling)) }}
+        {{- $env = concat $env .env }}
+        {{- end }}
+        {{- end }}
+        {{- range concat $args $values.extraArgs }}
         - {{ . | quote }}
         {{- end }}
-        {{- with .env }}
+        {{- with $env }}
         env:
           {{- toYaml . | nindent 10 }}
         {{- end }}
