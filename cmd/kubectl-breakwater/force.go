@@ -86,7 +86,7 @@ func (f *forceFlags) run(ctx context.Context, name string) error {
 		if err := annotate(ctx, at.Cluster, pod, reason); err != nil {
 			return failure(at.config, fmt.Errorf("annotate the pod: %w", err))
 		}
-		fmt.Fprintf(f.Out, "pod/%s is annotated: %q\n", name, reason)
+		_, _ = fmt.Fprintf(f.Out, "pod/%s is annotated: %q\n", name, reason)
 	}
 	if !f.remove {
 		_, err = fmt.Fprintf(f.Out, "Remove it with: kubectl delete pod %s -n %s\nTake it back with: kubectl annotate pod %s -n %s %s- %s-\n",
@@ -111,7 +111,7 @@ func (p *plugin) placeAnyway(ctx context.Context, cell string) (place, error) {
 	if here != nil {
 		return place{}, here
 	}
-	fmt.Fprintf(p.ErrOut, "note: what would be broken is not known: %v\n", err)
+	_, _ = fmt.Fprintf(p.ErrOut, "note: what would be broken is not known: %v\n", err)
 	if found, err := p.clusters.CellHere(ctx); cell == "" && err == nil {
 		cell = found.Cell
 	}
@@ -127,7 +127,7 @@ func (f *forceFlags) show(ctx context.Context, at place, pod *corev1.Pod) (broke
 	}
 	situation, notes, err := live.Pod(ctx, at.cores, at.Cluster, pod.Namespace, pod.Name, v1alpha1.OperationDelete)
 	if err != nil {
-		fmt.Fprintf(f.ErrOut, "note: what would be broken is not known: %v\n", err)
+		_, _ = fmt.Fprintf(f.ErrOut, "note: what would be broken is not known: %v\n", err)
 		return true, nil
 	}
 	unforced := pod.DeepCopy()
@@ -152,7 +152,7 @@ func (f *forceFlags) confirm(pod *corev1.Pod) error {
 	if file, ok := f.In.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
 		return errors.New("nothing is done without --yes where nobody can be asked")
 	}
-	fmt.Fprintf(f.Out, "Type the name of the pod to go on: ")
+	_, _ = fmt.Fprintf(f.Out, "Type the name of the pod to go on: ")
 	answer, err := bufio.NewReader(f.In).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
