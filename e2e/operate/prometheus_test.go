@@ -132,12 +132,12 @@ func (p *prometheus) query(expression string) ([]series, error) {
 	return data.Result, err
 }
 
-// history asks for all that was since Prometheus began.
+// history asks for all that was since Prometheus began, and for a second more: what was scraped last is in it then.
 func (p *prometheus) history(expression string) ([]series, error) {
 	var data struct{ Result []series }
 	at := func(t time.Time) string { return strconv.FormatInt(t.UnixMilli()/1000, 10) }
 	err := p.get("query_range", url.Values{
-		"query": {expression}, "start": {at(p.began)}, "end": {at(time.Now())}, "step": {scrapeEvery.String()},
+		"query": {expression}, "start": {at(p.began)}, "end": {at(time.Now().Add(time.Second))}, "step": {scrapeEvery.String()},
 	}, &data)
 	return data.Result, err
 }
