@@ -43,8 +43,7 @@ func (p *plugin) auditLines(path string, take func(line []byte) error) error {
 	case !any:
 		return fmt.Errorf("--audit-log %s: there is no event of audit.k8s.io in it: give the log that kube-apiserver writes with --audit-log-path and --audit-log-format=json", path)
 	case bad > 0:
-		_, err := fmt.Fprintf(p.ErrOut, "note: %s of the audit log could not be read\n", count(bad, "line"))
-		return err
+		p.note("%s of the audit log could not be read", count(bad, "line"))
 	}
 	return nil
 }

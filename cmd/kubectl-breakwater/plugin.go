@@ -43,3 +43,8 @@ func (p *plugin) check() error {
 	}
 	return nil
 }
+
+// note tells of what is left out. It does without the error: who cannot see that does not miss it.
+func (p *plugin) note(format string, arguments ...any) {
+	_, _ = fmt.Fprintf(p.ErrOut, "note: "+format+"\n", arguments...)
+}

@@ -93,7 +93,7 @@ func (f *statusFlags) views(states []state) (all []view.Protector) {
 func (p *plugin) warnOfCells(states []state) {
 	for i := range states {
 		if states[i].cells == nil {
-			fmt.Fprintf(p.ErrOut, "note: you may not list Cells%s, so that it is not known which of them are stale\n", inCore(states[i].core.Name))
+			p.note("you may not list Cells%s, so that it is not known which of them are stale", inCore(states[i].core.Name))
 		}
 	}
 }

@@ -16,8 +16,6 @@ import (
 )
 
 // plugin is kubectl breakwater, built once.
-//
-//nolint:gochecknoglobals // tests have no other place to share something expensive
 var plugin = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(operate.Dir(), "kubectl-breakwater")
 	if out, err := exec.Command("go", "build", "-o", path, "github.com/breakwater-k8s/breakwater/cmd/kubectl-breakwater").CombinedOutput(); err != nil {
