@@ -30,8 +30,19 @@ context if its apiserver asks Breakwater about that cell, or else the kubeconfig
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
 	p.bind(root)
-	root.AddCommand(commandline.ReferenceCommand(),
-		cellsCommand(p), convertCommand(p), denialsCommand(p), doctorCommand(p), drainPlanCommand(p), explainCommand(p), forceCommand(p),
-		releaseCommand(p), simulateCommand(p), statusCommand(p), watchCommand(p))
+	root.AddCommand(
+		cellsCommand(p),
+		convertCommand(p),
+		denialsCommand(p),
+		doctorCommand(p),
+		drainPlanCommand(p),
+		explainCommand(p),
+		forceCommand(p),
+		commandline.ReferenceCommand(),
+		releaseCommand(p),
+		simulateCommand(p),
+		statusCommand(p),
+		watchCommand(p),
+	)
 	return root
 }
