@@ -90,16 +90,16 @@ func extremes(points []timeline.Point) (least, most float64, known bool) {
 
 // pen writes a path of steps, which may have gaps.
 type pen struct {
-	strings.Builder
+	path strings.Builder
 	down bool
 }
 
 func (p *pen) step(from, to, y float64) {
 	if p.down {
-		p.WriteString(fmt.Sprintf("V%gH%g", y, to))
+		fmt.Fprintf(&p.path, "V%gH%g", y, to)
 		return
 	}
-	p.WriteString(fmt.Sprintf("M%g %gH%g", from, y, to))
+	fmt.Fprintf(&p.path, "M%g %gH%g", from, y, to)
 	p.down = true
 }
 
@@ -138,7 +138,7 @@ func (c *Chart) draw(points []timeline.Point, f *frame) {
 		}
 		fmt.Fprintf(area, "M%g %gH%gV%gH%gZ", from, y, to, ground, from)
 	}
-	c.Available, c.Floor, c.Room, c.Lack, c.Dips = available.String(), floor.String(), room.String(), lack.String(), dips.String()
+	c.Available, c.Floor, c.Room, c.Lack, c.Dips = available.path.String(), floor.path.String(), room.String(), lack.String(), dips.String()
 }
 
 // mark is the higher the more were refused, by orders of magnitude.
