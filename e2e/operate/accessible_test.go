@@ -3,10 +3,12 @@ package operate_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/chromedp/cdproto/accessibility"
+	"github.com/chromedp/chromedp"
 )
 
 // contrasts finds text that stands out too little from what is behind it, by the formula of WCAG 2: 4.5 to 1, or 3 to 1 where it is large.
@@ -43,6 +45,7 @@ func (b *browser) wantAccessible(page string) {
 	if wide := eval[int](b, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); wide > 0 {
 		b.Errorf("%s is %d pixels wider than the screen", page, wide)
 	}
+	b.wantNoViolations(page)
 	counts, level := map[string]int{}, 0
 	for _, n := range call(b, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{}).Nodes {
 		if n.Ignored {
@@ -74,6 +77,25 @@ func (b *browser) wantAccessible(page string) {
 	}
 	if level == 0 {
 		b.Errorf("%s has no heading: %v", page, counts)
+	}
+}
+
+// axeCore is the path of axe.min.js of the npm package axe-core, by which pages are checked besides, if it is set.
+const axeCore = "AXE_CORE"
+
+func (b *browser) wantNoViolations(page string) {
+	b.Helper()
+	path := os.Getenv(axeCore)
+	if path == "" {
+		return
+	}
+	script, err := os.ReadFile(path)
+	b.Must(err)
+	b.do(chromedp.Evaluate[chromedp.Void](string(script)))
+	found := value(b, chromedp.Evaluate[[]string](
+		`axe.run().then((r) => r.violations.map((v) => v.id + ": " + v.help + " " + v.nodes.map((n) => n.html.slice(0, 120)).join(" ")))`, chromedp.EvalAwaitPromise))
+	for _, violation := range found {
+		b.Errorf("%s: %s", page, violation)
 	}
 }
 
