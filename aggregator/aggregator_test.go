@@ -21,6 +21,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/tracing"
 )
 
 func TestMain(m *testing.M) { testplane.Main(m) }
@@ -34,6 +35,7 @@ type lab struct {
 	namespace string
 	cell      string
 	trigger   aggregator.Trigger
+	tracer    *tracing.Tracer
 }
 
 func newLab(t *testing.T) *lab {
@@ -108,7 +110,7 @@ func (l *lab) run(identity string) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	err = aggregator.SetupWithManager(ctx, mgr, aggregator.Options{
 		Cell: l.cell, CellConfig: config, Identity: identity, LeaseNamespace: l.namespace,
-		LeaseDuration: 2 * time.Second, Heartbeat: time.Second, Workers: 2, Metrics: prometheus.NewRegistry(), Trigger: l.trigger,
+		LeaseDuration: 2 * time.Second, Heartbeat: time.Second, Workers: 2, Metrics: prometheus.NewRegistry(), Trigger: l.trigger, Tracer: l.tracer,
 	})
 	if err != nil {
 		l.Fatal(err)
@@ -210,6 +212,7 @@ func TestReservationsAreSettledByWhatBecomesOfTheirPods(t *testing.T) {
 			for i := range 3 {
 				l.createPod(fmt.Sprint("web-", i), true)
 			}
+			spans := l.trace()
 			l.run("a")
 			l.wantSummary(v1alpha1.Summary{Total: 5, Available: 5, EstimatedAvailable: 5, Ready: 5, Running: 5, Scheduled: 5})
 
@@ -224,6 +227,7 @@ func TestReservationsAreSettledByWhatBecomesOfTheirPods(t *testing.T) {
 			l.wantSummary(v1alpha1.Summary{Total: 4, Available: 4, Reserved: 1, EstimatedAvailable: 3, Ready: 4, Running: 4, Scheduled: 4})
 			// ... until its request can no longer succeed.
 			l.wantSummary(v1alpha1.Summary{Total: 4, Available: 4, EstimatedAvailable: 4, Ready: 4, Running: 4, Scheduled: 4})
+			l.wantRounds(spans)
 		})
 	}
 }

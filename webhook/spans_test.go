@@ -4,13 +4,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
@@ -20,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
@@ -285,5 +290,83 @@ func TestGivingBackIsTraced(t *testing.T) {
 	d.wantBelow(back, d.one(tracing.SpanReview))
 	if got := attributesOf(back)[tracing.Protector]; got != "default/a" {
 		t.Errorf("it is given back to %q", got)
+	}
+}
+
+// What a replica hands over goes on in the trace of who asked, in the other one.
+func TestWhatIsHandedOverIsOneTrace(t *testing.T) {
+	d := newTracedDesk(t, sdktrace.AlwaysSample(), deskProtector("web", 1, 3))
+	other := newTracedDesk(t, sdktrace.AlwaysSample(), deskProtector("web", 1, 3))
+	server := httptest.NewTLSServer(other.HandedOver())
+	defer server.Close()
+	d.core.handover = &handover{
+		core: "core", tracer: d.tracer, suspects: map[string]time.Time{}, open: map[address]*parcel{},
+		peers: Peers{Self: "self", Client: server.Client(), All: func() []string { return []string{server.Listener.Addr().String()} }},
+	}
+	key := types.NamespacedName{Namespace: "default", Name: "web"}
+	for ; d.core.handover.to(key) == ""; d.core.handover.peers.Self += "f" { // until the other one is whom all agree on
+	}
+	d.core.conflicts.Store(key, time.Now())
+	if verdict := d.ask(deskPod("web-0")); verdict != "Reserved" {
+		t.Fatal(verdict)
+	}
+	handOver, takeOver, reserve := d.one(tracing.SpanHandOver), other.one(tracing.SpanTakeOver), d.one(tracing.SpanReserve)
+	d.wantBelow(handOver, reserve)
+	d.wantBelow(takeOver, handOver)
+	d.wantBelow(other.one(tracing.SpanFlight), takeOver)
+	if len(handOver.Links()) != 1 || len(reserve.Links()) != 1 {
+		t.Errorf("links %v and back %v", handOver.Links(), reserve.Links())
+	}
+	if got := attributesOf(handOver); got[tracing.Replica] != server.Listener.Addr().String() || got[tracing.FlightSize] != "1" {
+		t.Errorf("it is said to go to %v", got)
+	}
+	if of := takeOver.SpanContext().TraceID(); of != d.one(tracing.SpanReview).SpanContext().TraceID() {
+		t.Error("the other replica traces it apart")
+	}
+}
+
+// Nobody takes spans, and there is room for ten: reviews are answered as ever.
+func TestReviewsGoOnWhileTheCollectorHangs(t *testing.T) {
+	hanging, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hanging.Close()
+	t.Setenv("OTEL_BSP_MAX_QUEUE_SIZE", "10")
+	registry := prometheus.NewRegistry()
+	provider, err := tracing.Start(t.Context(), tracing.Options{
+		Component: "webhook", Endpoint: "http://" + hanging.Addr().String(), Sampling: 1, Registry: registry, Log: logr.Discard(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer provider.Stop(0)
+	const reviews = 500
+	d := newTracedDesk(t, sdktrace.AlwaysSample(), deskProtector("web", 3, 3))
+	d.tracer = provider.Tracer()
+	d.core.tracer = d.tracer
+	began := time.Now()
+	for range reviews {
+		if verdict := d.ask(deskPod("web-0")); verdict != "NoBudget" {
+			t.Fatal(verdict)
+		}
+	}
+	if took := time.Since(began); took > 10*time.Second { // one that waited for the collector would have to wait that long
+		t.Errorf("%d reviews took %s", reviews, took)
+	}
+	dropped := 0.0
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			if metric.GetLabel()[0].GetValue() == "dropped" {
+				dropped += metric.GetCounter().GetValue()
+			}
+		}
+	}
+	if dropped < reviews-20 {
+		t.Errorf("%v spans are dropped", dropped)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr/testr"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -49,6 +50,7 @@ func (p *plane) account(rules []rbacv1.PolicyRule) *rest.Config {
 // generator is a generator that runs, for one namespace.
 type generator struct {
 	registry *prometheus.Registry
+	spans    *tracetest.SpanRecorder
 	stop     func()
 }
 
@@ -60,12 +62,14 @@ func (p *plane) start() *generator {
 
 func (p *plane) startAs(account *rest.Config) *generator {
 	p.t.Helper()
-	g := &generator{registry: prometheus.NewRegistry()}
+	g := &generator{registry: prometheus.NewRegistry(), spans: tracetest.NewSpanRecorder()}
 	caches := CacheOptions()
 	caches.DefaultNamespaces = map[string]cache.Config{p.namespace: {}}
 	selector := labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"})
 	g.stop = testplane.Manage(p.t, account, func(ctx context.Context, mgr manager.Manager) error {
-		return Setup(ctx, mgr, Options{Selector: selector, Registry: g.registry, Kinds: AllKinds(), Namespace: p.namespace})
+		return Setup(ctx, mgr, Options{
+			Selector: selector, Registry: g.registry, Kinds: AllKinds(), Namespace: p.namespace, Tracer: tracerTo(g.spans),
+		})
 	}, func(o *manager.Options) { o.Cache, o.Logger = caches, testr.New(p.t) })
 	return g
 }

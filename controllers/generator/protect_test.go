@@ -34,6 +34,7 @@ func TestAFloorFollowsItsDeployment(t *testing.T) {
 	edit(p, web, func(d *appsv1.Deployment) { *d.Spec.Replicas = 0 })
 	p.protector("deployment-web", "scaled to 0 it has a floor of 0", hasFloor(0))
 
+	p.eventually("traces", func() string { return g.traced("web", protected) })
 	p.eventually("metrics", func() string {
 		count, writes := g.metric(t, "breakwater_generator_protected_sources", "Deployment"), g.metric(t, "breakwater_generator_protector_writes_total", "update")
 		if count == 1 && writes >= 2 {

@@ -1,0 +1,30 @@
+package generator
+
+import (
+	"fmt"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/breakwater-k8s/breakwater/internal/tracing"
+)
+
+func tracerTo(spans sdktrace.SpanProcessor) *tracing.Tracer {
+	return tracing.NewTracer(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)))
+}
+
+// traced says what a Deployment lacks of a span that tells what became of it.
+func (g *generator) traced(name string, want outcome) string {
+	seen := 0
+	for _, span := range g.spans.Ended() {
+		attributes := attribute.NewSet(span.Attributes()...)
+		of, _ := attributes.Value(tracing.Name)
+		kind, _ := attributes.Value(tracing.Kind)
+		result, _ := attributes.Value(tracing.Result)
+		if span.Name() == tracing.SpanReconcile && of.AsString() == name && kind.AsString() == "Deployment" && result.AsString() == string(want) {
+			return ""
+		}
+		seen++
+	}
+	return fmt.Sprintf("none of %d spans tells that Deployment %s is %s", seen, name, want)
+}
