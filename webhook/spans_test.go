@@ -116,7 +116,7 @@ func (d *traced) wantBelow(span, above sdktrace.ReadOnlySpan) {
 func attributesOf(span sdktrace.ReadOnlySpan) map[string]string {
 	all := map[string]string{}
 	for _, a := range span.Attributes() {
-		all[string(a.Key)] = a.Value.Emit()
+		all[string(a.Key)] = a.Value.String()
 	}
 	return all
 }

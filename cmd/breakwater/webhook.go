@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel/attribute"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -142,18 +143,11 @@ func (f *webhookFlags) run(ctx context.Context) error {
 	for _, name := range names {
 		pasts[name] = &fleet.Past{}
 	}
-	log, err := f.logger("webhook")
-	if err != nil {
-		return err
-	}
-	tracer, endTraces, err := f.trace(ctx, "webhook", log, attribute.StringSlice(tracing.Core, names))
+	tracer, endTraces, err := f.traceCores(ctx, names, cores)
 	if err != nil {
 		return err
 	}
 	defer endTraces()
-	for _, config := range cores {
-		tracer.Through(config)
-	}
 	stopTime := f.server.StopTime()
 	mgr, err := f.manager("webhook", cores[names[0]], func(o *manager.Options) {
 		o.GracefulShutdownTimeout, o.Cache = &stopTime, fleet.CacheOptionsOf(pasts[names[0]])
@@ -187,6 +181,21 @@ func (f *webhookFlags) run(ctx context.Context) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// traceCores begins to send spans, of which the apiservers of the cores are told.
+func (f *webhookFlags) traceCores(ctx context.Context, names []string, cores map[string]*rest.Config) (tracer *tracing.Tracer, end func(), err error) {
+	log, err := f.logger("webhook")
+	if err != nil {
+		return nil, nil, err
+	}
+	if tracer, end, err = f.trace(ctx, "webhook", log, attribute.StringSlice(tracing.Core, names)); err != nil {
+		return nil, nil, err
+	}
+	for _, config := range cores {
+		tracer.Through(config)
+	}
+	return tracer, end, nil
 }
 
 // others are the other replicas; nil when there are none.

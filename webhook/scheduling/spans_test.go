@@ -19,7 +19,7 @@ func TestAReviewTellsItsAnswerOnItsSpan(t *testing.T) {
 	span.End()
 	got := map[string]string{}
 	for _, a := range spans.Ended()[0].Attributes() {
-		got[string(a.Key)] = a.Value.Emit()
+		got[string(a.Key)] = a.Value.String()
 	}
 	for key, want := range map[string]string{
 		tracing.Cell: "worker-1", tracing.Reason: string(Injected), tracing.Allowed: "true", tracing.Kind: "Pod", tracing.Namespace: "shop",
