@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -134,11 +135,7 @@ func (f *webhookFlags) run(ctx context.Context) error {
 		return err
 	}
 	// The manager's own cluster is the first core by name; the others join it.
-	names := make([]string, 0, len(cores))
-	for name := range cores {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(cores))
 	pasts := map[string]*fleet.Past{}
 	for _, name := range names {
 		pasts[name] = &fleet.Past{}
