@@ -16,6 +16,7 @@ type doctorFlags struct {
 	*plugin
 	output
 	cells   []string
+	checks  []string
 	timeout time.Duration
 }
 
@@ -51,8 +52,10 @@ The exit code is 0 if there is no problem, 1 if there is one, and 2 if there is 
 	f.output.bind(command)
 	flags := command.Flags()
 	flags.StringArrayVar(&f.cells, "cell", nil, "look at the cluster of this `cell` alone, besides core clusters; may be repeated")
+	flags.StringSliceVar(&f.checks, "check", nil, "judge by these `checks` alone: "+strings.Join(doctor.Checks(), ", "))
 	flags.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long each look at a cluster may take; they are taken at the same time")
 	_ = command.RegisterFlagCompletionFunc("cell", p.completeCells)
+	_ = command.RegisterFlagCompletionFunc("check", cobra.FixedCompletions(doctor.Checks(), cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 
@@ -66,11 +69,16 @@ func (f *doctorFlags) run(ctx context.Context) error {
 	if err := f.output.check(); err != nil {
 		return err
 	}
+	for _, name := range f.checks {
+		if !slices.Contains(doctor.Checks(), name) {
+			return exitError{exitUnseen, fmt.Errorf("--check %q: want some of %s", name, strings.Join(doctor.Checks(), ", "))}
+		}
+	}
 	reading, err := f.read(ctx)
 	if err != nil {
 		return exitError{exitUnseen, err}
 	}
-	all := doctor.Judge(reading)
+	all := doctor.Of(doctor.Judge(reading), f.checks)
 	doctor.Order(all)
 	worst := doctor.Worst(all)
 	if err := f.write(f.Out, diagnosis{worst, all}, func() string { return f.findings(all) }); err != nil {
@@ -78,9 +86,9 @@ func (f *doctorFlags) run(ctx context.Context) error {
 	}
 	switch worst {
 	case doctor.Problem:
-		return exitError{exitProblem, fmt.Errorf("not all is well: %s", tally(all))}
+		return exitError{exitProblem, fmt.Errorf("not all is well (%s)", tally(all))}
 	case doctor.Unknown:
-		return exitError{exitUnseen, fmt.Errorf("not all could be looked at: %s", tally(all))}
+		return exitError{exitUnseen, fmt.Errorf("not all could be looked at (%s)", tally(all))}
 	}
 	return nil
 }
@@ -96,7 +104,7 @@ func tally(all []doctor.Finding) string {
 			}
 		}
 		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, v))
+			parts = append(parts, fmt.Sprintf("%s: %d", v, n))
 		}
 	}
 	return strings.Join(parts, ", ")

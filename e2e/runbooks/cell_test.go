@@ -2,7 +2,6 @@ package runbooks_test
 
 import (
 	"encoding/json"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -11,36 +10,51 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/install"
 )
 
-// cells are faults of a cell's cluster, of who counts it, and of its clock.
-func cells() []fault {
-	second, both := []string{aggregator(1)}, []string{aggregator(0), aggregator(1)}
+// second are faults of who counts worker-2, in which nothing else happens meanwhile.
+func second() []fault {
+	aggregator := []string{aggregator(1)}
 	return []fault{
 		{page: "cell-silent", breaks: "stop the aggregator of worker-2", do: do{
-			"stop the aggregator of worker-2":  func(l *lab) { stopAll(l, second) },
-			"start the aggregator of worker-2": func(l *lab) { startAll(l, second) },
+			"stop the aggregator of worker-2":  func(l *lab) { stopAll(l, aggregator) },
+			"start the aggregator of worker-2": func(l *lab) { startAll(l, aggregator) },
 		}},
 		{page: "nobody-counts", breaks: "let nobody have the Lease of worker-2", do: do{
-			"let nobody have the Lease of worker-2": func(l *lab) { stopAll(l, second); takeLease(l); startAll(l, second) },
+			"let nobody have the Lease of worker-2": func(l *lab) { stopAll(l, aggregator); takeLease(l, "worker-2"); startAll(l, aggregator) },
 		}},
-		{page: "clock-skew", breaks: "set the clock of worker-2 wrong", do: do{
-			"set the clock of worker-2 wrong": func(*lab) { tilted.ahead.Store(int64(2 * time.Minute)) },
-			"set the clock of worker-2 right": func(*lab) { tilted.ahead.Store(0) },
-		}},
+	}
+}
+
+// first are faults of worker-1: of who counts it, of what is counted and reserved there, and of its apiserver.
+func first() []fault {
+	one := aggregator(0)
+	freeze := func(l *lab) { l.Must(suite.Breakwater.Freeze(one)) }
+	thaw := func(l *lab) { l.Must(suite.Breakwater.Thaw(one)) }
+	return []fault{
 		{page: "cell-unguarded", breaks: "erase the webhook configuration of worker-1", do: do{
 			"erase the webhook configuration of worker-1": func(l *lab) {
 				l.Must(suite.Cells[0].Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(l.Context(), "breakwater", metav1.DeleteOptions{}))
 			},
 		}},
-		{page: "reviews-undecided", breaks: "stop the aggregators, make a protector and remove its pods", lasts: true, do: do{
-			"stop the aggregators, make a protector and remove its pods": func(l *lab) {
-				stopAll(l, both)
+		{page: "reservations-full", breaks: waits, do: do{
+			"freeze the aggregator of worker-1": freeze, waits: nothing, "thaw the aggregator of worker-1": thaw,
+		}},
+		{page: "reservations-not-settled", breaks: waits, do: do{
+			"freeze the aggregator of worker-1": freeze, waits: nothing, "thaw the aggregator of worker-1": thaw,
+		}},
+		{page: "floor-broken", breaks: "make three pods unready", do: do{
+			"make three pods unready": func(l *lab) { setReady(l, false) },
+			"make the pods ready":     func(l *lab) { setReady(l, true) },
+		}},
+		{page: "reviews-undecided", breaks: "stop the aggregator, make a protector and remove its pods", lasts: true, do: do{
+			"stop the aggregator, make a protector and remove its pods": func(l *lab) {
+				stopAll(l, []string{one})
 				l.Must(l.Core.Create(l.Context(), fresh()))
 				awaitHeard(l)
 				removals(l, "BreakwaterReviewsUndecided")
 			},
-			"start the aggregators": func(l *lab) { startAll(l, both) },
+			"start the aggregator": func(l *lab) { startAll(l, []string{one}) },
 		}},
-		{page: "counts-not-written", breaks: waits, lasts: true, do: do{waits: func(*lab) {}}},
+		{page: "counts-not-written", breaks: waits, lasts: true, do: do{waits: nothing}},
 	}
 }
 
@@ -49,8 +63,8 @@ func aggregator(worker int) string {
 	return install.AggregatorName("core", suite.Federation().Workers()[worker].Name())
 }
 
-// takeLease gives the Lease of worker-2 to somebody who does not exist.
-func takeLease(l *lab) {
+// takeLease gives the Lease of a cell to somebody who does not exist.
+func takeLease(l *lab, cell string) {
 	l.Helper()
 	core, err := kubernetes.NewForConfig(suite.Federation().Cores()[0].RESTConfig())
 	l.Must(err)
@@ -58,6 +72,6 @@ func takeLease(l *lab) {
 		"holderIdentity": "nobody", "leaseDurationSeconds": 3600, "renewTime": metav1.NowMicro(),
 	}})
 	l.Must(err)
-	_, err = core.CoordinationV1().Leases(install.SystemNamespace).Patch(l.Context(), "aggregator-"+skewed, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = core.CoordinationV1().Leases(install.SystemNamespace).Patch(l.Context(), "aggregator-"+cell, types.MergePatchType, patch, metav1.PatchOptions{})
 	l.Must(err)
 }

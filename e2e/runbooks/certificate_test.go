@@ -20,20 +20,6 @@ import (
 
 const day = 24 * time.Hour
 
-// certificates are faults of what the webhook serves.
-func certificates() []fault {
-	return []fault{
-		{page: "certificate-expiring", breaks: "serve a certificate of three more days", do: do{
-			"serve a certificate of three more days": func(l *lab) { serve(l, 3*day) },
-			"renew the certificate":                  func(l *lab) { serve(l, 365*day) },
-		}},
-		{page: "certificate-expired", breaks: "serve a certificate that has expired", do: do{
-			"serve a certificate that has expired": func(l *lab) { serve(l, -2*time.Hour) },
-			"renew the certificate":                func(l *lab) { serve(l, 365*day) },
-		}},
-	}
-}
-
 // signer is an authority that the apiservers trust besides that of the installation.
 var signer struct {
 	key         *ecdsa.PrivateKey

@@ -2,6 +2,8 @@ package runbooks_test
 
 import (
 	"strings"
+	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -18,50 +20,67 @@ func coreFaults(l *lab) federation.Faults {
 	return core
 }
 
-// cores are faults of the core's apiserver and of the webhook, which everything else needs.
-func cores() []fault {
-	stop := func(l *lab) { l.Must(coreFaults(l).Kill(federation.APIServer)) }
-	start := func(l *lab) { l.Must(coreFaults(l).Restart(l.Context(), federation.APIServer)) }
+// everywhere are faults of what all cells need. None of them leaves anything behind.
+func everywhere() []fault {
+	topology := []string{install.TopologyName("core")}
+	owed := fault{page: "removals-owed", breaks: "remove a pod by force", do: do{
+		"remove a pod by force": force, "start the apiserver of the core": func(l *lab) { l.Must(coreFaults(l).Restart(l.Context(), federation.APIServer)) },
+	}}
 	return []fault{
-		{page: "core-down", breaks: "stop the apiserver of the core", do: do{
-			"stop the apiserver of the core": stop, "start the apiserver of the core": start,
+		{page: "protectors-vanished", breaks: "stop the generator, and erase the protector from etcd", do: do{
+			"stop the generator, and erase the protector from etcd": func(l *lab) {
+				stopAll(l, generator())
+				erase(l, "breakwater.dev/podprotectors/"+namespace+"/web")
+			},
+			"start the generator": func(l *lab) { startAll(l, generator()) },
 		}},
-		{page: "removals-owed", breaks: "stop the apiserver of the core, and remove a pod by force", do: do{
-			"stop the apiserver of the core, and remove a pod by force": func(l *lab) { stop(l); force(l) },
-			"start the apiserver of the core":                           start,
+		{page: "spread-unsatisfied", breaks: waits, do: do{waits: nothing}},
+		{page: "topology-down", breaks: "stop the topology controller", do: do{
+			"stop the topology controller":  func(l *lab) { stopAll(l, topology) },
+			"start the topology controller": func(l *lab) { startAll(l, topology) },
 		}},
 		{page: "webhook-down", breaks: "stop all replicas of the webhook", do: do{
 			"stop all replicas of the webhook": func(l *lab) { stopAll(l, webhooks()) },
 			"start the webhook":                func(l *lab) { startAll(l, webhooks()) },
 		}},
+		{page: "certificate-expired", breaks: "serve a certificate that has expired", do: do{
+			// Connections that are open go on.
+			"serve a certificate that has expired": func(l *lab) { stopAll(l, webhooks()); serve(l, -2*time.Hour); startAll(l, webhooks()) },
+			"renew the certificate":                func(l *lab) { serve(l, 365*day) },
+		}},
+		{page: "core-down", breaks: "stop the apiserver of the core", do: do{
+			"stop the apiserver of the core": func(l *lab) { l.Must(coreFaults(l).Kill(federation.APIServer)) },
+			// What was forced meanwhile has a runbook of its own, which starts it again.
+			"start the apiserver of the core": func(l *lab) { owed.play(l.TB.(*testing.T), l) },
+		}},
 	}
 }
 
-// controllers are faults of what runs in the core.
+// controllers are faults of what runs in the core, of the sources of protectors, of certificates and clocks.
 func controllers() []fault {
-	generator, topology := install.GeneratorName("core"), install.TopologyName("core")
 	return []fault{
+		{page: "clock-skew", breaks: "set the clock of the core wrong", do: do{
+			"set the clock of the core wrong": func(*lab) { tilted.ahead.Store(int64(2 * time.Minute)) },
+			"set the clock of the core right": func(*lab) { tilted.ahead.Store(0) },
+		}},
+		{page: "certificate-expiring", breaks: "serve a certificate of three more days", do: do{
+			"serve a certificate of three more days": func(l *lab) { serve(l, 3*day) },
+			"renew the certificate":                  func(l *lab) { serve(l, 365*day) },
+		}},
 		{page: "generator-down", breaks: "stop the generator", do: do{
-			"stop the generator":  func(l *lab) { stopAll(l, []string{generator}) },
-			"start the generator": func(l *lab) { startAll(l, []string{generator}) },
-		}},
-		{page: "protectors-vanished", breaks: "stop the generator, and erase the protector from etcd", do: do{
-			"stop the generator, and erase the protector from etcd": func(l *lab) {
-				stopAll(l, []string{generator})
-				erase(l, "breakwater.dev/podprotectors/"+namespace+"/web")
-			},
-			"start the generator": func(l *lab) { startAll(l, []string{generator}) },
-		}},
-		{page: "topology-down", breaks: "stop the topology controller", do: do{
-			"stop the topology controller":  func(l *lab) { stopAll(l, []string{topology}) },
-			"start the topology controller": func(l *lab) { startAll(l, []string{topology}) },
+			"stop the generator":  func(l *lab) { stopAll(l, generator()) },
+			"start the generator": func(l *lab) { startAll(l, generator()) },
 		}},
 		{page: "sources-vanished", breaks: "erase a Deployment from etcd", do: do{
 			"erase a Deployment from etcd": func(l *lab) { erase(l, "deployments/"+namespace+"/api") },
 		}},
-		{page: "sources-unprotected", breaks: waits, do: do{waits: func(*lab) {}}},
+		{page: "sources-unprotected", breaks: waits, do: do{waits: nothing}},
 	}
 }
+
+func nothing(*lab) {}
+
+func generator() []string { return []string{install.GeneratorName("core")} }
 
 // waits is the hook of pages that break something by themselves.
 const waits = "wait for the alert"

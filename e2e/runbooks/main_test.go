@@ -17,25 +17,21 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/install"
 )
 
-// skewed is the worker whose clock can be wrong.
-const skewed = "worker-2"
+// tiltedWebhook is the one that reaches the core by a clock that can be wrong.
+var tiltedWebhook = install.WebhookName(1)
 
 var (
 	suite = e2e.NewSuite("federated", func(o *install.Options) {
 		o.Metrics = true
-		for _, worker := range o.Workers {
-			if worker.Name() == skewed {
-				tilted = newTilt(worker, o.Dir)
-			}
-		}
+		tilted = newTilt(o.Cores[0], o.Dir)
 		o.Kubeconfig = func(component string, cluster federation.Cluster) string {
-			if component == install.AggregatorName("core", skewed) && cluster.Name() == skewed {
+			if component == tiltedWebhook && cluster.Name() == o.Cores[0].Name() {
 				return tilted.kubeconfig
 			}
 			return cluster.Kubeconfig()
 		}
 	})
-	// tilted stands before the apiserver of the skewed worker.
+	// tilted stands before the apiserver of the core.
 	tilted *tilt
 	// alerts tell which are active.
 	alerts *prometheus

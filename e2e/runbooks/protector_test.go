@@ -16,26 +16,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/federation/local"
 )
 
-// protectors are faults of what is counted and reserved.
-func protectors() []fault {
-	first := aggregator(0)
-	freeze := func(l *lab) { l.Must(suite.Breakwater.Freeze(first)) }
-	thaw := func(l *lab) { l.Must(suite.Breakwater.Thaw(first)) }
-	return []fault{
-		{page: "reservations-full", breaks: waits, do: do{
-			"freeze the aggregator of worker-1": freeze, waits: func(*lab) {}, "thaw the aggregator of worker-1": thaw,
-		}},
-		{page: "reservations-not-settled", breaks: waits, do: do{
-			"freeze the aggregator of worker-1": freeze, waits: func(*lab) {}, "thaw the aggregator of worker-1": thaw,
-		}},
-		{page: "floor-broken", breaks: "make three pods unready", do: do{
-			"make three pods unready": func(l *lab) { setReady(l, false) },
-			"make the pods ready":     func(l *lab) { setReady(l, true) },
-		}},
-		{page: "spread-unsatisfied", breaks: waits, do: do{waits: func(*lab) {}}},
-	}
-}
-
 // setReady turns the readiness of three pods of the application.
 func setReady(l *lab, ready bool) {
 	l.Helper()

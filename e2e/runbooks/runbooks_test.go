@@ -18,10 +18,20 @@ import (
 func TestRunbooks(t *testing.T) {
 	suite.Claim(t, "what is broken is found, mended and over as its page says", func(l *lab) {
 		begin(l)
-		for _, f := range faults() {
-			if f.wanted() {
-				f.run(l.TB.(*testing.T), l)
+		t := l.TB.(*testing.T)
+		// What takes longest is waited for at the same time.
+		t.Run("apart", func(t *testing.T) {
+			for lane, faults := range map[string][]fault{"worker-1": first(), "worker-2": second(), "controllers": controllers()} {
+				t.Run(lane, func(t *testing.T) {
+					t.Parallel()
+					for _, f := range faults {
+						f.run(t, l)
+					}
+				})
 			}
+		})
+		for _, f := range everywhere() {
+			f.run(t, l)
 		}
 	})
 }
@@ -35,7 +45,7 @@ func begin(l *lab) {
 		l.Must(err)
 		l.Must(l.Core.Patch(l.Context(), &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: worker.Name}}, client.RawPatch(types.MergePatchType, patch)))
 	}
-	s, err := pages.Begin(l.Context(), l.TempDir(), setting(l.TB.(*testing.T)).Variables)
+	s, err := pages.Begin(l.Context(), l.TempDir(), setting(l.TB.(*testing.T), "").Variables)
 	l.Must(err)
 	defer s.End()
 	prelude, err := os.ReadFile("../operate/testdata/pages.sh")
@@ -46,11 +56,6 @@ func begin(l *lab) {
 	webhookAddress(l)
 	newSigner(l)
 	alerts = startPrometheus(l)
-}
-
-// faults are in an order in which none is in the way of another.
-func faults() []fault {
-	return slices.Concat(cells(), certificates(), protectors(), controllers(), cores())
 }
 
 // namespace has the application of all runbooks.

@@ -2,6 +2,8 @@ package runbooks_test
 
 import (
 	"encoding/pem"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -45,8 +47,9 @@ func newTilt(cluster federation.Cluster, folder string) *tilt {
 		}
 		return nil
 	}
+	proxy.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) } // as the apiserver itself, when it is gone
 	t.server = httptest.NewUnstartedServer(proxy)
-	t.server.EnableHTTP2 = true
+	t.server.EnableHTTP2, t.server.Config.ErrorLog = true, log.New(io.Discard, "", 0)
 	t.server.StartTLS()
 	if err := clientcmd.WriteToFile(*t.through(clientcmdapi.NewConfig(), cluster.Name()), t.kubeconfig); err != nil {
 		panic(err)

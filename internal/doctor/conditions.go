@@ -74,11 +74,11 @@ func cell(f finder, core string, c *v1alpha1.Cell, now time.Time) []Finding {
 	if problem == "" {
 		return nil
 	}
-	runbook := ""
+	runbook := "cell-silent"
 	if meta.IsStatusConditionFalse(c.Status.Conditions, v1alpha1.ConditionGuarded) {
 		runbook = "cell-unguarded"
 	}
-	return []Finding{f.bad(Problem, name+": "+problem, "", runbook)}
+	return []Finding{f.bad(Problem, name+": "+problem, "kubectl breakwater cells "+c.Name+" shows it.", runbook)}
 }
 
 func holder(c *view.Cell) string {

@@ -64,6 +64,20 @@ func (f finder) or(found []Finding, format string, of ...any) []Finding {
 	return f.ok(format, of...)
 }
 
+// Checks are the words for what is looked at.
+func Checks() []string {
+	return []string{
+		"apiserver", "cells", "certificate", "clock", "crds", "exempt", "finalizers", "guarding", "pods", "protectors", "rights", "vanished", "versions", "webhook",
+	}
+}
+
+// Of are the findings of some checks, and those of clusters that could not be looked at; all of them if none is named.
+func Of(all []Finding, checks []string) []Finding {
+	return slices.DeleteFunc(slices.Clone(all), func(f Finding) bool {
+		return len(checks) > 0 && f.Check != "apiserver" && !slices.Contains(checks, f.Check)
+	})
+}
+
 // Worst is the worst verdict of all; OK of none.
 func Worst(all []Finding) Verdict {
 	worst := OK

@@ -112,7 +112,7 @@ func ailmentsOf(p *view.Protector, late map[string]time.Duration, now time.Time)
 	add(floorUnknown, refuses(quota.RefusedFloorUnknown))
 	add(restoredVoid, refuses(quota.RefusedRestored))
 	add(draining, refuses(quota.RefusedDraining))
-	add(belowFloor, p.BelowFloor() > 0)
+	add(belowFloor, p.BelowFloor() > 0 && len(kinds) == 0) // what is not counted is not missing
 	add(sourceGone, slices.ContainsFunc(p.Conditions, func(c view.Condition) bool { return c.Reason == v1alpha1.ReasonSourceVanished }))
 	add(noSuchCell, slices.ContainsFunc(p.Cells, func(s view.Share) bool { return s.NoCell }))
 	return kinds
