@@ -98,7 +98,7 @@ func setting(t *testing.T, page string) pages.Setting {
 	}
 	programs := []string{filepath.Dir(suite.Program()), os.Getenv(local.BinariesVariable), os.Getenv("PATH")}
 	return pages.Setting{
-		Environments: []pages.Environment{pages.Runbook}, Folder: folder, Prelude: string(prelude), Patience: 2 * time.Minute,
+		Environments: []pages.Environment{pages.Runbook}, Folder: folder, Prelude: string(prelude), Patience: time.Minute,
 		Variables: []string{
 			"PATH=" + strings.Join(programs, string(os.PathListSeparator)), "KUBECONFIG=" + kubeconfig, "HOME=" + folder, "BREAKWATER_CORE_CONTEXT=core",
 			"WEBHOOK=" + webhookURL, "AUTHORITY=" + filepath.Join(suite.Dir(), "webhook", "ca.crt"),

@@ -28,7 +28,8 @@ func certificate(c *Cell, hook *Hook, now time.Time) []Finding {
 		return []Finding{*wrong.of(f)}
 	}
 	if hook.Answer != nil {
-		return []Finding{f.bad(Problem, fmt.Sprintf("%s, asked from here, %v.", hook.Name, hook.Answer), "", "webhook-down")}
+		return []Finding{f.bad(Problem, fmt.Sprintf("%s, asked from here, %v.", hook.Name, hook.Answer),
+			"See the log of the webhook.", "webhook-down")}
 	}
 	return f.ok("What %s serves is trusted, for %s, and good for %s.", hook.Name, hook.Host, days(hook.Chain.Value[0].NotAfter.Sub(now)))
 }
