@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,5 +104,27 @@ func setting(t *testing.T, page string) pages.Setting {
 			"PATH=" + strings.Join(programs, string(os.PathListSeparator)), "KUBECONFIG=" + kubeconfig, "HOME=" + folder, "BREAKWATER_CORE_CONTEXT=core",
 			"WEBHOOK=" + webhookURL, "AUTHORITY=" + filepath.Join(suite.Dir(), "webhook", "ca.crt"),
 		},
+	}
+}
+
+// A page that shows what its commands say is broken by one of the faults.
+func TestEachRunbookIsRun(t *testing.T) {
+	run := map[string]bool{"removals-owed": true} // within core-down
+	for _, f := range slices.Concat(first(), second(), controllers(), everywhere()) {
+		run[f.page] = true
+	}
+	paths, err := filepath.Glob(root + "/docs/runbooks/*.md")
+	if err != nil || len(paths) < len(run) {
+		t.Fatalf("%q: %v", paths, err)
+	}
+	for _, path := range paths {
+		name := filepath.Base(path)
+		page, err := pages.Read(root, "docs/runbooks/"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if page.Runs(pages.Runbook) != run[strings.TrimSuffix(name, ".md")] {
+			t.Errorf("%s has commands that are run: %v, and a fault: %v", name, page.Runs(pages.Runbook), run[strings.TrimSuffix(name, ".md")])
+		}
 	}
 }
