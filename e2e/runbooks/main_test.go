@@ -4,7 +4,6 @@
 package runbooks_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,21 +37,40 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	folder, err := os.MkdirTemp("", "breakwater-runbooks-")
+	if err != nil {
+		panic(err) // there is no test yet that could fail
+	}
+	plugin = build(filepath.Join(folder, "kubectl-breakwater"))
 	code := suite.Main(m)
+	<-plugin.built
 	alerts.stop()
 	tilted.stop()
+	_ = os.RemoveAll(folder)
 	os.Exit(code)
 }
 
 type lab = e2e.Lab
 
-// plugin builds kubectl breakwater beside breakwater.
-func plugin(ctx context.Context) error {
-	build := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(suite.Dir(), "kubectl-breakwater"), "github.com/breakwater-k8s/breakwater/cmd/kubectl-breakwater")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build kubectl-breakwater: %w\n%s", err, out)
-	}
-	return nil
+// program is built while the federation comes up.
+type program struct {
+	path  string
+	built chan struct{}
+	err   error
+}
+
+// plugin is kubectl breakwater.
+var plugin *program
+
+func build(path string) *program {
+	p := &program{path: path, built: make(chan struct{})}
+	go func() {
+		defer close(p.built)
+		if out, err := exec.Command("go", "build", "-o", path, "github.com/breakwater-k8s/breakwater/cmd/kubectl-breakwater").CombinedOutput(); err != nil {
+			p.err = fmt.Errorf("build kubectl-breakwater: %w\n%s", err, out)
+		}
+	}()
+	return p
 }
 
 // staleAfter is as short as a Cell allows.

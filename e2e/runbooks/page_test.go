@@ -97,7 +97,7 @@ func setting(t *testing.T, page string) pages.Setting {
 	if err := clientcmd.WriteToFile(*file, kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	programs := []string{filepath.Dir(suite.Program()), os.Getenv(local.BinariesVariable), os.Getenv("PATH")}
+	programs := []string{filepath.Dir(plugin.path), filepath.Dir(suite.Program()), os.Getenv(local.BinariesVariable), os.Getenv("PATH")}
 	return pages.Setting{
 		Environments: []pages.Environment{pages.Runbook}, Folder: folder, Prelude: string(prelude), Patience: time.Minute,
 		Variables: []string{

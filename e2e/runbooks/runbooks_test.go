@@ -39,7 +39,8 @@ func TestRunbooks(t *testing.T) {
 // begin brings up what all runbooks begin with: an application of six pods in the first worker, whose floor is four, and Prometheus.
 func begin(l *lab) {
 	l.Helper()
-	l.Must(plugin(l.Context()))
+	<-plugin.built
+	l.Must(plugin.err)
 	for _, worker := range suite.Cells {
 		patch, err := json.Marshal(map[string]any{"spec": map[string]any{"staleAfter": staleAfter.String()}})
 		l.Must(err)

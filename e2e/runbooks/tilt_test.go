@@ -40,7 +40,8 @@ func newTilt(cluster federation.Cluster, folder string) *tilt {
 	}
 	t := &tilt{kubeconfig: filepath.Join(folder, "tilted.kubeconfig")}
 	proxy := httputil.NewSingleHostReverseProxy(host)
-	proxy.Transport, proxy.FlushInterval = transport, -1
+	quiet := log.New(io.Discard, "", 0)
+	proxy.Transport, proxy.FlushInterval, proxy.ErrorLog = transport, -1, quiet
 	proxy.ModifyResponse = func(response *http.Response) error {
 		if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
 			response.Header.Set("Date", date.Add(time.Duration(t.ahead.Load())).UTC().Format(http.TimeFormat))
@@ -49,7 +50,7 @@ func newTilt(cluster federation.Cluster, folder string) *tilt {
 	}
 	proxy.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) } // as the apiserver itself, when it is gone
 	t.server = httptest.NewUnstartedServer(proxy)
-	t.server.EnableHTTP2, t.server.Config.ErrorLog = true, log.New(io.Discard, "", 0)
+	t.server.EnableHTTP2, t.server.Config.ErrorLog = true, quiet
 	t.server.StartTLS()
 	if err := clientcmd.WriteToFile(*t.through(clientcmdapi.NewConfig(), cluster.Name()), t.kubeconfig); err != nil {
 		panic(err)

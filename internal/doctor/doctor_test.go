@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"math/big"
+	"strings"
 	"testing"
 	"time"
 
@@ -167,5 +168,38 @@ func TestNothingIsWrongWithWhatIsWell(t *testing.T) {
 	}
 	if len(known) != len(doctor.Checks())-1 || doctor.Worst(all) != doctor.OK {
 		t.Errorf("said is %v, and the worst is %s", known, doctor.Worst(all))
+	}
+}
+
+func TestAReservationThatIsAboutToBeSettledIsNoProblem(t *testing.T) {
+	r := well(t, newSigner(t, 1000*day))
+	r.Cores[0].Protectors.Value[0].Status.Cells[0].AdmissionHistory.Buckets = []v1alpha1.Bucket{{StartTime: metav1.NewMicroTime(now.Add(-100 * time.Second)), Counter: 1, PodUID: "u"}}
+	if all := doctor.Judge(r); doctor.Worst(all) != doctor.OK {
+		t.Errorf("%+v", all)
+	}
+}
+
+func TestWhoIsThereAsBreakwaterIsToldToBeThereAsThemselves(t *testing.T) {
+	r := well(t, newSigner(t, 1000*day))
+	r.Cells[0].Lent, r.Cells[0].Spaces.Err = true, errors.New("forbidden")
+	for _, f := range doctor.Judge(r) {
+		if (f.Verdict == doctor.Unknown) != strings.Contains(f.Do, "--cell-context a=CONTEXT") {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+func TestTheWorstComesFirst(t *testing.T) {
+	all := []doctor.Finding{{Check: "a", Verdict: doctor.OK}, {Check: "b", Verdict: doctor.Warning}, {Check: "c", Verdict: doctor.Problem}, {Check: "d", Verdict: doctor.Unknown}, {Check: "e", Verdict: doctor.Problem}}
+	order := ""
+	doctor.Order(all)
+	for i := range all {
+		order += all[i].Check
+	}
+	if order != "cedba" || doctor.Worst(all) != doctor.Problem || doctor.Worst(all[2:]) != doctor.Unknown || doctor.Worst(all[3:]) != doctor.Warning || doctor.Worst(nil) != doctor.OK {
+		t.Errorf("order %s", order)
+	}
+	if of := doctor.Of(append(all, doctor.Finding{Check: "apiserver"}), []string{"b"}); len(of) != 2 || of[0].Check != "b" {
+		t.Errorf("of one check: %+v", of)
 	}
 }
