@@ -24,7 +24,7 @@ func rightsAt(ctx context.Context, config *rest.Config, inCore bool, wanted []do
 	if err != nil {
 		return nil, err
 	}
-	all := append(wanted, neededBy(ctx, client, inCore)...)
+	all := slices.Concat(wanted, neededBy(ctx, client, inCore))
 	errs := make([]error, len(all))
 	turns := make(chan struct{}, atOnce)
 	var asking sync.WaitGroup

@@ -63,7 +63,8 @@ func cell(f finder, core string, c *v1alpha1.Cell, now time.Time) []Finding {
 	name := "Cell " + c.Name
 	switch seen := view.OfCell(core, c, now); {
 	case seen.Draining:
-		return []Finding{f.bad(Warning, name+" is being deleted, and waits until nothing of it is left.", "See docs/topology.md if that takes longer than minutes.", "")}
+		return []Finding{f.bad(Warning, name+" is being deleted, and waits until nothing of it is left.",
+			"See docs/topology.md if that takes longer than minutes.", "")}
 	case seen.State == view.CellNeverReported:
 		return []Finding{f.bad(Problem, name+" was never counted.", "Start an aggregator for it, and look at its log.", "cell-silent")}
 	case seen.Stale:

@@ -26,7 +26,8 @@ func guarding(c *Cell) []Finding {
 	weak, found := guard.Weaknesses(c.Name, c.Namespaces, c.Configurations.Value)
 	switch {
 	case !found:
-		return []Finding{f.bad(Problem, "Nobody is asked about removals of its pods: no ValidatingWebhookConfiguration leads to "+guard.Path(c.Name)+".", again, "cell-unguarded")}
+		return []Finding{f.bad(Problem, "Nobody is asked about removals of its pods: no ValidatingWebhookConfiguration leads to "+guard.Path(c.Name)+".",
+			again, "cell-unguarded")}
 	case len(weak) > 0:
 		return []Finding{f.bad(Problem, "Pods can be removed unasked: "+strings.Join(weak, "; ")+".", again, "cell-unguarded")}
 	}

@@ -20,20 +20,21 @@ func Needed(component string, inCore bool) []Right {
 		return all
 	}
 	watch := []string{"get", "list", "watch"}
+	update, patch, create := []string{"update"}, []string{"patch"}, []string{"create"}
 	switch {
 	case component == "webhook" && inCore:
-		return slices.Concat(of(watch, own, "cells", "podprotectors"), of([]string{"update"}, own, "podprotectors/status"), of([]string{"create"}, "events.k8s.io", "events"))
+		return slices.Concat(of(watch, own, "cells", "podprotectors"), of(update, own, "podprotectors/status"), of(create, "events.k8s.io", "events"))
 	case component == "webhook":
 		return of([]string{"get"}, "", "pods", "nodes")
 	case component == "aggregator" && inCore:
-		return slices.Concat(of(watch, own, "cells", "podprotectors"), of([]string{"update"}, own, "cells/status", "podprotectors/status"))
+		return slices.Concat(of(watch, own, "cells", "podprotectors"), of(update, own, "cells/status", "podprotectors/status"))
 	case component == "aggregator":
 		return slices.Concat(of(watch, "", "pods", "nodes"), of(watch, "apps", "replicasets", "deployments", "statefulsets"))
 	case component == "generator" && inCore:
 		return slices.Concat(of(append(watch, "create", "patch", "delete"), own, "podprotectors"), of([]string{"update", "patch"}, own, "podprotectors/status"),
 			of(append(watch, "patch"), "apps", "deployments", "statefulsets", "replicasets"))
 	case component == "topology" && inCore:
-		return slices.Concat(of(append(watch, "patch"), own, "cells", "podprotectors"), of([]string{"patch"}, own, "cells/status"), of([]string{"update"}, own, "podprotectors/status"))
+		return slices.Concat(of(append(watch, "patch"), own, "cells", "podprotectors"), of(patch, own, "cells/status"), of(update, own, "podprotectors/status"))
 	}
 	return nil
 }

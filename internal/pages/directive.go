@@ -17,7 +17,7 @@ const (
 	// Federation has a core and two workers besides, of the contexts core, worker-1 and worker-2, with Breakwater. Tests of e2e/operate
 	// run it.
 	Federation Environment = "federation"
-	// Runbook is a Federation in which a test has broken something. Tests of e2e/operate run it.
+	// Runbook is a Federation in which a test has broken something. Tests of e2e/runbooks run it.
 	Runbook Environment = "runbook"
 	// Tree is a checkout, with make and Go. make docs-all runs it, and nothing else does: it takes minutes.
 	Tree Environment = "tree"
