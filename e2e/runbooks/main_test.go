@@ -4,6 +4,7 @@
 package runbooks_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,7 +22,7 @@ var tiltedWebhook = install.WebhookName(1)
 
 var (
 	suite = e2e.NewSuite("federated", func(o *install.Options) {
-		o.Metrics = true
+		o.Metrics, o.Scheduling = true, true
 		tilted = newTilt(o.Cores[0], o.Dir)
 		o.Kubeconfig = func(component string, cluster federation.Cluster) string {
 			if component == tiltedWebhook && cluster.Name() == o.Cores[0].Name() {
@@ -40,6 +41,9 @@ func TestMain(m *testing.M) {
 	folder, err := os.MkdirTemp("", "breakwater-runbooks-")
 	if err != nil {
 		panic(err) // there is no test yet that could fail
+	}
+	if err := flag.Set("test.parallel", "8"); err != nil { // lanes wait, and do not reckon
+		panic(err)
 	}
 	plugin = build(filepath.Join(folder, "kubectl-breakwater"))
 	code := suite.Main(m)

@@ -21,7 +21,7 @@ func TestRunbooks(t *testing.T) {
 		t := l.TB.(*testing.T)
 		// What takes longest is waited for at the same time.
 		t.Run("apart", func(t *testing.T) {
-			for lane, faults := range map[string][]fault{"worker-1": first(), "worker-2": second(), "controllers": controllers()} {
+			for lane, faults := range map[string][]fault{"worker-1": first(), "worker-2": second(), "controllers": controllers(), "stored": stored()} {
 				t.Run(lane, func(t *testing.T) {
 					t.Parallel()
 					for _, f := range faults {
@@ -54,6 +54,7 @@ func begin(l *lab) {
 	if out, code, err := s.Do(string(prelude) + "\n(set -e; application shop web 6; protect shop web 4; counted shop web 6)"); err != nil || code != 0 {
 		l.Fatalf("bring up the application: %v, exit code %d\n%s", err, code, out)
 	}
+	startSharder(l)
 	webhookAddress(l)
 	newSigner(l)
 	alerts = startPrometheus(l)

@@ -129,7 +129,12 @@ func TestWhatIsWrongWithProtectors(t *testing.T) {
 	}
 	broken{
 		"never counted": {with(func(p *v1alpha1.PodProtector) { p.Status.Cells = []v1alpha1.PodProtectorCell{} }),
-			finding{"core", "protectors", doctor.Problem, "Never counted in any cell, so that all removals of their pods are refused: shop/web.", "cell-silent"}},
+			finding{"core", "protectors", doctor.Problem, "Never counted in a cell, where all removals of their pods are refused: shop/web in a.", "cell-silent"}},
+		"never counted in one cell of two": {core(func(c *doctor.Core) {
+			second := c.Cells.Value[0].DeepCopy()
+			second.Name = "b"
+			c.Cells.Value = append(c.Cells.Value, *second)
+		}), finding{"core", "protectors", doctor.Problem, "shop/web in b.", "cell-silent"}},
 		"full": {with(func(p *v1alpha1.PodProtector) {
 			p.Spec.AdmissionHistory.MaxConcurrentLag, p.Status.Cells = 1, reserved(time.Second)
 		}), finding{"core", "protectors", doctor.Problem, "maxConcurrentLag", "reservations-full"}},
@@ -142,7 +147,9 @@ func TestWhatIsWrongWithProtectors(t *testing.T) {
 		"without its workload": {with(func(p *v1alpha1.PodProtector) {
 			p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionTargetResolved, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSourceVanished}}
 		}), finding{"core", "protectors", doctor.Warning, "workload is gone", "sources-vanished"}},
-		"counted in a cell that is none": {core(func(c *doctor.Core) { c.Cells.Value[0].Name = "b" }),
+		"counted in a cell that is none": {core(func(c *doctor.Core) {
+			c.Cells.Value[0].Name, c.Cells.Value[0].Spec.Namespaces = "b", []string{"another"}
+		}),
 			finding{"core", "protectors", doctor.Warning, "of which there is no Cell", ""}},
 	}.run(t, newSigner(t, 1000*day))
 }

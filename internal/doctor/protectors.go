@@ -35,6 +35,9 @@ func protectors(core *Core, now time.Time) []Finding {
 		for _, kind := range ailmentsOf(&p, late, now) {
 			all[kind].names = append(all[kind].names, p.Namespace+"/"+p.Name)
 		}
+		for _, cell := range uncounted(&p, core.Cells.Value) {
+			all[neverCounted].names = append(all[neverCounted].names, p.Namespace+"/"+p.Name+" in "+cell)
+		}
 	}
 	var found []Finding
 	for i := range all {
@@ -62,7 +65,7 @@ const (
 func ailments() []ailment {
 	all := make([]ailment, ailmentCount)
 	all[neverCounted] = ailment{
-		Problem, "Never counted in any cell, so that all removals of their pods are refused: %s.",
+		Problem, "Never counted in a cell, where all removals of their pods are refused: %s.",
 		"See that an aggregator runs for each cell: kubectl breakwater cells.", "cell-silent", nil,
 	}
 	all[full] = ailment{
@@ -104,7 +107,6 @@ func ailmentsOf(p *view.Protector, late map[string]time.Duration, now time.Time)
 	refuses := func(why quota.Outcome) bool {
 		return p.Refuses == string(why) || slices.ContainsFunc(p.Cells, func(s view.Share) bool { return s.Refuses == string(why) })
 	}
-	add(neverCounted, refuses(quota.RefusedNeverAggregated))
 	add(full, refuses(quota.RefusedFull))
 	add(notSettled, slices.ContainsFunc(p.Cells, func(s view.Share) bool {
 		return slices.ContainsFunc(s.Reservations, func(r view.Reservation) bool { return r.Overdue && now.Sub(r.Since) > late[s.Cell] })
@@ -112,8 +114,19 @@ func ailmentsOf(p *view.Protector, late map[string]time.Duration, now time.Time)
 	add(floorUnknown, refuses(quota.RefusedFloorUnknown))
 	add(restoredVoid, refuses(quota.RefusedRestored))
 	add(draining, refuses(quota.RefusedDraining))
-	add(belowFloor, p.BelowFloor() > 0 && len(kinds) == 0) // what is not counted is not missing
+	add(belowFloor, p.BelowFloor() > 0 && len(kinds)+len(p.Uncounted) == 0) // what is not counted is not missing
 	add(sourceGone, slices.ContainsFunc(p.Conditions, func(c view.Condition) bool { return c.Reason == v1alpha1.ReasonSourceVanished }))
 	add(noSuchCell, slices.ContainsFunc(p.Cells, func(s view.Share) bool { return s.NoCell }))
 	return kinds
+}
+
+// uncounted are the cells that can have pods of a protector and have never counted them.
+func uncounted(p *view.Protector, cells []v1alpha1.Cell) (names []string) {
+	for i := range cells {
+		namespaces := cells[i].Spec.Namespaces
+		if slices.Contains(p.Uncounted, cells[i].Name) && (len(namespaces) == 0 || slices.Contains(namespaces, p.Namespace)) {
+			names = append(names, cells[i].Name)
+		}
+	}
+	return names
 }

@@ -1,0 +1,72 @@
+package runbooks_test
+
+import (
+	"fmt"
+	"slices"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/install"
+)
+
+// stored are faults of what is added to objects when they are stored: shards of rings, and what scheduling policies ask for.
+func stored() []fault {
+	return []fault{
+		{page: "objects-not-assigned", breaks: "create objects of a ring without shards", lasts: true, do: do{
+			"create objects of a ring without shards": func(l *lab) {
+				until(l, "BreakwaterObjectsNotAssigned", l.Core, func() client.Object {
+					return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "carts", GenerateName: "cart-"}}
+				})
+			},
+			"start a shard": func(l *lab) { l.Must(l.Core.Create(l.Context(), shardLease())) },
+		}},
+		{page: "scheduling-policies-not-asked", breaks: "create pods of a cell that nobody knows", lasts: true, do: do{
+			"create pods of a cell that nobody knows": func(l *lab) {
+				worker, err := install.Client(suite.Federation().Workers()[0])
+				l.Must(err)
+				until(l, "BreakwaterSchedulingPoliciesNotAsked", worker, func() client.Object {
+					return &corev1.Pod{
+						ObjectMeta: metav1.ObjectMeta{Namespace: "carts", GenerateName: "cart-"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "cart", Image: "cart"}}},
+					}
+				})
+			},
+		}},
+	}
+}
+
+// startSharder runs a sharder for the rings of the core.
+func startSharder(l *lab) {
+	l.Helper()
+	sharders, err := suite.Breakwater.StartSharders(l.Context(), suite.Program(), suite.Federation().Cores()[0].Kubeconfig(), 1)
+	l.Must(err)
+	l.Cleanup(sharders.Close)
+}
+
+// shardLease is that of a shard of the ring carts which is there for an hour.
+func shardLease() *coordinationv1.Lease {
+	now := metav1.NowMicro()
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: install.SystemNamespace, Name: "carts-0", Labels: map[string]string{v1alpha1.LabelRing: "carts"}},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To("carts-0_1"), LeaseDurationSeconds: ptr.To(int32(3600)), AcquireTime: &now, RenewTime: &now,
+		},
+	}
+}
+
+// until makes one object after the other in a cluster until an alert is active.
+func until(l *lab, alert string, c client.Client, object func() client.Object) {
+	l.Helper()
+	l.Eventually(func() string {
+		l.Must(c.Create(l.Context(), object()))
+		active, err := alerts.active()
+		if err != nil || !slices.Contains(active, alert) {
+			return fmt.Sprintf("%s is not active: %q, %v", alert, active, err)
+		}
+		return ""
+	})
+}
