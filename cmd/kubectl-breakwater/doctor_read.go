@@ -20,7 +20,9 @@ import (
 
 // read looks at all clusters at the same time.
 func (f *doctorFlags) read(ctx context.Context) (*doctor.Reading, error) {
-	cores, err := f.clusters.Cores(ctx)
+	var cores []core
+	var err error
+	bounded(ctx, f.timeout, func(ctx context.Context) { cores, err = f.clusters.Cores(ctx) })
 	if err != nil {
 		return nil, err
 	}
@@ -33,9 +35,11 @@ func (f *doctorFlags) read(ctx context.Context) (*doctor.Reading, error) {
 	})
 	r.Cells = f.wanted(r.Cores)
 	if len(r.Cells) == 0 { // no core tells of any
-		if here, err := f.clusters.CellHere(ctx); err == nil {
-			r.Cells = []doctor.Cell{{Name: here.Cell}}
-		}
+		bounded(ctx, f.timeout, func(ctx context.Context) {
+			if here, err := f.clusters.CellHere(ctx); err == nil {
+				r.Cells = []doctor.Cell{{Name: here.Cell}}
+			}
+		})
 	}
 	each(r.Cells, func(i int, c doctor.Cell) {
 		bounded(ctx, f.timeout, func(ctx context.Context) { r.Cells[i] = f.readCell(ctx, c, cores) })

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"net"
 	"testing"
 	"time"
 
@@ -31,17 +32,20 @@ func TestDoctorTellsByItsExitCode(t *testing.T) {
 	silent := newHub(t)
 	silent.beat(2 * time.Hour)
 	away := writeContexts(t, "gone", map[string]*rest.Config{"gone": {Host: "https://127.0.0.1:1"}})
+	mute := writeContexts(t, "mute", map[string]*rest.Config{"mute": {Host: silence(t)}})
 	for claim, c := range map[string]struct {
 		arguments []string
 		code      int
 		words     []string
 	}{
-		"all is well":          {append([]string{"--check", "crds", "--cell", "none"}, h.flags...), exitUnseen, []string{"UNKNOWN", "cell none: apiserver", "1 check found nothing wrong"}},
-		"a cell is silent":     {append([]string{"--check", "cells"}, h.flags...), exitProblem, []string{"PROBLEM core: cells", "Cell " + silent.cell + " is silent", "-> docs/runbooks/cell-silent.md"}},
-		"nobody may be asked":  {append([]string{"--check", "crds,cells,protectors,finalizers,vanished", "--as", "eve", "-o", "wide"}, h.flags...), exitUnseen, []string{"UNKNOWN core: crds", "UNKNOWN core: cells", "UNKNOWN core: protectors", "UNKNOWN core: finalizers", "UNKNOWN core: vanished"}},
-		"the core is away":     {[]string{"--core", "gone=" + away, "--kubeconfig", h.flags[1]}, exitProblem, []string{"PROBLEM core gone: apiserver", "-> docs/runbooks/core-down.md"}},
-		"no core is known":     {[]string{"--kubeconfig", away}, exitUnseen, []string{"does not answer"}},
-		"a check that is none": {append([]string{"--check", "moon"}, h.flags...), exitUnseen, []string{`--check "moon": want some of apiserver, cells`}},
+		"all is well":                          {append([]string{"--check", "crds", "--cell", "none"}, h.flags...), exitUnseen, []string{"UNKNOWN", "cell none: apiserver", "1 check found nothing wrong"}},
+		"a cell is silent":                     {append([]string{"--check", "cells"}, h.flags...), exitProblem, []string{"PROBLEM core: cells", "Cell " + silent.cell + " is silent", "-> docs/runbooks/cell-silent.md"}},
+		"nobody may be asked":                  {append([]string{"--check", "crds,cells,protectors,finalizers,vanished", "--as", "eve", "-o", "wide"}, h.flags...), exitUnseen, []string{"UNKNOWN core: crds", "UNKNOWN core: cells", "UNKNOWN core: protectors", "UNKNOWN core: finalizers", "UNKNOWN core: vanished"}},
+		"the core is away":                     {[]string{"--core", "gone=" + away, "--kubeconfig", h.flags[1]}, exitProblem, []string{"PROBLEM core gone: apiserver", "-> docs/runbooks/core-down.md"}},
+		"the core says nothing":                {[]string{"--core", "mute=" + mute, "--kubeconfig", h.flags[1], "--timeout", "300ms"}, exitProblem, []string{"PROBLEM core mute: apiserver", "deadline exceeded"}},
+		"whoever may be the core says nothing": {[]string{"--kubeconfig", mute, "--timeout", "300ms"}, exitUnseen, []string{"does not answer", "deadline exceeded"}},
+		"no core is known":                     {[]string{"--kubeconfig", away}, exitUnseen, []string{"does not answer"}},
+		"a check that is none":                 {append([]string{"--check", "moon"}, h.flags...), exitUnseen, []string{`--check "moon": want some of apiserver, cells`}},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			out, told, code := doctored(t, c.arguments...)
@@ -51,6 +55,17 @@ func TestDoctorTellsByItsExitCode(t *testing.T) {
 			wantWords(t, out+told, c.words...)
 		})
 	}
+}
+
+// silence takes connections and says nothing.
+func silence(t *testing.T) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	return "https://" + listener.Addr().String()
 }
 
 // The CRDs of the test plane are those of the program, and the clock is one machine's.
