@@ -147,6 +147,10 @@ func guardCells(t *testing.T, config *rest.Config, cells ...string) {
 		made.Webhooks = append(made.Webhooks, admissionregistrationv1.ValidatingWebhook{
 			Name: cell + ".breakwater.dev", AdmissionReviewVersions: []string{"v1"}, SideEffects: &none, FailurePolicy: &ignore,
 			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Delete},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+			}},
 		})
 	}
 	made, err := hooks.Create(t.Context(), made, metav1.CreateOptions{})

@@ -13,6 +13,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/guard"
 )
 
+// again is how configurations become the product's again.
+const again = "Sync the chart breakwater, or apply what breakwater webhook-config prints."
+
 // conditions are the match conditions that the product's own webhook configurations have: they leave out what costs nothing.
 func conditions() []string { return []string{"costs-availability", "changes-the-spec"} }
 
@@ -22,7 +25,6 @@ func guarding(c *Cell) []Finding {
 	if err := c.Configurations.Err; err != nil {
 		return f.unread("ValidatingWebhookConfigurations", err, "Ask for the right to list validatingwebhookconfigurations, or see --as.")
 	}
-	const again = "Sync the chart breakwater, or apply what breakwater webhook-config prints."
 	weak, found := guard.Weaknesses(c.Name, c.Namespaces, c.Configurations.Value)
 	switch {
 	case !found:
@@ -93,8 +95,11 @@ func exempt(c *Cell, cores []Core) []Finding {
 			continue
 		}
 		if why := leftOut(c, space.Labels); why != "" {
-			found = append(found, f.bad(Warning, fmt.Sprintf("Namespace %s has protectors, and removals in it are not asked about: %s.", space.Name, why),
-				"If the emergency is over: kubectl label namespace "+space.Name+" "+v1alpha1.LabelExempt+"-", ""))
+			mend := again
+			if space.Labels[v1alpha1.LabelExempt] == "true" {
+				mend = "If the emergency is over: kubectl label namespace " + space.Name + " " + v1alpha1.LabelExempt + "-"
+			}
+			found = append(found, f.bad(Warning, fmt.Sprintf("Namespace %s has protectors, and removals in it are not asked about: %s.", space.Name, why), mend, ""))
 		}
 	}
 	return f.or(found, "No namespace with protectors is left out.")
