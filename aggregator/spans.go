@@ -7,7 +7,6 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -82,19 +81,11 @@ func (t *term) store(ctx context.Context, p *v1alpha1.PodProtector, settled *quo
 	ctx, span := t.options.Tracer.Call(ctx, tracing.SpanStore)
 	defer span.End()
 	err := t.protectors.WriteStatus(ctx, p)
+	tracing.TellStored(span, err)
 	if !span.IsRecording() {
 		return err
 	}
-	result := "written"
-	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		result = "conflict"
-		span.AddEvent(tracing.EventConflict)
-	case err != nil:
-		result = "error"
-		tracing.Fail(span, err)
-	}
-	span.SetAttributes(attribute.String(tracing.Result, result),
+	span.SetAttributes(
 		attribute.Int(tracing.SettledGone, settled.Gone), attribute.Int(tracing.SettledExpired, settled.Expired),
 		attribute.Int(tracing.SettledSuperseded, settled.Superseded), attribute.Int(tracing.SettledUpdated, settled.Updated),
 		attribute.Int(tracing.SettledOverdue, len(settled.Overdue)))

@@ -7,7 +7,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 	admissionv1 "k8s.io/api/admission/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -72,19 +71,7 @@ func (c *core) write(ctx context.Context, p *v1alpha1.PodProtector) error {
 	ctx, span := c.tracer.Call(ctx, tracing.SpanWrite)
 	defer span.End()
 	err := c.protectors.WriteStatus(ctx, p)
-	if !span.IsRecording() {
-		return err
-	}
-	result := "written"
-	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		result = "conflict"
-		span.AddEvent(tracing.EventConflict)
-	case err != nil:
-		result = "error"
-		tracing.Fail(span, err)
-	}
-	span.SetAttributes(attribute.String(tracing.Result, result))
+	tracing.TellStored(span, err)
 	return err
 }
 
