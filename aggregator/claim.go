@@ -101,8 +101,8 @@ func (t *term) readShare(ctx context.Context) (*v1alpha1.Cell, error) {
 		t.end(errors.New("the Cell knows nothing of this shard any more"))
 	case !pods.Equal(t.snapshot.scope):
 		t.end(errors.New("the Cell has other pods now"))
-	case parseVersion(cell.Status.Aggregator.RestoredVersion) > t.leadership.restored:
-		t.end(errRestored) // another shard has noted it
+	case parseVersion(cell.Status.Aggregator.RestoredVersion) > t.leadership.restored || see(cell) != nil:
+		t.end(errRestored) // another shard has noted it, or none has yet
 	default:
 		return cell, nil
 	}

@@ -48,7 +48,9 @@ func (a *Aggregator) raiseEpoch(ctx context.Context) (leadership, error) {
 			l.restored = now
 		}
 		epoch := max(cell.Status.Aggregator.Epoch, a.highestStoredEpoch(), a.epoch) + 1
-		cell.Status.Aggregator = v1alpha1.CellAggregator{Holder: a.options.Identity, Epoch: epoch, RestoredVersion: formatVersion(l.restored)}
+		cell.Status.Aggregator = v1alpha1.CellAggregator{
+			Holder: a.options.Identity, Epoch: epoch, RestoredVersion: formatVersion(l.restored), SeenVersion: formatVersion(now),
+		}
 		return a.core.Status().Update(ctx, cell)
 	})
 	if apierrors.IsNotFound(err) {
@@ -87,13 +89,32 @@ func (a *Aggregator) readCell(ctx context.Context) (*v1alpha1.Cell, uint64, erro
 }
 
 // isRestored tells whether the core was restored from a backup since the last leadership that has noted a restore. This
-// process has seen it, or the core is far ahead of a Cell that its leaders write every few seconds.
+// process has seen it, or the core is far ahead of what its leaders report to have seen every few seconds.
 func (a *Aggregator) isRestored(cell *v1alpha1.Cell, now uint64) bool {
 	lost, noted := a.past.Lost(), parseVersion(cell.Status.Aggregator.RestoredVersion)
 	if lost > 0 && noted <= lost {
 		return true
 	}
-	return cell.Status.Aggregator.Epoch > 0 && fleet.IsAnotherPast(parseVersion(cell.ResourceVersion), now)
+	return cell.Status.Aggregator.Epoch > 0 && fleet.IsAnotherPast(seenVersion(cell), now)
+}
+
+// see notes in a Cell, for the report that is to be written into it, the version at which it was read. A version that cannot
+// follow on the one noted last is an error: a report of this leadership, which may be of the lost past, must not efface what
+// tells the next one that the core was restored.
+func see(cell *v1alpha1.Cell) error {
+	if fleet.IsAnotherPast(seenVersion(cell), parseVersion(cell.ResourceVersion)) {
+		return errRestored
+	}
+	cell.Status.Aggregator.SeenVersion = cell.ResourceVersion
+	return nil
+}
+
+// seenVersion is what was noted last; of a Cell without a note, which nobody has written since there are notes, its own version.
+func seenVersion(cell *v1alpha1.Cell) uint64 {
+	if seen := parseVersion(cell.Status.Aggregator.SeenVersion); seen > 0 {
+		return seen
+	}
+	return parseVersion(cell.ResourceVersion)
 }
 
 var errRestored = errors.New("the core cluster was restored from a backup")

@@ -39,3 +39,37 @@ func TestACountOfAnotherLeaderIsNotPutBackByAnOlderOne(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Whoever reports from the lost past writes into the restored core, and has its Cell at a present version by that.
+func TestReportsDoNotEffaceThatTheCoreWasRestored(t *testing.T) {
+	for claim, test := range map[string]struct {
+		seen, version, now string
+		noted              string
+		refused, restored  bool
+	}{
+		"nothing happened":                       {seen: "150", version: "155", now: "160"},
+		"a Cell of before there were notes":      {version: "155", now: "160"},
+		"such a Cell in a restored core":         {version: "155", now: "1000000160", restored: true},
+		"restored, and not reported since":       {seen: "150", version: "155", now: "1000000160", restored: true},
+		"restored, and reported since":           {seen: "155", version: "1000000158", now: "1000000160", refused: true, restored: true},
+		"restored, and somebody wrote the Cell":  {seen: "150", version: "1000000158", now: "1000000160", refused: true, restored: true},
+		"restored, noted, and reported since":    {seen: "1000000170", version: "1000000171", now: "1000000180", noted: "1000000160"},
+		"restored to later than what was noted":  {seen: "1000000170", version: "2000000171", now: "2000000180", noted: "1000000160", refused: true, restored: true},
+		"restored without the advice: goes back": {seen: "150", version: "120", now: "130", refused: true, restored: true},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			cell := &v1alpha1.Cell{}
+			cell.ResourceVersion = test.version
+			cell.Status.Aggregator = v1alpha1.CellAggregator{Epoch: 1, SeenVersion: test.seen, RestoredVersion: test.noted}
+			if got := (&Aggregator{}).isRestored(cell, parseVersion(test.now)); got != test.restored {
+				t.Errorf("a new leader takes the core for restored: %t", got)
+			}
+			if err := see(cell); (err != nil) != test.refused {
+				t.Errorf("a report: %v", err)
+			}
+			if want := map[bool]string{true: test.seen, false: test.version}[test.refused]; cell.Status.Aggregator.SeenVersion != want {
+				t.Errorf("version %s is noted, want %s", cell.Status.Aggregator.SeenVersion, want)
+			}
+		})
+	}
+}

@@ -112,6 +112,10 @@ func (t *term) beat(ctx context.Context, ready metav1.Condition) error {
 			t.end(errors.New("the Cell has other pods now"))
 			return nil
 		}
+		if err := see(cell); err != nil {
+			t.end(err)
+			return nil
+		}
 		pods, protectors := t.snapshot.Size()
 		t.heed(cell)
 		t.metrics.pods.Set(float64(pods))
@@ -120,7 +124,8 @@ func (t *term) beat(ctx context.Context, ready metav1.Condition) error {
 		// A leader that has noted a restore may have a lower epoch than one of the lost time, which ends.
 		restored := max(t.leadership.restored, parseVersion(cell.Status.Aggregator.RestoredVersion))
 		cell.Status.Aggregator = v1alpha1.CellAggregator{
-			Holder: t.options.Identity, Epoch: t.epoch, LastHeartbeat: &now, RestoredVersion: formatVersion(restored),
+			Holder: t.options.Identity, Epoch: t.epoch, LastHeartbeat: &now,
+			RestoredVersion: formatVersion(restored), SeenVersion: cell.Status.Aggregator.SeenVersion,
 		}
 		cell.Status.Pods = int32(min(pods, math.MaxInt32))
 		cell.Status.Protectors = int32(min(protectors, math.MaxInt32))

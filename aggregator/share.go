@@ -85,6 +85,7 @@ func (a *Aggregator) join(ctx context.Context, tenancy *Tenancy) (leadership, er
 			l.restored = now
 			cell.Status.Aggregator.RestoredVersion = formatVersion(now)
 		}
+		cell.Status.Aggregator.SeenVersion = formatVersion(now)
 		enter(cell, a.options.Membership.Ring(), a.options.Membership.Name(), tenancy.Holder)
 		addUp(cell)
 		return a.core.Status().Update(ctx, cell)

@@ -257,6 +257,12 @@ type CellAggregator struct {
 	// +optional
 	RestoredVersion string `json:"restoredVersion,omitempty"`
 
+	// SeenVersion is the resourceVersion of the core that the aggregator which reported last had read. Versions that cannot
+	// follow on it tell later leaders that the core was restored from a backup.
+	//
+	// +optional
+	SeenVersion string `json:"seenVersion,omitempty"`
+
 	// LastHeartbeat is the leader's clock when it last reported, or that of the shard which reported last.
 	//
 	// +optional

@@ -181,8 +181,12 @@ func describeStatus(p *v1alpha1.PodProtector) string {
 			}
 			pods = append(pods, r.PodName)
 		}
-		parts = append(parts, fmt.Sprintf("%s %d available at %s (epoch %d), reserved %v",
-			c.CellID, c.Aggregation.CountedReplicas, c.Aggregation.SnapshotVersion, c.Aggregation.Epoch, pods))
+		counted := fmt.Sprintf("%d available", c.Aggregation.CountedReplicas)
+		if c.Aggregation.Void {
+			counted = "void"
+		}
+		parts = append(parts, fmt.Sprintf("%s %s at %s (epoch %d of %s), reserved %v",
+			c.CellID, counted, c.Aggregation.SnapshotVersion, c.Aggregation.Epoch, c.Aggregation.TermVersion, pods))
 	}
 	return fmt.Sprintf("floor %d; %s", floorOf(p), strings.Join(parts, "; "))
 }
