@@ -155,7 +155,7 @@ func sound(ctx context.Context, seeds int) error {
 
 // play runs a proof.
 func (p proof) play(ctx context.Context, seeds int, build ...string) outcome {
-	arguments := append([]string{"test", "-count=1", "-vet=off", "-timeout=3m", "-run", p.run}, build...)
+	arguments := append([]string{"test", "-count=1", "-vet=off", "-timeout=14m", "-run", p.run}, build...)
 	arguments = append(arguments, p.packages...)
 	if strings.HasPrefix(p.name, "simulation") {
 		arguments = append(arguments, "-quick", "-seeds", strconv.Itoa(seeds))
@@ -179,6 +179,9 @@ func (m mutant) try(ctx context.Context, folder string, seeds int, proof string)
 		result := p.play(ctx, seeds, "-overlay", overlay)
 		if strings.Contains(result.output, "[build failed]") {
 			return "", fmt.Errorf("its tests do not build: %s", result.output)
+		}
+		if strings.Contains(result.output, "panic: test timed out") {
+			return "", fmt.Errorf("the %s take too long to tell: %s", p.name, result.output)
 		}
 		if result.err != nil {
 			return p.name + ", " + result.culprit(), ctx.Err()
