@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -32,6 +33,23 @@ func (r *Registered) MustRegister(all ...prometheus.Collector) {
 			panic(err)
 		}
 	}
+}
+
+// Check reports each difference between what is registered and the rows of the file at path that belong to it.
+func (r *Registered) Check(t testing.TB, path string, belongs func(name string) bool, more ...string) {
+	t.Helper()
+	rows, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, complaint := range r.Differ(rows, belongs, more...) {
+		t.Error(complaint)
+	}
+}
+
+// Prefix says of names whether they begin so.
+func Prefix(prefix string) func(name string) bool {
+	return func(name string) bool { return strings.HasPrefix(name, prefix) }
 }
 
 // Differ says how what is registered differs from the rows whose metrics belong to it. More labels are those that the registry's
