@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+	"github.com/breakwater-k8s/breakwater/internal/release"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
@@ -36,9 +37,10 @@ func tool(t testing.TB, name string) string {
 // helm runs it, and returns what it printed.
 func helm(t testing.TB, arguments ...string) (string, error) {
 	t.Helper()
-	home := t.TempDir()
-	command := exec.CommandContext(t.Context(), tool(t, "helm"), arguments...)
-	command.Env = []string{"HOME=" + home, "HELM_CONFIG_HOME=" + home, "HELM_CACHE_HOME=" + home, "HELM_DATA_HOME=" + home}
+	command, err := release.Helm(t.Context(), t.TempDir(), arguments...)
+	if err != nil {
+		t.Fatal(err)
+	}
 	out, err := command.Output()
 	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
 		err = errors.New(strings.TrimSpace(string(failed.Stderr)))

@@ -10,13 +10,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/e2e/prometheus"
 	"github.com/breakwater-k8s/breakwater/internal/metrictable"
 )
-
-func contains(all []string, one string) bool { return slices.Contains(all, one) }
 
 // quiet are queries of panels that a storm on bare pods has nothing to tell to, by their metrics.
 var quiet = []string{
@@ -26,7 +26,7 @@ var quiet = []string{
 
 func TestMetricsRulesAndDashboardsTellOfAStorm(t *testing.T) {
 	claim(t, "each metric is that of the table, each rule is reckoned, and each panel shows what there is", func(l *lab) {
-		p := startPrometheus(l)
+		m := monitor{prometheus.Start(l, time.Second)}
 		const floor = 70
 		e2e.Tempest{Pods: 120, Floors: []int{floor}, Exhausts: true, Protect: func(l *lab, floor int) {
 			l.Protect(floor, func(spec *v1alpha1.PodProtectorSpec) {
@@ -36,32 +36,32 @@ func TestMetricsRulesAndDashboardsTellOfAStorm(t *testing.T) {
 		}}.Rage(l)
 
 		web := fmt.Sprintf("{protector=%q}", l.Namespace+"/web")
-		p.want("max(breakwater_protector_floor"+web+")", floor)
-		p.want("max(breakwater_protector_available"+web+")", floor)
-		p.want("min(breakwater_protector_budget"+web+")", 0)
-		p.want("max(breakwater_protector_reservations"+web+")", 0)
-		p.want("max(breakwater_protector_reservation_limit"+web+")", 1000)
-		p.want("sum(breakwater_webhook_core_up) == bool count(breakwater_webhook_core_up)", 1)
-		p.want("max(abs(breakwater_aggregator_cell_clock_ahead_seconds)) < bool 3", 1)
-		p.want("count(sum by (protector) (breakwater_webhook_refusals_total"+web+") > 20)", 1)
-		p.want(`sum(breakwater_cell_condition{condition="AggregationFresh"})`, float64(len(l.Cells)))
-		p.wantTable()
-		p.wantRules()
+		m.want("max(breakwater_protector_floor"+web+")", floor)
+		m.want("max(breakwater_protector_available"+web+")", floor)
+		m.want("min(breakwater_protector_budget"+web+")", 0)
+		m.want("max(breakwater_protector_reservations"+web+")", 0)
+		m.want("max(breakwater_protector_reservation_limit"+web+")", 1000)
+		m.want("sum(breakwater_webhook_core_up) == bool count(breakwater_webhook_core_up)", 1)
+		m.want("max(abs(breakwater_aggregator_cell_clock_ahead_seconds)) < bool 3", 1)
+		m.want("count(sum by (protector) (breakwater_webhook_refusals_total"+web+") > 20)", 1)
+		m.want(`sum(breakwater_cell_condition{condition="AggregationFresh"})`, float64(len(l.Cells)))
+		m.wantTable()
+		m.wantRules()
 		for name, dashboard := range dashboards(l) {
-			p.wantVariables(name, dashboard)
-			p.wantPanels(name, dashboard, l.Namespace+"/web")
+			m.wantVariables(name, dashboard)
+			m.wantPanels(name, dashboard, l.Namespace+"/web")
 		}
 	})
 }
 
 // wantTable compares what all components have served with docs/metrics.md.
-func (p *prometheus) wantTable() {
-	p.Helper()
+func (m monitor) wantTable() {
+	m.Helper()
 	rows, err := metrictable.Read("../../docs/metrics.md")
-	p.Must(err)
+	m.Must(err)
 	kinds, all := map[string][]struct{ Type string }{}, []map[string]string{}
-	p.Must(p.get("metadata", url.Values{}, &kinds))
-	p.Must(p.get("series", url.Values{"match[]": {`{__name__=~"breakwater_.+"}`}}, &all))
+	m.Must(m.Get("metadata", url.Values{}, &kinds))
+	m.Must(m.Get("series", url.Values{"match[]": {`{__name__=~"breakwater_.+"}`}}, &all))
 	complaints, seen := map[string]bool{}, map[string]bool{}
 	for _, one := range all {
 		name := one["__name__"]
@@ -70,7 +70,7 @@ func (p *prometheus) wantTable() {
 		}
 		var labels []string
 		for label := range one {
-			if !contains([]string{"__name__", "instance", "job", "le"}, label) {
+			if !slices.Contains([]string{"__name__", "instance", "job", "le"}, label) {
 				labels = append(labels, label)
 			}
 		}
@@ -88,10 +88,10 @@ func (p *prometheus) wantTable() {
 		seen[name] = true
 	}
 	for complaint := range complaints {
-		p.Error(complaint)
+		m.Error(complaint)
 	}
 	if len(seen) < 40 {
-		p.Errorf("only %d families are served: %v", len(seen), seen)
+		m.Errorf("only %d families are served: %v", len(seen), seen)
 	}
 }
 
@@ -125,38 +125,38 @@ func dashboards(l *lab) map[string]dashboard {
 }
 
 // wantVariables checks that there is something to choose from.
-func (p *prometheus) wantVariables(name string, d dashboard) {
-	p.Helper()
+func (m monitor) wantVariables(name string, d dashboard) {
+	m.Helper()
 	for _, v := range d.Templating.List {
 		if v.Type != "query" {
 			continue
 		}
 		parts := regexp.MustCompile(`^label_values\((.+), (\w+)\)$`).FindStringSubmatch(v.Query)
 		var values []string
-		if parts == nil || p.get("label/"+parts[2]+"/values", url.Values{"match[]": {parts[1]}}, &values) != nil || len(values) == 0 {
-			p.Errorf("%s: the variable %s has the values %q by %s", name, v.Name, values, v.Query)
+		if parts == nil || m.Get("label/"+parts[2]+"/values", url.Values{"match[]": {parts[1]}}, &values) != nil || len(values) == 0 {
+			m.Errorf("%s: the variable %s has the values %q by %s", name, v.Name, values, v.Query)
 		}
 	}
 }
 
 // wantPanels checks that each query of each panel can be answered, and has an answer unless it is quiet.
-func (p *prometheus) wantPanels(name string, d dashboard, protector string) {
-	p.Helper()
+func (m monitor) wantPanels(name string, d dashboard, protector string) {
+	m.Helper()
 	asked := 0
 	for _, panel := range d.Panels {
 		for _, target := range panel.Targets {
 			expression := strings.NewReplacer("$__rate_interval", "10s", "$cell", ".*", "$core", ".*", "$protector", protector).Replace(target.Expr)
-			found, err := p.history(expression)
+			found, err := m.History(expression)
 			switch {
 			case err != nil:
-				p.Errorf("%s, %s: %s: %v", name, panel.Title, expression, err)
+				m.Errorf("%s, %s: %s: %v", name, panel.Title, expression, err)
 			case len(found) == 0 && !slices.ContainsFunc(quiet, func(metric string) bool { return strings.Contains(expression, metric) }):
-				p.Errorf("%s, %s is empty: %s", name, panel.Title, expression)
+				m.Errorf("%s, %s is empty: %s", name, panel.Title, expression)
 			}
 			asked++
 		}
 	}
 	if asked < 8 {
-		p.Errorf("%s asks %d queries", name, asked)
+		m.Errorf("%s asks %d queries", name, asked)
 	}
 }

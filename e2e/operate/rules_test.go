@@ -1,80 +1,53 @@
 package operate_test
 
 import (
-	"net/url"
-	"os/exec"
-	"strings"
+	"fmt"
 
-	"sigs.k8s.io/yaml"
-
-	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/e2e/prometheus"
 )
 
-// ruleGroups are the rules of the chart.
-func ruleGroups(l *lab) []any {
-	l.Helper()
-	helm, err := local.BuiltProgram("helm")
-	l.Must(err)
-	command := exec.CommandContext(l.Context(), helm, "template", "breakwater", "../../charts/breakwater", "--show-only=templates/metrics.yaml",
-		"--set=cells[0].name=worker-1,metrics.prometheusRule.enabled=true")
-	home := l.TempDir()
-	command.Env = []string{"HOME=" + home, "HELM_CONFIG_HOME=" + home, "HELM_CACHE_HOME=" + home, "HELM_DATA_HOME=" + home}
-	out, err := command.Output()
-	l.Must(err)
-	_, text, _ := strings.Cut(string(out), "kind: PrometheusRule")
-	var rule struct {
-		Spec struct {
-			Groups []any `json:"groups"`
-		} `json:"spec"`
-	}
-	l.Must(yaml.Unmarshal([]byte(text), &rule))
-	if len(rule.Spec.Groups) == 0 {
-		l.Fatalf("the chart has no rules:\n%s", out)
-	}
-	return rule.Spec.Groups
+// monitor is what a test asks of Prometheus.
+type monitor struct {
+	*prometheus.Prometheus
 }
 
-// ruled is a rule as Prometheus has it.
-type ruled struct {
-	Name, Health, LastError, State string
-}
-
-func (p *prometheus) rules() map[string]ruled {
-	p.Helper()
-	var data struct {
-		Groups []struct{ Rules []ruled }
-	}
-	p.Must(p.get("rules", url.Values{}, &data))
-	all := map[string]ruled{}
-	for _, group := range data.Groups {
-		for _, rule := range group.Rules {
-			all[rule.Name] = rule
+// want waits until an expression is a number.
+func (m monitor) want(expression string, want float64) {
+	m.Helper()
+	m.Eventually(func() string {
+		now, err := m.Query(expression)
+		if err != nil || len(now) != 1 || now[0].Number() != want {
+			return fmt.Sprintf("%s is %+v, want %v: %v", expression, now, want, e2e.Word(err))
 		}
-	}
-	return all
+		return ""
+	})
 }
 
-// wantRules checks that all rules can be reckoned, and that no alert fires that is not told of.
-func (p *prometheus) wantRules(firing ...string) {
-	p.Helper()
-	p.Eventually(func() string {
-		for _, rule := range p.rules() {
+// wantRules checks that all rules can be reckoned, and that no alert is active.
+func (m monitor) wantRules() {
+	m.Helper()
+	var rules []prometheus.Rule
+	m.Eventually(func() string {
+		var err error
+		rules, err = m.Rules()
+		m.Must(err)
+		for _, rule := range rules {
 			if rule.Health == "unknown" {
 				return rule.Name + " was not reckoned yet"
 			}
 		}
 		return ""
 	})
-	rules := p.rules()
 	for _, rule := range rules {
 		if rule.Health != "ok" || rule.LastError != "" {
-			p.Errorf("rule %s: %s %s", rule.Name, rule.Health, rule.LastError)
+			m.Errorf("rule %s: %s %s", rule.Name, rule.Health, rule.LastError)
 		}
-		if rule.State != "" && rule.State != "inactive" && !contains(firing, rule.Name) {
-			p.Errorf("%s is %s", rule.Name, rule.State)
+		if rule.Active() {
+			m.Errorf("%s is %s", rule.Name, rule.State)
 		}
 	}
 	if len(rules) < 25 {
-		p.Errorf("%d rules: %v", len(rules), rules)
+		m.Errorf("%d rules: %v", len(rules), rules)
 	}
 }

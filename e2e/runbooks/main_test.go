@@ -34,7 +34,7 @@ var (
 	// tilted stands before the apiserver of the core.
 	tilted *tilt
 	// alerts tell which are active.
-	alerts *prometheus
+	alerts monitor
 )
 
 func TestMain(m *testing.M) {
@@ -48,7 +48,6 @@ func TestMain(m *testing.M) {
 	plugin = build(filepath.Join(folder, "kubectl-breakwater"))
 	code := suite.Main(m)
 	<-plugin.built
-	alerts.stop()
 	tilted.stop()
 	_ = os.RemoveAll(folder)
 	os.Exit(code)

@@ -6,12 +6,14 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/prometheus"
 	"github.com/breakwater-k8s/breakwater/internal/pages"
 )
 
@@ -57,7 +59,8 @@ func begin(l *lab) {
 	startSharder(l)
 	webhookAddress(l)
 	newSigner(l)
-	alerts = startPrometheus(l)
+	// A test can wait until a reservation is older than this threshold.
+	alerts = monitor{prometheus.Start(l, 500*time.Millisecond, "metrics.prometheusRule.thresholds.reservationSeconds=3")}
 }
 
 // namespace has the application of all runbooks.

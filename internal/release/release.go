@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/breakwater-k8s/breakwater/internal/federation"
-	"github.com/breakwater-k8s/breakwater/internal/federation/local"
 	"github.com/breakwater-k8s/breakwater/internal/federation/pki"
 	"github.com/breakwater-k8s/breakwater/internal/federation/port"
 	"github.com/breakwater-k8s/breakwater/internal/install"
@@ -135,15 +133,12 @@ func (r *Release) InstallDefinitions(ctx context.Context) error {
 
 // Helm runs it on the cluster, for the namespace of the release.
 func (r *Release) Helm(ctx context.Context, arguments ...string) (string, error) {
-	program, err := local.BuiltProgram("helm")
+	arguments = append(arguments, "--namespace", Namespace, "--timeout", helmTime.String())
+	command, err := Helm(ctx, filepath.Dir(r.Values), arguments...)
 	if err != nil {
 		return "", err
 	}
-	home := filepath.Dir(r.Values)
-	command := exec.CommandContext(ctx, program, append(arguments, "--namespace", Namespace, "--timeout", helmTime.String())...)
-	command.Env = []string{
-		"KUBECONFIG=" + r.Cluster.Kubeconfig(), "HOME=" + home, "HELM_CONFIG_HOME=" + home, "HELM_CACHE_HOME=" + home, "HELM_DATA_HOME=" + home,
-	}
+	command.Env = append(command.Env, "KUBECONFIG="+r.Cluster.Kubeconfig())
 	out, err := command.CombinedOutput()
 	return string(out), err
 }

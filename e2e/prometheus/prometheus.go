@@ -1,0 +1,75 @@
+// Package prometheus runs a real Prometheus that scrapes all components of Breakwater and has the rules of the chart.
+package prometheus
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+	"github.com/breakwater-k8s/breakwater/internal/install"
+)
+
+// Prometheus runs until its lab ends.
+type Prometheus struct {
+	*e2e.Lab
+	address string
+	every   time.Duration
+	began   time.Time
+}
+
+// Start returns when the components that run now were scraped. It looks at them, and reckons its rules anew, each time that every has
+// passed; the chart is rendered with these values, as --set takes them. Call it from a package two below the root.
+func Start(l *e2e.Lab, every time.Duration, values ...string) *Prometheus {
+	l.Helper()
+	program, err := local.BuiltProgram("prometheus")
+	l.Must(err)
+	address, err := install.FreeAddress()
+	l.Must(err)
+	dir := l.TempDir()
+	var targets []string
+	for _, target := range l.Breakwater.MetricsAddresses() {
+		targets = append(targets, target)
+	}
+	write := func(name string, content any) {
+		raw, err := yaml.Marshal(content)
+		l.Must(err)
+		l.Must(os.WriteFile(filepath.Join(dir, name), raw, 0o600))
+	}
+	write("rules.yaml", map[string]any{"groups": ruleGroups(l, values...)})
+	write("prometheus.yaml", map[string]any{
+		"global":         map[string]any{"scrape_interval": every.String(), "scrape_timeout": every.String(), "evaluation_interval": every.String()},
+		"rule_files":     []string{"rules.yaml"},
+		"scrape_configs": []any{map[string]any{"job_name": "breakwater", "static_configs": []any{map[string]any{"targets": targets}}}},
+	})
+	log, err := os.Create(filepath.Join(dir, "log"))
+	l.Must(err)
+	ctx, stop := context.WithCancel(context.Background())
+	command := exec.CommandContext(ctx, program, "--config.file="+filepath.Join(dir, "prometheus.yaml"),
+		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address, "--log.level=warn")
+	command.Stdout, command.Stderr = log, log
+	l.Must(command.Start())
+	l.Cleanup(func() {
+		stop()
+		_ = command.Wait() // it was killed
+		log.Close()
+		if raw, err := os.ReadFile(log.Name()); l.Failed() && err == nil {
+			l.Logf("Prometheus: %s", raw)
+		}
+	})
+	p := &Prometheus{Lab: l, address: address, every: every, began: time.Now()}
+	l.Eventually(func() string {
+		up, err := p.Query(`count(up == 1)`)
+		if err != nil || len(up) != 1 || up[0].Number() != float64(len(targets)) {
+			return fmt.Sprintf("of %d targets Prometheus has scraped %+v: %v", len(targets), up, err)
+		}
+		return ""
+	})
+	return p
+}
