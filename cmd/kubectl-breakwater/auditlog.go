@@ -9,16 +9,26 @@ import (
 	"io"
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/denial"
 )
 
-// auditLines reads the lines of an audit log that the webhook has said something in: those alone are worth decoding. A line that cannot be
-// read, as the last one while it is being written, is counted.
-func (p *plugin) auditLines(path string, take func(line []byte) error) error {
+// auditLog is --audit-log of a command.
+type auditLog struct{ path string }
+
+// bind binds the flag. The use is what is said of it behind a comma.
+func (a *auditLog) bind(command *cobra.Command, use string) {
+	command.Flags().StringVar(&a.path, "audit-log", "", "audit log of a cell's apiserver, as `file` or - for standard input, "+use)
+}
+
+// lines reads those that the webhook has said something in: those alone are worth decoding. A line that cannot be read, as the last one
+// while it is being written, is counted.
+func (a auditLog) lines(p *plugin, take func(line []byte) error) error {
 	in := p.In
-	if path != "-" {
-		file, err := os.Open(path)
+	if a.path != "-" {
+		file, err := os.Open(a.path)
 		if err != nil {
 			return fmt.Errorf("--audit-log: %w", err)
 		}
@@ -41,7 +51,7 @@ func (p *plugin) auditLines(path string, take func(line []byte) error) error {
 	}
 	switch {
 	case !any:
-		return fmt.Errorf("--audit-log %s: there is no event of audit.k8s.io in it: give the log that kube-apiserver writes with --audit-log-path and --audit-log-format=json", path)
+		return fmt.Errorf("--audit-log %s: there is no event of audit.k8s.io in it: give the log that kube-apiserver writes with --audit-log-path and --audit-log-format=json", a.path)
 	case bad > 0:
 		p.note("%s of the audit log could not be read", count(bad, "line"))
 	}
@@ -51,7 +61,7 @@ func (p *plugin) auditLines(path string, take func(line []byte) error) error {
 // readAudit reads what an audit log has of denials.
 func (f *denialsFlags) readAudit(of scope) (all []denial.Denial, err error) {
 	reader := denial.NewReader()
-	err = f.auditLines(f.auditLog, func(line []byte) error {
+	err = f.lines(f.plugin, func(line []byte) error {
 		d, ok, err := reader.Audit(line)
 		if ok && (of.namespace == "" || d.Namespace == of.namespace) && (of.name == "" || d.IsOf(of.name)) {
 			if d.Cell = cmp.Or(d.Cell, f.cell); f.cell == "" || d.Cell == f.cell {
@@ -66,7 +76,7 @@ func (f *denialsFlags) readAudit(of scope) (all []denial.Denial, err error) {
 // whoAsked reads who asked for the removals of pods, by namespace/name, that were admitted.
 func (f *statusFlags) whoAsked() (map[string]string, error) {
 	who := map[string]string{}
-	err := f.auditLines(f.auditLog, func(line []byte) error {
+	err := f.lines(f.plugin, func(line []byte) error {
 		asked, ok, err := denial.Admitted(line)
 		if ok {
 			who[asked.Namespace+"/"+asked.Pod] = asked.User

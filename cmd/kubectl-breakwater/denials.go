@@ -16,16 +16,15 @@ import (
 )
 
 type denialsFlags struct {
-	*plugin
+	scopeFlags
 	output
-	all      bool
-	since    time.Duration
-	auditLog string
-	cell     string
+	auditLog
+	since time.Duration
+	cell  string
 }
 
 func denialsCommand(p *plugin) *cobra.Command {
-	f := &denialsFlags{plugin: p}
+	f := &denialsFlags{scopeFlags: scopeFlags{plugin: p}}
 	command := &cobra.Command{
 		Use:     "denials [PROTECTOR]",
 		Aliases: []string{"denied"},
@@ -38,17 +37,15 @@ for an hour unless told otherwise. So there were at least as many as events tell
 		Example: `  kubectl breakwater denials -A --since 10m
   kubectl breakwater denials -n shop deployment-web -o wide
   kubectl breakwater denials -A --audit-log /var/log/kubernetes/audit.log`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: p.completeProtectors,
 		RunE: func(command *cobra.Command, names []string) error {
 			return f.run(command.Context(), names)
 		},
 	}
+	f.scopeFlags.bind(command)
 	f.output.bind(command)
+	f.auditLog.bind(command, "which is read in place of events")
 	flags := command.Flags()
-	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "in all namespaces")
 	flags.DurationVar(&f.since, "since", time.Hour, "how long `ago` at most; 0 is all")
-	flags.StringVar(&f.auditLog, "audit-log", "", "read an audit log, as `file` or - for standard input, in place of events")
 	flags.StringVar(&f.cell, "cell", "", "only what is in the cell of this `name`, and in an audit log what does not tell its cell")
 	_ = command.RegisterFlagCompletionFunc("cell", p.completeCells)
 	return command
@@ -63,7 +60,7 @@ func (f *denialsFlags) run(ctx context.Context, names []string) error {
 	if err := f.output.check(); err != nil {
 		return err
 	}
-	of, err := f.scope(f.all, names)
+	of, err := f.scope(names)
 	if err != nil {
 		return err
 	}
@@ -79,7 +76,7 @@ func (f *denialsFlags) run(ctx context.Context, names []string) error {
 
 // read reads events of the core clusters, or an audit log.
 func (f *denialsFlags) read(ctx context.Context, of scope) (all []denial.Denial, read int, several bool, err error) {
-	if f.auditLog != "" {
+	if f.auditLog.path != "" {
 		all, err := f.readAudit(of)
 		return all, 0, false, err
 	}
@@ -116,7 +113,7 @@ func (f *denialsFlags) nothing(of scope) string {
 	case time.Hour:
 		when = "in the last hour"
 	}
-	if f.auditLog != "" {
+	if f.auditLog.path != "" {
 		return fmt.Sprintf("Nothing was refused or forced %s %s, as the audit log has it. It must be of an apiserver that asks Breakwater, and of level Metadata at least.", where, when)
 	}
 	return fmt.Sprintf("Nothing was refused or forced %s %s, as far as events tell: an apiserver keeps them for an hour, and an audit log (--audit-log) has all.", where, when)

@@ -121,32 +121,6 @@ func readDenials(ctx context.Context, c core, namespace, name string) (denials [
 	return denials, err
 }
 
-// scope is which protectors a command is about.
-type scope struct {
-	namespace, name string
-}
-
-// scope is that of the flags and of at most one name.
-func (p *plugin) scope(all bool, names []string) (scope, error) {
-	if all {
-		if len(names) > 0 {
-			return scope{}, errors.New("a protector has one namespace: give --namespace in place of --all-namespaces")
-		}
-		return scope{}, nil
-	}
-	namespace, err := p.clusters.Namespace()
-	if err != nil || len(names) == 0 {
-		return scope{namespace: namespace}, err
-	}
-	name := names[0]
-	for _, kind := range []string{"podprotector/", "podprotectors/", "ppr/"} {
-		if rest, ok := strings.CutPrefix(strings.ToLower(name), kind); ok {
-			name = rest
-		}
-	}
-	return scope{namespace, name}, nil
-}
-
 // missing says that there is no such protector, and which there are.
 func missing(ctx context.Context, cores []core, s scope) error {
 	states, _ := fromEach(cores, func(c core) (state, error) { return readState(ctx, c, s.namespace, "") })

@@ -14,15 +14,14 @@ import (
 )
 
 type statusFlags struct {
-	*plugin
+	scopeFlags
 	output
-	all      bool
+	auditLog
 	refusing bool
-	auditLog string
 }
 
 func statusCommand(p *plugin) *cobra.Command {
-	f := &statusFlags{plugin: p}
+	f := &statusFlags{scopeFlags: scopeFlags{plugin: p}}
 	command := &cobra.Command{
 		Use:     "status [PROTECTOR]",
 		Aliases: []string{"st"},
@@ -35,17 +34,14 @@ audit log of the cell's apiserver has that (--audit-log).`,
 		Example: `  kubectl breakwater status -A --refusing        # what refuses removals now
   kubectl breakwater status -n shop deployment-web
   kubectl breakwater status -n shop deployment-web -o json`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: p.completeProtectors,
 		RunE: func(command *cobra.Command, names []string) error {
 			return f.run(command.Context(), names)
 		},
 	}
+	f.scopeFlags.bind(command)
 	f.output.bind(command)
-	flags := command.Flags()
-	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "protectors of all namespaces")
-	flags.BoolVar(&f.refusing, "refusing", false, "only protectors that refuse the next removal")
-	flags.StringVar(&f.auditLog, "audit-log", "", "audit log of a cell's apiserver, as `file` or -, which tells who asked for removals that are under way")
+	f.auditLog.bind(command, "which tells who asked for removals that are under way")
+	command.Flags().BoolVar(&f.refusing, "refusing", false, "only protectors that refuse the next removal")
 	return command
 }
 
@@ -53,7 +49,7 @@ func (f *statusFlags) run(ctx context.Context, names []string) error {
 	if err := f.output.check(); err != nil {
 		return err
 	}
-	of, err := f.scope(f.all, names)
+	of, err := f.scope(names)
 	if err != nil {
 		return err
 	}
@@ -154,7 +150,7 @@ func protectorTable(all []view.Protector, o tableOptions) *table {
 // writeEach writes the protectors of one name, which several core clusters can have.
 func (f *statusFlags) writeEach(ctx context.Context, all []view.Protector, states []state) error {
 	var who map[string]string
-	if f.auditLog != "" {
+	if f.auditLog.path != "" {
 		var err error
 		if who, err = f.whoAsked(); err != nil {
 			return err

@@ -19,12 +19,11 @@ const (
 )
 
 type watchFlags struct {
-	*plugin
-	all bool
+	scopeFlags
 }
 
 func watchCommand(p *plugin) *cobra.Command {
-	f := &watchFlags{plugin: p}
+	f := &watchFlags{scopeFlags{plugin: p}}
 	command := &cobra.Command{
 		Use:   "watch [PROTECTOR]",
 		Short: "Watch protectors live: available against floor, budget, reservations and refusals",
@@ -33,18 +32,16 @@ are shown. What is not a terminal gets a line for each change.`,
 		Example: `  kubectl breakwater watch -A
   kubectl breakwater watch -n shop deployment-web
   kubectl breakwater watch -n shop deployment-web | tee storm.log`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: p.completeProtectors,
 		RunE: func(command *cobra.Command, names []string) error {
 			return f.run(command.Context(), names)
 		},
 	}
-	command.Flags().BoolVarP(&f.all, "all-namespaces", "A", false, "protectors of all namespaces")
+	f.bind(command)
 	return command
 }
 
 func (f *watchFlags) run(ctx context.Context, names []string) error {
-	of, err := f.scope(f.all, names)
+	of, err := f.scope(names)
 	if err != nil {
 		return err
 	}

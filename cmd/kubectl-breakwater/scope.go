@@ -1,0 +1,45 @@
+package main
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// scope is which protectors a command is about. An empty namespace is all of them, and an empty name all in it.
+type scope struct {
+	namespace, name string
+}
+
+// scopeFlags are those of a command about the protectors of a namespace, of all, or one by its name.
+type scopeFlags struct {
+	*plugin
+	all bool
+}
+
+func (f *scopeFlags) bind(command *cobra.Command) {
+	command.Args, command.ValidArgsFunction = cobra.MaximumNArgs(1), f.completeProtectors
+	command.Flags().BoolVarP(&f.all, "all-namespaces", "A", false, "protectors of all namespaces")
+}
+
+// scope is that of the flags and of at most one name.
+func (f *scopeFlags) scope(names []string) (scope, error) {
+	if f.all {
+		if len(names) > 0 {
+			return scope{}, errors.New("a protector has one namespace: give --namespace in place of --all-namespaces")
+		}
+		return scope{}, nil
+	}
+	namespace, err := f.clusters.Namespace()
+	if err != nil || len(names) == 0 {
+		return scope{namespace: namespace}, err
+	}
+	name := names[0]
+	for _, kind := range []string{"podprotector/", "podprotectors/", "ppr/"} {
+		if rest, ok := strings.CutPrefix(strings.ToLower(name), kind); ok {
+			name = rest
+		}
+	}
+	return scope{namespace, name}, nil
+}
