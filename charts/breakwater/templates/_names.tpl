@@ -171,6 +171,21 @@ matchExpressions:
 {{- end }}
 {{- end }}
 
+{{- /* How the webhook is asked about where pods go: (list $ cell). */ -}}
+{{- define "breakwater.schedulingReview" -}}
+{{- with (index . 0).Values.webhook.scheduling -}}
+failurePolicy: {{ .failurePolicy }}
+matchPolicy: Equivalent
+# What another webhook adds to a pod after us is to be spread, too.
+reinvocationPolicy: IfNeeded
+sideEffects: NoneOnDryRun
+timeoutSeconds: {{ .timeoutSeconds }}
+{{- end }}
+admissionReviewVersions: [v1]
+namespaceSelector:
+  {{- include "breakwater.namespaceSelector" . | nindent 2 }}
+{{- end }}
+
 {{- /* The Secret of another core's kubeconfig: (list core "name"|"key"). */ -}}
 {{- define "breakwater.coreSecret" -}}
 {{- $secret := (index . 0).kubeconfigSecret | default dict }}
