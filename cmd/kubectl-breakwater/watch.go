@@ -16,6 +16,8 @@ const (
 	// drawEvery bounds how often a terminal is drawn, and lineEvery how often one protector has a line.
 	drawEvery = 250 * time.Millisecond
 	lineEvery = 200 * time.Millisecond
+	// workShare is the part of a core, one in so many, that thousands of protectors may take: they are looked at less often then.
+	workShare = 20
 )
 
 type watchFlags struct {
@@ -79,20 +81,30 @@ func countProtectors(states []state) (sum int) {
 
 // lines writes one for each change, until ctx ends or nobody reads any more.
 func (f *watchFlags) lines(ctx context.Context, b *board) error {
-	every := time.NewTicker(lineEvery)
-	defer every.Stop()
 	told := map[string]string{}
 	for {
+		began := time.Now()
 		for _, line := range b.changes(told, f.now()) {
 			if _, err := fmt.Fprintln(f.Out, line); err != nil {
 				return nil // who reads has gone
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if !idle(ctx, pause(lineEvery, time.Since(began))) {
 			return nil
-		case <-every.C:
 		}
+	}
+}
+
+// pause is how long to wait after work that took so long.
+func pause(every, took time.Duration) time.Duration { return max(every, (workShare-1)*took) }
+
+// idle waits, and is false if ctx ends.
+func idle(ctx context.Context, pause time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(pause):
+		return true
 	}
 }
 
@@ -113,10 +125,9 @@ func (f *watchFlags) draw(ctx context.Context, b *board, in, out *os.File) (err 
 		awaitQuit(in)
 		cancel()
 	}()
-	every := time.NewTicker(drawEvery)
-	defer every.Stop()
 	coloured := f.coloured(out)
 	for {
+		began := time.Now()
 		width, height, err := term.GetSize(int(out.Fd()))
 		if err != nil {
 			return err
@@ -124,10 +135,8 @@ func (f *watchFlags) draw(ctx context.Context, b *board, in, out *os.File) (err 
 		if _, err := io.WriteString(out, screen(b.frame(width, height, coloured, f.now()))); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !idle(ctx, pause(drawEvery, time.Since(began))) {
 			return nil
-		case <-every.C:
 		}
 	}
 }

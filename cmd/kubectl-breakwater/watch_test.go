@@ -135,6 +135,14 @@ func TestBarsShowTheFloor(t *testing.T) {
 	}
 }
 
+func TestALargeFleetIsLookedAtLessOften(t *testing.T) {
+	for _, c := range []struct{ took, want time.Duration }{{time.Millisecond, drawEvery}, {50 * time.Millisecond, 950 * time.Millisecond}} {
+		if got := pause(drawEvery, c.took); got != c.want {
+			t.Errorf("after %v of work it waits %v, want %v", c.took, got, c.want)
+		}
+	}
+}
+
 func TestKeysThatQuit(t *testing.T) {
 	for _, keys := range []string{"q", "abcQ", "\x03", "\x04", ""} {
 		rest := strings.NewReader(keys)
