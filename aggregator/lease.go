@@ -2,7 +2,11 @@ package aggregator
 
 import (
 	"context"
+	"fmt"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
@@ -13,6 +17,26 @@ type lease struct {
 	*resourcelock.LeaseLock
 	// holder is who held it when it was read last.
 	holder string
+	// pauses are those between attempts to make it which fail: the elector logs each of them.
+	pauses wait.Backoff
+}
+
+// makingPauses get longer up to half a minute: so long after its namespace an aggregator leads at the latest.
+func makingPauses() wait.Backoff {
+	return wait.Backoff{Duration: time.Second, Factor: 2, Steps: 6, Cap: 30 * time.Second}
+}
+
+// Create implements resourcelock.Interface. When nobody has made the lease's namespace, it says so and returns after a pause.
+func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	err := l.LeaseLock.Create(ctx, record)
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(l.pauses.Step()):
+	}
+	return fmt.Errorf("nobody can count the cell: make namespace %q in the core cluster, or give another --leader-election-namespace: %w", l.LeaseMeta.Namespace, err)
 }
 
 // Get implements resourcelock.Interface.

@@ -1,11 +1,20 @@
 package aggregator
 
 import (
+	"context"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
@@ -58,4 +67,32 @@ func TestADeposedLeaderLeavesTheLeaseToItsSuccessor(t *testing.T) {
 	if got := holder(); got != "" {
 		t.Errorf("the lease is held by %q after its holder gave it up", got)
 	}
+}
+
+func TestWithoutItsNamespaceAnAggregatorTriesAndLogsEverLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, attempts := fake.NewClientset(), 0
+		core.PrependReactor("create", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+			attempts++
+			return true, nil, apierrors.NewNotFound(corev1.Resource("namespaces"), "system")
+		})
+		var errors []string
+		log := funcr.New(func(_, arguments string) {
+			if strings.Contains(arguments, `"error"=`) {
+				errors = append(errors, arguments)
+			}
+		}, funcr.Options{})
+		a := &Aggregator{options: Options{Cell: "worker-1", Identity: "one", LeaseNamespace: "system", LeaseDuration: 4 * time.Second}, leases: core, log: log}
+		ctx, end := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer end()
+		if err := a.standOnce(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if attempts < 15 || attempts > 30 || len(errors) > attempts {
+			t.Errorf("%d attempts and %d errors in ten minutes: %q", attempts, len(errors), errors)
+		}
+		if len(errors) == 0 || !strings.Contains(errors[0], "--leader-election-namespace") {
+			t.Errorf("nothing says what to do: %q", errors)
+		}
+	})
 }

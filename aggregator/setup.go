@@ -223,7 +223,7 @@ func (a *Aggregator) standOnce(ctx context.Context) error {
 			LeaseMeta:  metav1.ObjectMeta{Namespace: a.options.LeaseNamespace, Name: a.leaseName()},
 			Client:     a.leases.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: a.options.Identity},
-		}},
+		}, pauses: makingPauses()},
 		LeaseDuration:   a.options.LeaseDuration,
 		RenewDeadline:   a.options.LeaseDuration * 2 / 3,
 		RetryPeriod:     a.options.LeaseDuration / 8,
