@@ -137,7 +137,7 @@ func (t *term) beat(ctx context.Context, ready metav1.Condition) error {
 
 // heed takes in what the Cell asks for.
 func (t *term) heed(cell *v1alpha1.Cell) {
-	t.admissionDeadline.Store(int64(admissionDeadline(cell)))
+	t.admissionDeadline.Store(int64(cell.Spec.AdmissionDeadlineOrDefault()))
 	t.snapshot.hearing.heed(cell.Spec.Settlement)
 	t.triggerLabels.Store(sampleOf(cell.Spec.PodSelector))
 	t.vouches.Store(cell.Spec.WhenStale == v1alpha1.WhenStaleDiscount)
@@ -162,15 +162,4 @@ func (t *term) checkPast(ctx context.Context) error {
 		t.end(fmt.Errorf("the version of the cell's pods went backwards, from %d to %d", unreached, version))
 	}
 	return nil
-}
-
-// defaultAdmissionDeadline is the default of the CRD, for a Cell that is older than it.
-const defaultAdmissionDeadline = 65 * time.Second
-
-// admissionDeadline is how long a removal that was admitted may still take effect in a cell.
-func admissionDeadline(cell *v1alpha1.Cell) time.Duration {
-	if deadline := cell.Spec.AdmissionDeadline; deadline != nil {
-		return deadline.Duration
-	}
-	return defaultAdmissionDeadline
 }

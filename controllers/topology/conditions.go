@@ -32,7 +32,7 @@ func freshness(cell *v1alpha1.Cell, is report) (fresh metav1.Condition, known bo
 		if cell.Spec.WhenStale == v1alpha1.WhenStaleDiscount {
 			counts = "its pods count for nothing in other cells"
 		}
-		fresh.Message = fmt.Sprintf("No aggregator of the cell has reported for %s: %s.", staleAfter(cell), counts)
+		fresh.Message = fmt.Sprintf("No aggregator of the cell has reported for %s: %s.", cell.Spec.StaleAfterOrDefault(), counts)
 		if is.shared {
 			fresh.Message = fleet.Shorten(fmt.Sprintf("%s: of their namespaces, %s.", whoIsSilent(cell, is.silent), counts), 1000)
 		}

@@ -31,8 +31,6 @@ const (
 	lookEvery = 10 * time.Second
 	// connectTime bounds what is asked of a cell's cluster at a time.
 	connectTime = 10 * time.Second
-	// defaultStaleAfter is the default of the CRD, for a Cell that is older than it.
-	defaultStaleAfter = time.Minute
 )
 
 // Reconciler looks after Cells.
@@ -137,7 +135,7 @@ func (r *Reconciler) observe(cell *v1alpha1.Cell) report {
 		known = seen{whose: whose}
 	}
 	r.pulses.Observe(whose, heartbeat, now)
-	is := report{state: r.pulses.State(whose, staleAfter(cell), now)}
+	is := report{state: r.pulses.State(whose, cell.Spec.StaleAfterOrDefault(), now)}
 	switch {
 	case len(cell.Status.Shards) > 0:
 		if known.beats == nil {
@@ -173,11 +171,4 @@ func (r *Reconciler) clusterOf(cell *v1alpha1.Cell) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return cmp.Or(cell.Status.Cluster, r.seen[cell.Name].cluster)
-}
-
-func staleAfter(cell *v1alpha1.Cell) time.Duration {
-	if after := cell.Spec.StaleAfter; after != nil {
-		return after.Duration
-	}
-	return defaultStaleAfter
 }

@@ -54,7 +54,7 @@ func (r *Reconciler) observeSlots(cell *v1alpha1.Cell, last *beats) report {
 	for n := range slot.Count {
 		key := pulseOf(whose, n)
 		r.pulses.Observe(key, last[n], now)
-		switch r.pulses.State(key, staleAfter(cell), now) {
+		switch r.pulses.State(key, cell.Spec.StaleAfterOrDefault(), now) {
 		case pulse.Silent:
 			is.silent = is.silent.With(n)
 		case pulse.Unknown:
@@ -95,5 +95,5 @@ func whoIsSilent(cell *v1alpha1.Cell, silent slot.Set) string {
 	if !left.Empty() {
 		parts = append(parts, fmt.Sprintf("%s of no shard", left))
 	}
-	return fmt.Sprintf("Nobody has reported on %d of %d slots for %s (%s)", silent.Len(), slot.Count, staleAfter(cell), strings.Join(parts, ", "))
+	return fmt.Sprintf("Nobody has reported on %d of %d slots for %s (%s)", silent.Len(), slot.Count, cell.Spec.StaleAfterOrDefault(), strings.Join(parts, ", "))
 }

@@ -132,18 +132,16 @@ func (s Situation) cell(c removal.Charge, of *v1alpha1.PodProtectorCell) Cell {
 	return cell
 }
 
-// defaultAdmissionDeadline is that of a Cell that is not known.
-const defaultAdmissionDeadline = 65 * time.Second
-
 // settledBy is when all that is reserved now has come to its end, by the clocks of webhooks.
 func (s Situation) settledBy(c removal.Charge) *metav1.Time {
 	var last *metav1.Time
 	for i := range c.Protector.Status.Cells {
 		cell := &c.Protector.Status.Cells[i]
-		deadline := defaultAdmissionDeadline
-		if object := s.Cells[c.Core][cell.CellID]; object != nil && object.Spec.AdmissionDeadline != nil {
-			deadline = object.Spec.AdmissionDeadline.Duration
+		var spec *v1alpha1.CellSpec
+		if object := s.Cells[c.Core][cell.CellID]; object != nil {
+			spec = &object.Spec
 		}
+		deadline := spec.AdmissionDeadlineOrDefault()
 		for r := range quota.Reservations(&cell.AdmissionHistory) {
 			if by := metav1.NewTime(r.Stamp.Add(deadline)); last == nil || last.Time.Before(by.Time) {
 				last = &by

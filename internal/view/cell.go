@@ -65,7 +65,7 @@ func OfCell(core string, c *v1alpha1.Cell, now time.Time) Cell {
 		Connected: statusOf(c, v1alpha1.ConditionConnected), Guarded: statusOf(c, v1alpha1.ConditionGuarded), Ready: statusOf(c, v1alpha1.ConditionReady),
 		Stale: isStale(c, heard, now), Draining: c.DeletionTimestamp != nil, Shards: len(c.Status.Shards),
 		Pods: int(c.Status.Pods), Protectors: int(c.Status.Protectors), Settlement: string(cmp.Or(c.Spec.Settlement, v1alpha1.SettlementExact)),
-		Deadline: int(admissionDeadline(c).Seconds()), StaleAfter: int(staleAfter(c).Seconds()),
+		Deadline: int(c.Spec.AdmissionDeadlineOrDefault().Seconds()), StaleAfter: int(c.Spec.StaleAfterOrDefault().Seconds()),
 		WhenStale: string(cmp.Or(c.Spec.WhenStale, v1alpha1.WhenStaleTrust)), Created: c.CreationTimestamp.Time, Conditions: conditionsOf(c.Status.Conditions),
 	}
 	overlapping := statusOf(c, v1alpha1.ConditionOverlapping) == string(metav1.ConditionTrue)
@@ -129,21 +129,7 @@ func isStale(c *v1alpha1.Cell, heard *time.Time, now time.Time) bool {
 	if statusOf(c, v1alpha1.ConditionAggregationFresh) == string(metav1.ConditionFalse) && len(c.Status.Shards) == 0 {
 		return true
 	}
-	return heard == nil || now.Sub(*heard) > staleAfter(c)
-}
-
-// The defaults are those of the CRD, for Cells of clusters that do not fill them in.
-func staleAfter(c *v1alpha1.Cell) time.Duration { return durationOf(c.Spec.StaleAfter, time.Minute) }
-
-func admissionDeadline(c *v1alpha1.Cell) time.Duration {
-	return durationOf(c.Spec.AdmissionDeadline, 65*time.Second)
-}
-
-func durationOf(d *metav1.Duration, otherwise time.Duration) time.Duration {
-	if d == nil {
-		return otherwise
-	}
-	return d.Duration
+	return heard == nil || now.Sub(*heard) > c.Spec.StaleAfterOrDefault()
 }
 
 func scopeOf(spec *v1alpha1.CellSpec) string {
@@ -159,11 +145,7 @@ func scopeOf(spec *v1alpha1.CellSpec) string {
 
 // selectorText is a selector as kubectl's --selector would have it.
 func selectorText(s *v1alpha1.PodSelector) string {
-	selector := &metav1.LabelSelector{MatchLabels: s.MatchLabels}
-	for _, r := range s.MatchExpressions {
-		selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{Key: r.Key, Operator: r.Operator, Values: r.Values})
-	}
-	if text := metav1.FormatLabelSelector(selector); text != "<none>" {
+	if text := metav1.FormatLabelSelector(s.LabelSelector()); text != "<none>" {
 		return text
 	}
 	return "any labels"

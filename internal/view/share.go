@@ -75,7 +75,7 @@ func sharesOf(p *v1alpha1.PodProtector, cells []v1alpha1.Cell, now time.Time) []
 		at := slices.IndexFunc(cells, func(c v1alpha1.Cell) bool { return c.Name == entry.CellID })
 		if share.NoCell = cells != nil && at < 0; at >= 0 {
 			share.hear(&cells[at], p.Namespace, now)
-			deadline = admissionDeadline(&cells[at])
+			deadline = cells[at].Spec.AdmissionDeadlineOrDefault()
 		}
 		share.Reservations = reservationsOf(&entry.AdmissionHistory, deadline, now)
 		all = append(all, share)
@@ -130,7 +130,7 @@ func spreadProblem(a *v1alpha1.Aggregation) string {
 func (s *Share) hear(cell *v1alpha1.Cell, namespace string, now time.Time) {
 	heard := heardOf(cell, namespace)
 	s.Stale = isStale(cell, heard, now)
-	s.StaleAfter = int(staleAfter(cell).Seconds())
+	s.StaleAfter = int(cell.Spec.StaleAfterOrDefault().Seconds())
 	s.Heard = heard
 }
 

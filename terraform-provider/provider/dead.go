@@ -14,9 +14,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
-// defaultStaleAfter is the default of the CRD, for a Cell that is older than it.
-const defaultStaleAfter = time.Minute
-
 // isAlive says why a cell is not dead; nothing when it is, or when its Cell is gone. The heartbeat is of the clock of another
 // machine: what the topology controller says, which compares no clocks, overrules it, and that asks itself once more.
 func (r *removeCell) isAlive(ctx context.Context, name string, now time.Time) (why string, err error) {
@@ -35,10 +32,7 @@ func (r *removeCell) isAlive(ctx context.Context, name string, now time.Time) (w
 }
 
 func aliveness(cell *v1alpha1.Cell, now time.Time) string {
-	reporter, after := cell.Status.Aggregator, defaultStaleAfter
-	if cell.Spec.StaleAfter != nil {
-		after = cell.Spec.StaleAfter.Duration
-	}
+	reporter, after := cell.Status.Aggregator, cell.Spec.StaleAfterOrDefault()
 	if reporter.LastHeartbeat == nil || meta.IsStatusConditionFalse(cell.Status.Conditions, v1alpha1.ConditionAggregationFresh) {
 		return ""
 	}

@@ -10,9 +10,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// defaultStaleAfter is that of a Cell without spec.staleAfter.
-const defaultStaleAfter = time.Minute
-
 // Heard is what the console knows of a cell's heartbeats, by its own clock: clocks of two machines are not compared.
 type Heard struct {
 	// At is when the last one was seen, and Moved tells that there was another one before.
@@ -64,10 +61,7 @@ type Condition struct {
 
 // CellOf says what the console shows of a cell.
 func CellOf(c *v1alpha1.Cell, heard Heard, now time.Time) Cell {
-	staleAfter := defaultStaleAfter
-	if c.Spec.StaleAfter != nil {
-		staleAfter = c.Spec.StaleAfter.Duration
-	}
+	staleAfter := c.Spec.StaleAfterOrDefault()
 	cell := Cell{
 		Name: c.Name, StaleAfter: staleAfter.String(), WhenStale: string(c.Spec.WhenStale), Settlement: string(c.Spec.Settlement),
 		Part: partOf(&c.Spec), Pods: int(c.Status.Pods), Protectors: int(c.Status.Protectors),

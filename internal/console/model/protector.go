@@ -137,7 +137,7 @@ func podsOf(spec *v1alpha1.PodProtectorSpec) string {
 	if spec.Selector == nil {
 		return "none"
 	}
-	selector, err := metav1.LabelSelectorAsSelector(selectorOf(spec.Selector))
+	selector, err := metav1.LabelSelectorAsSelector(spec.Selector.LabelSelector())
 	switch {
 	case err != nil:
 		return "those of a selector that cannot be read: " + err.Error()
@@ -146,14 +146,6 @@ func podsOf(spec *v1alpha1.PodProtectorSpec) string {
 	default:
 		return selector.String()
 	}
-}
-
-func selectorOf(s *v1alpha1.PodSelector) *metav1.LabelSelector {
-	selector := &metav1.LabelSelector{MatchLabels: s.MatchLabels}
-	for _, e := range s.MatchExpressions {
-		selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{Key: e.Key, Operator: e.Operator, Values: e.Values})
-	}
-	return selector
 }
 
 func criterionOf(spec *v1alpha1.PodProtectorSpec) string {

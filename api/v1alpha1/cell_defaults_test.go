@@ -1,0 +1,32 @@
+package v1alpha1_test
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+func TestDefaultsOfCellsAreThoseOfTheApiserver(t *testing.T) {
+	c := testplane.Client(t)
+	cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{GenerateName: "defaults-"}}
+	before := cell.Spec
+	if err := c.Create(t.Context(), cell); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Delete(t.Context(), cell) })
+	for _, c := range []struct {
+		name        string
+		ours, their time.Duration
+	}{
+		{"admissionDeadline", before.AdmissionDeadlineOrDefault(), cell.Spec.AdmissionDeadline.Duration},
+		{"staleAfter", before.StaleAfterOrDefault(), cell.Spec.StaleAfter.Duration},
+	} {
+		if c.ours != c.their {
+			t.Errorf("%s is %v, and by the apiserver %v", c.name, c.ours, c.their)
+		}
+	}
+}
