@@ -13,6 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/console/model"
 	"github.com/breakwater-k8s/breakwater/internal/timeline"
+	"github.com/breakwater-k8s/breakwater/internal/view"
 )
 
 const (
@@ -92,7 +93,7 @@ func (s *store) lose(key types.NamespacedName) {
 // hear takes in the newest state of a cell, and tells whether it has noticed that the core was restored: then protectors are to be
 // taken in again.
 func (s *store) hear(cell *v1alpha1.Cell) (again bool) {
-	if version := model.Restored(cell); version > s.restored.Load() {
+	if version := view.Restored(*cell); version > s.restored.Load() {
 		s.restored.Store(version)
 		again = true
 	}

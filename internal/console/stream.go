@@ -61,7 +61,7 @@ func (s *streams) count() int {
 
 // stream sends a view whenever it is another one, as long as the visitor may see it. What a slow client has not read is not kept
 // for it: it gets the newest state when it can.
-func (s *server) stream(w http.ResponseWriter, v visit, name string, show view) {
+func (s *server) stream(w http.ResponseWriter, v visit, name string, show showing) {
 	if !s.streams.begin(v.Who.Name) {
 		w.Header().Set("Retry-After", "30")
 		s.fail(w, v.Request, problem{http.StatusServiceUnavailable, "Too many pages are open", "This one renews itself less often."})
@@ -106,7 +106,7 @@ type look struct {
 var errGone = errors.New("the client has left, or is too slow")
 
 // renew sends the view if something has changed, and if that shows.
-func (s *server) renew(out *sender, v visit, name string, show view, last *look) error {
+func (s *server) renew(out *sender, v visit, name string, show showing, last *look) error {
 	version, now := s.store.version(), s.now()
 	if version == last.version && now.Sub(last.at) < s.options.Again {
 		return nil
@@ -125,7 +125,7 @@ func (s *server) renew(out *sender, v visit, name string, show view, last *look)
 }
 
 // draw makes what a stream sends, when it is its turn.
-func (s *server) draw(v visit, name string, show view) ([]byte, error) {
+func (s *server) draw(v visit, name string, show showing) ([]byte, error) {
 	select {
 	case s.streams.turns <- struct{}{}:
 		defer func() { <-s.streams.turns }()

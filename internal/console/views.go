@@ -173,7 +173,7 @@ func (s *server) protector(v visit) (any, error) {
 		body.Denials = s.store.denialsOf(key)
 		row = row.WithRefusals(body.Denials, now)
 	}
-	body.Protector = model.ProtectorOf(p, row, restored)
+	body.Protector = model.ProtectorOf(p, row, restored, now)
 	body.Points, body.Since = s.store.pastOf(key, now, shown.length)
 	if !body.Events {
 		for i := range body.Points {

@@ -25,8 +25,8 @@ type problem struct {
 
 func (p problem) Error() string { return p.Title + ": " + p.Text }
 
-// view says what a page shows. An error may be a problem.
-type view func(v visit) (body any, err error)
+// showing says what a page shows. An error may be a problem.
+type showing func(v visit) (body any, err error)
 
 // admit lets somebody in, or answers why not.
 func (s *server) admit(w http.ResponseWriter, r *http.Request) (visit, bool) {
@@ -77,7 +77,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, p problem) {
 }
 
 // page serves a view to browsers: once, or again and again to one that asks for a stream.
-func (s *server) page(name string, show view) http.Handler {
+func (s *server) page(name string, show showing) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v, ok := s.admit(w, r)
 		if !ok {
@@ -97,7 +97,7 @@ func (s *server) page(name string, show view) http.Handler {
 }
 
 // data serves a view to programs.
-func (s *server) data(_ string, show view) http.Handler {
+func (s *server) data(_ string, show showing) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v, ok := s.admit(w, r)
 		if !ok {

@@ -7,7 +7,6 @@ package view
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,7 +65,7 @@ type Condition struct {
 	Type    string    `json:"type"`
 	Status  string    `json:"status"`
 	Reason  string    `json:"reason"`
-	Message string    `json:"message,omitempty"`
+	Message string    `json:"message"`
 	Since   time.Time `json:"since"`
 	// Good tells whether it is as it should be, or not yet known.
 	Good bool `json:"good"`
@@ -74,8 +73,7 @@ type Condition struct {
 
 // Of is a protector of a core cluster at a time, whose Cells are all given; nil is that they cannot be read. It is not changed.
 func Of(core string, p *v1alpha1.PodProtector, cells []v1alpha1.Cell, now time.Time) Protector {
-	p = p.DeepCopy()
-	quota.VoidUntil(p, restored(cells))
+	p = Voided(p, Restored(cells...))
 	v := Protector{
 		Core: core, Namespace: p.Namespace, Name: p.Name, Source: source(p), Policy: p.Annotations[v1alpha1.AnnotationPolicy],
 		Created: p.CreationTimestamp.Time, Floor: floorOf(p), Criterion: string(cmp.Or(p.Spec.Criterion, v1alpha1.CriterionAvailable)),
@@ -111,16 +109,6 @@ func (p *Protector) BelowFloor() int {
 // Stale tells whether the aggregator of any of its cells is silent.
 func (p *Protector) Stale() bool {
 	return slices.ContainsFunc(p.Cells, func(s Share) bool { return s.Stale })
-}
-
-// restored is the latest version of the core at which somebody noticed that it had been restored; 0 is never.
-func restored(cells []v1alpha1.Cell) (version uint64) {
-	for i := range cells {
-		if noticed, err := strconv.ParseUint(cells[i].Status.Aggregator.RestoredVersion, 10, 64); err == nil {
-			version = max(version, noticed)
-		}
-	}
-	return version
 }
 
 // refuses is why a pod in no known domain would be refused to go, where none that counts may; in the cell that is counted first, or

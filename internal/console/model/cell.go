@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/view"
 )
 
 // Heard is what the console knows of a cell's heartbeats, by its own clock: clocks of two machines are not compared.
@@ -32,41 +33,31 @@ type Cell struct {
 	Name      string    `json:"name"`
 	Freshness Freshness `json:"freshness"`
 	// Heard is when the console has last seen a heartbeat change, or the first one; nil if there is none.
-	Heard      *time.Time  `json:"heard,omitempty"`
-	StaleAfter string      `json:"staleAfter"`
-	WhenStale  string      `json:"whenStale"`
-	Settlement string      `json:"settlement"`
-	Deadline   string      `json:"admissionDeadline"`
-	Part       string      `json:"part"`
-	Pods       int         `json:"pods"`
-	Protectors int         `json:"protectors"`
-	Epoch      int64       `json:"epoch"`
-	Holder     string      `json:"holder,omitempty"`
-	Shards     int         `json:"shards,omitempty"`
-	Leaving    bool        `json:"leaving,omitempty"`
-	Conditions []Condition `json:"conditions"`
+	Heard      *time.Time       `json:"heard,omitempty"`
+	StaleAfter string           `json:"staleAfter"`
+	WhenStale  string           `json:"whenStale"`
+	Settlement string           `json:"settlement"`
+	Deadline   string           `json:"admissionDeadline"`
+	Part       string           `json:"part"`
+	Pods       int              `json:"pods"`
+	Protectors int              `json:"protectors"`
+	Epoch      int64            `json:"epoch"`
+	Holder     string           `json:"holder,omitempty"`
+	Shards     int              `json:"shards,omitempty"`
+	Leaving    bool             `json:"leaving,omitempty"`
+	Conditions []view.Condition `json:"conditions"`
 	// Good tells that it is fresh, and that no condition speaks against it.
 	Good bool `json:"good"`
 }
 
-// Condition is a condition, and whether it is as it should be, or not known yet.
-type Condition struct {
-	Type    string    `json:"type"`
-	Status  string    `json:"status"`
-	Good    bool      `json:"good"`
-	Reason  string    `json:"reason"`
-	Message string    `json:"message"`
-	Since   time.Time `json:"since"`
-}
-
 // CellOf says what the console shows of a cell.
 func CellOf(c *v1alpha1.Cell, heard Heard, now time.Time) Cell {
+	v := view.OfCell("", c, now)
 	staleAfter := c.Spec.StaleAfterOrDefault()
 	cell := Cell{
-		Name: c.Name, StaleAfter: staleAfter.String(), WhenStale: string(c.Spec.WhenStale), Settlement: string(c.Spec.Settlement),
-		Part: partOf(&c.Spec), Pods: int(c.Status.Pods), Protectors: int(c.Status.Protectors),
-		Epoch: c.Status.Aggregator.Epoch, Holder: c.Status.Aggregator.Holder, Shards: len(c.Status.Shards),
-		Leaving: c.DeletionTimestamp != nil, Conditions: conditionsOf(c.Status.Conditions), Freshness: freshness(c, heard, staleAfter, now),
+		Name: v.Name, StaleAfter: staleAfter.String(), WhenStale: v.WhenStale, Settlement: v.Settlement, Part: partOf(&c.Spec),
+		Pods: v.Pods, Protectors: v.Protectors, Epoch: v.Epoch, Holder: v.Holder, Shards: v.Shards,
+		Leaving: v.Draining, Conditions: sorted(v.Conditions), Freshness: freshness(c, heard, staleAfter, now),
 	}
 	if c.Spec.AdmissionDeadline != nil {
 		cell.Deadline = c.Spec.AdmissionDeadline.Duration.String()
@@ -74,7 +65,7 @@ func CellOf(c *v1alpha1.Cell, heard Heard, now time.Time) Cell {
 	if !heard.At.IsZero() && c.Status.Aggregator.LastHeartbeat != nil {
 		cell.Heard = &heard.At
 	}
-	cell.Good = cell.Freshness == Fresh && !cell.Leaving && !slices.ContainsFunc(cell.Conditions, func(c Condition) bool { return !c.Good })
+	cell.Good = cell.Freshness == Fresh && !cell.Leaving && !slices.ContainsFunc(cell.Conditions, func(c view.Condition) bool { return !c.Good })
 	return cell
 }
 
@@ -104,16 +95,8 @@ func partOf(spec *v1alpha1.CellSpec) string {
 	}
 }
 
-func conditionsOf(all []metav1.Condition) (conditions []Condition) {
-	for _, c := range all {
-		want := metav1.ConditionTrue
-		if c.Type == v1alpha1.ConditionOverlapping {
-			want = metav1.ConditionFalse
-		}
-		conditions = append(conditions, Condition{
-			Type: c.Type, Status: string(c.Status), Good: c.Status == want || c.Status == metav1.ConditionUnknown, Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time,
-		})
-	}
-	slices.SortFunc(conditions, func(a, b Condition) int { return compareText(a.Type, b.Type) })
+// sorted puts conditions in the order of their names, whose owners write them one by one.
+func sorted(conditions []view.Condition) []view.Condition {
+	slices.SortFunc(conditions, func(a, b view.Condition) int { return compareText(a.Type, b.Type) })
 	return conditions
 }

@@ -117,7 +117,7 @@ func TestCountsOfBeforeTheCoreWasRestoredAreWorthNothing(t *testing.T) {
 			t.Errorf("restored at %d: %d may go, want %d", restored, row.Allowed, want)
 		}
 	}
-	if shares := model.ProtectorOf(p, model.RowOf(p, 100), 100).Shares; shares[0].Counted {
+	if shares := model.ProtectorOf(p, model.RowOf(p, 100), 100, now).Shares; shares[0].Counted {
 		t.Errorf("%+v", shares[0])
 	}
 }
@@ -136,7 +136,7 @@ func TestAFloorIsExplained(t *testing.T) {
 			p.Spec.MinAvailable, p.Spec.TargetRef = &percent, &v1alpha1.TargetRef{Kind: "Deployment", Name: "web"}
 		}),
 	} {
-		if got := strings.Join(model.ProtectorOf(p, model.RowOf(p, 0), 0).FloorFrom, " "); got != want {
+		if got := strings.Join(model.ProtectorOf(p, model.RowOf(p, 0), 0, now).FloorFrom, " "); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -148,7 +148,7 @@ func TestReservationsAreShownTheOldestFirstAndNotAll(t *testing.T) {
 		h.Buckets = append(h.Buckets, v1alpha1.Bucket{Counter: 7, StartTime: metav1.NewMicroTime(now.Add(-time.Hour))})
 		h.Buckets = append(h.Buckets, v1alpha1.Bucket{Counter: 1, PodUID: "z", Accounted: true})
 	})
-	v := model.ProtectorOf(p, model.RowOf(p, 0), 0)
+	v := model.ProtectorOf(p, model.RowOf(p, 0), 0, now)
 	if len(v.Reservations) != 20 || v.MoreReservations != 12 || v.Reserved != 32 || v.Reservations[0].Pod != "web-y" || !v.Shares[0].Oldest.Equal(now.Add(-time.Hour)) {
 		t.Errorf("%d shown, first %+v, %d more of %d", len(v.Reservations), v.Reservations[0], v.MoreReservations, v.Reserved)
 	}

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -9,6 +8,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/view"
 )
 
 // mostReservations is how many reservations are shown one by one.
@@ -27,10 +27,10 @@ type Protector struct {
 	Shares       []Share       `json:"cells"`
 	Reservations []Reservation `json:"reservations"`
 	// MoreReservations are not shown one by one.
-	MoreReservations int         `json:"moreReservations"`
-	Spread           *Spread     `json:"spread,omitempty"`
-	Conditions       []Condition `json:"conditions"`
-	Advice           []Advice    `json:"advice"`
+	MoreReservations int              `json:"moreReservations"`
+	Spread           *Spread          `json:"spread,omitempty"`
+	Conditions       []view.Condition `json:"conditions"`
+	Advice           []Advice         `json:"advice"`
 }
 
 // Share is what a cell adds to a protector.
@@ -58,19 +58,16 @@ type Reservation struct {
 }
 
 // ProtectorOf says all that the console shows of a protector, whose row RowOf has made with the same version.
-func ProtectorOf(p *v1alpha1.PodProtector, row Row, restored uint64) Protector {
-	p = voided(p, restored)
+func ProtectorOf(p *v1alpha1.PodProtector, row Row, restored uint64, now time.Time) Protector {
+	p = view.Voided(p, restored)
+	v := view.Of("", p, nil, now)
 	made := Protector{
-		Row: row, FloorFrom: floorFrom(p), MadeBy: madeBy(p), Pods: podsOf(&p.Spec), Criterion: criterionOf(&p.Spec), Guarded: guarded(&p.Spec),
-		Spread: spreadOf(p), Conditions: conditionsOf(p.Status.Conditions), Advice: adviceFor(p, &row),
+		Row: row, FloorFrom: floorFrom(p), MadeBy: madeBy(p), Pods: podsOf(&p.Spec), Criterion: criterionOf(v.Criterion, &p.Spec), Guarded: guarded(&p.Spec),
+		Spread: spreadOf(v.Spread), Conditions: sorted(v.Conditions), Advice: adviceFor(p, &row),
 	}
-	counted := quota.CountedSpec(&p.Spec)
-	for i := range p.Status.Cells {
-		cell := &p.Status.Cells[i]
-		made.Shares = append(made.Shares, shareOf(cell, counted))
-		made.reserve(cell)
+	for i := range v.Cells {
+		made.add(&v.Cells[i], &quota.CellOf(p, v.Cells[i].Cell).Aggregation)
 	}
-	slices.SortFunc(made.Shares, func(a, b Share) int { return cmp.Compare(a.Cell, b.Cell) })
 	slices.SortStableFunc(made.Reservations, func(a, b Reservation) int { return a.Since.Compare(b.Since) })
 	if beyond := len(made.Reservations) - mostReservations; beyond > 0 {
 		made.Reservations, made.MoreReservations = made.Reservations[:mostReservations], made.MoreReservations+beyond
@@ -78,55 +75,39 @@ func ProtectorOf(p *v1alpha1.PodProtector, row Row, restored uint64) Protector {
 	return made
 }
 
-// reserve adds the reservations of a cell that are known by name, and the number of the others.
-func (v *Protector) reserve(cell *v1alpha1.PodProtectorCell) {
-	for i := range cell.AdmissionHistory.Buckets {
-		b := &cell.AdmissionHistory.Buckets[i]
-		switch {
-		case b.Accounted:
-		case b.PodUID == "":
-			v.MoreReservations += int(b.Counter)
-		default:
-			v.Reservations = append(v.Reservations, Reservation{Cell: cell.CellID, Pod: b.PodName, Operation: string(b.Operation), Since: b.StartTime.Time})
-		}
-	}
-}
-
-func shareOf(cell *v1alpha1.PodProtectorCell, countedSpec string) Share {
-	a := &cell.Aggregation
+// add adds a cell's share, of whose counts it shows also those that are worth nothing, and its reservations: those that are known by
+// name, and the number of the others.
+func (v *Protector) add(cell *view.Share, counts *v1alpha1.Aggregation) {
 	s := Share{
-		Cell: cell.CellID, Counted: a.CountedSpec == countedSpec && !a.Void, Available: int(a.CountedReplicas), Total: int(a.TotalReplicas),
-		Reserved: quota.Open(&cell.AdmissionHistory), At: a.LastEventTime.Time, Holder: a.Holder, Discount: string(cell.Discount),
+		Cell: cell.Cell, Counted: cell.Worthless == "", Available: int(counts.CountedReplicas), Total: int(counts.TotalReplicas),
+		Reserved: cell.UnderWay, Expected: cell.Expected, At: cell.Counted, Holder: cell.Holder, Discount: cell.Discount, Problems: problemsOf(cell, counts),
 	}
-	if a.ExpectedReplicas != nil {
-		expected := int(*a.ExpectedReplicas)
-		s.Expected = &expected
-	}
-	for i := range cell.AdmissionHistory.Buckets {
-		b := &cell.AdmissionHistory.Buckets[i]
-		if !b.Accounted && (s.Oldest == nil || b.StartTime.Time.Before(*s.Oldest)) {
-			s.Oldest = &b.StartTime.Time
+	for i := range cell.Reservations {
+		r := &cell.Reservations[i]
+		if r.Accounted {
+			continue
+		}
+		if s.Oldest == nil || r.Since.Before(*s.Oldest) {
+			s.Oldest = &r.Since
+		}
+		if r.PodUID == "" {
+			v.MoreReservations += r.Count
+		} else {
+			v.Reservations = append(v.Reservations, Reservation{Cell: cell.Cell, Pod: r.Pod, Operation: r.Operation, Since: r.Since})
 		}
 	}
-	for _, problem := range []string{a.ExpectedReplicasProblem, a.TargetProblem, nodesProblem(a.Spread)} {
-		if problem != "" {
-			s.Problems = append(s.Problems, problem)
-		}
-	}
-	for _, owner := range a.RetainedOwners {
-		s.Problems = append(s.Problems, owner.Kind+" "+owner.Name+" is gone, and "+plural(int(owner.Replicas), "pod")+" of it are still expected")
-	}
-	if a.Void {
-		s.Problems = append(s.Problems, "waits to be counted anew")
-	}
-	return s
+	v.Shares = append(v.Shares, s)
 }
 
-func nodesProblem(d *v1alpha1.CellDomains) string {
-	if d == nil {
-		return ""
+func problemsOf(cell *view.Share, counts *v1alpha1.Aggregation) []string {
+	problems := slices.Clone(cell.Problems)
+	for _, owner := range counts.RetainedOwners {
+		problems = append(problems, owner.Kind+" "+owner.Name+" is gone, and "+plural(int(owner.Replicas), "pod")+" of it are still expected")
 	}
-	return d.Problem
+	if cell.Worthless == view.WorthlessVoid {
+		problems = append(problems, "waits to be counted anew")
+	}
+	return problems
 }
 
 // podsOf is which pods are protected.
@@ -148,8 +129,7 @@ func podsOf(spec *v1alpha1.PodProtectorSpec) string {
 	}
 }
 
-func criterionOf(spec *v1alpha1.PodProtectorSpec) string {
-	criterion := string(cmp.Or(spec.Criterion, v1alpha1.CriterionAvailable))
+func criterionOf(criterion string, spec *v1alpha1.PodProtectorSpec) string {
 	if spec.MinReadySeconds > 0 && criterion == string(v1alpha1.CriterionAvailable) {
 		return criterion + " (ready for " + (time.Duration(spec.MinReadySeconds) * time.Second).String() + ")"
 	}

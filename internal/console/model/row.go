@@ -2,7 +2,6 @@ package model
 
 import (
 	"slices"
-	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -11,6 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/timeline"
+	"github.com/breakwater-k8s/breakwater/internal/view"
 )
 
 // State is something about a protector that a person should know.
@@ -63,7 +63,7 @@ type Row struct {
 // RowOf says of a protector what its object does. It is not changed. Counts are worth nothing that were made before a version of the
 // core at which it was restored; 0 is never.
 func RowOf(p *v1alpha1.PodProtector, restored uint64) Row {
-	p = voided(p, restored)
+	p = view.Voided(p, restored)
 	budget := quota.BudgetOf(p)
 	row := Row{
 		Namespace: p.Namespace, Name: p.Name, FloorKnown: !budget.FloorUnknown, Available: budget.Available, Reserved: budget.Reserved,
@@ -83,25 +83,6 @@ func RowOf(p *v1alpha1.PodProtector, restored uint64) Row {
 	}
 	row.States = statesOf(p, row, budget)
 	return row
-}
-
-// voided is a protector without counts that are worth nothing: itself if there are none such.
-func voided(p *v1alpha1.PodProtector, restored uint64) *v1alpha1.PodProtector {
-	if !slices.ContainsFunc(p.Status.Cells, func(c v1alpha1.PodProtectorCell) bool { return quota.IsOfUntil(&c.Aggregation, restored) }) {
-		return p
-	}
-	p = p.DeepCopy()
-	quota.VoidUntil(p, restored)
-	return p
-}
-
-// Restored is the version of the core at which a cell has noticed that it was restored; 0 is never.
-func Restored(c *v1alpha1.Cell) uint64 {
-	version, err := strconv.ParseUint(c.Status.Aggregator.RestoredVersion, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return version
 }
 
 func statesOf(p *v1alpha1.PodProtector, row Row, budget quota.Budget) (states []State) {

@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/view"
 )
 
 // Spread is how the pods of a protector are shared out among domains.
@@ -27,26 +26,28 @@ type Domain struct {
 	Percent int    `json:"percent"`
 }
 
-func spreadOf(p *v1alpha1.PodProtector) *Spread {
-	shares, ok := quota.SharesOf(p)
-	if !ok {
+func spreadOf(v *view.Spread) *Spread {
+	if v == nil {
 		return nil
 	}
-	s := &Spread{TopologyKey: shares.TopologyKey, Asks: asks(p.Spec.Spread), Others: int(shares.Others.Counted), Unknown: shares.Unknown}
-	s.AfterLoss, _ = shares.AfterLoss()
-	for _, d := range shares.Domains {
-		s.Domains = append(s.Domains, Domain{Name: d.Name, Pods: d.Counted, Percent: percent(d.Counted, shares.Total)})
+	total := v.OtherPods + v.Unknown
+	for _, d := range v.Domains {
+		total += d.Pods
+	}
+	s := &Spread{TopologyKey: v.TopologyKey, Asks: asks(v), Others: v.OtherPods, Unknown: v.Unknown, AfterLoss: v.LeftAfterLoss}
+	for _, d := range v.Domains {
+		s.Domains = append(s.Domains, Domain{Name: d.Name, Pods: d.Pods, Percent: percent(d.Pods, total)})
 	}
 	return s
 }
 
-func asks(s *v1alpha1.Spread) string {
+func asks(s *view.Spread) string {
 	var all []string
-	if s.MaxSharePercent != nil {
-		all = append(all, fmt.Sprintf("at most %d %% of the pods in one domain", *s.MaxSharePercent))
+	if s.MaxSharePercent > 0 {
+		all = append(all, fmt.Sprintf("at most %d %% of the pods in one domain", s.MaxSharePercent))
 	}
-	if s.MinDomains != nil {
-		all = append(all, fmt.Sprintf("at least %s", plural(int(*s.MinDomains), "domain")))
+	if s.MinDomains > 0 {
+		all = append(all, fmt.Sprintf("at least %s", plural(s.MinDomains, "domain")))
 	}
 	if s.TolerateDomainLoss {
 		all = append(all, "the floor outlives the loss of any domain")
