@@ -8,8 +8,6 @@ import (
 
 	"github.com/go-logr/logr/testr"
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -54,16 +52,7 @@ func (l *lab) runAll() *prometheus.Registry {
 func (l *lab) kubeconfig(secretName, account string) v1alpha1.KubeconfigSecretRef {
 	l.Helper()
 	config := testplane.AsServiceAccount(l, testplane.Config(l), l.namespace, account, "cluster-admin")
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: secretName}}
-	secret.Data = map[string][]byte{"kubeconfig": testplane.KubeconfigOf(l, config)}
-	err := l.client.Create(l.Context(), secret)
-	if apierrors.IsAlreadyExists(err) {
-		err = l.client.Update(l.Context(), secret)
-	}
-	if err != nil {
-		l.Fatal(err)
-	}
-	return v1alpha1.KubeconfigSecretRef{Namespace: l.namespace, Name: secretName}
+	return *testplane.StoreKubeconfig(l, l.client, l.namespace, secretName, testplane.KubeconfigOf(l, config))
 }
 
 func (l *lab) cellNow() *v1alpha1.Cell {

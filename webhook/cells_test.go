@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,15 +35,7 @@ func (l *lab) createCell(change func(*v1alpha1.CellSpec)) *v1alpha1.Cell {
 func (l *lab) kubeconfig(account string) {
 	l.Helper()
 	config := testplane.AsServiceAccount(l, l.config, l.namespace, account, "cluster-admin")
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: "cell"}}
-	secret.Data = map[string][]byte{"kubeconfig": testplane.KubeconfigOf(l, config)}
-	err := l.client.Create(l.Context(), secret)
-	if apierrors.IsAlreadyExists(err) {
-		err = l.client.Update(l.Context(), secret)
-	}
-	if err != nil {
-		l.Fatal(err)
-	}
+	testplane.StoreKubeconfig(l, l.client, l.namespace, "cell", testplane.KubeconfigOf(l, config))
 }
 
 func TestCellsComeRotateAndGoAtRunTime(t *testing.T) {

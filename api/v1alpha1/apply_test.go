@@ -36,7 +36,7 @@ func appliedStatus(t *testing.T, c client.Client, p *unstructured.Unstructured, 
 }
 
 func TestAnAppliedSelectorReplacesTheOther(t *testing.T) {
-	c := newClient(t)
+	c := testplane.Client(t)
 	namespace := created(t, c).GetNamespace()
 	applied(t, c, "atomic", namespace, "one", `{spec: {minAvailable: 1, selector: {matchLabels: {app: web, tier: front}}}}`)
 
@@ -54,7 +54,7 @@ func TestAnAppliedSelectorReplacesTheOther(t *testing.T) {
 }
 
 func TestASelectorOfASpreadHasOneOwner(t *testing.T) {
-	c, namespace := newClient(t), testplane.Namespace(t)
+	c, namespace := testplane.Client(t), testplane.Namespace(t)
 	apply := func(manager, label string) error {
 		policy := object(t, "PodSchedulingPolicy", namespace, `{metadata: {name: atomic}, spec: {topologySpreadConstraints: [
 			{topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, maxSkew: 1, labelSelector: {matchLabels: {`+label+`: web}}}]}}`)
@@ -68,7 +68,7 @@ func TestASelectorOfASpreadHasOneOwner(t *testing.T) {
 }
 
 func TestConditionsOfTwoManagersMergeByType(t *testing.T) {
-	c := newClient(t)
+	c := testplane.Client(t)
 	p := created(t, c)
 	condition := func(kind, status string) string {
 		return `{status: {conditions: [{type: ` + kind + `, status: "` + status +
@@ -90,7 +90,7 @@ func TestConditionsOfTwoManagersMergeByType(t *testing.T) {
 }
 
 func TestCellsOfTwoManagersMergeByCellID(t *testing.T) {
-	c := newClient(t)
+	c := testplane.Client(t)
 	p := created(t, c)
 	appliedStatus(t, c, p, "a", `{status: `+cellStatus("a", "")+`}`)
 	got := appliedStatus(t, c, p, "b", `{status: `+cellStatus("b", "")+`}`)

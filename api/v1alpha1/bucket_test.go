@@ -15,7 +15,7 @@ import (
 )
 
 func TestBuckets(t *testing.T) {
-	c := newClient(t)
+	c := testplane.Client(t)
 	p := created(t, c)
 	for claim, test := range map[string]struct{ fields, refusal string }{
 		"a single one, with all it tells": {`counter: 1, podUID: u, podName: p, operation: Delete, revocableUntil: "2026-11-21T12:00:01.000000Z"`, ""},
@@ -38,7 +38,7 @@ func TestBuckets(t *testing.T) {
 }
 
 func TestTheNumberOfBucketsIsBounded(t *testing.T) {
-	c := newClient(t)
+	c := testplane.Client(t)
 	p := &v1alpha1.PodProtector{}
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(created(t, c)), p); err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestTheNumberOfBucketsIsBounded(t *testing.T) {
 
 // What the rules of a bucket cost a writer of the status, at the default of compactThreshold.
 func BenchmarkStatusUpdateWith20Buckets(b *testing.B) {
-	c := newClient(b)
+	c := testplane.Client(b)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: testplane.Namespace(b), Name: "bench"}}
 	p.Spec.MinAvailable = v1alpha1.Pods(0)
 	if err := c.Create(b.Context(), p); err != nil {

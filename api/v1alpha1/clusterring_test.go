@@ -3,10 +3,12 @@ package v1alpha1_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
 func TestClusterRings(t *testing.T) {
-	c := newClient(t)
+	c := testplane.Client(t)
 	const (
 		cannot = "cannot be sharded"
 		either = "a resource is either one of resources or of controlledResources, not both"

@@ -22,7 +22,7 @@ func wantSchedulingVerdict(t *testing.T, c client.Client, namespace, spec, refus
 }
 
 func TestSchedulingPolicies(t *testing.T) {
-	c, namespace := newClient(t), testplane.Namespace(t)
+	c, namespace := testplane.Client(t), testplane.Namespace(t)
 	const (
 		criteria = "give at least one of affinity, nodeName, nodeSelector, schedulerName, tolerations and topologySpreadConstraints"
 		inject   = "templateUpdates: Inject needs PodTemplates among targets"
@@ -87,7 +87,7 @@ func TestSchedulingPolicies(t *testing.T) {
 }
 
 func TestAffinityOfSchedulingPolicies(t *testing.T) {
-	c, namespace := newClient(t), testplane.Namespace(t)
+	c, namespace := testplane.Client(t), testplane.Namespace(t)
 	const (
 		values  = "values must hold at least one value for In and NotIn, and none for Exists and DoesNotExist"
 		whole   = "values must hold one whole number of at most 18 digits for Gt and Lt"
@@ -158,7 +158,7 @@ func TestAffinityOfSchedulingPolicies(t *testing.T) {
 }
 
 func TestSpreadOfSchedulingPolicies(t *testing.T) {
-	c, namespace := newClient(t), testplane.Namespace(t)
+	c, namespace := testplane.Client(t), testplane.Namespace(t)
 	for claim, test := range map[string]struct{ constraints, refusal string }{
 		"all fields":                       {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, minDomains: 2, nodeAffinityPolicy: Honor, nodeTaintsPolicy: Ignore, labelSelector: {matchLabels: {a: b}}, matchLabelKeys: [c]}`, ""},
 		"keys without a selector":          {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, matchLabelKeys: [c]}`, ""},
@@ -185,7 +185,7 @@ func TestSpreadOfSchedulingPolicies(t *testing.T) {
 }
 
 func TestASchedulingPolicyHasDefaultsAndKeepsItsStatus(t *testing.T) {
-	c := newClient(t)
+	c := testplane.Client(t)
 	p := &v1alpha1.PodSchedulingPolicy{}
 	p.GenerateName, p.Namespace, p.Spec.PodSelector, p.Spec.NodeName = "test-", testplane.Namespace(t), &v1alpha1.PodSelector{}, "node-1"
 	if err := c.Create(t.Context(), p); err != nil {
@@ -211,7 +211,7 @@ func TestASchedulingPolicyHasDefaultsAndKeepsItsStatus(t *testing.T) {
 }
 
 func TestSchedulingPoliciesAreFoundByTheirShortNames(t *testing.T) {
-	c := newClient(t)
+	c := testplane.Client(t)
 	for kind, name := range map[string]string{"podschedulingpolicies": "podsched", "clusterpodschedulingpolicies": "cpodsched"} {
 		crd := &unstructured.Unstructured{}
 		crd.SetAPIVersion("apiextensions.k8s.io/v1")

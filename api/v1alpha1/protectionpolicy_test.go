@@ -11,7 +11,7 @@ import (
 )
 
 func TestPoliciesAreChecked(t *testing.T) {
-	c, namespace := newClient(t), testplane.Namespace(t)
+	c, namespace := testplane.Client(t), testplane.Namespace(t)
 	for claim, tc := range map[string]struct{ spec, refusal string }{
 		"nothing at all is Deployments and StatefulSets by their strategies": {`{}`, ""},
 		"all fields": {`{workloads: {kinds: [{apiVersion: argoproj.io/v1alpha1, kind: Rollout}, {apiVersion: v1, kind: ReplicationController}],
@@ -46,7 +46,7 @@ func TestPoliciesAreChecked(t *testing.T) {
 }
 
 func TestAPolicySaysNothingByItself(t *testing.T) {
-	c := newClient(t)
+	c := testplane.Client(t)
 	u := object(t, "ProtectionPolicy", testplane.Namespace(t), `{spec: {admissionHistory: {maxConcurrentLag: 1}}}`)
 	if err := c.Create(t.Context(), u, client.DryRunAll); err != nil {
 		t.Fatal(err)

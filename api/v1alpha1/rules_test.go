@@ -13,7 +13,7 @@ import (
 
 // Keys and values at the edges of what a label may be, in both halves of a selector.
 func TestKeysAndValuesOfSelectors(t *testing.T) {
-	c, namespace := newClient(t), testplane.Namespace(t)
+	c, namespace := testplane.Client(t), testplane.Namespace(t)
 	const (
 		inLabels      = "matchLabels has a key that is not a label key: use [prefix/]name"
 		inExpressions = "key must be a label key: [prefix/]name"
@@ -47,7 +47,7 @@ func TestKeysAndValuesOfSelectors(t *testing.T) {
 }
 
 func TestEdgesOfSpecs(t *testing.T) {
-	c, namespace := newClient(t), testplane.Namespace(t)
+	c, namespace := testplane.Client(t), testplane.Namespace(t)
 	for claim, test := range map[string]struct{ kind, spec, refusal string }{
 		"NotIn with no value":                  {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: NotIn, values: []}]}}`, "values must hold at least one value"},
 		"64 expressions":                       {"PodProtector", `{minAvailable: 1, selector: {matchExpressions: [` + many(64, "{key: k%d, operator: Exists}, ") + `]}}`, ""},
@@ -91,7 +91,7 @@ func TestEdgesOfSpecs(t *testing.T) {
 
 // Rules that held on creation could still be undone by an update.
 func TestAnUpdateIsCheckedLikeACreation(t *testing.T) {
-	c := newClient(t)
+	c := testplane.Client(t)
 	p := created(t, c)
 	for field, test := range map[string]struct {
 		value   any
@@ -109,7 +109,7 @@ func TestAnUpdateIsCheckedLikeACreation(t *testing.T) {
 }
 
 func TestAnUnknownFieldIsDroppedUnlessTheWriterIsStrict(t *testing.T) {
-	c, namespace := newClient(t), testplane.Namespace(t)
+	c, namespace := testplane.Client(t), testplane.Namespace(t)
 	p := object(t, "PodProtector", namespace, `{spec: {selector: {}, minAvailable: 1, maxAvailable: 1}}`)
 	if err := c.Create(t.Context(), p); err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func TestAnUnknownFieldIsDroppedUnlessTheWriterIsStrict(t *testing.T) {
 }
 
 func TestAnUpdateOfTheObjectLeavesTheStatus(t *testing.T) {
-	c := newClient(t)
+	c := testplane.Client(t)
 	p := &v1alpha1.PodProtector{}
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(created(t, c)), p); err != nil {
 		t.Fatal(err)

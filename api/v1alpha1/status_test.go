@@ -56,7 +56,7 @@ func wantErrorSaying(t *testing.T, err error, refusal string) {
 }
 
 func TestCellsInTheStatusOfPodProtector(t *testing.T) {
-	c := newClient(t)
+	c := testplane.Client(t)
 	p := created(t, c)
 	for claim, test := range map[string]struct{ status, refusal string }{
 		"a cell with a name of 63 characters": {cellStatus(strings.Repeat("c", 63), ""), ""},

@@ -9,7 +9,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -18,19 +17,6 @@ import (
 )
 
 func TestMain(m *testing.M) { testplane.Main(m) }
-
-func newClient(t testing.TB) client.Client {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.New(testplane.Config(t), client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
 
 // object reads YAML as a user would write it, and gives it a name of its own.
 func object(t *testing.T, kind, namespace, text string) *unstructured.Unstructured {
@@ -50,15 +36,7 @@ func object(t *testing.T, kind, namespace, text string) *unstructured.Unstructur
 // wantVerdict creates an object in a dry run. An empty refusal means that it is accepted.
 func wantVerdict(t *testing.T, c client.Client, u *unstructured.Unstructured, refusal string) {
 	t.Helper()
-	err := c.Create(t.Context(), u, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
-	switch {
-	case refusal == "" && err != nil:
-		t.Errorf("refused: %v", err)
-	case refusal != "" && err == nil:
-		t.Errorf("accepted, want a refusal that says %q", refusal)
-	case refusal != "" && !strings.Contains(err.Error(), refusal):
-		t.Errorf("refused without %q: %v", refusal, err)
-	}
+	wantErrorSaying(t, c.Create(t.Context(), u, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict)), refusal)
 }
 
 // many returns n items, each by the format with its number.
@@ -71,7 +49,7 @@ func many(n int, format string) string {
 }
 
 func TestSelectorsOfPodProtector(t *testing.T) {
-	c, namespace := newClient(t), testplane.Namespace(t)
+	c, namespace := testplane.Client(t), testplane.Namespace(t)
 	const (
 		key      = "label key"
 		noValues = "values must hold at least one value for In and NotIn, and none for Exists and DoesNotExist"
@@ -116,7 +94,7 @@ func TestSelectorsOfPodProtector(t *testing.T) {
 }
 
 func TestSpecsOfPodProtector(t *testing.T) {
-	c, namespace := newClient(t), testplane.Namespace(t)
+	c, namespace := testplane.Client(t), testplane.Namespace(t)
 	const amount = "must be a number of pods, from 0 to 2147483647, or a percentage from 0% to 100%"
 	for claim, test := range map[string]struct{ spec, refusal string }{
 		"all fields":                       {`{selector: {}, minAvailable: 0, minReadySeconds: 5, admissionHistory: {maxConcurrentLag: 3, compactThreshold: 7, aggregationRateMillis: 250}}`, ""},
@@ -179,7 +157,7 @@ func orEmpty(text string) string {
 }
 
 func TestSpecsOfCell(t *testing.T) {
-	c := newClient(t)
+	c := testplane.Client(t)
 	const bounds = "admissionDeadline must be from 5s to 1h"
 	for claim, test := range map[string]struct{ text, refusal string }{
 		"nothing":                      {`{}`, ""},
@@ -213,7 +191,7 @@ func TestSpecsOfCell(t *testing.T) {
 }
 
 func TestTheScopeOfACellIsNeverChanged(t *testing.T) {
-	c := newClient(t)
+	c := testplane.Client(t)
 	for claim, test := range map[string]struct{ before, after, refusal string }{
 		"another namespace":             {`{namespaces: [a, b]}`, `{namespaces: [a, c]}`, "namespaces cannot be changed"},
 		"one namespace more":            {`{namespaces: [a, b]}`, `{namespaces: [a, b, c]}`, "namespaces cannot be changed"},
@@ -243,7 +221,7 @@ func TestTheScopeOfACellIsNeverChanged(t *testing.T) {
 }
 
 func TestStatusOfPodProtector(t *testing.T) {
-	c, namespace := newClient(t), testplane.Namespace(t)
+	c, namespace := testplane.Client(t), testplane.Namespace(t)
 	p := object(t, "PodProtector", namespace, `{spec: {selector: {}, minAvailable: 1}}`)
 	if err := c.Create(t.Context(), p); err != nil {
 		t.Fatal(err)
@@ -281,7 +259,7 @@ func TestStatusOfPodProtector(t *testing.T) {
 }
 
 func TestDefaults(t *testing.T) {
-	c, namespace := newClient(t), testplane.Namespace(t)
+	c, namespace := testplane.Client(t), testplane.Namespace(t)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "defaults"}}
 	p.Spec.Selector, p.Spec.MinAvailable = &v1alpha1.PodSelector{}, v1alpha1.Pods(0)
 	if err := c.Create(t.Context(), p); err != nil {
@@ -309,7 +287,7 @@ func TestDefaults(t *testing.T) {
 }
 
 func TestAThresholdOfZeroStaysZero(t *testing.T) {
-	c, namespace := newClient(t), testplane.Namespace(t)
+	c, namespace := testplane.Client(t), testplane.Namespace(t)
 	zero := int32(0)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "zero"}}
 	p.Spec.Selector, p.Spec.MinAvailable = &v1alpha1.PodSelector{}, v1alpha1.Pods(0)
@@ -327,7 +305,7 @@ func TestAThresholdOfZeroStaysZero(t *testing.T) {
 }
 
 func TestSpecAndStatusAreWrittenApart(t *testing.T) {
-	c, namespace := newClient(t), testplane.Namespace(t)
+	c, namespace := testplane.Client(t), testplane.Namespace(t)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "apart"}}
 	p.Spec.Selector, p.Spec.MinAvailable = &v1alpha1.PodSelector{}, v1alpha1.Pods(0)
 	p.Status.DesiredAvailable = 7

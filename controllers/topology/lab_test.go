@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,12 +61,8 @@ func (l *lab) cell(name string, change func(*v1alpha1.CellSpec)) *v1alpha1.Cell 
 func (l *lab) worker(name string) func(*v1alpha1.CellSpec) {
 	l.Helper()
 	account := testplane.AsServiceAccount(l, testplane.Second(l), "default", l.namespace+"-"+name, "cluster-admin")
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}
-	secret.Data = map[string][]byte{"kubeconfig": testplane.KubeconfigOf(l, account)}
-	l.must(l.Create(l.Context(), secret))
-	return func(s *v1alpha1.CellSpec) {
-		s.KubeconfigSecretRef = &v1alpha1.KubeconfigSecretRef{Namespace: l.namespace, Name: name}
-	}
+	ref := testplane.StoreKubeconfig(l, l, l.namespace, name, testplane.KubeconfigOf(l, account))
+	return func(s *v1alpha1.CellSpec) { s.KubeconfigSecretRef = ref }
 }
 
 func (l *lab) must(err error) {

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -41,11 +40,9 @@ func TestTheRulesAreEnough(t *testing.T) {
 	})
 
 	worker := l.as(testplane.Second(t), "default", "worker", CellRules())
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: "a"}}
-	secret.Data = map[string][]byte{"kubeconfig": testplane.KubeconfigOf(t, worker)}
-	l.must(l.Create(t.Context(), secret))
+	ref := testplane.StoreKubeconfig(t, l, l.namespace, "a", testplane.KubeconfigOf(t, worker))
 	cell := l.cell("a", func(s *v1alpha1.CellSpec) {
-		s.KubeconfigSecretRef = &v1alpha1.KubeconfigSecretRef{Namespace: l.namespace, Name: "a"}
+		s.KubeconfigSecretRef = ref
 		s.PodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"cell": "a"}}
 	})
 	l.configure(cell.Name)

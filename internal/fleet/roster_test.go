@@ -50,14 +50,7 @@ func (r *registry) worker(account, role string) *rest.Config {
 // store puts a kubeconfig into a Secret.
 func (r *registry) store(name string, kubeconfig []byte) {
 	r.Helper()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name}, Data: map[string][]byte{"kubeconfig": kubeconfig}}
-	err := r.Create(r.Context(), secret)
-	if client.IgnoreAlreadyExists(err) == nil && err != nil {
-		err = r.Update(r.Context(), secret)
-	}
-	if err != nil {
-		r.Fatal(err)
-	}
+	testplane.StoreKubeconfig(r, r, r.namespace, name, kubeconfig)
 }
 
 // cell makes a Cell whose kubeconfig is in a Secret of its name.
