@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/internal/removal"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
@@ -22,7 +23,7 @@ func (l *lab) serveTogether(replicas int) []*replica {
 	l.Helper()
 	var addresses []string
 	for range replicas {
-		addresses = append(addresses, l.freeAddress())
+		addresses = append(addresses, testplane.FreeAddress(l))
 	}
 	a := newAuthority(l)
 	cert, key := a.store(l.TempDir())
@@ -39,13 +40,6 @@ func among(address string, all []string, cert, key string) func(*setup) {
 		s.server.Listen, s.server.CertFile, s.server.KeyFile = address, cert, key
 		s.peers = s.server.NewPeers(address, func() []string { return all })
 	}
-}
-
-func (l *lab) freeAddress() string {
-	l.Helper()
-	listener := l.listen()
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 func (l *lab) listen() net.Listener {
@@ -138,7 +132,7 @@ func TestAReplicaThatDoesNotAnswerWellIsLetAlone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			self := l.freeAddress()
+			self := testplane.FreeAddress(l)
 			listener := l.owner(self)
 			other(l, listener, cert)
 			r := []*replica{l.serve(among(self, []string{listener.Addr().String(), self}, certFile, keyFile))}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/internal/crowd"
 	"github.com/breakwater-k8s/breakwater/internal/measure"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
 var processProtectors = flag.Int("protectors", 10_000, "most protectors that BenchmarkWebhook makes")
@@ -89,7 +90,7 @@ func startWatchman(b *testing.B, program, kubeconfig string, cells ...string) *w
 	b.Helper()
 	a := newAuthority(b)
 	certificate, key := a.store(b.TempDir())
-	w := &watchman{B: b, address: measure.FreeAddress(b), cells: cells, serial: &atomic.Int64{}}
+	w := &watchman{B: b, address: testplane.FreeAddress(b), cells: cells, serial: &atomic.Int64{}}
 	// Pods of an earlier run have other UIDs.
 	w.serial.Store(time.Now().UnixNano() % (1 << 40))
 	arguments := []string{"webhook", "--core=core=" + kubeconfig, "--listen=" + w.address, "--tls-cert=" + certificate, "--tls-key=" + key}

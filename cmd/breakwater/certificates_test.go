@@ -154,7 +154,7 @@ func (r *removals) run(ctx context.Context, c client.Client, namespace, name str
 }
 
 func TestTheAuthorityIsReplacedUnderLoadAndNoReviewIsLost(t *testing.T) {
-	namespace, address, admin := testplane.Namespace(t), freeAddress(t), testplane.Client(t)
+	namespace, address, admin := testplane.Namespace(t), testplane.FreeAddress(t), testplane.Client(t)
 	secret := client.ObjectKey{Namespace: namespace, Name: "webhook-tls"}
 	_, port, _ := strings.Cut(address, ":")
 	configuration, err := webhook.Configuration(webhook.ConfigurationOptions{
@@ -187,7 +187,7 @@ func TestTheAuthorityIsReplacedUnderLoadAndNoReviewIsLost(t *testing.T) {
 		}
 		return ""
 	})
-	health := freeAddress(t)
+	health := testplane.FreeAddress(t)
 	credentials := filepath.Join(t.TempDir(), "kubeconfig")
 	former := giveCredentials(t, credentials, namespace, "former")
 	background(t, "webhook", "--core", "core="+credentials, "--cell", namespace+"="+kubeconfig, "--listen", address,

@@ -40,7 +40,7 @@ func TestConsoleRefusesBadFlagsByName(t *testing.T) {
 
 func TestConsoleServesAndEnds(t *testing.T) {
 	certFile, keyFile := writeCertificate(t)
-	address, health, metrics := freeAddress(t), freeAddress(t), freeAddress(t)
+	address, health, metrics := testplane.FreeAddress(t), testplane.FreeAddress(t), testplane.FreeAddress(t)
 	stop := runProgram(t, "console", "--kubeconfig", writeKubeconfig(t, testplane.Config(t)), "--listen", address, "--tls-cert", certFile, "--tls-key", keyFile,
 		"--health-listen", health, "--metrics-listen", metrics)
 	eventually(t, "ready", func() string { return fetch("http://"+health+"/readyz", "ok") })

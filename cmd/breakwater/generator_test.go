@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -69,7 +68,7 @@ func TestGeneratorLeadsProtectsAndEnds(t *testing.T) {
 	config := testplane.Config(t)
 	namespace, elections := testplane.Namespace(t), testplane.Namespace(t)
 	grant(t, "the-generator", elections)
-	health, metrics := freeAddress(t), freeAddress(t)
+	health, metrics := testplane.FreeAddress(t), testplane.FreeAddress(t)
 
 	ctx, stop := context.WithCancel(t.Context())
 	command := rootCommand()
@@ -153,16 +152,6 @@ func grant(t *testing.T, user, elections string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 // fetch returns what is wrong with the answer of a URL; nothing when it is 200 and holds the text.

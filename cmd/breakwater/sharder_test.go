@@ -112,7 +112,7 @@ func TestSharderLeadsAssignsAndEnds(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = admin.Delete(context.Background(), object) })
 	}
-	address, health, metrics := freeAddress(t), freeAddress(t), freeAddress(t)
+	address, health, metrics := testplane.FreeAddress(t), testplane.FreeAddress(t), testplane.FreeAddress(t)
 	ctx, stop := context.WithCancel(t.Context())
 	command := rootCommand()
 	command.SetArgs([]string{"sharder", "--kubeconfig", writeKubeconfig(t, config), "--leader-election-namespace", elections, "--shard-namespaces", namespace,

@@ -69,7 +69,7 @@ func TestFlagsOfCells(t *testing.T) {
 }
 
 func TestTopologyIsReady(t *testing.T) {
-	health := freeAddress(t)
+	health := testplane.FreeAddress(t)
 	ctx, stop := context.WithCancel(t.Context())
 	command := rootCommand()
 	command.SetArgs([]string{"topology", "--kubeconfig", writeKubeconfig(t, testplane.Config(t)), "--leader-elect=false",

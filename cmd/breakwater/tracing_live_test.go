@@ -33,7 +33,7 @@ func TestADeletionIsOneTraceFromTheClientToTheCore(t *testing.T) {
 	}
 	pod := protectedPod(t, admin)
 	certFile, keyFile := writeCertificate(t)
-	address, health, metrics, kubeconfig := freeAddress(t), freeAddress(t), freeAddress(t), writeKubeconfig(t, config)
+	address, health, metrics, kubeconfig := testplane.FreeAddress(t), testplane.FreeAddress(t), testplane.FreeAddress(t), writeKubeconfig(t, config)
 	stop := runProgram(t, "webhook", "--core", "core="+kubeconfig, "--cell", "local="+kubeconfig, "--trace-endpoint", "http://"+taking.Address,
 		"--listen", address, "--tls-cert", certFile, "--tls-key", keyFile, "--health-listen", health, "--metrics-listen", metrics)
 	eventually(t, "ready", func() string { return fetch("http://"+health+"/readyz", "ok") })

@@ -64,7 +64,7 @@ func TestWebhookSchedules(t *testing.T) {
 		Spread: &v1alpha1.Spread{TopologyKey: corev1.LabelTopologyZone, Enforcement: v1alpha1.SpreadSchedule},
 	}})
 	certFile, keyFile := writeCertificate(t)
-	address, health, metrics := freeAddress(t), freeAddress(t), freeAddress(t)
+	address, health, metrics := testplane.FreeAddress(t), testplane.FreeAddress(t), testplane.FreeAddress(t)
 	stop := runProgram(t, "webhook", "--scheduling", "--audit", "--core", "core="+kubeconfig, "--cell", namespace+"="+kubeconfig,
 		"--listen", address, "--tls-cert", certFile, "--tls-key", keyFile, "--health-listen", health, "--metrics-listen", metrics)
 	eventually(t, "ready", func() string { return fetch("http://"+health+"/readyz", "ok") })

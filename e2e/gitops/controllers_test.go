@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/internal/federation/local"
-	"github.com/breakwater-k8s/breakwater/internal/install"
 )
 
 // applier is the ServiceAccount as which Flux applies, in the namespace of the Kustomizations. It has to make ClusterRoles.
@@ -29,7 +28,7 @@ func (s *Stage) startFlux(ctx context.Context) error {
 	if _, err := s.account(ctx, system, applier, everything); err != nil {
 		return err
 	}
-	archives, err := install.FreeAddress()
+	archives, err := s.freeAddress()
 	if err != nil {
 		return err
 	}
@@ -70,7 +69,7 @@ func (s *Stage) startController(ctx context.Context, name string, rules []rbacv1
 	if err != nil {
 		return err
 	}
-	health, err := install.FreeAddress()
+	health, err := s.freeAddress()
 	if err != nil {
 		return err
 	}

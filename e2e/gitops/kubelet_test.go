@@ -14,8 +14,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/breakwater-k8s/breakwater/internal/install"
 )
 
 // kubelet runs what Breakwater's Deployments declare: one real process for each, with the arguments of its container, as its
@@ -37,7 +35,7 @@ func (s *Stage) startKubelet(ctx context.Context) error {
 	k := &kubelet{Stage: s, tls: s.path("tls"), end: end, runs: map[string]*process{}}
 	s.kubelet = k
 	var err error
-	if s.webhook, err = install.FreeAddress(); err != nil {
+	if s.webhook, err = s.freeAddress(); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(k.tls, 0o700); err != nil {
@@ -128,7 +126,7 @@ func (k *kubelet) launch(ctx context.Context, d *appsv1.Deployment) error {
 	if err != nil {
 		return err
 	}
-	health, err := install.FreeAddress()
+	health, err := k.freeAddress()
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/children"
 	"github.com/breakwater-k8s/breakwater/internal/federation"
 	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+	"github.com/breakwater-k8s/breakwater/internal/federation/port"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
@@ -35,6 +37,9 @@ type Stage struct {
 	repository *repository
 	kubelet    *kubelet
 	webhook    string // host:port that the apiserver asks
+
+	mu     sync.Mutex
+	claims []*port.Claim // until it stops
 }
 
 // stage is what all tests share: it takes half a minute to set up. The tests leave it in sync; the one that prunes comes last.
@@ -107,6 +112,18 @@ func (s *Stage) stop() {
 			fmt.Fprintln(os.Stderr, err)
 		}
 	}
+}
+
+// freeAddress is a host:port for a process of the stage.
+func (s *Stage) freeAddress() (string, error) {
+	claim, err := port.Take()
+	if err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.claims = append(s.claims, claim)
+	return claim.Address(), nil
 }
 
 func (s *Stage) path(parts ...string) string {

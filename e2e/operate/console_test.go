@@ -25,6 +25,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/install"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
 // startConsole runs a console of the core, and returns its address.
@@ -36,8 +37,7 @@ func startConsole(l *lab) string {
 	certFile, keyFile := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
 	l.Must(os.WriteFile(certFile, cert, 0o600))
 	l.Must(os.WriteFile(keyFile, key, 0o600))
-	address, err := install.FreeAddress()
-	l.Must(err)
+	address := testplane.FreeAddress(l)
 	processes := install.NewProcesses(l.Dir(), 0)
 	l.Cleanup(processes.End)
 	l.Must(processes.Start(l.Context(), "console", l.Program(), "console", "--kubeconfig="+l.Federation().Cores()[0].Kubeconfig(),

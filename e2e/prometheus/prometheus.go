@@ -13,7 +13,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/internal/federation/local"
-	"github.com/breakwater-k8s/breakwater/internal/install"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
 // Prometheus runs until its lab ends.
@@ -30,8 +30,7 @@ func Start(l *e2e.Lab, every time.Duration, values ...string) *Prometheus {
 	l.Helper()
 	program, err := local.BuiltProgram("prometheus")
 	l.Must(err)
-	address, err := install.FreeAddress()
-	l.Must(err)
+	address := testplane.FreeAddress(l)
 	dir := l.TempDir()
 	var targets []string
 	for _, target := range l.Breakwater.MetricsAddresses() {

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -67,16 +66,6 @@ func (r *registry) cell(name string) *v1alpha1.Cell {
 
 func (r *registry) eventually(look func() string) { r.Helper(); testplane.Eventually(r, look) }
 
-// closed is an address that nobody listens on.
-func closed(t *testing.T) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return "https://" + listener.Addr().String()
-}
-
 func token(expiry time.Time) string {
 	part := base64.RawURLEncoding.EncodeToString
 	return part([]byte(`{"alg":"none"}`)) + "." + part(fmt.Appendf(nil, `{"exp":%d}`, expiry.Unix())) + "." + part([]byte("x"))
@@ -124,7 +113,7 @@ func TestWhyAClusterCannotBeUsed(t *testing.T) {
 			but(func(c *rest.Config) { c.BearerToken = token(time.Now().Add(-time.Hour)) }), nil, v1alpha1.ReasonTokenExpired, "which expired at",
 		},
 		"no rights":    {testplane.KubeconfigOf(t, r.worker("powerless", "")), nil, v1alpha1.ReasonForbidden, "do too little"},
-		"nobody there": {but(func(c *rest.Config) { c.Host = closed(t) }), nil, v1alpha1.ReasonUnreachable, "does not answer"},
+		"nobody there": {but(func(c *rest.Config) { c.Host = "https://" + testplane.FreeAddress(t) }), nil, v1alpha1.ReasonUnreachable, "does not answer"},
 		"another cluster than before": {
 			but(func(*rest.Config) {}), func(c *v1alpha1.Cell) { c.Status.Cluster = "of-before" }, v1alpha1.ReasonAnotherCluster, "leads to another cluster",
 		},

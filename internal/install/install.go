@@ -129,8 +129,8 @@ func (i *Installation) aggregators(core federation.Cluster) (wanted []component)
 func (i *Installation) Stop() {
 	i.stop.Do(func() {
 		i.End()
-		if i.webhooks != nil && i.webhooks.balancer != nil {
-			i.webhooks.balancer.Close()
+		if i.webhooks != nil {
+			i.webhooks.close()
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/breakwater-k8s/breakwater/internal/children"
+	"github.com/breakwater-k8s/breakwater/internal/federation/port"
 )
 
 const (
@@ -28,8 +29,8 @@ const (
 type component struct {
 	name, program string
 	arguments     []string
-	// metrics is the address of /metrics, "0" if there is none, and empty before that is known. It stays when it is restarted.
-	metrics string
+	// metrics is the port of /metrics, nil if there is none or before it is started. It stays when it is restarted.
+	metrics *port.Claim
 }
 
 // process is a running component.
@@ -48,7 +49,11 @@ func run(s *children.Spawner, c component, health, log string) (*process, error)
 		return nil, fmt.Errorf("open the log of %s: %w", c.name, err)
 	}
 	defer file.Close() // the child has its own descriptor
-	arguments := append(slices.Clone(c.arguments), "--health-listen="+health, "--metrics-listen="+c.metrics, "--log-format=text")
+	metrics := "0"
+	if c.metrics != nil {
+		metrics = c.metrics.Address()
+	}
+	arguments := append(slices.Clone(c.arguments), "--health-listen="+health, "--metrics-listen="+metrics, "--log-format=text")
 	cmd := exec.Command(c.program, arguments...)
 	cmd.Stdout, cmd.Stderr = file, file
 	// Nothing of our environment: a KUBECONFIG or a proxy variable in it would change what runs.

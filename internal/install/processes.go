@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/internal/children"
+	"github.com/breakwater-k8s/breakwater/internal/federation/port"
 )
 
 // defaultGrace is how long a process may take to end before it is killed, when nobody says.
@@ -60,22 +61,23 @@ func (p *Processes) startAll(ctx context.Context, wanted []component) error {
 }
 
 func (p *Processes) startOne(ctx context.Context, c component) error {
-	health, err := FreeAddress()
+	health, err := port.Take()
 	if err != nil {
 		return err
 	}
-	if c.metrics == "" {
-		c.metrics = "0"
-		if p.metrics {
-			if c.metrics, err = FreeAddress(); err != nil {
-				return err
-			}
+	if p.metrics && c.metrics == nil {
+		if c.metrics, err = port.Take(); err != nil {
+			return errors.Join(err, health.Release())
 		}
 	}
-	started, err := run(p.spawner, c, health, filepath.Join(p.dir, c.name+".log"))
+	started, err := run(p.spawner, c, health.Address(), filepath.Join(p.dir, c.name+".log"))
 	if err != nil {
-		return err
+		return errors.Join(err, health.Release())
 	}
+	go func() {
+		<-started.ended
+		_ = health.Release() // nothing was written that could be lost
+	}()
 	p.mu.Lock()
 	p.all[c.name] = started
 	p.mu.Unlock()
@@ -100,8 +102,8 @@ func (p *Processes) MetricsAddresses() map[string]string {
 	defer p.mu.Unlock()
 	addresses := map[string]string{}
 	for name, one := range p.all {
-		if one.metrics != "0" {
-			addresses[name] = one.metrics
+		if one.metrics != nil {
+			addresses[name] = one.metrics.Address()
 		}
 	}
 	return addresses
@@ -120,4 +122,9 @@ func (p *Processes) End() {
 	}
 	ending.Wait()
 	p.spawner.Close()
+	for _, one := range p.all {
+		if one.metrics != nil {
+			_ = one.metrics.Release()
+		}
+	}
 }

@@ -34,7 +34,7 @@ func newCertificate() (certificate, error) {
 }
 
 // WebhookAddresses are the host:port of each webhook, behind what the apiservers ask.
-func (i *Installation) WebhookAddresses() []string { return i.webhooks.addresses }
+func (i *Installation) WebhookAddresses() []string { return i.webhooks.addresses.all() }
 
 // Rotation replaces the certificate of the webhooks and its authority. Its steps are taken one after the other, each
 // when the apiservers have taken up the one before.
@@ -61,7 +61,7 @@ func (r *Rotation) Serve(ctx context.Context) error {
 		return err
 	}
 	hooks.serving = r.new
-	for _, replica := range hooks.addresses {
+	for _, replica := range hooks.addresses.all() {
 		var last error
 		err := wait.PollUntilContextCancel(ctx, readyPause, true, func(ctx context.Context) (bool, error) {
 			last = serves(ctx, replica, r.new)

@@ -17,7 +17,8 @@ type Sharders struct {
 	// Arguments of each.
 	Arguments [][]string
 
-	balancer *Balancer
+	addresses addresses
+	balancer  *Balancer
 }
 
 // NewSharders makes what replicas need for the cluster of a kubeconfig. Their certificate goes to a folder.
@@ -31,19 +32,15 @@ func NewSharders(folder, kubeconfig string, replicas int) (*Sharders, error) {
 		os.WriteFile(file("ca"), serving.authority, 0o600)); err != nil {
 		return nil, fmt.Errorf("write the certificate of the sharders: %w", err)
 	}
-	var addresses []string
-	for range replicas {
-		address, err := FreeAddress()
-		if err != nil {
-			return nil, err
-		}
-		addresses = append(addresses, address)
-	}
 	s := &Sharders{}
-	if s.balancer, err = NewBalancer(func() []string { return addresses }); err != nil {
+	if s.addresses, err = claim(replicas); err != nil {
 		return nil, err
 	}
-	for _, address := range addresses {
+	if s.balancer, err = NewBalancer(s.addresses.all); err != nil {
+		s.addresses.release()
+		return nil, err
+	}
+	for _, address := range s.addresses.all() {
 		s.Arguments = append(s.Arguments, []string{
 			"sharder", "--kubeconfig=" + kubeconfig, "--listen=" + address, "--tls-cert=" + file("crt"), "--tls-key=" + file("key"),
 			"--tls-ca=" + file("ca"), "--url=https://" + s.balancer.Outward(), "--leader-election-namespace=" + SystemNamespace,
@@ -69,5 +66,8 @@ func (p *Processes) StartSharders(ctx context.Context, program, kubeconfig strin
 	return s, nil
 }
 
-// Close closes the address. The sharders end with their Processes.
-func (s *Sharders) Close() { s.balancer.Close() }
+// Close closes the address, and gives those of the replicas up. The sharders end with their Processes.
+func (s *Sharders) Close() {
+	s.balancer.Close()
+	s.addresses.release()
+}

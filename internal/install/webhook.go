@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,13 +14,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/breakwater-k8s/breakwater/internal/federation"
-	"github.com/breakwater-k8s/breakwater/internal/federation/port"
 )
 
 // webhooks are the replicas that the apiservers of all workers ask, behind one address.
 type webhooks struct {
 	replicas  []component
-	addresses []string
+	addresses addresses
 	balancer  *Balancer
 	authority string // PEM file that the apiservers trust them by
 	serving   certificate
@@ -47,15 +43,14 @@ func (i *Installation) newWebhooks() (*webhooks, error) {
 	if err := errors.Join(hooks.write(hooks.serving), os.WriteFile(hooks.authority, hooks.serving.authority, 0o600)); err != nil {
 		return nil, err
 	}
-	var addresses, peers []string
-	for range i.options.WebhookReplicas {
-		address, err := FreeAddress()
-		if err != nil {
-			return nil, err
-		}
-		addresses, peers = append(addresses, address), append(peers, "--peer="+address)
+	if hooks.addresses, err = claim(i.options.WebhookReplicas); err != nil {
+		return nil, err
 	}
-	for n, address := range addresses {
+	var peers []string
+	for _, address := range hooks.addresses.all() {
+		peers = append(peers, "--peer="+address)
+	}
+	for n, address := range hooks.addresses.all() {
 		arguments := []string{"webhook", "--listen=" + address, "--tls-cert=" + hooks.certificateFile, "--tls-key=" + hooks.keyFile}
 		for _, core := range i.options.Cores {
 			arguments = append(arguments, "--core="+core.Name()+"="+i.options.Kubeconfig(WebhookName(n), core))
@@ -71,26 +66,17 @@ func (i *Installation) newWebhooks() (*webhooks, error) {
 		}
 		hooks.replicas = append(hooks.replicas, component{name: WebhookName(n), arguments: arguments})
 	}
-	hooks.addresses = addresses
-	hooks.balancer, err = NewBalancer(func() []string { return addresses })
-	return hooks, err
+	if hooks.balancer, err = NewBalancer(hooks.addresses.all); err != nil {
+		hooks.addresses.release()
+		return nil, err
+	}
+	return hooks, nil
 }
 
-// Ports below those that Linux gives to whoever connects to somebody, which would be taken again before they are used.
-const firstPort, ports = 10_000, 20_000
-
-// FreeAddress finds a free port of the loopback interface. Another program that asks for the very same one can take it before it is
-// used, or while what uses it is restarted, which then shows as a component that does not start.
-func FreeAddress() (string, error) {
-	var err error
-	for range 100 {
-		address := net.JoinHostPort(port.Host, strconv.Itoa(firstPort+rand.IntN(ports))) //nolint:gosec // it must differ, not be secret
-		var listener net.Listener
-		if listener, err = net.Listen("tcp", address); err == nil {
-			return address, listener.Close()
-		}
-	}
-	return "", fmt.Errorf("find a free port: %w", err)
+// close ends what apiservers ask, and gives the ports of the replicas up.
+func (w *webhooks) close() {
+	w.balancer.Close()
+	w.addresses.release()
 }
 
 // ConfigureWorker makes a worker's apiserver ask its webhook about removals, and about pods and workloads that are created if scheduling

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/breakwater-k8s/breakwater/internal/children"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
 // longest is how long a process may take for what a benchmark waits for.
@@ -51,7 +51,7 @@ func Build(tb testing.TB) string {
 // Start runs a component; it ends with the benchmark, or by Stop.
 func Start(tb testing.TB, program string, arguments ...string) *Process {
 	tb.Helper()
-	p := &Process{TB: tb, health: FreeAddress(tb), metrics: FreeAddress(tb), profile: FreeAddress(tb)}
+	p := &Process{TB: tb, health: testplane.FreeAddress(tb), metrics: testplane.FreeAddress(tb), profile: testplane.FreeAddress(tb)}
 	output, err := os.CreateTemp(tb.TempDir(), "*.log")
 	p.must(err)
 	arguments = append(arguments, "--health-listen="+p.health, "--metrics-listen="+p.metrics, "--profile-listen="+p.profile)
@@ -134,16 +134,4 @@ func (p *Process) must(err error) {
 	if err != nil {
 		p.Fatal(err)
 	}
-}
-
-// FreeAddress finds a free port of the loopback interface. Another program can take it before it is used, which then
-// shows as a component that does not start.
-func FreeAddress(tb testing.TB) string {
-	tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }

@@ -27,7 +27,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/internal/children"
 	"github.com/breakwater-k8s/breakwater/internal/federation"
-	"github.com/breakwater-k8s/breakwater/internal/install"
+	"github.com/breakwater-k8s/breakwater/internal/federation/port"
 )
 
 // look is the time between two looks at what is waited for.
@@ -158,20 +158,24 @@ func (k *Kubelet) run(ctx context.Context, p *corev1.Pod, one *pod) error {
 	if err := k.mount(ctx, p, folder); err != nil {
 		return err
 	}
-	health, err := install.FreeAddress()
+	health, err := port.Take()
 	if err != nil {
 		return err
 	}
+	defer health.Release()
 	arguments := adapt(p, kubeconfig, folder)
 	job := p.Spec.RestartPolicy != corev1.RestartPolicyAlways
 	if !job {
-		arguments = append(arguments, "--health-listen="+health, "--metrics-listen=0", "--log-format=text")
+		arguments = append(arguments, "--health-listen="+health.Address(), "--metrics-listen=0", "--log-format=text")
 	}
 	reviews := ""
 	if one.component == "webhook" {
-		if reviews, err = install.FreeAddress(); err != nil {
+		claim, err := port.Take()
+		if err != nil {
 			return err
 		}
+		defer claim.Release()
+		reviews = claim.Address()
 		arguments = append(arguments, "--listen="+reviews, "--advertise="+reviews)
 	}
 	log, err := os.Create(one.log)
@@ -189,7 +193,7 @@ func (k *Kubelet) run(ctx context.Context, p *corev1.Pod, one *pod) error {
 	if job {
 		return k.finish(ctx, p, ended)
 	}
-	go k.probe(ctx, p, one, health, reviews)
+	go k.probe(ctx, p, one, health.Address(), reviews)
 	select {
 	case err := <-ended:
 		return fmt.Errorf("it ended by itself: %w", err)

@@ -2,7 +2,6 @@ package provider_test
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,14 +60,10 @@ provider "breakwater" {
 }
 
 func TestAPlanGoesOnWithAWarningWhenNobodyAnswers(t *testing.T) {
-	nowhere, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nowhere.Close()
+	nowhere := testplane.FreeAddress(t)
 	each(t, func(t *testing.T) {
 		for claim, c := range map[string]struct{ configuration, want string }{
-			"a silent cluster":  {fmt.Sprintf("host = \"https://%s\"", nowhere.Addr()), "The cluster did not answer"},
+			"a silent cluster":  {fmt.Sprintf("host = \"https://%s\"", nowhere), "The cluster did not answer"},
 			"no cluster at all": {"config_path = \"/no/such/file\"", "The configuration of the provider leads to no cluster"},
 		} {
 			t.Run(claim, func(t *testing.T) {

@@ -174,18 +174,14 @@ func TestSaysWhatIsWrongOnTheWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nowhere, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nowhere.Close()
+	nowhere := testplane.FreeAddress(t)
 	each(t, func(t *testing.T) {
 		namespace, admin := testplane.Namespace(t), testplane.Config(t)
 		by := func(format string, arguments ...any) string {
 			return "provider \"breakwater\" {\n  " + fmt.Sprintf(format, arguments...) + "\n}\n"
 		}
 		protector := protectorIn(namespace, "timeouts {\n    create = \"3s\"\n  }")
-		silent := by("host = \"https://%s\"\n  token = \"t\"", nowhere.Addr())
+		silent := by("host = \"https://%s\"\n  token = \"t\"", nowhere)
 		for claim, c := range map[string][]resource.TestStep{
 			"a contradiction": {{Config: by("config_path = \"a\"\n  kubeconfig = \"\"") + protector, PlanOnly: true, ExpectError: inAnyLines("kubeconfig is empty: leave it out")}},
 			"an authority that vouches for somebody else": {{Config: by("host = %q\n  token = \"t\"\n  cluster_ca_certificate = %q", admin.Host, authority.PEM) + protector,
