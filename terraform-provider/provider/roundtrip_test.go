@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/plancheck"
+	"github.com/hashicorp/terraform-plugin-testing/statecheck"
 	"github.com/hashicorp/terraform-plugin-testing/terraform"
 
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
@@ -201,37 +202,54 @@ func everyField() map[string]string {
 
 func TestEveryFieldComesBackAsItWasSetAndTheNextPlanIsEmpty(t *testing.T) {
 	each(t, func(t *testing.T) {
-		seen := map[string]bool{}
+		namespace := testplane.Namespace(t)
+		made, forgotten, imported := configured(t, ""), configured(t, ""), configured(t, "")
 		for name, fields := range everyField() {
-			t.Run(name, func(t *testing.T) {
-				kind, _, _ := strings.Cut(name, "/")
-				config, at := resourceOf(t, kind, fields)
-				again := resource.ConfigPlanChecks{
+			kind, what, _ := strings.Cut(name, "/")
+			what = strings.ReplaceAll(what, " ", "-")
+			id, identity := namespace+"-"+what, fmt.Sprintf("name = %q", namespace+"-"+what)
+			if definitions(t)[kind].Namespaced {
+				id, identity = namespace+"/"+what, fmt.Sprintf("namespace = %q\n  name = %q", namespace, what)
+			}
+			at := "breakwater_" + kind + "." + what
+			resource := fmt.Sprintf("resource \"breakwater_%s\" %q {\n  %s\n  %s\n}\n", kind, what, identity, fields)
+			made += resource
+			forgotten += fmt.Sprintf("removed {\n  from = %s\n  lifecycle {\n    destroy = false\n  }\n}\n", at)
+			imported += resource + fmt.Sprintf("import {\n  to = %s\n  id = %q\n}\n", at, id)
+		}
+		was := remembered{}
+		steps(t,
+			resource.TestStep{
+				Config: made, ConfigStateChecks: []statecheck.StateCheck{was}, Check: setsEveryField(t),
+				ConfigPlanChecks: resource.ConfigPlanChecks{
 					PostApplyPreRefresh:  []plancheck.PlanCheck{plancheck.ExpectEmptyPlan()},
 					PostApplyPostRefresh: []plancheck.PlanCheck{plancheck.ExpectEmptyPlan()},
-				}
-				// What Terraform itself does with an object is not in the object, nor is that something is empty.
-				ignored := []string{"deletion_protection", "force_conflicts", "timeouts"}
-				if strings.HasSuffix(name, "/empty") {
-					ignored = append(ignored, "labels", "annotations", "admission_history")
-				}
-				steps(t,
-					resource.TestStep{Config: config, ConfigPlanChecks: again, Check: func(s *terraform.State) error {
-						for key := range s.RootModule().Resources[at].Primary.Attributes {
-							seen[kind+"."+withoutIndices(key)] = true
-						}
-						return nil
-					}},
-					resource.TestStep{ResourceName: at, ImportState: true, ImportStateVerify: true, ImportStateIdFunc: idOf(at), ImportStateVerifyIgnore: ignored},
-				)
-			})
+				},
+			},
+			resource.TestStep{Config: forgotten},
+			resource.TestStep{Config: imported, ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{importedAs(was)}}},
+		)
+	})
+}
+
+// setsEveryField sees to it that no field of a definition is without a test.
+func setsEveryField(t *testing.T) resource.TestCheckFunc {
+	t.Helper()
+	return func(s *terraform.State) error {
+		seen := map[string]bool{}
+		for at, made := range s.RootModule().Resources {
+			kind, _, _ := strings.Cut(strings.TrimPrefix(at, "breakwater_"), ".")
+			for key := range made.Primary.Attributes {
+				seen[kind+"."+withoutIndices(key)] = true
+			}
 		}
 		for _, want := range specFields(t) {
 			if !seen[want] {
 				t.Errorf("no test sets %s", want)
 			}
 		}
-	})
+		return nil
+	}
 }
 
 // withoutIndices takes the counts and the positions out of a key of a flat state: match_expressions.0.key becomes
@@ -265,15 +283,4 @@ func leaves(at string, f *shape.Field) []string {
 	default:
 		return []string{at}
 	}
-}
-
-// resourceOf is a configuration of one resource, and its address.
-func resourceOf(t *testing.T, kind, fields string) (config, address string) {
-	t.Helper()
-	namespace := testplane.Namespace(t)
-	identity := fmt.Sprintf("namespace = %q\n  name = \"it\"", namespace)
-	if !definitions(t)[kind].Namespaced {
-		identity = fmt.Sprintf("name = %q", namespace)
-	}
-	return configured(t, "resource \"breakwater_%s\" \"it\" {\n  %s\n  %s\n}\n", kind, identity, fields), "breakwater_" + kind + ".it"
 }

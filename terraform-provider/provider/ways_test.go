@@ -8,10 +8,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/terraform"
 	"k8s.io/client-go/rest"
@@ -25,17 +27,19 @@ import (
 )
 
 // protectorIn makes a protector, by the provider whose configuration stands before it.
-func protectorIn(namespace, more string) string {
+func protectorIn(namespace, more string) string { return protectorNamed("web", namespace, "web", more) }
+
+func protectorNamed(resource, namespace, name, more string) string {
 	return fmt.Sprintf(`
-resource "breakwater_pod_protector" "web" {
+resource "breakwater_pod_protector" %q {
   namespace           = %q
-  name                = "web"
+  name                = %q
   selector            = { match_labels = { app = "web" } }
   min_available       = "1"
   deletion_protection = false
   %s
 }
-`, namespace, more)
+`, resource, namespace, name, more)
 }
 
 // isThere sees to it that the cluster of a configuration has the protector.
@@ -105,7 +109,7 @@ func TestEveryWayLeadsIntoTheCluster(t *testing.T) {
 		user := account(t, admin, namespace)
 		proxy, connections := connecting(t)
 		server := fmt.Sprintf("host = %q\n  cluster_ca_certificate = %q\n", admin.Host, admin.CAData)
-		for way, configuration := range map[string]string{
+		ways := map[string]string{
 			"a token":               server + fmt.Sprintf("token = %q", user.BearerToken),
 			"a client certificate":  server + fmt.Sprintf("client_certificate = %q\n  client_key = %q", admin.CertData, admin.KeyData),
 			"the text of a file":    fmt.Sprintf("kubeconfig = %q", testplane.KubeconfigOf(t, admin)),
@@ -115,13 +119,26 @@ func TestEveryWayLeadsIntoTheCluster(t *testing.T) {
 			"another's credentials": fmt.Sprintf("kubeconfig = %q\n  token = %q", testplane.KubeconfigOf(t, admin), user.BearerToken),
 			"an exec plugin": server + fmt.Sprintf("exec {\n    api_version = \"client.authentication.k8s.io/v1\"\n    command = %q\n    args = [\"core\"]\n    env = { SECRET = %q }\n  }",
 				script(t, user.BearerToken), sesame),
-		} {
-			t.Run(way, func(t *testing.T) {
-				steps(t, resource.TestStep{
-					Config: "provider \"breakwater\" {\n  " + configuration + "\n}\n" + protectorIn(namespace, ""),
-					Check:  isThere(t, admin, namespace),
-				})
-			})
+		}
+		configuration, wanted := "", []string{}
+		for way, fields := range ways {
+			name := strings.ToLower(strings.NewReplacer(" ", "-", "'", "").Replace(way))
+			wanted = append(wanted, name)
+			configuration += fmt.Sprintf("provider \"breakwater\" {\n  alias = %q\n  %s\n}\n", name, fields) +
+				protectorNamed(name, namespace, name, "provider = breakwater."+name)
+		}
+		in(t, configuration).Run("apply", "-auto-approve")
+		made := &v1alpha1.PodProtectorList{}
+		if err := testplane.Client(t).List(t.Context(), made, client.InNamespace(namespace)); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, p := range made.Items {
+			names = append(names, p.Name)
+		}
+		slices.Sort(wanted)
+		if diff := cmp.Diff(wanted, names); diff != "" {
+			t.Errorf("ways that led into the cluster (-want +got):\n%s", diff)
 		}
 		if connections.Load() == 0 {
 			t.Error("nobody came by way of the proxy")
