@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/federation"
 	"github.com/breakwater-k8s/breakwater/internal/federation/local"
 	"github.com/breakwater-k8s/breakwater/internal/install"
+	"github.com/breakwater-k8s/breakwater/internal/programs"
 	"github.com/breakwater-k8s/breakwater/internal/storm"
 )
 
@@ -30,9 +30,6 @@ const (
 	// AdmissionDeadline is that of all Cells.
 	AdmissionDeadline = 12 * time.Second
 )
-
-// program is built for each suite anew: a test must not run what an earlier one left.
-const program = "github.com/breakwater-k8s/breakwater/cmd/breakwater"
 
 // Suite is the federation and the Breakwater that all tests of a package share.
 type Suite struct {
@@ -144,8 +141,8 @@ func (s *Suite) Program() string { return filepath.Join(s.dir, "breakwater") }
 // install builds breakwater and runs it beside the federation.
 func (s *Suite) install(ctx context.Context, _ *envconf.Config) (context.Context, error) {
 	built := s.Program()
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", built, program).CombinedOutput(); err != nil {
-		return ctx, fmt.Errorf("build breakwater: %w\n%s", err, out)
+	if err := programs.Build(ctx, built, programs.Breakwater); err != nil {
+		return ctx, err
 	}
 	f := s.Federation()
 	if err := s.connect(f); err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+	"github.com/breakwater-k8s/breakwater/internal/programs"
 )
 
 // devCLI runs `breakwater dev` as a user does: the real program, which leaves a supervisor in the background.
@@ -24,8 +25,8 @@ type devCLI struct {
 func newDevCLI(t *testing.T) *devCLI {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "breakwater")
-	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build breakwater: %v\n%s", err, out)
+	if err := programs.Build(t.Context(), program, programs.Breakwater); err != nil {
+		t.Fatal(err)
 	}
 	cli := &devCLI{program: program, dir: filepath.Join(t.TempDir(), "it's mine")}
 	t.Cleanup(func() {

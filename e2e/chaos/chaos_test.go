@@ -3,7 +3,6 @@ package chaos_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/internal/chaos"
 	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+	"github.com/breakwater-k8s/breakwater/internal/programs"
 )
 
 // chosen are the scenarios that no other test has.
@@ -26,9 +26,8 @@ func chosen() []string {
 func TestStormsWithFaults(t *testing.T) {
 	folder := t.TempDir()
 	program := filepath.Join(folder, "breakwater")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/breakwater-k8s/breakwater/cmd/breakwater")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build breakwater: %v\n%s", err, out)
+	if err := programs.Build(t.Context(), program, programs.Breakwater); err != nil {
+		t.Fatal(err)
 	}
 	stage, err := chaos.OpenStage(t.Context(), chaos.StageOptions{
 		Program: program, Dir: folder, Binaries: filepath.SplitList(os.Getenv(local.BinariesVariable)), Log: logr.Discard(),

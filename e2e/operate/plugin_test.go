@@ -2,6 +2,7 @@ package operate_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -13,15 +14,13 @@ import (
 	"testing"
 
 	"github.com/breakwater-k8s/breakwater/internal/install"
+	"github.com/breakwater-k8s/breakwater/internal/programs"
 )
 
 // plugin is kubectl breakwater, built once.
 var plugin = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(operate.Dir(), "kubectl-breakwater")
-	if out, err := exec.Command("go", "build", "-o", path, "github.com/breakwater-k8s/breakwater/cmd/kubectl-breakwater").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build kubectl-breakwater: %w\n%s", err, out)
-	}
-	return path, nil
+	return path, programs.Build(context.Background(), path, programs.KubectlBreakwater)
 })
 
 // kubectlBreakwater is the command with a context for each cluster, of which that of the core is the current one, in the lab's namespace.

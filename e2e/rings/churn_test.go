@@ -10,7 +10,7 @@ import (
 
 const (
 	// churned is how many objects there are at first, and changes how many of them change in a second, all the while.
-	churned = 20_000
+	churned = 6_000
 	changes = 100
 )
 

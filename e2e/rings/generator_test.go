@@ -15,6 +15,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/install"
+	"github.com/breakwater-k8s/breakwater/internal/programs"
 	"github.com/breakwater-k8s/breakwater/internal/slot"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
@@ -24,7 +25,7 @@ func TestGeneratorsShareNamespacesOut(t *testing.T) {
 	l := bareLab(t)
 	l.furnish()
 	folder := t.TempDir()
-	breakwater := build(t, folder, "breakwater", "github.com/breakwater-k8s/breakwater/cmd/breakwater")
+	breakwater := l.build(folder, "breakwater", programs.Breakwater)
 	l.processes = install.NewProcesses(folder, 10*time.Second)
 	t.Cleanup(l.processes.End)
 	l.ring = &v1alpha1.ClusterRing{

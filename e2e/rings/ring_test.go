@@ -3,7 +3,6 @@ package rings_test
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/install"
+	"github.com/breakwater-k8s/breakwater/internal/programs"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
@@ -33,7 +33,7 @@ const (
 	leaseSeconds = 3
 	clients      = 16
 	// patience bounds each wait for a condition.
-	patience = 3 * time.Minute
+	patience = 5 * time.Minute
 )
 
 // lab is a ring of ConfigMaps, with its sharders and shards as processes.
@@ -54,8 +54,8 @@ func newLab(t testing.TB, namespaces int, change func(*v1alpha1.ClusterRingSpec)
 	l := bareLab(t)
 	l.furnish()
 	folder := t.TempDir()
-	l.breakwater = build(t, folder, "breakwater", "github.com/breakwater-k8s/breakwater/cmd/breakwater")
-	l.shard = build(t, folder, "shard", "github.com/breakwater-k8s/breakwater/e2e/rings/shard")
+	l.breakwater = l.build(folder, "breakwater", programs.Breakwater)
+	l.shard = l.build(folder, "shard", "github.com/breakwater-k8s/breakwater/e2e/rings/shard")
 	l.processes = install.NewProcesses(folder, 10*time.Second)
 	t.Cleanup(l.processes.End)
 	sharders, err := l.processes.StartSharders(t.Context(), l.breakwater, testplane.Kubeconfig(t), 2)
@@ -87,13 +87,13 @@ func (l *lab) furnish() {
 	}
 }
 
-func build(t testing.TB, folder, name, pkg string) string {
-	t.Helper()
-	program := filepath.Join(folder, name)
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, pkg).CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", pkg, err, out)
+func (l *lab) build(folder, name, program string) (path string) {
+	l.Helper()
+	path = filepath.Join(folder, name)
+	if err := programs.Build(l.Context(), path, program); err != nil {
+		l.Fatal(err)
 	}
-	return program
+	return path
 }
 
 func (l *lab) makeRing(change func(*v1alpha1.ClusterRingSpec)) {
@@ -249,16 +249,16 @@ func (l *lab) awaitBalance(shards ...string) map[string]int {
 	l.Helper()
 	turns, placed := l.objects.snapshot(), map[string]int{}
 	l.await(fmt.Sprintf("all %d objects are with %v", len(turns), shards), func() (bool, string) {
-		if placed = l.placed(); len(placed) != len(shards) {
-			return false, fmt.Sprintf("%v; %s", placed, l.state())
+		if n, one := l.recorder.behind(turns); n > 0 { // and to read all objects is left for then
+			return false, fmt.Sprintf("%d of them, such as %s, were not worked on as they are; %s", n, one, l.state())
 		}
+		placed = l.placed()
 		for _, shard := range shards {
 			if placed[shard] == 0 {
 				return false, fmt.Sprintf("%v; %s", placed, l.state())
 			}
 		}
-		n, one := l.recorder.behind(turns)
-		return n == 0, fmt.Sprintf("%d of them, such as %s, were not worked on as they are; %v; %s", n, one, placed, l.state())
+		return len(placed) == len(shards), fmt.Sprintf("%v; %s", placed, l.state())
 	})
 	return placed
 }

@@ -4,10 +4,9 @@
 package runbooks_test
 
 import (
+	"context"
 	"flag"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/internal/federation"
 	"github.com/breakwater-k8s/breakwater/internal/install"
+	"github.com/breakwater-k8s/breakwater/internal/programs"
 )
 
 // tiltedWebhook is the one that reaches the core by a clock that can be wrong.
@@ -69,9 +69,7 @@ func build(path string) *program {
 	p := &program{path: path, built: make(chan struct{})}
 	go func() {
 		defer close(p.built)
-		if out, err := exec.Command("go", "build", "-o", path, "github.com/breakwater-k8s/breakwater/cmd/kubectl-breakwater").CombinedOutput(); err != nil {
-			p.err = fmt.Errorf("build kubectl-breakwater: %w\n%s", err, out)
-		}
+		p.err = programs.Build(context.Background(), path, programs.KubectlBreakwater)
 	}()
 	return p
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+	"github.com/breakwater-k8s/breakwater/internal/programs"
 )
 
 // The programs that there are.
@@ -107,11 +108,7 @@ func Provider(t testing.TB) string {
 		if provider.folder, provider.err = os.MkdirTemp("", "terraform-provider-breakwater-"); provider.err != nil {
 			return
 		}
-		out, err := exec.CommandContext(context.Background(), "go", "build", "-o", filepath.Join(provider.folder, "terraform-provider-breakwater"),
-			"github.com/breakwater-k8s/breakwater/terraform-provider").CombinedOutput()
-		if err != nil {
-			provider.err = fmt.Errorf("build the provider: %w\n%s", err, out)
-		}
+		provider.err = programs.Build(context.Background(), filepath.Join(provider.folder, "terraform-provider-breakwater"), programs.TerraformProvider)
 	})
 	if provider.err != nil {
 		t.Fatal(provider.err)

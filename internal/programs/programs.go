@@ -1,0 +1,24 @@
+// Package programs builds programs of this module for tests that run them.
+package programs
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+)
+
+// The programs that tests run.
+const (
+	Breakwater        = "github.com/breakwater-k8s/breakwater/cmd/breakwater"
+	KubectlBreakwater = "github.com/breakwater-k8s/breakwater/cmd/kubectl-breakwater"
+	TerraformProvider = "github.com/breakwater-k8s/breakwater/terraform-provider"
+)
+
+// Build builds a program as the tree has it, and writes it to a path at which there is nothing yet. Only the first build links it, which
+// takes seconds: go run keeps in the build cache of Go what it has linked, which go build does not.
+func Build(ctx context.Context, path, program string) error {
+	if out, err := exec.CommandContext(ctx, "go", "run", "-exec", "cp", program, path).CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", program, err, out)
+	}
+	return nil
+}
