@@ -18,7 +18,7 @@ import (
 )
 
 // Patience bounds every wait for something that takes seconds, unless the suite has a patience of its own.
-const Patience = time.Minute
+const Patience = 3 * time.Minute
 
 // Lab is the namespace of one test or of one run of a benchmark, of the same name in all clusters, and the core cluster whose
 // protectors it is about.

@@ -29,6 +29,6 @@ func (a addresses) all() []string {
 
 func (a addresses) release() {
 	for _, one := range a {
-		_ = one.Release() // nothing was written that could be lost
+		one.Release()
 	}
 }

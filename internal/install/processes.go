@@ -67,16 +67,18 @@ func (p *Processes) startOne(ctx context.Context, c component) error {
 	}
 	if p.metrics && c.metrics == nil {
 		if c.metrics, err = port.Take(); err != nil {
-			return errors.Join(err, health.Release())
+			health.Release()
+			return err
 		}
 	}
 	started, err := run(p.spawner, c, health.Address(), filepath.Join(p.dir, c.name+".log"))
 	if err != nil {
-		return errors.Join(err, health.Release())
+		health.Release()
+		return err
 	}
 	go func() {
 		<-started.ended
-		_ = health.Release() // nothing was written that could be lost
+		health.Release()
 	}()
 	p.mu.Lock()
 	p.all[c.name] = started
@@ -124,7 +126,7 @@ func (p *Processes) End() {
 	p.spawner.Close()
 	for _, one := range p.all {
 		if one.metrics != nil {
-			_ = one.metrics.Release()
+			one.metrics.Release()
 		}
 	}
 }

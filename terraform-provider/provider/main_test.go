@@ -9,7 +9,6 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
-	tfstate "github.com/hashicorp/terraform-plugin-testing/terraform"
 
 	"github.com/breakwater-k8s/breakwater/internal/terraform"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
@@ -75,17 +74,6 @@ func factories() map[string]func() (tfprotov6.ProviderServer, error) {
 func configured(t *testing.T, format string, arguments ...any) string {
 	t.Helper()
 	return fmt.Sprintf("provider \"breakwater\" {\n  config_path = %q\n}\n", testplane.Kubeconfig(t)) + fmt.Sprintf(format, arguments...)
-}
-
-// idOf reads the id of a resource from the state.
-func idOf(address string) resource.ImportStateIdFunc {
-	return func(s *tfstate.State) (string, error) {
-		found, ok := s.RootModule().Resources[address]
-		if !ok {
-			return "", fmt.Errorf("no %s in the state", address)
-		}
-		return found.Primary.Attributes["id"], nil
-	}
 }
 
 func writeFile(t testing.TB, path string, content []byte) {

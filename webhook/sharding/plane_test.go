@@ -244,7 +244,7 @@ func freePort(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = claim.Release() })
+	t.Cleanup(claim.Release)
 	return claim.Number()
 }
 

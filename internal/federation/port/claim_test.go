@@ -43,7 +43,7 @@ func claim(count string) error {
 	}
 	_, err = io.Copy(io.Discard, os.Stdin)
 	for _, c := range kept {
-		_ = c.Release()
+		c.Release()
 	}
 	return err
 }
@@ -125,9 +125,7 @@ func TestAClaimLeavesThePortToItsServer(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := c.Release(); err != nil {
-		t.Error(err)
-	}
+	c.Release()
 	sign, err := net.ListenPacket("udp4", c.Address())
 	if err != nil {
 		t.Fatalf("nobody can claim a port that was released: %v", err)
