@@ -138,10 +138,11 @@ func withConfig(t *testing.T, user *rest.Config) string {
 	return fmt.Sprintf("provider \"breakwater\" {\n config_path = %q\n}\n", path)
 }
 
+// Who waits for the apiserver is the provider, whoever calls it.
 func TestAnApplyOutlivesARestartOfTheAPIServer(t *testing.T) {
-	each(t, func(t *testing.T) {
-		namespace, c := testplane.Namespace(t), testplane.Client(t)
-		config := configured(t, `
+	onTerraform(t)
+	namespace, c := testplane.Namespace(t), testplane.Client(t)
+	config := configured(t, `
 resource "breakwater_pod_protector" "many" {
   count               = 60
   namespace           = %q
@@ -150,26 +151,25 @@ resource "breakwater_pod_protector" "many" {
   min_available       = "1"
   deletion_protection = false
 }`, namespace)
-		restarted := make(chan int, 1)
-		steps(t,
-			resource.TestStep{
-				PreConfig: func() {
-					go func() {
-						made := &v1alpha1.PodProtectorList{}
-						for len(made.Items) == 0 && t.Context().Err() == nil {
-							_ = c.List(t.Context(), made, client.InNamespace(namespace))
-							<-time.After(5 * time.Millisecond)
-						}
-						testplane.RestartAPIServer(t)
-						restarted <- len(made.Items)
-					}()
-				},
-				Config: config,
+	restarted := make(chan int, 1)
+	steps(t,
+		resource.TestStep{
+			PreConfig: func() {
+				go func() {
+					made := &v1alpha1.PodProtectorList{}
+					for len(made.Items) == 0 && t.Context().Err() == nil {
+						_ = c.List(t.Context(), made, client.InNamespace(namespace))
+						<-time.After(5 * time.Millisecond)
+					}
+					testplane.RestartAPIServer(t)
+					restarted <- len(made.Items)
+				}()
 			},
-			resource.TestStep{Config: config, ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{plancheck.ExpectEmptyPlan()}}},
-		)
-		if before := <-restarted; before == 60 {
-			t.Error("the apply was over before the apiserver was restarted")
-		}
-	})
+			Config: config,
+		},
+		resource.TestStep{Config: config, ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{plancheck.ExpectEmptyPlan()}}},
+	)
+	if before := <-restarted; before == 60 {
+		t.Error("the apply was over before the apiserver was restarted")
+	}
 }

@@ -37,7 +37,7 @@ func each(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
-// onTerraform plays a test with Terraform alone, since OpenTofu does not have what it is about.
+// onTerraform plays a test with Terraform alone, since OpenTofu does not have what it is about, or it is the same for both.
 func onTerraform(t *testing.T) {
 	t.Helper()
 	on(t, terraform.Terraform, "registry.terraform.io")
