@@ -32,7 +32,7 @@ const (
 	// leaseSeconds is how long a shard may work without a renewal; twice as long after its end its objects are others'. A shard that
 	// gets no processor for so long ends, as it must: tests, beside which others run, give it longer than benchmarks.
 	leaseSeconds, benchmarkLeaseSeconds = 8, 3
-	clients      = 16
+	clients                             = 16
 	// patience bounds each wait for a condition.
 	patience = 5 * time.Minute
 )
