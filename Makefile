@@ -48,16 +48,16 @@ terraform-install: ## Put the Terraform provider where terraform init finds it (
 ##@ Test it
 
 # Each package below e2e brings up a topology of its own and waits half of the time, so two run at once. Of the others those of the
-# Terraform provider take longest, and begin; to collect garbage less often spares their many short processes a sixth of what they do.
+# Terraform provider take longest, and begin. To collect garbage less often spares Terraform and the control planes a fifth of what they do.
 
 .PHONY: test
 test: ## Run all tests: unit, property, real apiservers, end to end
-	@$(call with_control_planes,helm kubeconform prometheus terraform opentofu terraform-provider-kubectl) GOGC=400 go test -p 2 -timeout 20m $$(go list ./terraform-provider/...; go list ./... | grep -v -e /e2e -e /terraform-provider) && \
+	@$(call with_control_planes,helm kubeconform prometheus terraform opentofu terraform-provider-kubectl) export GOGC=400; go test -p 2 -timeout 20m $$(go list ./terraform-provider/...; go list ./... | grep -v -e /e2e -e /terraform-provider) && \
 	go test -p 2 -count=1 -timeout 15m $$(go list ./e2e/... | grep -v '/e2e/gitops$$')
 
 .PHONY: e2e
 e2e: ## Run the end-to-end tests alone (ARGS="-run Storm -v")
-	@$(call with_control_planes,helm prometheus terraform opentofu) go test -p 2 -count=1 -timeout 15m $$(go list ./e2e/... | grep -v '/e2e/gitops$$') $(ARGS)
+	@$(call with_control_planes,helm prometheus terraform opentofu) GOGC=400 go test -p 2 -count=1 -timeout 15m $$(go list ./e2e/... | grep -v '/e2e/gitops$$') $(ARGS)
 
 # What it builds besides, minutes each when the Go build cache is cold.
 gitops_tools := flux flux-source cert-manager argo-cd

@@ -47,8 +47,11 @@ func run(s *children.Spawner, c command, died func(*process)) (*process, error) 
 	cmd := exec.Command(c.program, c.arguments...)
 	cmd.Dir = c.folder
 	cmd.Stdout, cmd.Stderr = log, log
-	// Nothing of our environment: a proxy variable or a kubeconfig in it would change what runs.
+	// Nothing of our environment but how often Go collects garbage: a proxy variable or a kubeconfig in it would change what runs.
 	cmd.Env = []string{"HOME=" + c.folder, "TMPDIR=" + c.folder}
+	if pace, ok := os.LookupEnv("GOGC"); ok {
+		cmd.Env = append(cmd.Env, "GOGC="+pace)
+	}
 	p := &process{cmd: cmd, ended: make(chan struct{}), started: time.Now()}
 	if err := s.Start(cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", filepath.Base(c.program), err)
