@@ -44,20 +44,6 @@ func DefaultExemptNamespaces() []string {
 	return []string{"kube-system", "kube-public", "kube-node-lease", "breakwater-system"}
 }
 
-// costless drops, inside the apiserver, what the webhook would allow without a look: deletions and updates of pods that
-// are terminating, finished or not scheduled. It is what lets a node finish its work while the webhook is away.
-const costless = `oldObject == null || !(` +
-	`has(oldObject.metadata.deletionTimestamp) || ` +
-	`!has(oldObject.spec.nodeName) || oldObject.spec.nodeName == '' || ` +
-	`(has(oldObject.status) && has(oldObject.status.phase) && oldObject.status.phase in ['Succeeded', 'Failed']))`
-
-// harmless drops updates of anything but the spec.
-const harmless = `request.operation != 'UPDATE' || object.spec != oldObject.spec`
-
-// aimed is a protector that names a workload, which it did not before.
-const aimed = `has(object.spec.targetRef) && (oldObject == null || !has(oldObject.spec.targetRef) || ` +
-	`oldObject.spec.targetRef != object.spec.targetRef)`
-
 // Configuration returns the configuration that makes the apiserver of a cell ask the webhook about every
 // removal of a pod. It has no objectSelector: an Eviction has no labels to match.
 func Configuration(o ConfigurationOptions) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
@@ -69,23 +55,21 @@ func Configuration(o ConfigurationOptions) (*admissionregistrationv1.ValidatingW
 		rule(admissionregistrationv1.Delete, "", "v1", "pods"), rule(admissionregistrationv1.Create, "", "v1", "pods/eviction"),
 		rule(admissionregistrationv1.Update, "", "v1", "pods"), rule(admissionregistrationv1.Update, "", "v1", "pods/resize"))
 	hook.NamespaceSelector = o.namespaceSelector()
-	hook.MatchConditions = []admissionregistrationv1.MatchCondition{
-		{Name: "costs-availability", Expression: costless}, {Name: "changes-the-spec", Expression: harmless},
-	}
+	hook.MatchConditions = guard.RemovalConditions()
 	return o.configuration(hook), nil
 }
 
 // CoreConfiguration returns the configuration that makes the apiserver of a core ask the webhook about protectors that name
 // a workload. While no webhook answers they are stored all the same: they refuse too much at worst.
 func CoreConfiguration(o ConfigurationOptions) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
-	client, err := o.clientConfig("/cores/" + o.Core + "/validate")
+	client, err := o.clientConfig(guard.CorePath(o.Core))
 	if err != nil {
 		return nil, err
 	}
 	group, version := v1alpha1.GroupVersion.Group, v1alpha1.GroupVersion.Version
 	hook := o.webhook("podprotectors.breakwater.dev", client, admissionregistrationv1.Ignore,
 		rule(admissionregistrationv1.Create, group, version, "podprotectors"), rule(admissionregistrationv1.Update, group, version, "podprotectors"))
-	hook.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "names-a-workload", Expression: aimed}}
+	hook.MatchConditions = guard.ProtectorConditions()
 	return o.configuration(hook), nil
 }
 

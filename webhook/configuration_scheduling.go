@@ -35,7 +35,7 @@ func SchedulingConfiguration(o ConfigurationOptions) (*admissionregistrationv1.M
 		workloads("batch", []string{"cronjobs"}, create, update),
 		workloads("batch", []string{"jobs"}, create),
 	}
-	templates.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "changes-the-spec", Expression: harmless}}
+	templates.MatchConditions = guard.TemplateConditions()
 	return &admissionregistrationv1.MutatingWebhookConfiguration{
 		TypeMeta: metav1.TypeMeta{
 			APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "MutatingWebhookConfiguration",

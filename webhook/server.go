@@ -225,7 +225,7 @@ func (s *Server) Ready(*http.Request) error {
 func (s *Server) handler(pace *pace) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /cells/{cell}/validate", func(w http.ResponseWriter, r *http.Request) { s.review(w, r, pace) })
-	mux.HandleFunc("POST /cores/{core}/validate", s.reviewProtector)
+	mux.HandleFunc("POST "+guard.CorePath("{core}"), s.reviewProtector)
 	if s.Scheduling != nil {
 		mux.HandleFunc("POST "+guard.SchedulePath("{cell}"), s.schedule)
 	}

@@ -135,3 +135,18 @@ func webhookConfigurations(ctx context.Context, config *rest.Config) ([]admissio
 	}
 	return list.Items, nil
 }
+
+func mutatingConfigurations(ctx context.Context, config *rest.Config) ([]admissionregistrationv1.MutatingWebhookConfiguration, error) {
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	list, err := clientset.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+	if apierrors.IsForbidden(err) {
+		return nil, fmt.Errorf("you may not list MutatingWebhookConfigurations at %s", config.Host)
+	}
+	if err != nil {
+		return nil, failure(config, err)
+	}
+	return list.Items, nil
+}

@@ -39,9 +39,11 @@ func doctorCommand(p *plugin) *cobra.Command {
   ok        all else, which -o wide shows
 
 In core clusters: CustomResourceDefinitions and their version, Cells and who counts them, protectors that refuse what they need not or that are gone,
-objects that wait for finalizers of Breakwater. In the clusters of cells: webhook configurations, the webhook's answer to the apiserver (by an eviction,
-as a dry run, of a pod that is not there), its certificate and caBundle, namespaces that are exempt and have protectors. In both: pods, versions and
-rights of components, your own rights, and clocks.
+objects that wait for finalizers of Breakwater, whether the apiserver asks about protectors that name a workload (by a second one for the workload of
+one that is there, as a dry run), ClusterRings: their shards, their sharder and how the apiserver asks it. In the clusters of cells: webhook
+configurations of removals and of scheduling policies, the webhook's answer to the apiserver (by an eviction, as a dry run, of a pod that is not
+there), namespaces that are exempt and have protectors. In both: certificates and caBundles, pods, versions and rights of components, your own
+rights, and clocks.
 
 The exit code is 0 if there is no problem, 1 if there is one, and 2 if there is none but something could not be looked at.`,
 		Example: `  kubectl breakwater doctor

@@ -37,6 +37,18 @@ func (f *doctorFlags) readCore(ctx context.Context, c core) doctor.Core {
 		func() { found.Held = read(heldIn(ctx, c)) },
 		func() { found.Pods = read(podsOfComponents(ctx, c.Config)) },
 		func() { found.Rights = read(rightsAt(ctx, c.Config, true, doctor.Wanted(true))) },
+		func() { found.Validating = read(webhookConfigurations(ctx, c.Config)) },
+		func() { found.Mutating = read(mutatingConfigurations(ctx, c.Config)) },
+		func() { found.Policies = read(readPolicies(ctx, c)) },
+		func() {
+			if found.Rings = read(readRings(ctx, c)); found.Rings.Err == nil {
+				found.Leases = read(readShards(ctx, c, found.Rings.Value))
+			}
+		},
+	)
+	together(
+		func() { found.Doubled = f.double(ctx, c, &found) },
+		func() { found.Hooks = hooksOfCore(ctx, &found) },
 	)
 	return found
 }

@@ -40,6 +40,21 @@ func (c *Checker) Ask(ctx context.Context, hook *admissionregistrationv1.Validat
 	return err
 }
 
+// AskScheduling asks a webhook of scheduling policies about a pod without labels, likewise.
+func (c *Checker) AskScheduling(ctx context.Context, hook *admissionregistrationv1.MutatingWebhook) error {
+	answer, err := c.ask(ctx, &hook.ClientConfig, c.podCreation())
+	if err == nil && answer.AuditAnnotations["why"] != "" {
+		err = fmt.Errorf("leaves pods as they are (%s): %s", answer.AuditAnnotations["reason"], answer.AuditAnnotations["why"])
+	}
+	return err
+}
+
+// AskRing asks a sharder about an object of the first resource that it is asked about, likewise.
+func (c *Checker) AskRing(ctx context.Context, hook *admissionregistrationv1.MutatingWebhook) error {
+	_, err := c.ask(ctx, &hook.ClientConfig, c.creation(hook))
+	return err
+}
+
 // ask asks a webhook as the apiserver would, about something that nobody does, and gives the answer, which allows it. Nothing is written by it.
 func (c *Checker) ask(
 	ctx context.Context, at *admissionregistrationv1.WebhookClientConfig, review *admissionv1.AdmissionReview,

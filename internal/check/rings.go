@@ -33,7 +33,7 @@ func (c *Checker) rings(ctx context.Context) []Finding {
 		for j := range configurations.Items[i].Webhooks {
 			hook := &configurations.Items[i].Webhooks[j]
 			f := Finding{What: "MutatingWebhookConfiguration " + configurations.Items[i].Name + ", " + hook.Name}
-			if _, err := c.ask(ctx, &hook.ClientConfig, c.creation(hook)); err != nil {
+			if err := c.AskRing(ctx, hook); err != nil {
 				f.Problem = err.Error()
 			}
 			all = append(all, f)

@@ -2,7 +2,6 @@ package check
 
 import (
 	"context"
-	"fmt"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -30,12 +29,8 @@ func (c *Checker) scheduling(ctx context.Context, name string) []Finding {
 	for i := range configuration.Webhooks {
 		hook := &configuration.Webhooks[i]
 		f := Finding{What: what + ", " + hook.Name}
-		answer, err := c.ask(ctx, &hook.ClientConfig, c.podCreation())
-		switch {
-		case err != nil:
+		if err := c.AskScheduling(ctx, hook); err != nil {
 			f.Problem = err.Error()
-		case answer.AuditAnnotations["why"] != "":
-			f.Problem = fmt.Sprintf("leaves pods as they are (%s): %s", answer.AuditAnnotations["reason"], answer.AuditAnnotations["why"])
 		}
 		all = append(all, f)
 	}

@@ -5,15 +5,28 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
 // soon is how long before its end a certificate should have been replaced.
 const soon = 14 * 24 * time.Hour
 
-// certificate judges what a webhook of a cell serves, and what the apiserver trusts it by.
-func certificate(c *Cell, hook *Hook, now time.Time) []Finding {
-	f := finder{c.where(), "certificate"}
+// certificate judges what a webhook serves, and what the apiserver trusts it by.
+func certificate(where string, hook *Hook, now time.Time) []Finding {
+	found := served(finder{where, "certificate"}, hook, now)
+	for i := range found {
+		if hook.Of != OfRemovals && found[i].Verdict == Problem {
+			found[i].Verdict = Warning
+		}
+		if hook.Of == OfRings && found[i].Verdict != OK {
+			found[i].Do, found[i].Runbook = strings.ReplaceAll(found[i].Do, "the webhook", "the sharder"), ""
+		}
+	}
+	return found
+}
+
+func served(f finder, hook *Hook, now time.Time) []Finding {
 	roots := authorities(hook.Bundle)
 	if found := bundle(f, hook, roots, now); len(found) > 0 {
 		return found

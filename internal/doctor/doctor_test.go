@@ -142,10 +142,12 @@ func well(t *testing.T, trusted *signer) *doctor.Reading {
 	core.Protectors.Value = []v1alpha1.PodProtector{protector(func(*v1alpha1.PodProtector) {})}
 	core.Pods.Value = []corev1.Pod{pod("generator", "registry:5000/breakwater:v1", true)}
 	core.Rights.Value = []doctor.Right{{Verb: "list", Resource: "cells", Allowed: true}, {Account: "system:serviceaccount:s:generator", Verb: "patch", Resource: "cells", Allowed: true}}
+	askedInCore(t, &core, trusted)
 	cell := doctor.Cell{Name: "a", Asked: errors.New("admission webhook \"pods.breakwater.dev\" denied the request: no pod")}
 	cell.Configurations.Value = []admissionregistrationv1.ValidatingWebhookConfiguration{*configuration}
 	cell.Hooks = []doctor.Hook{{Name: "pods.breakwater.dev", Host: "hook", Bundle: trusted.bundle()}}
 	cell.Hooks[0].Chain.Value = trusted.serve(t, "hook", 300*day)
+	schedules(t, &cell, trusted)
 	cell.Spaces.Value = []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"kubernetes.io/metadata.name": "shop"}}}}
 	cell.Pods.Value = []corev1.Pod{pod("webhook", "breakwater:v1@sha256:0", true)}
 	r.Cores, r.Cells = []doctor.Core{core}, []doctor.Cell{cell}

@@ -67,7 +67,8 @@ func (f finder) or(found []Finding, format string, of ...any) []Finding {
 // Checks are the words for what is looked at.
 func Checks() []string {
 	return []string{
-		"apiserver", "cells", "certificate", "clock", "crds", "exempt", "finalizers", "guarding", "pods", "protectors", "rights", "vanished", "versions", "webhook",
+		"apiserver", "cells", "certificate", "clock", "crds", "exempt", "finalizers", "guarding", "pods", "protectors",
+		"rights", "rings", "scheduling", "targets", "vanished", "versions", "webhook",
 	}
 }
 

@@ -172,6 +172,8 @@ func TestWhatIsWrongInACell(t *testing.T) {
 		"somebody else's condition": {cell(func(c *doctor.Cell) {
 			c.Configurations.Value[0].Webhooks[0].MatchConditions = append(c.Configurations.Value[0].Webhooks[0].MatchConditions, admissionregistrationv1.MatchCondition{Name: "not-at-night"})
 		}), finding{"cell a", "guarding", doctor.Warning, "not-at-night of breakwater", "cell-unguarded"}},
+		"its own condition says something else": {cell(func(c *doctor.Cell) { c.Configurations.Value[0].Webhooks[0].MatchConditions[0].Expression = "false" }),
+			finding{"cell a", "guarding", doctor.Warning, "costs-availability of breakwater", "cell-unguarded"}},
 		"configurations may not be read": {cell(func(c *doctor.Cell) { c.Configurations.Err = forbidden }),
 			finding{"cell a", "guarding", doctor.Unknown, "forbidden", ""}},
 		"the webhook does not answer": {cell(func(c *doctor.Cell) {

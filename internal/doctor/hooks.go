@@ -16,9 +16,6 @@ import (
 // again is how configurations become the product's again.
 const again = "Sync the chart breakwater, or apply what breakwater webhook-config prints."
 
-// conditions are the match conditions that the product's own webhook configurations have: they leave out what costs nothing.
-func conditions() []string { return []string{"costs-availability", "changes-the-spec"} }
-
 // guarding judges whether the apiserver of a cell asks about every removal of its pods.
 func guarding(c *Cell) []Finding {
 	f := finder{c.where(), "guarding"}
@@ -34,11 +31,9 @@ func guarding(c *Cell) []Finding {
 		return []Finding{f.bad(Problem, "Pods can be removed unasked: "+strings.Join(weak, "; ")+".", again, "cell-unguarded")}
 	}
 	var foreign []string
-	for _, hook := range guard.Hooks(c.Name, v1alpha1.OperationDelete, nil, c.Configurations.Value) {
-		for _, name := range hook.Conditions {
-			if !slices.Contains(conditions(), name) {
-				foreign = append(foreign, name+" of "+hook.Configuration)
-			}
+	for _, hook := range guard.Validating(c.Configurations.Value, func(path string) bool { return strings.HasSuffix(path, guard.Path(c.Name)) }) {
+		for _, name := range guard.Foreign(hook.Conditions, guard.RemovalConditions()) {
+			foreign = append(foreign, name+" of "+hook.Configuration)
 		}
 	}
 	if len(foreign) > 0 {

@@ -1,5 +1,7 @@
 package doctor
 
+import "slices"
+
 // Judge tells what is to be said of all that was read: of each core in turn, of each cell, then of what is compared between them.
 func Judge(r *Reading) []Finding {
 	var all []Finding
@@ -17,6 +19,11 @@ func Judge(r *Reading) []Finding {
 		all = append(all, held(core, r.Now)...)
 		all = append(all, rights(core.where(), core.Rights)...)
 		all = append(all, pods(core.where(), core.Pods)...)
+		all = append(all, targets(core)...)
+		all = append(all, rings(core, r.Now)...)
+		for j := range core.Hooks {
+			all = append(all, certificate(core.where(), &core.Hooks[j], r.Now)...)
+		}
 	}
 	for i := range r.Cells {
 		found := ofCell(&r.Cells[i], r)
@@ -40,9 +47,10 @@ func ofCell(c *Cell, r *Reading) []Finding {
 		return []Finding{f.bad(Unknown, "It does not answer: "+sentence(c.Clock.Err), "Check the address, the network, and that the apiserver runs.", "")}
 	}
 	all := append(guarding(c), asked(c)...)
-	for j := range c.Hooks {
-		all = append(all, certificate(c, &c.Hooks[j], r.Now)...)
+	for _, hook := range append(slices.Clone(c.Hooks), c.Scheduling...) {
+		all = append(all, certificate(c.where(), &hook, r.Now)...)
 	}
+	all = append(append(all, strange(c)...), scheduling(c, r.Cores)...)
 	all = append(all, exempt(c, r.Cores)...)
 	all = append(all, rights(c.where(), c.Rights)...)
 	return append(all, pods(c.where(), c.Pods)...)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
@@ -43,6 +44,25 @@ type Core struct {
 	Held   Read[[]Held]
 	Pods   Read[[]corev1.Pod]
 	Rights Read[[]Right]
+	// Validating and Mutating are the webhook configurations of its own apiserver.
+	Validating Read[[]admissionregistrationv1.ValidatingWebhookConfiguration]
+	Mutating   Read[[]admissionregistrationv1.MutatingWebhookConfiguration]
+	// Doubled is what the apiserver answered to a second protector for a workload, as a dry run; nil when it was not asked.
+	Doubled *Doubled
+	Rings   Read[[]v1alpha1.ClusterRing]
+	// Leases are those of shards, in the namespaces that rings name.
+	Leases Read[[]coordinationv1.Lease]
+	// Policies are the names of scheduling policies.
+	Policies Read[[]string]
+	// Hooks are its webhooks about protectors and objects of rings as they were asked from here.
+	Hooks []Hook
+}
+
+// Doubled is what an apiserver answered to a second protector for the workload of one that is there.
+type Doubled struct {
+	// Of is the one that is there, as namespace/name.
+	Of  string
+	Err error
 }
 
 // Cell is what was read of the cluster of a cell.
@@ -59,15 +79,32 @@ type Cell struct {
 	// Asked is what the apiserver answered to an eviction, as a dry run, of a pod that is not there.
 	Asked error
 	// Hooks are its webhooks about removals as they were asked from here.
-	Hooks  []Hook
-	Spaces Read[[]corev1.Namespace]
-	Pods   Read[[]corev1.Pod]
-	Rights Read[[]Right]
+	Hooks []Hook
+	// Mutating are the configurations that may change what is stored, and Scheduling its webhooks of scheduling policies as they were
+	// asked from here.
+	Mutating   Read[[]admissionregistrationv1.MutatingWebhookConfiguration]
+	Scheduling []Hook
+	Spaces     Read[[]corev1.Namespace]
+	Pods       Read[[]corev1.Pod]
+	Rights     Read[[]Right]
 }
+
+// Asks is what a webhook is asked about.
+type Asks int
+
+// What webhooks are asked about.
+const (
+	OfRemovals Asks = iota
+	OfProtectors
+	OfScheduling
+	OfRings
+)
 
 // Hook is a webhook.
 type Hook struct {
 	Name string
+	// Of is what it is asked about. But for removals, all passes that it is asked about while it does not answer, and floors hold.
+	Of Asks
 	// Host is the name that its certificate must be for.
 	Host string
 	// Bundle is the caBundle.

@@ -24,14 +24,19 @@ func SchedulePath(cell string) string { return "/cells/" + cell + "/schedule" }
 
 // asked is an operation that the apiserver must ask about.
 type asked struct {
-	operation admissionregistrationv1.OperationType
-	resource  string
+	operation                admissionregistrationv1.OperationType
+	group, version, resource string
+}
+
+// ofPods is an operation on pods, or on something of theirs.
+func ofPods(operation admissionregistrationv1.OperationType, resource string) asked {
+	return asked{operation, "", "v1", resource}
 }
 
 // mustAsk are the removals that every cell is asked about.
 var mustAsk = []asked{ //nolint:gochecknoglobals // a constant in all but the language's sense
-	{admissionregistrationv1.Delete, "pods"}, {admissionregistrationv1.Create, "pods/eviction"},
-	{admissionregistrationv1.Update, "pods"}, {admissionregistrationv1.Update, "pods/resize"},
+	ofPods(admissionregistrationv1.Delete, "pods"), ofPods(admissionregistrationv1.Create, "pods/eviction"),
+	ofPods(admissionregistrationv1.Update, "pods"), ofPods(admissionregistrationv1.Update, "pods/resize"),
 }
 
 // Weaknesses tells why configurations do not guard a cell, of these namespaces if it has only some; nothing when they do.
@@ -82,12 +87,12 @@ func faultsOf(hook *admissionregistrationv1.ValidatingWebhook, namespaces []stri
 
 func (a asked) isIn(rule admissionregistrationv1.RuleWithOperations) bool {
 	operation := slices.Contains(rule.Operations, a.operation) || slices.Contains(rule.Operations, admissionregistrationv1.OperationAll)
-	group := slices.Contains(rule.APIGroups, "") || slices.Contains(rule.APIGroups, "*")
-	version := slices.Contains(rule.APIVersions, "v1") || slices.Contains(rule.APIVersions, "*")
+	group := slices.Contains(rule.APIGroups, a.group) || slices.Contains(rule.APIGroups, "*")
+	version := slices.Contains(rule.APIVersions, a.version) || slices.Contains(rule.APIVersions, "*")
 	scope := rule.Scope == nil || *rule.Scope != admissionregistrationv1.ClusterScope
 	resource := slices.ContainsFunc(rule.Resources, func(r string) bool {
-		_, sub, isSub := strings.Cut(a.resource, "/")
-		return r == a.resource || r == "*/*" || !isSub && r == "*" || isSub && (r == "pods/*" || r == "*/"+sub)
+		of, sub, isSub := strings.Cut(a.resource, "/")
+		return r == a.resource || r == "*/*" || !isSub && r == "*" || isSub && (r == of+"/*" || r == "*/"+sub)
 	})
 	return operation && group && version && scope && resource
 }

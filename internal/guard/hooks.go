@@ -79,12 +79,12 @@ func leaves(hook *admissionregistrationv1.ValidatingWebhook, operation v1alpha1.
 func askedFor(operation v1alpha1.Operation) asked {
 	switch operation {
 	case v1alpha1.OperationEvict:
-		return asked{admissionregistrationv1.Create, "pods/eviction"}
+		return ofPods(admissionregistrationv1.Create, "pods/eviction")
 	case v1alpha1.OperationUpdate:
-		return asked{admissionregistrationv1.Update, "pods"}
+		return ofPods(admissionregistrationv1.Update, "pods")
 	case v1alpha1.OperationResize:
-		return asked{admissionregistrationv1.Update, "pods/resize"}
+		return ofPods(admissionregistrationv1.Update, "pods/resize")
 	default:
-		return asked{admissionregistrationv1.Delete, "pods"}
+		return ofPods(admissionregistrationv1.Delete, "pods")
 	}
 }

@@ -78,7 +78,7 @@ func HoldsLabels(
 	}
 	rule := constraints.ResourceRules[0]
 	for _, resource := range want.Spec.MatchConstraints.ResourceRules[0].Resources {
-		if len(rule.ResourceNames) > 0 || !(asked{admissionregistrationv1.Update, resource}).isIn(rule.RuleWithOperations) {
+		if len(rule.ResourceNames) > 0 || !ofPods(admissionregistrationv1.Update, resource).isIn(rule.RuleWithOperations) {
 			return false
 		}
 	}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"slices"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/check"
+	"github.com/breakwater-k8s/breakwater/internal/doctor"
+	"github.com/breakwater-k8s/breakwater/internal/guard"
+)
+
+// double makes a second protector for a workload, as a dry run, which a webhook that is asked refuses. nil is that there is none to double.
+func (f *doctorFlags) double(ctx context.Context, c core, found *doctor.Core) *doctor.Doubled {
+	of := doctor.ToDouble(found, f.now())
+	if of == nil {
+		return nil
+	}
+	second := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: "breakwater-doctor"}, Spec: *of.Spec.DeepCopy()}
+	return &doctor.Doubled{Of: of.Namespace + "/" + of.Name, Err: c.Create(ctx, second, client.DryRunAll)}
+}
+
+// hooksOfCore asks webhooks about protectors and about objects of rings from here.
+func hooksOfCore(ctx context.Context, found *doctor.Core) []doctor.Hook {
+	asker := &check.Checker{Namespace: metav1.NamespaceDefault}
+	all := askEach(guard.Protectors(found.Validating.Value), func(w *guard.Webhook) doctor.Hook {
+		return readHook(ctx, w.Name, doctor.OfProtectors, &w.Client, func() error {
+			return asker.Ask(ctx, &admissionregistrationv1.ValidatingWebhook{ClientConfig: w.Client, Rules: w.Rules})
+		})
+	})
+	var ofRings []guard.Webhook
+	for i := range found.Rings.Value {
+		ofRings = append(ofRings, guard.Ring(found.Rings.Value[i].Name, found.Mutating.Value)...)
+	}
+	return append(all, askEach(ofRings, func(w *guard.Webhook) doctor.Hook {
+		return readHook(ctx, w.Name+" in "+w.Configuration, doctor.OfRings, &w.Client, func() error {
+			return asker.AskRing(ctx, &admissionregistrationv1.MutatingWebhook{ClientConfig: w.Client, Rules: w.Rules})
+		})
+	})...)
+}
+
+// readRings reads ClusterRings; none where there is no such kind, which the check of CustomResourceDefinitions tells.
+func readRings(ctx context.Context, c core) (all []v1alpha1.ClusterRing, err error) {
+	err = pages(ctx, c, &v1alpha1.ClusterRingList{}, func(l *v1alpha1.ClusterRingList) { all = append(all, l.Items...) })
+	return all, served(err)
+}
+
+// readShards reads the Leases of shards, in each namespace that a ring names.
+func readShards(ctx context.Context, c core, rings []v1alpha1.ClusterRing) (all []coordinationv1.Lease, err error) {
+	var namespaces []string
+	for i := range rings {
+		if namespace := rings[i].Spec.ShardNamespace; !slices.Contains(namespaces, namespace) {
+			namespaces = append(namespaces, namespace)
+		}
+	}
+	for _, namespace := range namespaces {
+		err := pages(ctx, c, &coordinationv1.LeaseList{}, func(l *coordinationv1.LeaseList) { all = append(all, l.Items...) },
+			client.InNamespace(namespace), client.HasLabels{v1alpha1.LabelRing})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// readPolicies reads the names of scheduling policies; none where there are no such kinds.
+func readPolicies(ctx context.Context, c core) (names []string, err error) {
+	err = pages(ctx, c, &v1alpha1.PodSchedulingPolicyList{}, func(l *v1alpha1.PodSchedulingPolicyList) {
+		for i := range l.Items {
+			names = append(names, l.Items[i].Namespace+"/"+l.Items[i].Name)
+		}
+	})
+	if err := served(err); err != nil {
+		return nil, err
+	}
+	err = pages(ctx, c, &v1alpha1.ClusterPodSchedulingPolicyList{}, func(l *v1alpha1.ClusterPodSchedulingPolicyList) {
+		for i := range l.Items {
+			names = append(names, l.Items[i].Name)
+		}
+	})
+	return names, served(err)
+}
+
+// served leaves out that a kind is not there.
+func served(err error) error {
+	if meta.IsNoMatchError(err) {
+		return nil
+	}
+	return err
+}

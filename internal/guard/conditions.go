@@ -1,0 +1,56 @@
+package guard
+
+import (
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+)
+
+// costless drops, inside the apiserver, what the webhook would allow without a look: deletions and updates of pods that
+// are terminating, finished or not scheduled. It is what lets a node finish its work while the webhook is away.
+const costless = `oldObject == null || !(` +
+	`has(oldObject.metadata.deletionTimestamp) || ` +
+	`!has(oldObject.spec.nodeName) || oldObject.spec.nodeName == '' || ` +
+	`(has(oldObject.status) && has(oldObject.status.phase) && oldObject.status.phase in ['Succeeded', 'Failed']))`
+
+// harmless drops updates of anything but the spec.
+const harmless = `request.operation != 'UPDATE' || object.spec != oldObject.spec`
+
+// aimed is a protector that names a workload, which it did not before.
+const aimed = `has(object.spec.targetRef) && (oldObject == null || !has(oldObject.spec.targetRef) || ` +
+	`oldObject.spec.targetRef != object.spec.targetRef)`
+
+// RemovalConditions are the match conditions of webhooks about removals.
+func RemovalConditions() []admissionregistrationv1.MatchCondition {
+	return append([]admissionregistrationv1.MatchCondition{{Name: "costs-availability", Expression: costless}}, TemplateConditions()...)
+}
+
+// TemplateConditions are those of webhooks about workloads that are stored.
+func TemplateConditions() []admissionregistrationv1.MatchCondition {
+	return []admissionregistrationv1.MatchCondition{{Name: "changes-the-spec", Expression: harmless}}
+}
+
+// ProtectorConditions are those of webhooks about protectors.
+func ProtectorConditions() []admissionregistrationv1.MatchCondition {
+	return []admissionregistrationv1.MatchCondition{{Name: "names-a-workload", Expression: aimed}}
+}
+
+// Foreign are the names of conditions that are none of those that the product has: they may leave out what should be asked about.
+func Foreign(conditions, own []admissionregistrationv1.MatchCondition) (names []string) {
+	for _, condition := range conditions {
+		if !isAmong(condition, own) {
+			names = append(names, condition.Name)
+		}
+	}
+	return names
+}
+
+// isAmong compares expressions but for their spaces.
+func isAmong(condition admissionregistrationv1.MatchCondition, all []admissionregistrationv1.MatchCondition) bool {
+	for _, one := range all {
+		if one.Name == condition.Name && strings.Join(strings.Fields(one.Expression), " ") == strings.Join(strings.Fields(condition.Expression), " ") {
+			return true
+		}
+	}
+	return false
+}
