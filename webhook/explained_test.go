@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -52,6 +53,10 @@ func explainStates(l, other *lab, from, to int) map[removal.VerdictReason]int {
 	for i, labels := range []map[string]string{{corev1.LabelTopologyZone: "a"}, {corev1.LabelTopologyZone: "b"}, {}} {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(l.namespace, "-", i), Labels: labels}}
 		l.create(node)
+		node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100"), corev1.ResourcePods: resource.MustParse("1000")}
+		if err := l.client.Status().Update(t.Context(), node); err != nil {
+			t.Fatal(err)
+		}
 		t.Cleanup(func() { _ = l.client.Delete(context.Background(), node) })
 	}
 	pods := make([]*corev1.Pod, to-from)
@@ -73,14 +78,18 @@ func explainStates(l, other *lab, from, to int) map[removal.VerdictReason]int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := make([]removal.VerdictReason, 2*len(pods))
-	for n, operation := range []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationEvict} {
+	operations := []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationEvict, v1alpha1.OperationUpdate, v1alpha1.OperationResize}
+	all := make([]removal.VerdictReason, len(operations)*len(pods))
+	for n, operation := range operations {
 		hooks, err := cluster.Hooks(t.Context(), l.namespace, operation)
 		if err != nil {
 			t.Fatal(err)
 		}
 		eightAtOnce(len(pods), func(i int) {
 			pod := l.existing(pods[i].Name)
+			if operation == v1alpha1.OperationResize && (pod.Spec.NodeName == "" || pod.Spec.NodeName == fmt.Sprint(l.namespace, "-3")) {
+				return // the apiserver looks for the node first
+			}
 			situation := live.At(read, l.cell, pod, cluster.Node(t.Context(), pod.Spec.NodeName), operation, hooks)
 			e := explain.Pod(situation)
 			all[n*len(pods)+i] = e.Verdict
@@ -180,6 +189,9 @@ func (c chance) pod(l *lab, p *corev1.Pod, name string) {
 	p.Labels = map[string]string{"state": name, "cell": one(c, "own", "own", "own", "own", "own", "own", "other"), "tier": one(c, "web", "web", "canary")}
 	p.Spec.NodeName = fmt.Sprint(l.namespace, "-", c.IntN(4)) // the last one is not there
 	p.Annotations = map[string]string{}
+	first := &p.Spec.Containers[0]
+	first.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
+	first.ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
 	if c.in(10) {
 		p.Annotations[v1alpha1.AnnotationForceDelete] = "true"
 	}
@@ -234,6 +246,8 @@ func (c chance) spec(s *v1alpha1.PodProtectorSpec, name string) {
 	s.Criterion = one(c, "", v1alpha1.CriterionAvailable, v1alpha1.CriterionReady, v1alpha1.CriterionRunning, v1alpha1.CriterionScheduled)
 	if c.in(6) {
 		s.Operations = one(c, []v1alpha1.Operation{"Delete"}, []v1alpha1.Operation{"Evict", "Update"}, []v1alpha1.Operation{"Update", "Resize"})
+	} else if c.in(3) {
+		s.Operations = []v1alpha1.Operation{"Delete", "Evict", "Update", "Resize"}
 	}
 	if c.in(5) {
 		s.AdmissionHistory.MaxConcurrentLag = int32(1 + c.IntN(3))

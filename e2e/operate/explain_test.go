@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -93,6 +94,99 @@ func TestExplain(t *testing.T) {
 		protector.Spec.MinAvailable = v1alpha1.Pods(int32(*e.Protectors[0].FloorThatWouldDo))
 		l.Must(l.Core.Update(l.Context(), protector))
 		l.Eventually(func() string { return e2e.Word(l.Remove(first, pod)) })
+	})
+}
+
+// resizable makes a pod that is restarted when it is given less of a processor, and waits until it is available.
+func resizable(l *lab, cell storms.Cell, name string) {
+	l.Helper()
+	noToken, none := false, int64(0)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "web"}}}
+	pod.Spec.AutomountServiceAccountToken, pod.Spec.TerminationGracePeriodSeconds = &noToken, &none
+	pod.Spec.Containers = []corev1.Container{{
+		Name: "app", Image: storms.Image,
+		Resources:    corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("1Mi")}},
+		ResizePolicy: []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}},
+	}}
+	_, err := cell.Client.CoreV1().Pods(l.Namespace).Create(l.Context(), pod, metav1.CreateOptions{})
+	l.Must(err)
+}
+
+// supportResize has a kubelet say what a container has, by which the apiserver knows one that can resize it.
+func supportResize(l *lab, cell storms.Cell, name string) {
+	l.Helper()
+	l.Eventually(func() string {
+		pod, err := cell.Client.CoreV1().Pods(l.Namespace).Get(l.Context(), name, metav1.GetOptions{})
+		l.Must(err)
+		for i := range pod.Status.ContainerStatuses {
+			pod.Status.ContainerStatuses[i].Resources = &pod.Spec.Containers[i].Resources
+		}
+		_, err = cell.Client.CoreV1().Pods(l.Namespace).UpdateStatus(l.Context(), pod, metav1.UpdateOptions{})
+		return e2e.Word(err)
+	})
+}
+
+func TestExplainOfChanges(t *testing.T) {
+	claim(t, "explain says what the apiserver says of updates and resizes, as the protector has their operations or not", func(l *lab) {
+		l.Protect(2, func(spec *v1alpha1.PodProtectorSpec) {
+			spec.Operations = []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationEvict, v1alpha1.OperationUpdate, v1alpha1.OperationResize}
+		})
+		cell := l.Cells[0]
+		for _, name := range []string{"one", "two", "three"} {
+			resizable(l, cell, name)
+		}
+		l.AwaitSummary(e2e.AllAvailable(3))
+		supportResize(l, cell, "one")
+		changes := []string{"update", "resize"}
+		for _, operation := range changes {
+			l.Eventually(func() string { // the webhook's watch may be behind by a moment
+				said, code := tell(l, cell, "explain", "pod/one", "--operation", operation, "--ask")
+				if code != 0 || !strings.Contains(said, "may go") || !strings.Contains(said, "as explained") {
+					return fmt.Sprintf("exit code %d: %s", code, said)
+				}
+				return ""
+			})
+		}
+		l.Must(l.Remove(cell, "three"))
+		for _, operation := range changes {
+			l.Eventually(func() string {
+				said, code := tell(l, cell, "explain", "pod/one", "--operation", operation, "--ask")
+				if code != 2 || !strings.Contains(said, "refused (NoBudget)") || !strings.Contains(said, "refused with 429, as explained") ||
+					!strings.Contains(said, "refuses to "+operation+" pod") {
+					return fmt.Sprintf("exit code %d: %s", code, said)
+				}
+				return ""
+			})
+		}
+		pod, err := cell.Client.CoreV1().Pods(l.Namespace).Get(l.Context(), "one", metav1.GetOptions{})
+		l.Must(err)
+		if of := pod.Spec.Containers[0]; of.Image != storms.Image || of.Resources.Requests.Cpu().MilliValue() != 10 {
+			l.Errorf("a dry run has changed the pod: %+v", of)
+		}
+		protector := l.Protector()
+		protector.Spec.Operations = []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationUpdate}
+		l.Must(l.Core.Update(l.Context(), protector))
+		for _, operation := range changes {
+			want := map[string]int{"update": 2, "resize": 0}[operation]
+			l.Eventually(func() string {
+				said, code := tell(l, cell, "explain", "pod/one", "--operation", operation, "--ask")
+				if code != want || !strings.Contains(said, "as explained") {
+					return fmt.Sprintf("exit code %d, want %d: %s", code, want, said)
+				}
+				return ""
+			})
+		}
+		bare := l.App(1)
+		bare.Instance = "plain"
+		l.Must(bare.DeployBare(l.Context(), l.Cells[:1]))
+		for _, pod := range l.Pods(cell) {
+			if len(pod.Spec.Containers[0].ResizePolicy) == 0 {
+				said, code := tell(l, cell, "explain", "pod/"+pod.Name, "--operation", "resize", "--ask")
+				wantTold(l, said, code, 1, "no resize restarts a container of pod")
+				return
+			}
+		}
+		l.Error("there is no pod without a resizePolicy")
 	})
 }
 

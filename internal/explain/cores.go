@@ -67,8 +67,19 @@ func Request(pod *corev1.Pod, operation v1alpha1.Operation) removal.Request {
 	if operation == v1alpha1.OperationUpdate || operation == v1alpha1.OperationResize {
 		r.Generation = cmp.Or(pod.Generation+1, math.MaxInt64)
 		if len(pod.Spec.Containers) > 0 {
-			r.Containers = []v1alpha1.ContainerRestarts{{Name: pod.Spec.Containers[0].Name, Restarts: 1}}
+			first := pod.Spec.Containers[0].Name
+			r.Containers = []v1alpha1.ContainerRestarts{{Name: first, Restarts: restarts(pod, first) + 1}}
 		}
 	}
 	return r
+}
+
+// restarts is how often a container of a pod has been restarted.
+func restarts(pod *corev1.Pod, container string) int32 {
+	for i := range pod.Status.ContainerStatuses {
+		if s := &pod.Status.ContainerStatuses[i]; s.Name == container {
+			return s.RestartCount
+		}
+	}
+	return 0
 }

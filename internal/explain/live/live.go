@@ -137,6 +137,6 @@ func (c *Cluster) Ask(ctx context.Context, namespace, name string, operation v1a
 	case v1alpha1.OperationEvict:
 		return evict(ctx, c.Client, namespace, name, dry)
 	default:
-		return fmt.Errorf("a dry run is sent for deletions and evictions alone, not to %s", operation)
+		return c.change(ctx, namespace, name, operation)
 	}
 }

@@ -1,0 +1,70 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// change sends a dry run of a change that restarts a container of a pod: another image, or less of a resource for which it is restarted.
+func (c *Cluster) change(ctx context.Context, namespace, name string, operation v1alpha1.Operation) error {
+	pods := c.Client.CoreV1().Pods(namespace)
+	pod, err := pods.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return errors.New("read the pod to ask about: " + err.Error()) // which is no answer
+	}
+	container, subresources := otherImage(pod), []string(nil)
+	if operation == v1alpha1.OperationResize {
+		if container, subresources = shrunk(pod), []string{"resize"}; container == nil {
+			return fmt.Errorf("no resize restarts a container of pod %s/%s: none has a resizePolicy RestartContainer for a resource that it asks for", namespace, name)
+		}
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "spec": map[string]any{"containers": []any{container}}})
+	if err != nil {
+		return err
+	}
+	_, err = pods.Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, subresources...)
+	return err
+}
+
+// otherImage is the first container with another image.
+func otherImage(pod *corev1.Pod) map[string]any {
+	first := &pod.Spec.Containers[0]
+	return map[string]any{"name": first.Name, "image": first.Image + "-explained"}
+}
+
+// shrunk is the first container that is restarted for a resource, with half as much of that, for which there is always room; nil if there is
+// none. What it asks for and what it is limited to shrink alike, since its class of service cannot change.
+func shrunk(pod *corev1.Pod) map[string]any {
+	for i := range pod.Spec.Containers {
+		of := &pod.Spec.Containers[i]
+		for _, policy := range of.ResizePolicy {
+			amounts := map[string]any{}
+			for field, list := range map[string]corev1.ResourceList{"requests": of.Resources.Requests, "limits": of.Resources.Limits} {
+				if had, ok := list[policy.ResourceName]; ok && had.MilliValue() > 1 {
+					amounts[field] = corev1.ResourceList{policy.ResourceName: half(policy.ResourceName, had)}
+				}
+			}
+			if policy.RestartPolicy == corev1.RestartContainer && len(amounts) > 0 {
+				return map[string]any{"name": of.Name, "resources": amounts}
+			}
+		}
+	}
+	return nil
+}
+
+// half is in whole numbers but for processors: there is no half of a byte.
+func half(name corev1.ResourceName, of resource.Quantity) resource.Quantity {
+	if name == corev1.ResourceCPU {
+		return *resource.NewMilliQuantity(of.MilliValue()/2, of.Format)
+	}
+	return *resource.NewQuantity((of.Value()+1)/2, of.Format)
+}
