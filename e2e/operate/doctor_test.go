@@ -23,6 +23,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/doctor"
 	"github.com/breakwater-k8s/breakwater/internal/federation"
 	"github.com/breakwater-k8s/breakwater/internal/install"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
 // examine runs doctor with some checks, and returns what it found.
@@ -112,8 +113,7 @@ func TestDoctorTellsOfQuestionsAboutProtectors(t *testing.T) {
 // schedule runs a webhook that heeds scheduling policies, besides those of the suite, and makes a worker's apiserver ask it.
 func schedule(l *lab, worker federation.Cluster, c client.Client) *admissionregistrationv1.MutatingWebhookConfiguration {
 	l.Helper()
-	address, err := install.FreeAddress()
-	l.Must(err)
+	address := testplane.FreeAddress(l)
 	file := func(name string) string { return filepath.Join(l.Dir(), "webhook", name) }
 	core := l.Federation().Cores()[0]
 	processes := install.NewProcesses(l.TempDir(), 10*time.Second)
