@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -16,14 +15,7 @@ import (
 // converted runs the command and returns what it wrote to standard output and to standard error.
 func converted(t *testing.T, in string, arguments ...string) (out, log string, err error) {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	command := rootCommand()
-	command.SetIn(strings.NewReader(in))
-	command.SetOut(&stdout)
-	command.SetErr(&stderr)
-	command.SetArgs(append([]string{"convert"}, arguments...))
-	err = command.ExecuteContext(t.Context())
-	return stdout.String(), stderr.String(), err
+	return run(t, in, append([]string{"convert"}, arguments...)...)
 }
 
 // written puts files into a new folder.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"strings"
@@ -13,14 +12,7 @@ import (
 // explain runs the command and returns what it wrote to standard output and to standard error.
 func explain(t *testing.T, in string, arguments ...string) (out, log string, err error) {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	command := rootCommand()
-	command.SetIn(strings.NewReader(in))
-	command.SetOut(&stdout)
-	command.SetErr(&stderr)
-	command.SetArgs(append([]string{"explain", "scheduling"}, arguments...))
-	err = command.ExecuteContext(t.Context())
-	return stdout.String(), stderr.String(), err
+	return run(t, in, append([]string{"explain", "scheduling"}, arguments...)...)
 }
 
 // fromFiles are the arguments that need no cluster.

@@ -42,11 +42,7 @@ func TestGeneratorRefusesBadFlagsByName(t *testing.T) {
 		"arguments":                           {[]string{"web"}, "unknown command"},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			command := rootCommand()
-			command.SetArgs(append([]string{"generator"}, c.arguments...))
-			if err := command.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one that says %q", err, c.want)
-			}
+			wantRefusal(t, c.want, append([]string{"generator"}, c.arguments...)...)
 		})
 	}
 }

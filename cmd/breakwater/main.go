@@ -3,14 +3,6 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
-
-	"context"
-
 	"github.com/spf13/cobra"
 	_ "golang.org/x/crypto/x509roots/fallback" // an image has no authorities of its own, and an apiserver may have a public one
 
@@ -27,20 +19,7 @@ type exitError struct {
 // ExitCode is what to exit with.
 func (e exitError) ExitCode() int { return e.code }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := rootCommand().ExecuteContext(ctx)
-	stop()
-	if err == nil {
-		return
-	}
-	fmt.Fprintln(os.Stderr, "breakwater:", err)
-	var exit interface{ ExitCode() int }
-	if errors.As(err, &exit) {
-		os.Exit(exit.ExitCode())
-	}
-	os.Exit(1)
-}
+func main() { commandline.Run(rootCommand()) }
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{

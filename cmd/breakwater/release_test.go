@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -20,12 +19,7 @@ import (
 // release runs the command for a namespace.
 func release(t *testing.T, namespace string, arguments ...string) (string, error) {
 	t.Helper()
-	var out bytes.Buffer
-	command := rootCommand()
-	command.SetOut(&out)
-	command.SetArgs(append([]string{"release", "--kubeconfig", writeKubeconfig(t, testplane.Config(t)), "--namespace", namespace}, arguments...))
-	err := command.ExecuteContext(t.Context())
-	return out.String(), err
+	return ask(t, append([]string{"release", "--kubeconfig", writeKubeconfig(t, testplane.Config(t)), "--namespace", namespace}, arguments...)...)
 }
 
 // heldObjects makes a protector that was deleted and is held, a Deployment that is held, and one that somebody else holds.
@@ -112,11 +106,7 @@ func TestReleaseRefusesWhatItCannotRead(t *testing.T) {
 			"want group/version/Kind"},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			command := rootCommand()
-			command.SetArgs(c.arguments)
-			if err := command.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one that says %q", err, c.want)
-			}
+			wantRefusal(t, c.want, c.arguments...)
 		})
 	}
 }

@@ -1,24 +1,11 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"strings"
 	"testing"
 
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
-
-// ask runs a command to its end.
-func ask(t *testing.T, arguments ...string) (string, error) {
-	t.Helper()
-	output := &bytes.Buffer{}
-	command := rootCommand()
-	command.SetOut(output)
-	command.SetArgs(arguments)
-	err := command.ExecuteContext(t.Context())
-	return output.String(), err
-}
 
 func TestFlagsOfCells(t *testing.T) {
 	hook := []string{"webhook-config", "--cell", "a", "--url", "https://a:1"}
@@ -70,15 +57,6 @@ func TestFlagsOfCells(t *testing.T) {
 
 func TestTopologyIsReady(t *testing.T) {
 	health := testplane.FreeAddress(t)
-	ctx, stop := context.WithCancel(t.Context())
-	command := rootCommand()
-	command.SetArgs([]string{"topology", "--kubeconfig", writeKubeconfig(t, testplane.Config(t)), "--leader-elect=false",
-		"--health-listen", health, "--metrics-listen", "0"})
-	ended := make(chan error, 1)
-	go func() { ended <- command.ExecuteContext(ctx) }()
+	background(t, "topology", "--kubeconfig", writeKubeconfig(t, testplane.Config(t)), "--leader-elect=false", "--health-listen", health, "--metrics-listen", "0")
 	eventually(t, "ready", func() string { return fetch("http://"+health+"/readyz", "ok") })
-	stop()
-	if err := <-ended; err != nil {
-		t.Errorf("it ended with %v", err)
-	}
 }

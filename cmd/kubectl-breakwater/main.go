@@ -3,14 +3,11 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/breakwater-k8s/breakwater/internal/commandline"
 )
 
 // exitError is an error whose exit code means something; every other error exits with 1.
@@ -23,18 +20,7 @@ type exitError struct {
 func (e exitError) ExitCode() int { return e.code }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	root := rootCommand(genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
 	root.SetArgs(arguments(os.Args))
-	err := root.ExecuteContext(ctx)
-	stop()
-	if err == nil {
-		return
-	}
-	fmt.Fprintln(os.Stderr, "kubectl breakwater:", err)
-	var exit interface{ ExitCode() int }
-	if errors.As(err, &exit) {
-		os.Exit(exit.ExitCode())
-	}
-	os.Exit(1)
+	commandline.Run(root)
 }

@@ -1,4 +1,4 @@
-// Package commandline describes the commands of our programs as a page of the documentation.
+// Package commandline runs our programs, and describes their commands as a page of the documentation.
 package commandline
 
 import (
