@@ -61,7 +61,7 @@ func (a auditLog) lines(p *plugin, take func(line []byte) error) error {
 // readAudit reads what an audit log has of denials.
 func (f *denialsFlags) readAudit(of scope) (all []denial.Denial, err error) {
 	reader := denial.NewReader()
-	err = f.lines(f.plugin, func(line []byte) error {
+	err = f.auditLog.lines(f.plugin, func(line []byte) error {
 		d, ok, err := reader.Audit(line)
 		if ok && (of.namespace == "" || d.Namespace == of.namespace) && (of.name == "" || d.IsOf(of.name)) {
 			if d.Cell = cmp.Or(d.Cell, f.cell); f.cell == "" || d.Cell == f.cell {
@@ -76,7 +76,7 @@ func (f *denialsFlags) readAudit(of scope) (all []denial.Denial, err error) {
 // whoAsked reads who asked for the removals of pods, by namespace/name, that were admitted.
 func (f *statusFlags) whoAsked() (map[string]string, error) {
 	who := map[string]string{}
-	err := f.lines(f.plugin, func(line []byte) error {
+	err := f.auditLog.lines(f.plugin, func(line []byte) error {
 		asked, ok, err := denial.Admitted(line)
 		if ok {
 			who[asked.Namespace+"/"+asked.Pod] = asked.User

@@ -18,9 +18,9 @@ import (
 type denialsFlags struct {
 	scopeFlags
 	output
-	auditLog
-	since time.Duration
-	cell  string
+	auditLog auditLog
+	since    time.Duration
+	cell     string
 }
 
 func denialsCommand(p *plugin) *cobra.Command {
@@ -57,7 +57,7 @@ type denialList struct {
 }
 
 func (f *denialsFlags) run(ctx context.Context, names []string) error {
-	if err := f.output.check(); err != nil {
+	if err := f.check(); err != nil {
 		return err
 	}
 	of, err := f.scope(names)

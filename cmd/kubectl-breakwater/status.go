@@ -16,7 +16,7 @@ import (
 type statusFlags struct {
 	scopeFlags
 	output
-	auditLog
+	auditLog auditLog
 	refusing bool
 }
 
@@ -46,7 +46,7 @@ audit log of the cell's apiserver has that (--audit-log).`,
 }
 
 func (f *statusFlags) run(ctx context.Context, names []string) error {
-	if err := f.output.check(); err != nil {
+	if err := f.check(); err != nil {
 		return err
 	}
 	of, err := f.scope(names)

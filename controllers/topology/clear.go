@@ -47,7 +47,8 @@ func (c Clearer) Reconcile(ctx context.Context, request reconcile.Request) (reco
 			return reconcile.Result{RequeueAfter: ask}, nil
 		case pulse.Alive:
 			return c.done(ctx, p, corev1.EventTypeWarning, "CellAlive", fmt.Sprintf(
-				"Cell %q is not cleared: its aggregator has reported within %s. Stop it first, or delete the Cell, which drains it.", name, cell.Spec.StaleAfterOrDefault()))
+				"Cell %q is not cleared: its aggregator has reported within %s. Stop it first, or delete the Cell, which drains it.",
+				name, cell.Spec.StaleAfterOrDefault()))
 		}
 	}
 	lost, counted := quota.Open(&entry.AdmissionHistory), entry.Aggregation.CountedReplicas
