@@ -82,6 +82,7 @@ func TestTheDefinitionIsDeleted(t *testing.T) {
 			l.Errorf("the protector was not deleted: %+v", p.ObjectMeta)
 		}
 
+		l.awaitAllDeleted()
 		v.conclude() // nobody protects the pods from here until the protector is back
 		out, err := exec.CommandContext(l.Context(), l.Program(), "release", "--kubeconfig", l.core().Kubeconfig(), "-A", "--deleted", "--yes").CombinedOutput()
 		l.Logf("breakwater release:\n%s", out)
@@ -97,5 +98,20 @@ func TestTheDefinitionIsDeleted(t *testing.T) {
 		l.AwaitSummary(e2e.AllAvailable(6))
 		l.awaitHeard()
 		l.watch(4).wantExhausted("/web")
+	})
+}
+
+// awaitAllDeleted waits until the apiserver has deleted all protectors, which it does one namespace after the other.
+func (l lab) awaitAllDeleted() {
+	l.Helper()
+	l.Eventually(func() string {
+		all := &v1alpha1.PodProtectorList{}
+		l.Must(l.Core.List(l.Context(), all))
+		for i := range all.Items {
+			if p := &all.Items[i]; p.DeletionTimestamp == nil {
+				return "not deleted yet: " + p.Namespace + "/" + p.Name
+			}
+		}
+		return ""
 	})
 }
