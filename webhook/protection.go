@@ -41,6 +41,14 @@ type Protection struct {
 
 // Review answers one review of a cell, before ctx ends.
 func (p *Protection) Review(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) removal.Answer {
+	answer := p.review(ctx, cell, review)
+	if !answer.Allowed && answer.Blames == nil {
+		p.noteUnblamed(cell, review, answer)
+	}
+	return answer
+}
+
+func (p *Protection) review(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) removal.Answer {
 	if !p.cells.known(cell) {
 		return removal.RefuseUnknownCell(cell)
 	}

@@ -115,6 +115,18 @@ func (h *hub) refused(protector, pod, user string, more int, ago time.Duration) 
 	}))
 }
 
+// unblamed is a refusal in a cell that nobody knows.
+func (h *hub) unblamed(cell, pod string, more int) {
+	h.Helper()
+	h.must(h.Create(h.Context(), &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: cell + "-"}, EventTime: metav1.NowMicro(),
+		Reason: denial.ReasonRefused, Action: "Refuse", Type: corev1.EventTypeWarning, Note: denial.Note("Breakwater does not know that cell.", "carol", cell, "UnknownCell", more),
+		ReportingController: "breakwater-webhook", ReportingInstance: "breakwater-webhook-0",
+		Regarding: corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Cell", Name: cell},
+		Related:   &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: h.namespace, Name: pod},
+	}))
+}
+
 // kb runs a command against the hub, which must not fail.
 func (h *hub) kb(arguments ...string) string {
 	h.Helper()
@@ -239,8 +251,14 @@ func TestDenials(t *testing.T) {
 	wantWords(t, h.kb("denials", "--since", "0", "api", "-o", "wide"), "Breakwater refuses to remove pod \"api-0\"")
 	wantWords(t, h.kb("denials", "api"), "Nothing was refused or forced by PodProtector "+h.namespace+"/api")
 	wantWords(t, h.kb("denials", "--cell", "elsewhere"), "Nothing was refused")
+	h.unblamed("elsewhere", "web-7", 3)
+	wantWords(t, h.kb("denials", "--cell", "elsewhere"), "4+ UnknownCell - elsewhere web-7 carol")
+	wantWords(t, h.kb("denials", "--cell", "elsewhere", "-A"), h.namespace, "4+ UnknownCell - elsewhere web-7 carol")
+	wantNot(t, h.kb("denials", "web"), "carol")
+	other := newHub(t)
+	wantWords(t, other.kb("denials", "--cell", "elsewhere"), "Nothing was refused")
 	var list denialList
-	h.must(json.Unmarshal([]byte(h.kb("denials", "-o", "json")), &list))
+	h.must(json.Unmarshal([]byte(h.kb("denials", "--cell", h.cell, "-o", "json")), &list))
 	if len(list.Denials) != 1 || list.Denials[0].Count != 11 || !list.Denials[0].AtLeast {
 		t.Errorf("%+v", list)
 	}

@@ -29,8 +29,8 @@ func denialsCommand(p *plugin) *cobra.Command {
 		Use:     "denials [PROTECTOR]",
 		Aliases: []string{"denied"},
 		Short:   "Show which removals were refused, or forced, and who asked for them",
-		Long: `Shows removals that were refused, and those that somebody forced. They are read from events on protectors in the core clusters, or, with
---audit-log, from the audit log of a cell's apiserver. Equal ones are one line.
+		Long: `Shows removals that were refused, and those that somebody forced. They are read from events in the core clusters, or, with --audit-log,
+from the audit log of a cell's apiserver. Equal ones are one line. A refusal that no protector is to blame for is an event on the Cell.
 
 A storm makes no more than an event in 10 seconds for each protector, which tells how many others there were, and an apiserver keeps events
 for an hour unless told otherwise. So there were at least as many as events tell (+); an audit log has all of them.`,

@@ -11,6 +11,7 @@ import (
 
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -103,21 +104,35 @@ func without(answers int, err error) error {
 	return fmt.Errorf("this is without what cannot be read: %w", err)
 }
 
-// readDenials reads what events tell of a protector, or of all of a namespace, or of all.
-func readDenials(ctx context.Context, c core, namespace, name string) (denials []denial.Denial, err error) {
-	options := []client.ListOption{client.InNamespace(namespace)}
+// readDenials reads what events tell of a protector, or of all of a namespace, or of all. What no protector is to blame for is told on Cells,
+// whose events are in another namespace than the pods: whoever may not read them there does without.
+func readDenials(ctx context.Context, c core, namespace, name string) ([]denial.Denial, error) {
 	fields := client.MatchingFields{"reportingController": "breakwater-webhook"}
 	if name != "" {
-		fields["regarding.name"] = name
+		fields["regarding.name"], fields["regarding.kind"] = name, "PodProtector"
 	}
+	all, err := denialsIn(ctx, c, namespace, namespace, fields)
+	if err != nil || name != "" || namespace == "" || namespace == metav1.NamespaceDefault {
+		return all, err
+	}
+	fields["regarding.kind"] = "Cell"
+	unblamed, err := denialsIn(ctx, c, metav1.NamespaceDefault, namespace, fields)
+	if apierrors.IsForbidden(err) {
+		return all, nil
+	}
+	return append(all, unblamed...), err
+}
+
+// denialsIn reads events of a namespace that are about pods of another one, or of all.
+func denialsIn(ctx context.Context, c core, namespace, of string, fields client.MatchingFields) (denials []denial.Denial, err error) {
 	reader := denial.NewReader()
 	err = pages(ctx, c, &eventsv1.EventList{}, func(l *eventsv1.EventList) {
 		for i := range l.Items {
-			if d, ok := reader.Event(c.Name, &l.Items[i]); ok {
+			if d, ok := reader.Event(c.Name, &l.Items[i]); ok && (of == "" || d.Namespace == of) {
 				denials = append(denials, d)
 			}
 		}
-	}, append(options, fields)...)
+	}, client.InNamespace(namespace), fields)
 	return denials, err
 }
 

@@ -13,6 +13,11 @@ import (
 	"syscall"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
 	"github.com/breakwater-k8s/breakwater/internal/install"
 	"github.com/breakwater-k8s/breakwater/internal/programs"
 )
@@ -178,6 +183,47 @@ func TestWhoIsPagedSeesWhatTheStormDid(t *testing.T) {
 		})
 		l.Must(l.Breakwater.Restart(l.Context(), stopped))
 		l.Eventually(func() string { return strings.Join(missing(says(l, "cells"), cell+" ok"), ", ") })
+	})
+}
+
+func TestRefusalsOfACellThatIsNoneAreShown(t *testing.T) {
+	claim(t, "a removal that is refused since the apiserver asks about a cell that nobody knows is shown with who asked, and no protector", func(l *lab) {
+		l.Protect(0)
+		l.DeployBare(l.App(2))
+		cell, unknown := l.Cells[0], "no-"+l.Namespace
+		worker, ok := l.Federation().Cluster(cell.Name)
+		if !ok {
+			l.Fatalf("no cluster %q", cell.Name)
+		}
+		c, err := install.Client(worker)
+		l.Must(err)
+		configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+		l.Must(c.Get(l.Context(), client.ObjectKey{Name: "breakwater"}, configuration))
+		address, _, _ := strings.Cut(*configuration.Webhooks[0].ClientConfig.URL, "/cells/")
+		raw, err := exec.CommandContext(l.Context(), l.Program(), "webhook-config", "--cell="+unknown, "--name="+unknown, "--namespaces="+l.Namespace,
+			"--url="+address, "--ca-bundle="+filepath.Join(l.Dir(), "webhook", "ca.crt")).Output()
+		l.Must(err)
+		wrong := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+		l.Must(yaml.Unmarshal(raw, wrong))
+		l.Must(c.Create(l.Context(), wrong))
+		l.Cleanup(func() { _ = c.Delete(context.Background(), wrong) })
+		pod := l.Pods(cell)[0].Name
+		l.Eventually(func() string {
+			err := cell.Client.CoreV1().Pods(l.Namespace).Delete(l.Context(), pod, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
+			if err == nil || !strings.Contains(err.Error(), unknown) {
+				return fmt.Sprintf("it is not asked about %s: %v", unknown, err)
+			}
+			return ""
+		})
+		if text := says(l, "denials"); strings.Contains(text, "UnknownCell") {
+			l.Errorf("a dry run is shown:\n%s", text)
+		}
+		if l.Remove(cell, pod) == nil {
+			l.Fatal("the pod was removed")
+		}
+		l.Eventually(func() string {
+			return strings.Join(missing(says(l, "denials"), "UnknownCell - "+unknown+" "+pod+" admin"), ", ")
+		})
 	})
 }
 

@@ -32,6 +32,12 @@ func TestEvents(t *testing.T) {
 	series.Series = &eventsv1.EventSeries{Count: 4, LastObservedTime: metav1.NewMicroTime(noon.Add(time.Minute))}
 	other := event("RemovalRefused", refusal)
 	other.Regarding.Kind = "Cell"
+	const unknown = `Breakwater does not know cell "b" and refuses to decide about its pods.`
+	unblamed := event("RemovalRefused", denial.Note(unknown, "alice", "b", "UnknownCell", 2))
+	unblamed.Regarding = corev1.ObjectReference{Kind: "Cell", Namespace: "default", Name: "b"}
+	unblamed.Related = &corev1.ObjectReference{Kind: "Pod", Namespace: "shop", Name: "web-1"}
+	forcedOnCell := unblamed.DeepCopy()
+	forcedOnCell.Reason = "RemovalForced"
 	base := denial.Denial{First: noon, Last: noon, Count: 1, AtLeast: true, Core: "hub", Namespace: "shop", Protector: "web"}
 	with := func(change func(*denial.Denial)) *denial.Denial {
 		d := base
@@ -43,6 +49,10 @@ func TestEvents(t *testing.T) {
 		event *eventsv1.Event
 		want  *denial.Denial
 	}{
+		"a refusal that no protector is to blame for": {unblamed, with(func(d *denial.Denial) {
+			d.Count, d.User, d.Cell, d.Verdict, d.Pods, d.Message, d.Protector = 3, "alice", "b", "UnknownCell", []string{"web-1"}, unknown, ""
+		})},
+		"what is forced is told of protectors alone": {forcedOnCell, nil},
 		"a refusal that says who asked": {event("RemovalRefused", denial.Note(refusal, "alice", "a", "NoBudget", 3)), with(func(d *denial.Denial) {
 			d.Count, d.User, d.Cell, d.Verdict, d.Pods, d.Message = 4, "alice", "a", "NoBudget", []string{"web-0"}, refusal
 		})},

@@ -59,12 +59,20 @@ func NewReader() *Reader { return &Reader{compiled()} }
 // Event reads an event of a core cluster; ok is false if it tells of no denial. What is told of others since the last event is counted
 // with it, and is no more than the least: those after the last event are told of by none.
 func (r *Reader) Event(core string, e *eventsv1.Event) (d Denial, ok bool) {
-	if e.Reason != ReasonRefused && e.Reason != ReasonForced || e.Regarding.Kind != "PodProtector" {
+	// One that no protector is to blame for is on the Cell, and refers to the pod.
+	unblamed := e.Reason == ReasonRefused && e.Regarding.Kind == "Cell" && e.Related != nil && e.Related.Kind == "Pod"
+	if e.Reason != ReasonRefused && e.Reason != ReasonForced || e.Regarding.Kind != "PodProtector" && !unblamed {
 		return Denial{}, false
 	}
 	d = Denial{
 		First: e.EventTime.Time, Last: e.EventTime.Time, Count: 1, AtLeast: true, Core: core,
 		Namespace: e.Regarding.Namespace, Protector: e.Regarding.Name, Message: e.Note, Forced: e.Reason == ReasonForced,
+	}
+	if unblamed {
+		d.Namespace, d.Protector = e.Related.Namespace, ""
+		if e.Related.Name != "" {
+			d.Pods = []string{e.Related.Name}
+		}
 	}
 	if d.First.IsZero() {
 		d.First, d.Last = e.CreationTimestamp.Time, e.CreationTimestamp.Time

@@ -1,0 +1,50 @@
+package webhook
+
+import (
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/denial"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
+)
+
+// noteUnblamed makes an event of a refusal that no protector is to blame for, on the Cell, likewise: one for each reason. All Cells that are
+// none have one between them, since whoever reaches the webhook can name any. Of a pod that is not there, nothing was to be removed.
+func (p *Protection) noteUnblamed(cell string, review *admissionv1.AdmissionRequest, answer removal.Answer) {
+	if answer.Verdict == removal.VerdictNoPod || ptr.Deref(review.DryRun, false) {
+		return
+	}
+	core := p.teller()
+	if core == nil {
+		return
+	}
+	about := denial.ReasonRefused + " Cell " + cell + " " + string(answer.Verdict)
+	if answer.Verdict == removal.VerdictUnknownCell {
+		about = denial.ReasonRefused + " Cell"
+	}
+	of := &v1alpha1.Cell{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Cell"},
+		ObjectMeta: metav1.ObjectMeta{Name: cell},
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: review.Namespace, Name: review.Name}}
+	message, user, verdict := answer.Status.Message, review.UserInfo.Username, string(answer.Verdict)
+	p.refused.tell(about, func(more int) {
+		core.events.Eventf(of, pod, corev1.EventTypeWarning, denial.ReasonRefused, "Refuse", "%s", denial.Note(message, user, cell, verdict, more))
+	})
+}
+
+// teller is a core that takes events as far as is known: one that has been read, or else any.
+func (p *Protection) teller() *core {
+	for _, core := range p.cores {
+		if core.read.Load() {
+			return core
+		}
+	}
+	if len(p.cores) > 0 {
+		return p.cores[0]
+	}
+	return nil
+}
