@@ -15,6 +15,7 @@ type metrics struct {
 	leading, epoch, slots, pods, protectors prometheus.Gauge
 	liveReads                               prometheus.Counter
 	writes, settled                         *prometheus.CounterVec
+	writeDuration                           *prometheus.HistogramVec
 	spread                                  *spreadMetrics
 }
 
@@ -33,8 +34,12 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		Name: "breakwater_aggregator_live_reads_total",
 		Help: "Lists of a namespace that reservations asked for which the snapshot could not settle.",
 	})
+	writeDuration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "breakwater_aggregator_write_duration_seconds", Help: "Time that a status write took, by result: written, conflict or error.",
+		Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
+	}, []string{"result"})
 	spread := newSpreadMetrics()
-	registry.MustRegister(liveReads, spread)
+	registry.MustRegister(liveReads, writeDuration, spread)
 	return &metrics{
 		leading:    gauge("leading", "1 while this process leads its cell, or has slots of it."),
 		epoch:      gauge("epoch", "Epoch of the last term of this process, or of the last slots that it took."),
@@ -43,8 +48,8 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		protectors: gauge("protectors", "Protectors that pods are counted for, at the last heartbeat."),
 		liveReads:  liveReads,
 		writes:     counter("writes_total", "Status writes by result: written, conflict or error.", "result"),
-		spread:     spread,
-		settled:    counter("settled_total", "Reservations settled by reason: gone, expired, superseded, updated or overdue.", "reason"),
+		spread:     spread, writeDuration: writeDuration,
+		settled: counter("settled_total", "Reservations settled by reason: gone, expired, superseded, updated or overdue.", "reason"),
 	}
 }
 

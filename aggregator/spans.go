@@ -80,7 +80,9 @@ func (t *term) count(ctx context.Context, key types.NamespacedName, p *v1alpha1.
 func (t *term) store(ctx context.Context, p *v1alpha1.PodProtector, settled *quota.Settled) error {
 	ctx, span := t.options.Tracer.Call(ctx, tracing.SpanStore)
 	defer span.End()
+	began := time.Now()
 	err := t.protectors.WriteStatus(ctx, p)
+	tracing.Observe(ctx, t.metrics.writeDuration.WithLabelValues(tracing.StoredAs(err)), time.Since(began).Seconds())
 	tracing.TellStored(span, err)
 	if !span.IsRecording() {
 		return err

@@ -25,6 +25,9 @@ func fleet() Dashboard {
 		}}, {8, []Panel{
 			lines("Reservations settled", "ops", one(`sum by (reason) (rate(breakwater_aggregator_settled_total{cell=~"$cell"}[$__rate_interval]))`, "{{reason}}"), stacked),
 			lines("Writes of counts", "ops", one(`sum by (cell, result) (rate(breakwater_aggregator_writes_total{cell=~"$cell"}[$__rate_interval]))`, "{{cell}} {{result}}")),
+			lines("Time of a write", "s", []query{
+				{expr: writeTime("0.99"), legend: "p99 {{cell}}", exemplars: true}, {expr: writeTime("0.5"), legend: "p50 {{cell}}"},
+			}, describe("How long an aggregator waits for the core to store counts. Diamonds are exemplars: they lead to the trace of a round.")),
 			lines("Clocks ahead of apiservers", "s", []query{
 				{expr: `max by (cell, instance) (breakwater_aggregator_cell_clock_ahead_seconds{cell=~"$cell"})`, legend: "aggregator {{instance}} of cell {{cell}}"},
 				{expr: `max by (core, instance) (breakwater_webhook_core_clock_ahead_seconds)`, legend: "webhook {{instance}} of core {{core}}"},
@@ -77,4 +80,9 @@ func toProtector(p *Panel) {
 			Title: "Open the protector", URL: "/d/breakwater-protector?var-datasource=${datasource}&var-protector=${__value.text}&${__url_time_range}",
 		}}}},
 	})
+}
+
+// writeTime is a quantile of what the aggregator of each cell waits for the core.
+func writeTime(quantile string) string {
+	return `histogram_quantile(` + quantile + `, sum by (le, cell) (rate(breakwater_aggregator_write_duration_seconds_bucket{cell=~"$cell"}[$__rate_interval])))`
 }

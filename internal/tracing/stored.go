@@ -11,14 +11,23 @@ func TellStored(span trace.Span, err error) {
 	if !span.IsRecording() {
 		return
 	}
-	result := "written"
-	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		result = "conflict"
+	result := StoredAs(err)
+	switch result {
+	case "conflict":
 		span.AddEvent(EventConflict)
-	case err != nil:
-		result = "error"
+	case "error":
 		Fail(span, err)
 	}
 	span.SetAttributes(attribute.String(Result, result))
+}
+
+// StoredAs is what became of a write: written, conflict or error.
+func StoredAs(err error) string {
+	switch {
+	case err == nil:
+		return "written"
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return "conflict"
+	}
+	return "error"
 }
