@@ -91,8 +91,9 @@ func TestExplain(t *testing.T) {
 		}
 		// What is said to be enough is enough.
 		protector := l.Protector()
+		before := protector.DeepCopy() // its status is written meanwhile
 		protector.Spec.MinAvailable = v1alpha1.Pods(int32(*e.Protectors[0].FloorThatWouldDo))
-		l.Must(l.Core.Update(l.Context(), protector))
+		l.Must(l.Core.Patch(l.Context(), protector, client.MergeFrom(before)))
 		l.Eventually(func() string { return e2e.Word(l.Remove(first, pod)) })
 	})
 }
