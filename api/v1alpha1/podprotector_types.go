@@ -292,10 +292,7 @@ type PodSelectorRequirement struct {
 }
 
 // PodProtectorStatus is the state of a protector. Webhooks and aggregators write it, always by
-// compare-and-swap; a hand that edits it can break the promise. Nobody owns single fields of it: to track who does takes the
-// apiserver a fifth of what a write costs it.
-//
-// +structType=atomic
+// compare-and-swap; a hand that edits it can break the promise.
 type PodProtectorStatus struct {
 	// ObservedGeneration is the generation of the spec that the fields for people were computed from.
 	//
