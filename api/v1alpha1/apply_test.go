@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
@@ -74,6 +75,13 @@ func TestConditionsOfTwoManagersMergeByType(t *testing.T) {
 		return `{status: {conditions: [{type: ` + kind + `, status: "` + status +
 			`", reason: R, message: "", lastTransitionTime: "2026-11-21T12:00:00Z"}]}}`
 	}
+	decided := p.DeepCopy()
+	if err := yaml.Unmarshal([]byte(`{status: `+cellStatus("a", "")+`}`), &decided.Object); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Status().Update(t.Context(), decided, client.FieldOwner("webhook")); err != nil {
+		t.Fatal(err)
+	}
 	appliedStatus(t, c, p, "aggregator", condition("Ready", "False"))
 	appliedStatus(t, c, p, "generator", condition("TargetResolved", "True"))
 	got := appliedStatus(t, c, p, "aggregator", condition("Ready", "True"))
@@ -86,6 +94,9 @@ func TestConditionsOfTwoManagersMergeByType(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{"Ready": "True", "TargetResolved": "True"}, found); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+	if cells, _, _ := unstructured.NestedSlice(got, "status", "cells"); len(cells) != 1 {
+		t.Errorf("%d cells, want the one that was there: what is reserved would be lost", len(cells))
 	}
 }
 
