@@ -39,9 +39,7 @@ func newSigner(l *lab) {
 	trusted, err := os.ReadFile(bundle)
 	l.Must(err)
 	l.Must(os.WriteFile(bundle, append(trusted, encoded...), 0o600))
-	for _, worker := range suite.Federation().Workers() {
-		l.Must(suite.Breakwater.ConfigureWorker(l.Context(), worker))
-	}
+	l.Must(suite.Breakwater.Configure(l.Context()))
 }
 
 // serve has the webhooks serve a certificate that expires after so long. They read it again within ten seconds.

@@ -86,12 +86,7 @@ func (i *Installation) trust(ctx context.Context, all ...certificate) error {
 	if err := os.WriteFile(i.webhooks.authority, bundle, 0o600); err != nil {
 		return fmt.Errorf("write the authority of the webhooks: %w", err)
 	}
-	for _, worker := range i.options.Workers {
-		if err := i.ConfigureWorker(ctx, worker); err != nil {
-			return err
-		}
-	}
-	return i.configureCores(ctx)
+	return i.Configure(ctx)
 }
 
 // serves says why a webhook does not serve a certificate.

@@ -79,6 +79,16 @@ func (w *webhooks) close() {
 	w.addresses.release()
 }
 
+// Configure makes all apiservers ask their webhook, and trust it by the authorities that stand in the installation's folder.
+func (i *Installation) Configure(ctx context.Context) error {
+	for _, worker := range i.options.Workers {
+		if err := i.ConfigureWorker(ctx, worker); err != nil {
+			return err
+		}
+	}
+	return i.configureCores(ctx)
+}
+
 // ConfigureWorker makes a worker's apiserver ask its webhook about removals, and about pods and workloads that are created if scheduling
 // policies are heeded. It does some time after this has returned.
 func (i *Installation) ConfigureWorker(ctx context.Context, worker federation.Cluster) error {
