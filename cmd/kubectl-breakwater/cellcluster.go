@@ -122,31 +122,33 @@ func cellsAsked(ctx context.Context, config *rest.Config) ([]string, error) {
 }
 
 func webhookConfigurations(ctx context.Context, config *rest.Config) ([]admissionregistrationv1.ValidatingWebhookConfiguration, error) {
-	clientset, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	list, err := clientset.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
-	if apierrors.IsForbidden(err) {
-		return nil, fmt.Errorf("you may not list ValidatingWebhookConfigurations at %s", config.Host)
-	}
-	if err != nil {
-		return nil, failure(config, err)
-	}
-	return list.Items, nil
+	list, err := listed(ctx, config, "ValidatingWebhookConfigurations", func(c kubernetes.Interface) lister[admissionregistrationv1.ValidatingWebhookConfigurationList] {
+		return c.AdmissionregistrationV1().ValidatingWebhookConfigurations().List
+	})
+	return list.Items, err
 }
 
 func mutatingConfigurations(ctx context.Context, config *rest.Config) ([]admissionregistrationv1.MutatingWebhookConfiguration, error) {
+	list, err := listed(ctx, config, "MutatingWebhookConfigurations", func(c kubernetes.Interface) lister[admissionregistrationv1.MutatingWebhookConfigurationList] {
+		return c.AdmissionregistrationV1().MutatingWebhookConfigurations().List
+	})
+	return list.Items, err
+}
+
+type lister[L any] func(ctx context.Context, options metav1.ListOptions) (*L, error)
+
+// listed lists all objects of a kind, which an error calls by its plural; with an error, none.
+func listed[L any](ctx context.Context, config *rest.Config, kind string, of func(kubernetes.Interface) lister[L]) (*L, error) {
 	clientset, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, err
+		return new(L), err
 	}
-	list, err := clientset.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+	list, err := of(clientset)(ctx, metav1.ListOptions{})
 	if apierrors.IsForbidden(err) {
-		return nil, fmt.Errorf("you may not list MutatingWebhookConfigurations at %s", config.Host)
+		return new(L), fmt.Errorf("you may not list %s at %s", kind, config.Host)
 	}
 	if err != nil {
-		return nil, failure(config, err)
+		return new(L), failure(config, err)
 	}
-	return list.Items, nil
+	return list, nil
 }
