@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/controllers/certificates"
+	"github.com/breakwater-k8s/breakwater/internal/pages"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
@@ -217,14 +219,37 @@ func TestSecretsThatExistAreFilledWithoutTheRightToMakeAny(t *testing.T) {
 	})
 	served, before := l.wantWhole(nil, l.hook), l.get(authority.Name)["ca.crt"]
 
-	empty := client.RawPatch(types.MergePatchType, []byte(`{"data":{"ca.crt":""}}`))
-	if err := l.admin.Patch(t.Context(), authority, empty); err != nil {
-		t.Fatal(err)
-	}
-	l.wantWhole(served, l.hook)
-	if now := l.get(authority.Name)["ca.crt"]; bytes.Equal(now, before) {
+	l.patchAsDocumented("breakwater-webhook-tls-ca", l.secret.Name+"-ca")
+	served = l.wantWhole(served, l.hook)
+	renewed := l.get(authority.Name)["ca.crt"]
+	if bytes.Equal(renewed, before) {
 		t.Error("the authority is the one before")
 	}
+	l.patchAsDocumented("breakwater-webhook-tls", l.secret.Name)
+	l.wantWhole(served, l.hook)
+	if now := l.get(authority.Name)["ca.crt"]; !bytes.Equal(now, renewed) {
+		t.Error("a new certificate came with a new authority")
+	}
+}
+
+// patchAsDocumented does to a Secret what docs/certificates.md says of one in a sentence.
+func (l *lab) patchAsDocumented(documented, name string) {
+	l.Helper()
+	page, err := pages.Read("../..", "docs/certificates.md")
+	if err != nil {
+		l.Fatal(err)
+	}
+	for _, mention := range page.Mentions {
+		command, patch, _ := strings.Cut(mention.Text, " --type merge -p ")
+		if command == "kubectl patch secret -n breakwater-system "+documented {
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.secret.Namespace, Name: name}}
+			if err := l.admin.Patch(l.Context(), secret, client.RawPatch(types.MergePatchType, []byte(strings.Trim(patch, "'")))); err != nil {
+				l.Fatal(err)
+			}
+			return
+		}
+	}
+	l.Fatalf("docs/certificates.md does not say how to patch %s", documented)
 }
 
 // As the chart has it for a sharder beside which no webhook runs.

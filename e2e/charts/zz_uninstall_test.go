@@ -3,6 +3,10 @@ package charts_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,6 +17,8 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+	"github.com/breakwater-k8s/breakwater/internal/pages"
 )
 
 func TestUninstallingLeavesNothingThatHoldsAnybody(t *testing.T) {
@@ -49,7 +55,44 @@ func TestUninstallingLeavesNothingThatHoldsAnybody(t *testing.T) {
 			}
 			return ""
 		})
+		removeDefinitions(l)
 	})
+}
+
+// removeDefinitions does what docs/upgrade.md says in a sentence, and sees that the definitions, which a release leaves behind, are gone.
+func removeDefinitions(l *e2e.Lab) {
+	l.Helper()
+	page, err := pages.Read("../..", "docs/upgrade.md")
+	l.Must(err)
+	at := slices.IndexFunc(page.Mentions, func(m pages.Mention) bool { return strings.HasPrefix(m.Text, "kubectl delete crd") })
+	if at < 0 {
+		l.Fatal("docs/upgrade.md does not say any more how the definitions are removed")
+	}
+	if out, err := installed.Helm(l.Context(), "uninstall", "breakwater-crds"); err != nil {
+		l.Fatalf("%v\n%s", err, out)
+	}
+	definitions := &metav1.PartialObjectMetadataList{}
+	definitions.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"})
+	left := func() (left []string) {
+		l.Must(l.Core.List(l.Context(), definitions))
+		for i := range definitions.Items {
+			if name := definitions.Items[i].Name; strings.HasSuffix(name, v1alpha1.GroupVersion.Group) {
+				left = append(left, name)
+			}
+		}
+		return left
+	}
+	if len(left()) == 0 {
+		l.Fatal("the definitions went with the release, and all protectors with them")
+	}
+	kubectl, err := local.BuiltProgram("kubectl")
+	l.Must(err)
+	command := exec.CommandContext(l.Context(), kubectl, strings.Fields(page.Mentions[at].Text)[1:]...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+installed.Cluster.Kubeconfig())
+	if out, err := command.CombinedOutput(); err != nil {
+		l.Fatalf("%v\n%s", err, out)
+	}
+	l.Eventually(func() string { return strings.Join(left(), ", ") })
 }
 
 // leftBehind are objects of the release that are still there.

@@ -3,6 +3,7 @@
 package pages
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,6 +21,8 @@ type Page struct {
 	// Path is relative to the root of the tree, with slashes.
 	Path  string
 	Steps []Step
+	// Mentions are the commands that stand in its sentences.
+	Mentions []Mention
 }
 
 // Step is one thing to do, in the order of the page. Which of the fields are set tells what it is.
@@ -85,6 +88,9 @@ type reader struct {
 
 func (r *reader) see(node ast.Node) error {
 	if node.Type() == ast.TypeInline {
+		if code, ok := node.(*ast.CodeSpan); ok {
+			r.seeCode(code)
+		}
 		return nil
 	}
 	switch node := node.(type) {
@@ -174,8 +180,11 @@ func (r *reader) lineOf(node ast.Node) int {
 	if node.Lines().Len() == 0 {
 		return 0
 	}
-	return 1 + strings.Count(string(r.source[:node.Lines().At(0).Start]), "\n")
+	return r.lineAt(node.Lines().At(0).Start)
 }
+
+// lineAt is the line of a place in the source.
+func (r *reader) lineAt(offset int) int { return 1 + bytes.Count(r.source[:offset], []byte("\n")) }
 
 func (r *reader) complain(line int, what string) error {
 	return fmt.Errorf("%s:%d: %s", r.page.Path, line, what)

@@ -1,0 +1,40 @@
+package pages
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/yuin/goldmark/ast"
+)
+
+// Mention is a command that stands in a sentence, a heading or a table.
+type Mention struct {
+	// Line of the page, from 1.
+	Line int
+	Text string
+}
+
+// programs are those whose commands are looked for in sentences.
+var programs = []string{"breakwater", "docker", "go", "helm", "kind", "kubectl", "make", "terraform", "tofu"} //nolint:gochecknoglobals // a constant
+
+// mentioned tells whether text in a sentence is a command: one of the programs, and what it is to do.
+func mentioned(text string) bool {
+	program, rest, _ := strings.Cut(text, " ")
+	return slices.Contains(programs, program) && strings.TrimSpace(rest) != ""
+}
+
+func (r *reader) seeCode(node *ast.CodeSpan) {
+	var said strings.Builder
+	line := 0
+	for child := node.FirstChild(); child != nil; child = child.NextSibling() {
+		if text, ok := child.(*ast.Text); ok {
+			said.Write(text.Segment.Value(r.source))
+			if line == 0 {
+				line = r.lineAt(text.Segment.Start)
+			}
+		}
+	}
+	if text := strings.Join(strings.Fields(said.String()), " "); mentioned(text) {
+		r.page.Mentions = append(r.page.Mentions, Mention{Line: line, Text: text})
+	}
+}

@@ -1,0 +1,21 @@
+package pages_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/breakwater-k8s/breakwater/internal/pages"
+)
+
+func TestCommandsOfSentencesAreFound(t *testing.T) {
+	page, err := pages.Parse("page.md", []byte("# Title, and `kubectl get pods`\n\nSee `kubectl`, `web-0` and `kubectl get\ncells`; *or `make test`*.\n\n"+
+		"| what | how |\n| --- | --- |\n| `kubernetes` | `breakwater check` |\n\n```sh\n`helm test`\n```\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []pages.Mention{{1, "kubectl get pods"}, {3, "kubectl get cells"}, {4, "make test"}, {8, "breakwater check"}}
+	if diff := cmp.Diff(want, page.Mentions); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
