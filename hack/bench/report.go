@@ -39,6 +39,8 @@ func figures() map[string]figure {
 		"core_writes_per_admission":   storm("writes/removal"),
 		"added_p99_ms":                added("p99"),
 		"added_p50_ms":                added("p50"),
+		"core_write_p99_ms":           {benchmark: "^UncontendedDelete$", unit: "write-p99-ms"},
+		"core_write_p50_ms":           {benchmark: "^UncontendedDelete$", unit: "write-p50-ms"},
 		"index_ns_200k":               {benchmark: index, unit: "ns/op"},
 		"index_allocs_200k":           {benchmark: index, unit: "allocs/op"},
 		"aggregator_mib_100k_pods":    {benchmark: crowd + "1000/start$", unit: "aggregator-MiB-peak"},
