@@ -10,9 +10,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes"
 	kubernetesfake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/metadata"
@@ -83,7 +85,14 @@ func newDesk(t failer, protectors ...*v1alpha1.PodProtector) *desk {
 func (d *desk) update(
 	ctx context.Context, c client.Client, subresource string, object client.Object, options ...client.SubResourceUpdateOption,
 ) error {
-	write := func() error { return c.SubResource(subresource).Update(ctx, object, options...) }
+	write := func() error {
+		if object.GetResourceVersion() == "" { // as an apiserver says of a custom resource, where the client in memory tells of a conflict each time
+			return apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind("PodProtector").GroupKind(), object.GetName(), field.ErrorList{
+				field.Invalid(field.NewPath("metadata", "resourceVersion"), "", "must be specified for an update"),
+			})
+		}
+		return c.SubResource(subresource).Update(ctx, object, options...)
+	}
 	d.mu.Lock()
 	fault := d.fault
 	d.mu.Unlock()

@@ -55,6 +55,7 @@ func proofs() []proof {
 			"TestAPodThatALiveReadDidNotListIsNeverCounted",
 			"TestWhatAShardMayClaim", "TestASlotIsCountedWhenAllOfItsPodsAreThere", "TestNothingOfASlotIsWrittenThatWasGivenUp",
 			"TestWhatIsLeftOutIsReadFromTheApiserver", "TestAProtectorWithoutCountsIsNotCountedAtOnceInACoreThatWasRestored",
+			"TestReportsDoNotEffaceThatTheCoreWasRestored",
 			"TestALossIsJudgedByTheWorstThatMayBe", "TestNoLossBecomesFatal", "TestBatchesThatMindLossesAreDecidedLikeOneByOne",
 		}, "|") + ")$"},
 		{"simulation", []string{"./internal/simulation"}, "^TestSeeds$"},
@@ -155,7 +156,7 @@ func sound(ctx context.Context, seeds int) error {
 
 // play runs a proof.
 func (p proof) play(ctx context.Context, seeds int, build ...string) outcome {
-	arguments := append([]string{"test", "-count=1", "-vet=off", "-timeout=14m", "-run", p.run}, build...)
+	arguments := append([]string{"test", "-count=1", "-failfast", "-vet=off", "-timeout=14m", "-run", p.run}, build...)
 	arguments = append(arguments, p.packages...)
 	if strings.HasPrefix(p.name, "simulation") {
 		arguments = append(arguments, "-quick", "-seeds", strconv.Itoa(seeds))
