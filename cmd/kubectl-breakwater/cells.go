@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -50,7 +51,8 @@ type cellList struct {
 }
 
 func (f *cellsFlags) run(ctx context.Context, names []string) error {
-	if err := f.output.check(); err != nil {
+	names, err := cellKinds.allNamed(names)
+	if err := errors.Join(err, f.output.check()); err != nil {
 		return err
 	}
 	cores, err := f.clusters.Cores(ctx)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -55,7 +56,8 @@ The exit code is 0 if all nodes can be drained, and 2 if pods block.`,
 }
 
 func (f *drainPlanFlags) run(ctx context.Context, names []string) error {
-	if err := f.output.check(); err != nil {
+	names, err := nodeKinds.allNamed(names)
+	if err := errors.Join(err, f.output.check()); err != nil {
 		return err
 	}
 	at, err := f.place(ctx, f.cell)
@@ -64,7 +66,7 @@ func (f *drainPlanFlags) run(ctx context.Context, names []string) error {
 	}
 	told := drainPlan{Cell: at.Cell}
 	var nodes []drain.Node
-	for _, name := range unique(names) {
+	for _, name := range names {
 		pods, left, err := podsOn(ctx, at, name)
 		if err != nil {
 			return err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -94,8 +93,9 @@ func (p *plugin) completePods(command *cobra.Command, had []string, _ string) ([
 
 // podNamed reads pod/NAME, or pod NAME.
 func podNamed(arguments []string) (string, error) {
-	kind, name, ok := strings.Cut(strings.Join(arguments, "/"), "/")
-	if kinds := []string{"pod", "pods", "po"}; !ok || name == "" || !slices.Contains(kinds, kind) || strings.Contains(name, "/") {
+	text := strings.Join(arguments, "/")
+	name, err := podKinds.named(text)
+	if err != nil || !strings.Contains(text, "/") { // a name alone may be meant for something else
 		return "", fmt.Errorf("%q: want pod/NAME", strings.Join(arguments, " "))
 	}
 	return name, nil

@@ -117,21 +117,27 @@ func owner(kind, name string) *metav1.OwnerReference {
 func TestArgumentsOfExplain(t *testing.T) {
 	b := newBench(t, nil)
 	for line, want := range map[string]string{
-		"explain deployment/web":                                            `"deployment/web": want pod/NAME`,
-		"explain web-0":                                                     `"web-0": want pod/NAME`,
-		"explain pod/":                                                      `want pod/NAME`,
-		"explain pod/web-0 --operation scale":                               `--operation "scale": want delete, evict, update or resize`,
-		"explain pod/web-0 -o xml":                                          `--output "xml"`,
-		"explain pod/web-0 --cell c --cell-context c=here":                  `pods "web-0" not found`,
-		"explain pod/web-0":                                                 "asks Breakwater about no cell",
-		"force pod/web-0 --reason ok --cell c --cell-context c=here":        `pods "web-0" not found`,
-		"simulate delete --cell c --cell-context c=here":                    "-l is required",
-		"simulate drain no-such-node --cell c --cell-context c=here":        `read node "no-such-node"`,
-		"simulate scale deployment/web --cell c --cell-context c=here":      "--replicas is required",
-		"simulate rollout cronjob/web --cell c --cell-context c=here":       "want deployment/NAME, statefulset/NAME or replicaset/NAME",
-		"simulate rollout deployment/web --cell c --cell-context c=here":    `read deployment/web from cell "c"`,
-		"drain-plan no-such-node --cell c --cell-context c=nowhere":         "does not answer",
-		"explain pod/web-0 --core-context nowhere --cell-context c=nowhere": "no cell",
+		"explain deployment/web":                                              `"deployment/web": want pod/NAME`,
+		"explain web-0":                                                       `"web-0": want pod/NAME`,
+		"explain pod/":                                                        `want pod/NAME`,
+		"explain pod/web-0 --operation scale":                                 `--operation "scale": want delete, evict, update or resize`,
+		"explain pod/web-0 -o xml":                                            `--output "xml"`,
+		"explain pod/web-0 --cell c --cell-context c=here":                    `pods "web-0" not found`,
+		"explain pod/web-0":                                                   "asks Breakwater about no cell",
+		"force pod/web-0 --reason ok --cell c --cell-context c=here":          `pods "web-0" not found`,
+		"simulate delete --cell c --cell-context c=here":                      "-l is required",
+		"simulate drain no-such-node --cell c --cell-context c=here":          `read node "no-such-node"`,
+		"simulate scale deployment/web --cell c --cell-context c=here":        "--replicas is required",
+		"simulate rollout cronjob/web --cell c --cell-context c=here":         "want deployment/NAME, statefulset/NAME or replicaset/NAME",
+		"simulate rollout deployment/web --cell c --cell-context c=here":      `read deployment/web from cell "c"`,
+		"simulate rollout deployment.apps/web --cell c --cell-context c=here": `read deployment.apps/web from cell "c"`,
+		"simulate rollout web --cell c --cell-context c=here":                 "want deployment/NAME, statefulset/NAME or replicaset/NAME",
+		"simulate drain pod/web-0 --cell c --cell-context c=here":             `"pod/web-0": want NAME or node/NAME`,
+		"drain-plan pod/web-0 --cell c --cell-context c=here":                 `"pod/web-0": want NAME or node/NAME`,
+		"cells pod/web-0":                                                     `"pod/web-0": want NAME or cell/NAME`,
+		"status pod/web-0":                                                    `"pod/web-0": want NAME or podprotector/NAME`,
+		"drain-plan no-such-node --cell c --cell-context c=nowhere":           "does not answer",
+		"explain pod/web-0 --core-context nowhere --cell-context c=nowhere":   "no cell",
 	} {
 		if said, code := b.tell(strings.Fields(line)...); code != 1 || !strings.Contains(said, want) {
 			t.Errorf("%s: exit code %d, want 1 and %q:\n%s", line, code, want, said)
@@ -209,10 +215,10 @@ func TestADrainLeavesOutWhatKubectlDoes(t *testing.T) {
 	}
 	b.pod("agent", node.Name, 0, owner("DaemonSet", "agent"))
 	b.pod("bare", node.Name, 0, nil)
-	said, code := b.tell("drain-plan", node.Name, node.Name, "--cell", "c", "--cell-context", "c=here")
+	said, code := b.tell("drain-plan", node.Name, "node/"+node.Name, "--cell", "c", "--cell-context", "c=here")
 	b.want(said, code, 2, "/bare on "+node.Name+": NoController", "1 node in cell c in 3 waves, about 1m0s", "1 0s 20s", "1 pod left out", "1 pod would block")
 	said, code = b.tell("simulate", "drain", node.Name, "--cell", "c", "--cell-context", "c=here")
-	b.want(said, code, 2, "sticks: 3 of 4 pods would stay")
+	b.want(said, code, 2, "sticks: 3 of 4 pods would stay", "nothing is taken to come back: with --replacements-ready-after TIME it goes on")
 	said, code = b.tell("simulate", "drain", node.Name, "--replacements-ready-after", "1m", "--cell", "c", "--cell-context", "c=here", "-o", "json")
 	b.want(said, code, 2, `"passes": false`, `"protector": "core/`+b.namespace+`/web"`, `"takes": "0s"`)
 }

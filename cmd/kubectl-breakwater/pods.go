@@ -26,16 +26,6 @@ type leftOut struct {
 	Why  string `json:"why"`
 }
 
-// unique are names in their order, each once.
-func unique(names []string) (all []string) {
-	for _, name := range names {
-		if !slices.Contains(all, name) {
-			all = append(all, name)
-		}
-	}
-	return all
-}
-
 // podsOn are the pods of a node that a drain removes.
 func podsOn(ctx context.Context, at place, node string) (pods []corev1.Pod, left []leftOut, err error) {
 	if _, err := at.Client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{}); err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -35,11 +34,6 @@ func (f *scopeFlags) scope(names []string) (scope, error) {
 	if err != nil || len(names) == 0 {
 		return scope{namespace: namespace}, err
 	}
-	name := names[0]
-	for _, kind := range []string{"podprotector/", "podprotectors/", "ppr/"} {
-		if rest, ok := strings.CutPrefix(strings.ToLower(name), kind); ok {
-			name = rest
-		}
-	}
-	return scope{namespace, name}, nil
+	name, err := protectorKinds.named(names[0])
+	return scope{namespace, name}, err
 }

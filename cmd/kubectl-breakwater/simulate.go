@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,10 +68,14 @@ func (f *simulateFlags) drainCommand() *cobra.Command {
 		Short:   "As kubectl drain, of all these nodes at once",
 		Example: `  kubectl breakwater simulate drain node-1 node-2 --replacements-ready-after 90s`,
 		Args:    cobra.MinimumNArgs(1),
-		RunE: func(command *cobra.Command, nodes []string) error {
-			return f.run(command.Context(), fmt.Sprintf("drain of %v", nodes), func(ctx context.Context, at place) (s simulated, err error) {
+		RunE: func(command *cobra.Command, arguments []string) error {
+			nodes, err := nodeKinds.allNamed(arguments)
+			if err != nil {
+				return err
+			}
+			return f.run(command.Context(), "drain of "+strings.Join(nodes, ", "), func(ctx context.Context, at place) (s simulated, err error) {
 				var pods []corev1.Pod
-				for _, node := range unique(nodes) {
+				for _, node := range nodes {
 					some, left, err := podsOn(ctx, at, node)
 					if err != nil {
 						return s, err
@@ -146,5 +151,13 @@ func (f *simulateFlags) play(ctx context.Context, at place, pods []corev1.Pod, o
 	}
 	s.Pods, s.Notes = len(all), append(s.Notes, notes...)
 	s.Course = drain.Play(drain.Open(at.Cell, f.now(), all), all, drain.Rule{Waits: f.after > 0})
+	f.tellReturns(s)
 	return nil
+}
+
+// tellReturns says what would let go on what sticks only because nothing is taken to come back.
+func (f *simulateFlags) tellReturns(s *simulated) {
+	if f.after == 0 && !s.Course.Passes() {
+		s.Notes = append(s.Notes, "nothing is taken to come back: with --replacements-ready-after TIME it goes on when replacements are available")
+	}
 }

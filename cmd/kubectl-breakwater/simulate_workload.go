@@ -77,11 +77,11 @@ func (f *simulateFlags) workload(ctx context.Context, at place, argument string)
 	if err != nil {
 		return w, err
 	}
-	kind, name, ok := strings.Cut(argument, "/")
-	if !ok || name == "" {
-		return w, fmt.Errorf("%q: want KIND/NAME", argument)
+	kind, name := typed(argument)
+	if name == "" {
+		kind = ""
 	}
-	switch strings.ToLower(kind) {
+	switch kind {
 	case "deployment", "deployments", "deploy":
 		var d *appsv1.Deployment
 		if d, err = at.Client.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{}); err == nil {
@@ -198,12 +198,14 @@ func (f *simulateFlags) rollout(ctx context.Context, at place, w workload, s *si
 		rule.AtOnce += w.surge
 		s.Notes = append(s.Notes, "counts with "+count(w.surge, "surplus pod")+" that the rollout makes, and that are available, before the first wave")
 	case rule.AtOnce == 0:
-		s.Notes = append(s.Notes, fmt.Sprintf("it removes nothing before one of its %d surplus pods is available: --replacements-ready-after tells how it goes on", w.surge))
+		s.Notes = append(s.Notes, fmt.Sprintf("it removes nothing before one of its %d surplus pods is available", w.surge))
 		for _, p := range all {
 			s.Stuck = append(s.Stuck, drain.Refusal{Pod: p.Name(), Node: p.Request.Pod.Spec.NodeName, Verdict: "Waits", Message: "it is not asked for before a new pod is available"})
 		}
+		f.tellReturns(s)
 		return nil
 	}
 	s.Course = drain.Play(books, all, rule)
+	f.tellReturns(s)
 	return nil
 }
