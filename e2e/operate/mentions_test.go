@@ -38,7 +38,7 @@ var wrongly = []string{
 }
 
 // What pages say in sentences is typed as what they show is. A command that is whole is run, those that write as a dry run, and of one that is but
-// named its program has to know the name and the flags.
+// named, or that stands in a block which no test runs, its program has to know the name and the flags.
 func TestCommandsInSentencesAreRight(t *testing.T) {
 	all, err := pages.All(root)
 	if err != nil {
@@ -58,6 +58,7 @@ func TestCommandsInSentencesAreRight(t *testing.T) {
 	r := reader{T: t, shell: shell, tried: map[string]string{}}
 	r.want(s.Prelude + "\nstage")
 	defer r.want("strike")
+	shown := 0
 	for _, page := range all {
 		if page.Path == "CHANGELOG.md" { // it tells of what was
 			continue
@@ -65,6 +66,14 @@ func TestCommandsInSentencesAreRight(t *testing.T) {
 		for _, mention := range page.Mentions {
 			if wrong := r.try(mention.Text); wrong != "" {
 				t.Errorf("%s:%d: %s\n%s", page.Path, mention.Line, mention.Text, wrong)
+			}
+		}
+		for _, command := range left(page) {
+			shown++
+			for _, words := range command.Simple() {
+				if wrong := r.isThere(words); wrong != "" {
+					t.Errorf("%s:%d: %q\n%s", page.Path, command.Line, words, wrong)
+				}
 			}
 		}
 	}
@@ -78,7 +87,17 @@ func TestCommandsInSentencesAreRight(t *testing.T) {
 			t.Errorf("no page mentions %q any more", text)
 		}
 	}
-	t.Logf("%d commands of sentences", len(r.tried))
+	t.Logf("%d commands of sentences, and %d of blocks that nobody runs", len(r.tried), shown)
+}
+
+// left are the commands of those console blocks of a page that nobody runs.
+func left(page pages.Page) (all []pages.Command) {
+	for _, step := range page.Steps {
+		if step.Run != nil && step.Run.Environment == "" {
+			all = append(all, step.Run.Commands...)
+		}
+	}
+	return all
 }
 
 // reader types what pages say.
@@ -114,17 +133,30 @@ func (r *reader) tryAnew(text string) (wrong string) {
 		return ""
 	}
 	words := strings.Fields(text)
+	if wrong := r.isThere(words); wrong != "" {
+		return wrong
+	}
+	if words[0] == "kubectl" && isWhole(words) {
+		return r.run(text)
+	}
+	return ""
+}
+
+// isThere tells what is wrong with a command that is not run. Of programs that are not to be had here nothing is known.
+func (r *reader) isThere(words []string) string {
+	r.Helper()
 	switch words[0] {
 	case "make":
 		return makes(words[1:])
 	case "go":
 		return r.goes(words)
-	}
-	if wrong := r.isKnown(words); wrong != "" {
-		return wrong
-	}
-	if words[0] == "kubectl" && isWhole(words) {
-		return r.run(text)
+	case "breakwater", "helm", "terraform", "tofu":
+		return r.isKnown(words)
+	case "kubectl":
+		if words[1] == "krew" {
+			return ""
+		}
+		return r.isKnown(withoutFlag(withoutFlag(words, "--context"), "--kubeconfig"))
 	}
 	return ""
 }
@@ -185,7 +217,7 @@ var (
 // isKnown tells what is wrong with the name of a command, or with its flags: its help is to be about it, and to show them.
 func (r *reader) isKnown(words []string) string {
 	r.Helper()
-	named, flags := parts(withoutContext(words))
+	named, flags := parts(words)
 	help := strings.Join(named, " ") + " --help"
 	switch named[0] {
 	case "kubectl":
@@ -233,12 +265,13 @@ func parts(words []string) (named, flags []string) {
 
 // isWhole tells whether a command of kubectl is more than a name: it can be run.
 func isWhole(words []string) bool {
-	words = withoutContext(words)
+	words = withoutFlag(words, "--context")
 	return len(words) > 3 || len(words) == 3 && words[1] == "get"
 }
 
-func withoutContext(words []string) []string {
-	if at := slices.Index(words, "--context"); at > 0 {
+// withoutFlag are words without a flag of two words.
+func withoutFlag(words []string, flag string) []string {
+	if at := slices.Index(words, flag); at > 0 {
 		return slices.Concat(words[:at], words[at+2:])
 	}
 	return words
@@ -254,7 +287,7 @@ var finding = map[string]int{"doctor": 1, "drain-plan": 2}
 func (r *reader) run(text string) string {
 	r.Helper()
 	words, typed := strings.Fields(text), stand.Replace(text)
-	verb := withoutContext(words)[1]
+	verb := withoutFlag(words, "--context")[1]
 	if slices.Contains(writing, verb) {
 		typed += " --dry-run=server"
 	}

@@ -66,6 +66,27 @@ func incomplete(command string) bool {
 	return false
 }
 
+// Simple are the words of each simple command in it, without what is quoted, without comments and without what is given to its input: of those
+// before and after && and a pipe.
+func (c Command) Simple() (all [][]string) {
+	_, bare := scan(c.Text)
+	bare, _, _ = strings.Cut(bare, "<<")
+	var words []string
+	for _, word := range append(strings.Fields(bare), "&&") {
+		switch word {
+		case `\`: // its line goes on
+		case "&&", "|":
+			if len(words) > 0 {
+				all = append(all, words)
+			}
+			words = nil
+		default:
+			words = append(words, word)
+		}
+	}
+	return all
+}
+
 // scan tells whether quotes are open at the end of a command, and gives the command without what is quoted and without comments.
 func scan(command string) (open bool, bare string) {
 	var out strings.Builder

@@ -19,3 +19,16 @@ func TestCommandsOfSentencesAreFound(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+func TestSimpleCommandsOfACommand(t *testing.T) {
+	commands, err := pages.ParseCommands("$ helm install web \\\n    --set a='b c' && kubectl get pods   # all\n$ cat x | kubectl apply -f - <<'END'\nkind: Pod\nEND\n", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := [][]string{
+		{"helm", "install", "web", "--set", "a="}, {"kubectl", "get", "pods"}, {"cat", "x"}, {"kubectl", "apply", "-f", "-"},
+	}
+	if diff := cmp.Diff(want, append(commands[0].Simple(), commands[1].Simple()...)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
