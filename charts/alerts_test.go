@@ -32,7 +32,7 @@ func groups(t *testing.T, arguments ...string) []monitoringv1.RuleGroup {
 }
 
 // everywhere is what makes a release a core that has it all.
-var everywhere = []string{"--set", "cells[0].name=here"}
+var everywhere = []string{"--set", "cells[0].name=here,sharder.enabled=true"}
 
 func alerts(t *testing.T, arguments ...string) map[string]monitoringv1.Rule {
 	t.Helper()
@@ -167,7 +167,7 @@ func TestAlertsGoByTheThresholdsOfTheRelease(t *testing.T) {
 func TestAlertsOnAbsenceAreOfWhatTheReleaseRuns(t *testing.T) {
 	worker := alerts(t, "--values", "breakwater/ci/worker.yaml")
 	for name, want := range map[string]bool{
-		"BreakwaterWebhookDown": true, "BreakwaterGeneratorDown": false, "BreakwaterTopologyDown": false, "BreakwaterCoreDown": true,
+		"BreakwaterWebhookDown": true, "BreakwaterGeneratorDown": false, "BreakwaterTopologyDown": false, "BreakwaterSharderDown": false, "BreakwaterCoreDown": true,
 	} {
 		if _, there := worker[name]; there != want {
 			t.Errorf("a worker has %s: %v, want %v", name, there, want)

@@ -4,8 +4,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/breakwater-k8s/breakwater/internal/pages"
 )
 
 // Whoever is paged is led to a page, and finds it from the index as well.
@@ -49,4 +55,58 @@ func TestEachAlertHasItsRunbook(t *testing.T) {
 			t.Errorf("%s is of no alert", path)
 		}
 	}
+}
+
+// Commands of runbooks about pods of components are not run where their faults are tested, since components are no pods there. What they choose
+// by labels is what the chart installs.
+func TestRunbooksChooseWhatTheChartInstalls(t *testing.T) {
+	all, err := pages.All("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := render(t, append(everywhere, "--namespace=breakwater-system")...)
+	looked := 0
+	for _, page := range all {
+		for _, step := range page.Steps {
+			if !strings.HasPrefix(page.Path, "docs/runbooks/") || step.Run == nil || step.Run.Environment != "" {
+				continue
+			}
+			for _, command := range step.Run.Commands {
+				words := strings.Fields(command.Text)
+				if !slices.Contains(words, "breakwater-system") {
+					continue
+				}
+				looked++
+				if !chooses(t, objects, words) {
+					t.Errorf("%s:%d: %s: it chooses nothing of the chart", page.Path, command.Line, command.Text)
+				}
+			}
+		}
+	}
+	if looked == 0 {
+		t.Error("no runbook looks at a component")
+	}
+}
+
+// chooses tells whether a command of kubectl chooses a Deployment by labels, or pods of one.
+func chooses(t *testing.T, objects []*unstructured.Unstructured, words []string) bool {
+	t.Helper()
+	at := slices.Index(words, "-l")
+	if at < 0 {
+		return false
+	}
+	selector, err := labels.Parse(words[at+1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool {
+		if o.GetKind() != "Deployment" || o.GetNamespace() != "breakwater-system" {
+			return false
+		}
+		chosen, _, err := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "labels")
+		if slices.Contains(words, "deployment") {
+			chosen = o.GetLabels()
+		}
+		return err == nil && selector.Matches(labels.Set(chosen))
+	})
 }

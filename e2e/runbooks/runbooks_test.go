@@ -60,7 +60,7 @@ func begin(l *lab) {
 	webhookAddress(l)
 	newSigner(l)
 	// A test can wait until a reservation is older than this threshold.
-	alerts = monitor{prometheus.Start(l, 500*time.Millisecond, "metrics.prometheusRule.thresholds.reservationSeconds=3")}
+	alerts = monitor{prometheus.Start(l, 500*time.Millisecond, "metrics.prometheusRule.thresholds.reservationSeconds=3", "sharder.enabled=true")}
 }
 
 // namespace has the application of all runbooks.

@@ -25,6 +25,10 @@ func stored() []fault {
 			},
 			"start a shard": func(l *lab) { l.Must(l.Core.Create(l.Context(), shardLease())) },
 		}},
+		{page: "sharder-down", breaks: "stop the sharder", do: do{
+			"stop the sharder":  func(l *lab) { stopAll(l, []string{install.SharderName(0)}) },
+			"start the sharder": func(l *lab) { startAll(l, []string{install.SharderName(0)}) },
+		}},
 		{page: "scheduling-policies-not-asked", breaks: "create pods of a cell that nobody knows", lasts: true, do: do{
 			"create pods of a cell that nobody knows": func(l *lab) {
 				worker, err := install.Client(suite.Federation().Workers()[0])

@@ -227,7 +227,7 @@ func TestWhatIsWrongWithRings(t *testing.T) {
 	hook := func(change func(*admissionregistrationv1.MutatingWebhook)) func(*doctor.Reading) {
 		return core(func(c *doctor.Core) { change(&c.Mutating.Value[0].Webhooks[0]) })
 	}
-	page := "objects-not-assigned"
+	const page, down = "objects-not-assigned", "sharder-down"
 	broken{
 		"they may not be read": {core(func(c *doctor.Core) { c.Rings.Err = forbidden }),
 			finding{"core", "rings", doctor.Unknown, "forbidden", ""}},
@@ -246,18 +246,18 @@ func TestWhatIsWrongWithRings(t *testing.T) {
 		"one of two is silent": {core(func(c *doctor.Core) { c.Leases.Value = append(c.Leases.Value, shard("carts-1", 36*time.Second)) }),
 			finding{"core", "rings", doctor.Warning, "Shards of ClusterRing carts do not renew their Leases: carts-1", ""}},
 		"the sharder does not know one": {core(func(c *doctor.Core) { c.Leases.Value = append(c.Leases.Value, shard("carts-1", 4*time.Second)) }),
-			finding{"core", "rings", doctor.Warning, "The sharder does not know shards of ClusterRing carts that live: carts-1", page}},
+			finding{"core", "rings", doctor.Warning, "The sharder does not know shards of ClusterRing carts that live: carts-1", down}},
 		"no sharder has looked": {ofRing(func(r *v1alpha1.ClusterRing) { r.Status.Conditions = nil }),
-			finding{"core", "rings", doctor.Warning, "no sharder has said how it is", page}},
+			finding{"core", "rings", doctor.Warning, "no sharder has said how it is", down}},
 		"the sharder is behind": {ofRing(func(r *v1alpha1.ClusterRing) { r.Generation = 3 }),
-			finding{"core", "rings", doctor.Warning, "has not taken up what ClusterRing carts is now", page}},
+			finding{"core", "rings", doctor.Warning, "has not taken up what ClusterRing carts is now", down}},
 		"it is not configured": {ofRing(func(r *v1alpha1.ClusterRing) {
 			r.Status.Conditions[0].Status, r.Status.Conditions[0].Reason = metav1.ConditionFalse, v1alpha1.ReasonNotConfigured
 		}), finding{"core", "rings", doctor.Warning, "is not Ready (" + v1alpha1.ReasonNotConfigured, page}},
 		"configurations may not be read": {core(func(c *doctor.Core) { c.Mutating.Err = forbidden }),
 			finding{"core", "rings", doctor.Unknown, "forbidden", ""}},
 		"nobody is asked": {core(func(c *doctor.Core) { c.Mutating.Value = nil }),
-			finding{"core", "rings", doctor.Warning, "no MutatingWebhookConfiguration leads to /rings/carts", page}},
+			finding{"core", "rings", doctor.Warning, "no MutatingWebhookConfiguration leads to /rings/carts", down}},
 		"of what it controls nobody is asked": {hook(func(w *admissionregistrationv1.MutatingWebhook) { w.Rules = w.Rules[:1] }),
 			finding{"core", "rings", doctor.Warning, "nobody is asked about CREATE of configmaps; nobody is asked about UPDATE of configmaps", page}},
 		"objects cannot be stored without an answer": {hook(func(w *admissionregistrationv1.MutatingWebhook) { w.FailurePolicy = nil }),

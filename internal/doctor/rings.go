@@ -78,7 +78,7 @@ func shards(f finder, of *v1alpha1.ClusterRing, leases []coordinationv1.Lease, n
 	}
 	if len(unknown) > 0 && len(of.Spec.Resources) > 0 {
 		found = append(found, f.bad(Warning, "The sharder does not know shards of "+name+" that live: "+some(unknown)+".",
-			"See that the sharder runs, and its log: docs/sharding.md.", "objects-not-assigned"))
+			"See that the sharder runs, and its log: docs/sharding.md.", "sharder-down"))
 	}
 	return found
 }
@@ -89,13 +89,14 @@ func isMember(of *v1alpha1.ClusterRing, shard string) bool {
 
 // sharder judges what the sharder does for a ring with resources: what it says of it, and whether it is asked about its objects.
 func sharder(f finder, core *Core, of *v1alpha1.ClusterRing) (found []Finding) {
-	name, page := "ClusterRing "+of.Name, "objects-not-assigned"
+	const down, page = "sharder-down", "objects-not-assigned"
+	name := "ClusterRing " + of.Name
 	see := "See that the sharder runs, and its log: docs/sharding.md."
 	switch ready := meta.FindStatusCondition(of.Status.Conditions, v1alpha1.ConditionReady); {
 	case ready == nil:
-		found = append(found, f.bad(Warning, "Nobody looks after "+name+": no sharder has said how it is.", see, page))
+		found = append(found, f.bad(Warning, "Nobody looks after "+name+": no sharder has said how it is.", see, down))
 	case of.Status.ObservedGeneration < of.Generation:
-		found = append(found, f.bad(Warning, "The sharder has not taken up what "+name+" is now.", see, page))
+		found = append(found, f.bad(Warning, "The sharder has not taken up what "+name+" is now.", see, down))
 	case ready.Status != metav1.ConditionTrue:
 		found = append(found, f.bad(Warning, fmt.Sprintf("%s is not Ready (%s): %s", name, ready.Reason, ready.Message), see, page))
 	}
@@ -105,7 +106,7 @@ func sharder(f finder, core *Core, of *v1alpha1.ClusterRing) (found []Finding) {
 	hooks := guard.Ring(of.Name, core.Mutating.Value)
 	if len(hooks) == 0 {
 		return append(found, f.bad(Warning, "Nobody is asked about objects of "+name+", which are without a shard until its next resync: "+
-			"no MutatingWebhookConfiguration leads to "+guard.RingPath(of.Name)+".", "See that the sharder runs: it makes the configuration.", page))
+			"no MutatingWebhookConfiguration leads to "+guard.RingPath(of.Name)+".", "See that the sharder runs: it makes the configuration.", down))
 	}
 	if weak := guard.RingWeaknesses(of, hooks); len(weak) > 0 {
 		found = append(found, f.bad(Warning, "The apiserver asks about objects of "+name+" in another way than the sharder wants: "+strings.Join(weak, "; ")+".",
