@@ -171,7 +171,7 @@ func TestWhatIsWrongInACell(t *testing.T) {
 			finding{"cell a", "guarding", doctor.Problem, "failurePolicy Ignore", "cell-unguarded"}},
 		"somebody else's condition": {cell(func(c *doctor.Cell) {
 			c.Configurations.Value[0].Webhooks[0].MatchConditions = append(c.Configurations.Value[0].Webhooks[0].MatchConditions, admissionregistrationv1.MatchCondition{Name: "not-at-night"})
-		}), finding{"cell a", "guarding", doctor.Warning, "not-at-night of breakwater", "cell-unguarded"}},
+		}), finding{"cell a", "guarding", doctor.Problem, "may let removals pass unasked: not-at-night", "cell-unguarded"}},
 		"its own condition says something else": {cell(func(c *doctor.Cell) { c.Configurations.Value[0].Webhooks[0].MatchConditions[0].Expression = "false" }),
 			finding{"cell a", "guarding", doctor.Warning, "costs-availability of breakwater", "cell-unguarded"}},
 		"configurations may not be read": {cell(func(c *doctor.Cell) { c.Configurations.Err = forbidden }),

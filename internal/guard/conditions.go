@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"slices"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -39,6 +40,17 @@ func ProtectorConditions() []admissionregistrationv1.MatchCondition {
 func Foreign(conditions, own []admissionregistrationv1.MatchCondition) (names []string) {
 	for _, condition := range conditions {
 		if !isAmong(condition, own) {
+			names = append(names, condition.Name)
+		}
+	}
+	return names
+}
+
+// unnamed are the names of conditions that the product has none of. Of the same name they may be another version's, as while the
+// webhooks of a fleet are upgraded one after the other.
+func unnamed(conditions, own []admissionregistrationv1.MatchCondition) (names []string) {
+	for _, condition := range conditions {
+		if !slices.ContainsFunc(own, func(one admissionregistrationv1.MatchCondition) bool { return one.Name == condition.Name }) {
 			names = append(names, condition.Name)
 		}
 	}

@@ -82,6 +82,9 @@ func faultsOf(hook *admissionregistrationv1.ValidatingWebhook, namespaces []stri
 	if selector := hook.ObjectSelector; selector != nil && len(selector.MatchLabels)+len(selector.MatchExpressions) > 0 {
 		faults = append(faults, "has an objectSelector, which no eviction matches")
 	}
+	if names := unnamed(hook.MatchConditions, RemovalConditions()); len(names) > 0 {
+		faults = append(faults, "has match conditions that are not Breakwater's, which may let removals pass unasked: "+strings.Join(names, ", "))
+	}
 	return append(faults, leftOut(hook.NamespaceSelector, namespaces)...)
 }
 

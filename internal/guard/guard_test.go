@@ -65,10 +65,14 @@ func TestWeaknessesOfConfigurations(t *testing.T) {
 		"an objectSelector": {configurations: []configuration{hook(func(h *admissionregistrationv1.ValidatingWebhook) {
 			h.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 		})}, weak: "has an objectSelector"},
-		"only labelled namespaces": {configurations: []configuration{require("guard", metav1.LabelSelectorOpExists)}, weak: "by their label guard"},
-		"only some namespaces":     {configurations: []configuration{require("kubernetes.io/metadata.name", metav1.LabelSelectorOpIn, "x")}, weak: "only at some namespaces"},
-		"too few namespaces":       {configurations: []configuration{require("kubernetes.io/metadata.name", metav1.LabelSelectorOpIn, "x")}, namespaces: []string{"x", "y"}, weak: "leaves out namespace y"},
-		"one namespace not":        {configurations: []configuration{require("kubernetes.io/metadata.name", metav1.LabelSelectorOpNotIn, "y")}, namespaces: []string{"x", "y"}, weak: "leaves out namespace y"},
+		"a condition of somebody else's": {configurations: []configuration{hook(func(h *admissionregistrationv1.ValidatingWebhook) {
+			h.MatchConditions = append(h.MatchConditions, admissionregistrationv1.MatchCondition{Name: "not-the-collector", Expression: "request.userInfo.username != 'collector'"})
+		})}, weak: "may let removals pass unasked: not-the-collector"},
+		"a condition of another version": {configurations: []configuration{hook(func(h *admissionregistrationv1.ValidatingWebhook) { h.MatchConditions[0].Expression = "true" })}},
+		"only labelled namespaces":       {configurations: []configuration{require("guard", metav1.LabelSelectorOpExists)}, weak: "by their label guard"},
+		"only some namespaces":           {configurations: []configuration{require("kubernetes.io/metadata.name", metav1.LabelSelectorOpIn, "x")}, weak: "only at some namespaces"},
+		"too few namespaces":             {configurations: []configuration{require("kubernetes.io/metadata.name", metav1.LabelSelectorOpIn, "x")}, namespaces: []string{"x", "y"}, weak: "leaves out namespace y"},
+		"one namespace not":              {configurations: []configuration{require("kubernetes.io/metadata.name", metav1.LabelSelectorOpNotIn, "y")}, namespaces: []string{"x", "y"}, weak: "leaves out namespace y"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			weak, found := guard.Weaknesses("a", test.namespaces, test.configurations)
