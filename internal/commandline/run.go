@@ -15,6 +15,7 @@ import (
 // by a method ExitCode.
 func Run(root *cobra.Command) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	root.SetFlagErrorFunc(nearest)
 	err := root.ExecuteContext(ctx)
 	stop()
 	if err == nil {
