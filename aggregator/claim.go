@@ -89,7 +89,7 @@ func (t *term) recorded(cell *v1alpha1.Cell) slot.Set {
 	return slotsOf(cell, t.options.Membership.Name(), t.tenancy.Holder)
 }
 
-// readShare reads the Cell, and ends the term if what it goes by is void.
+// readShare reads the Cell for a report, with what reports note in it, and ends the term if what it goes by is void.
 func (t *term) readShare(ctx context.Context) (*v1alpha1.Cell, error) {
 	cell := &v1alpha1.Cell{}
 	if err := t.live.Get(ctx, client.ObjectKey{Name: t.options.Cell}, cell); err != nil {
@@ -101,10 +101,12 @@ func (t *term) readShare(ctx context.Context) (*v1alpha1.Cell, error) {
 		t.end(errors.New("the Cell knows nothing of this shard any more"))
 	case !pods.Equal(t.snapshot.scope):
 		t.end(errors.New("the Cell has other pods now"))
-	case parseVersion(cell.Status.Aggregator.RestoredVersion) > t.leadership.restored || see(cell) != nil:
-		t.end(errRestored) // another shard has noted it, or none has yet
 	default:
-		return cell, nil
+		noted := parseVersion(cell.Status.Aggregator.RestoredVersion) > t.leadership.restored // by another shard
+		if err := see(cell); err == nil && !noted {
+			return cell, nil
+		}
+		t.end(errRestored)
 	}
 	return nil, errDeposed
 }
