@@ -12,6 +12,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"unicode"
 )
 
 // repository is where files are shown that are no pages.
@@ -203,7 +204,15 @@ func (s *site) render(at int) ([]byte, error) {
 }
 
 func (s *site) link(from, to *page) viewLink {
-	return viewLink{Title: to.Title, URL: relative(from.URL, to.URL), Current: from == to}
+	return viewLink{Title: short(to.Title), URL: relative(from.URL, to.URL), Current: from == to}
+}
+
+// short is a title without what the names of all alerts begin with, and which makes them too long for the navigation.
+func short(title string) string {
+	if rest, found := strings.CutPrefix(title, "Breakwater"); found && rest != "" && unicode.IsUpper(rune(rest[0])) {
+		return rest
+	}
+	return title
 }
 
 // index is what the search goes by, as a script: a page that was opened as a file may read no other file but scripts.

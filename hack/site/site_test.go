@@ -136,3 +136,13 @@ func TestEveryPageIsInOneGroup(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestAlertsAreShortInTheNavigation(t *testing.T) {
+	for title, want := range map[string]string{
+		"BreakwaterCoreDown": "CoreDown", "Breakwater": "Breakwater", "Breakwater on kind clusters": "Breakwater on kind clusters", "The demo": "The demo",
+	} {
+		if got := short(title); got != want {
+			t.Errorf("%q is %q, want %q", title, got, want)
+		}
+	}
+}
