@@ -12,7 +12,8 @@ import (
 )
 
 // noteUnblamed makes an event of a refusal that no protector is to blame for, on the Cell, as often as others are made on protectors: one for
-// each reason. All Cells that are none have one between them, since whoever reaches the webhook can name any. Of a pod that is not there, nothing was to be removed.
+// each reason. All Cells that are none have one between them, since whoever reaches the webhook can name any. Of a pod that is not there,
+// nothing was to be removed.
 func (p *Protection) noteUnblamed(cell string, review *admissionv1.AdmissionRequest, answer removal.Answer) {
 	if answer.Verdict == removal.VerdictNoPod || ptr.Deref(review.DryRun, false) {
 		return
