@@ -56,7 +56,7 @@ func proofs() []proof {
 			"TestWhatAShardMayClaim", "TestASlotIsCountedWhenAllOfItsPodsAreThere", "TestNothingOfASlotIsWrittenThatWasGivenUp",
 			"TestWhatIsLeftOutIsReadFromTheApiserver", "TestAProtectorWithoutCountsIsNotCountedAtOnceInACoreThatWasRestored",
 			"TestReportsDoNotEffaceThatTheCoreWasRestored",
-			"TestALossIsJudgedByTheWorstThatMayBe", "TestNoLossBecomesFatal", "TestBatchesThatMindLossesAreDecidedLikeOneByOne",
+			"TestALossIsJudgedByTheWorstThatMayBe", "TestAPodOfAnUnknownDomainMayBeInAny", "TestNoLossBecomesFatal", "TestBatchesThatMindLossesAreDecidedLikeOneByOne",
 		}, "|") + ")$"},
 		{"simulation", []string{"./internal/simulation"}, "^TestSeeds$"},
 		{"simulation of shards", []string{"./internal/simulation"}, "^TestSharedSeeds$"},

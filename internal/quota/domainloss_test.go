@@ -157,6 +157,34 @@ func leastLeft(pods []string, domain string, going int) int {
 	return least
 }
 
+// A domain that has no name is one that a pod can be in. A pod of which nothing is known is not taken to be there.
+func TestAPodOfAnUnknownDomainMayBeInAny(t *testing.T) {
+	for _, crowded := range zones {
+		pods := []*zonedPod{{zone: crowded, known: true}, {zone: crowded, known: true}, {zone: "e", known: true}}
+		for i, pod := range pods {
+			pod.cell, pod.uid = cellIDs[0], fmt.Sprint("pod-", i)
+		}
+		for domain, want := range map[quota.Domain]bool{
+			{TopologyKey: zone, Name: crowded}:   true, // its loss takes the pod as well
+			{TopologyKey: zone, Name: "e"}:       false,
+			{TopologyKey: zone, Name: "f"}:       false,
+			{}:                                   false,
+			{TopologyKey: "rack", Name: crowded}: false,
+		} {
+			p := spread(protector(1, 0, 0, 0), zone)
+			for _, cellID := range cellIDs {
+				count(p, cellID, pods, 4)
+			}
+			r := removal(cellIDs[0], pods[0].uid)
+			r.Domain = domain
+			if verdict := quota.Decide(p, []quota.Removal{r})[0]; verdict.Outcome.Admitted() != want {
+				t.Errorf("two pods in %q, one in \"e\", and one must outlive any zone; the removal of a pod in %+v: %s, want it admitted: %v",
+					crowded, domain, verdict.Outcome, want)
+			}
+		}
+	}
+}
+
 // Whatever might be true of the pods that are reserved, of those whose zone is not known and of those that are counted together: a
 // removal is refused just when some zone could be lost then, other than that of its pod, with fewer left than the floor.
 func TestALossIsJudgedByTheWorstThatMayBe(t *testing.T) {
