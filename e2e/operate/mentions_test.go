@@ -55,7 +55,7 @@ func TestCommandsInSentencesAreRight(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer shell.End()
-	r := reader{T: t, shell: shell, tried: map[string]string{}}
+	r := reader{T: t, shell: shell, tried: map[string]string{}, told: map[string]string{}}
 	r.want(s.Prelude + "\nstage")
 	defer r.want("strike")
 	shown := 0
@@ -104,8 +104,8 @@ func left(page pages.Page) (all []pages.Command) {
 type reader struct {
 	*testing.T
 	shell *pages.Session
-	// tried is what was wrong with a command, empty for nothing.
-	tried map[string]string
+	// tried is what was wrong with a command, empty for nothing, and told what a program has said of itself.
+	tried, told map[string]string
 }
 
 func (r *reader) want(command string) {
@@ -149,7 +149,7 @@ func (r *reader) isThere(words []string) string {
 	case "make":
 		return makes(words[1:])
 	case "go":
-		return r.goes(words)
+		return goes(words)
 	case "breakwater", "helm", "terraform", "tofu":
 		return r.isKnown(words)
 	case "kubectl":
@@ -179,30 +179,26 @@ func makes(words []string) string {
 	return ""
 }
 
-// goes tells what is wrong with a command of Go: packages that it names are there, and so is what go test is to find in them.
-func (r *reader) goes(words []string) string {
-	r.Helper()
+// goes tells what is wrong with a command of Go: packages that it names are there, and so are their benchmarks.
+func goes(words []string) string {
 	for _, word := range words {
 		if !strings.HasPrefix(word, "./") {
 			continue
 		}
-		if wrong := r.says("go list -C \"$TREE\" "+word, word[2:]); wrong != "" {
-			return wrong
+		files, err := filepath.Glob(filepath.Join(root, word, "*.go"))
+		if err != nil || len(files) == 0 {
+			return fmt.Sprintf("there is no package %s (%v)", word, err)
 		}
 		at := slices.Index(words, "-bench")
 		if at < 0 || words[at+1] == "." {
 			continue
 		}
-		files, err := filepath.Glob(filepath.Join(root, word, "*_test.go"))
-		if err != nil {
-			return err.Error()
-		}
-		named := strings.TrimPrefix(strings.Trim(words[at+1], "'$"), "Benchmark")
+		named := regexp.MustCompile(`(?m)^func Benchmark\w*` + strings.TrimPrefix(strings.Trim(words[at+1], "'$"), "Benchmark"))
 		if !slices.ContainsFunc(files, func(name string) bool {
 			content, err := os.ReadFile(name)
-			return err == nil && regexp.MustCompile(`(?m)^func Benchmark\w*`+named).Match(content)
+			return err == nil && named.Match(content)
 		}) {
-			return "there is no such benchmark"
+			return "there is no such benchmark in " + word
 		}
 	}
 	return ""
@@ -219,19 +215,23 @@ func (r *reader) isKnown(words []string) string {
 	r.Helper()
 	named, flags := parts(words)
 	help := strings.Join(named, " ") + " --help"
-	switch named[0] {
-	case "kubectl":
-		help += "; kubectl options"
-	case "terraform", "tofu":
+	if named[0] == "terraform" || named[0] == "tofu" {
 		help = strings.Join(named, " ") + " -help"
 	}
-	out, code, err := r.shell.Do(help)
-	if err != nil || code != 0 {
-		return fmt.Sprintf("%s: exit code %d, %v\n%s", help, code, err, out)
+	out, wrong := r.helps(help)
+	if wrong != "" {
+		return wrong
 	}
 	found := usage.FindStringSubmatch(out)
 	if found == nil {
 		return help + " shows no usage:\n" + out
+	}
+	if named[0] == "kubectl" {
+		options, wrong := r.helps("kubectl options")
+		if wrong != "" {
+			return wrong
+		}
+		out += options
 	}
 	about := strings.Fields(strings.ReplaceAll(found[1], "[global options] ", ""))
 	if about[1] != named[1] || len(named) > 2 && about[2] == "SUBCOMMAND" {
@@ -243,6 +243,20 @@ func (r *reader) isKnown(words []string) string {
 		}
 	}
 	return ""
+}
+
+// helps is what a program says of itself, asked once, or what is wrong with that.
+func (r *reader) helps(command string) (out, wrong string) {
+	r.Helper()
+	if out, told := r.told[command]; told {
+		return out, ""
+	}
+	out, code, err := r.shell.Do(command)
+	if err != nil || code != 0 {
+		return "", fmt.Sprintf("%s: exit code %d, %v\n%s", command, code, err, out)
+	}
+	r.told[command] = out
+	return out, ""
 }
 
 // parts are the words of a command that are its name, and its flags, up to a pipe.
@@ -305,14 +319,4 @@ func (r *reader) run(text string) string {
 		wrong = append(wrong, fmt.Sprintf("%s, in %s: exit code %d, %v\n%s", typed, context, code, err, out))
 	}
 	return strings.Join(wrong, "\n")
-}
-
-// says tells what is wrong unless a command ends well and says something.
-func (r *reader) says(command, something string) string {
-	r.Helper()
-	out, code, err := r.shell.Do(command)
-	if err != nil || code != 0 || !strings.Contains(out, something) {
-		return fmt.Sprintf("%s: exit code %d, %v\n%s", command, code, err, out)
-	}
-	return ""
 }
