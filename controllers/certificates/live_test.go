@@ -235,21 +235,16 @@ func TestSecretsThatExistAreFilledWithoutTheRightToMakeAny(t *testing.T) {
 // patchAsDocumented does to a Secret what docs/certificates.md says of one in a sentence.
 func (l *lab) patchAsDocumented(documented, name string) {
 	l.Helper()
-	page, err := pages.Read("../..", "docs/certificates.md")
+	const merge = " --type merge -p "
+	said, err := pages.Mentioned("../..", "docs/certificates.md", "kubectl patch secret -n breakwater-system "+documented+merge)
 	if err != nil {
 		l.Fatal(err)
 	}
-	for _, mention := range page.Mentions {
-		command, patch, _ := strings.Cut(mention.Text, " --type merge -p ")
-		if command == "kubectl patch secret -n breakwater-system "+documented {
-			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.secret.Namespace, Name: name}}
-			if err := l.admin.Patch(l.Context(), secret, client.RawPatch(types.MergePatchType, []byte(strings.Trim(patch, "'")))); err != nil {
-				l.Fatal(err)
-			}
-			return
-		}
+	_, patch, _ := strings.Cut(said, merge)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.secret.Namespace, Name: name}}
+	if err := l.admin.Patch(l.Context(), secret, client.RawPatch(types.MergePatchType, []byte(strings.Trim(patch, "'")))); err != nil {
+		l.Fatal(err)
 	}
-	l.Fatalf("docs/certificates.md does not say how to patch %s", documented)
 }
 
 // As the chart has it for a sharder beside which no webhook runs.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 
@@ -62,12 +61,8 @@ func TestUninstallingLeavesNothingThatHoldsAnybody(t *testing.T) {
 // removeDefinitions does what docs/upgrade.md says in a sentence, and sees that the definitions, which a release leaves behind, are gone.
 func removeDefinitions(l *e2e.Lab) {
 	l.Helper()
-	page, err := pages.Read("../..", "docs/upgrade.md")
+	said, err := pages.Mentioned("../..", "docs/upgrade.md", "kubectl delete crd ")
 	l.Must(err)
-	at := slices.IndexFunc(page.Mentions, func(m pages.Mention) bool { return strings.HasPrefix(m.Text, "kubectl delete crd") })
-	if at < 0 {
-		l.Fatal("docs/upgrade.md does not say any more how the definitions are removed")
-	}
 	if out, err := installed.Helm(l.Context(), "uninstall", "breakwater-crds"); err != nil {
 		l.Fatalf("%v\n%s", err, out)
 	}
@@ -87,7 +82,7 @@ func removeDefinitions(l *e2e.Lab) {
 	}
 	kubectl, err := local.BuiltProgram("kubectl")
 	l.Must(err)
-	command := exec.CommandContext(l.Context(), kubectl, strings.Fields(page.Mentions[at].Text)[1:]...)
+	command := exec.CommandContext(l.Context(), kubectl, strings.Fields(said)[1:]...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+installed.Cluster.Kubeconfig())
 	if out, err := command.CombinedOutput(); err != nil {
 		l.Fatalf("%v\n%s", err, out)

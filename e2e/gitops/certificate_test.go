@@ -1,7 +1,6 @@
 package gitops_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -10,16 +9,12 @@ import (
 
 // What docs/install.md says in a sentence of a certificate that is not issued tells of one that is, too.
 func TestWhatIsSaidOfCertificatesShowsThem(t *testing.T) {
-	page, err := pages.Read(root, "docs/install.md")
+	said, err := pages.Mentioned(root, "docs/install.md", "kubectl describe certificate ")
 	must(t, err)
-	at := slices.IndexFunc(page.Mentions, func(m pages.Mention) bool { return strings.HasPrefix(m.Text, "kubectl describe certificate ") })
-	if at < 0 {
-		t.Fatal("docs/install.md does not say any more how to look at certificates")
-	}
-	arguments := append([]string{"--kubeconfig=" + stage.cluster.Kubeconfig()}, strings.Fields(page.Mentions[at].Text)[1:]...)
+	arguments := append([]string{"--kubeconfig=" + stage.cluster.Kubeconfig()}, strings.Fields(said)[1:]...)
 	out, err := output(t.Context(), nil, "kubectl", arguments...)
 	must(t, err)
 	if !strings.Contains(string(out), "Certificate is up to date") {
-		t.Errorf("%s does not tell of the certificate:\n%s", page.Mentions[at].Text, out)
+		t.Errorf("%s does not tell of the certificate:\n%s", said, out)
 	}
 }

@@ -68,7 +68,7 @@ func TestCommandsInSentencesAreRight(t *testing.T) {
 				t.Errorf("%s:%d: %s\n%s", page.Path, mention.Line, mention.Text, wrong)
 			}
 		}
-		for _, command := range left(page) {
+		for _, command := range page.NotRun() {
 			shown++
 			for _, words := range command.Simple() {
 				if wrong := r.isThere(words); wrong != "" {
@@ -88,16 +88,6 @@ func TestCommandsInSentencesAreRight(t *testing.T) {
 		}
 	}
 	t.Logf("%d commands of sentences, and %d of blocks that nobody runs", len(r.tried), shown)
-}
-
-// left are the commands of those console blocks of a page that nobody runs.
-func left(page pages.Page) (all []pages.Command) {
-	for _, step := range page.Steps {
-		if step.Run != nil && step.Run.Environment == "" {
-			all = append(all, step.Run.Commands...)
-		}
-	}
-	return all
 }
 
 // reader types what pages say.

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -21,6 +22,20 @@ var programs = []string{"breakwater", "docker", "go", "helm", "kind", "kubectl",
 func mentioned(text string) bool {
 	program, rest, _ := strings.Cut(text, " ")
 	return slices.Contains(programs, program) && strings.TrimSpace(rest) != ""
+}
+
+// Mentioned is the command of a sentence of a page of the tree at root that begins so.
+func Mentioned(root, path, begins string) (string, error) {
+	page, err := Read(root, path)
+	if err != nil {
+		return "", err
+	}
+	for _, mention := range page.Mentions {
+		if strings.HasPrefix(mention.Text, begins) {
+			return mention.Text, nil
+		}
+	}
+	return "", fmt.Errorf("no sentence of %s has a command that begins with %q", path, begins)
 }
 
 func (r *reader) seeCode(node *ast.CodeSpan) {

@@ -51,6 +51,16 @@ var (
 	comment  = regexp.MustCompile(`(?s)\A\s*<!--(.*?)-->\s*\z`)
 )
 
+// NotRun are the commands of its console blocks that no test runs.
+func (p Page) NotRun() (all []Command) {
+	for _, step := range p.Steps {
+		if step.Run != nil && step.Run.Environment == "" {
+			all = append(all, step.Run.Commands...)
+		}
+	}
+	return all
+}
+
 // Read reads a page of the tree at root. An error names the line of a directive that cannot be understood, or of a console block that
 // has none.
 func Read(root, path string) (Page, error) {
