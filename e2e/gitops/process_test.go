@@ -1,6 +1,7 @@
 package gitops_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/breakwater-k8s/breakwater/internal/programs"
 )
 
 // process is a running program that writes a log.
@@ -55,6 +58,7 @@ func (p *process) terminate() {
 
 // printLogs shows the last lines of all logs.
 func (s *Stage) printLogs() {
+	fmt.Fprintln(os.Stderr, "These tests used", programs.Version(context.Background(), "git"))
 	logs, _ := filepath.Glob(s.path("logs", "*.log")) // the pattern is right
 	for _, log := range logs {
 		raw, err := os.ReadFile(log)

@@ -15,6 +15,8 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/breakwater-k8s/breakwater/internal/programs"
 )
 
 const (
@@ -49,6 +51,7 @@ func newBrowser(l *lab) *browser {
 	case program == "":
 		l.Skip("no Chromium is installed: the console is not looked at (apt-get install chromium)")
 	}
+	programs.LogVersionOnFailure(l, program)
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1600, 1000),
 		chromedp.UserDataDir(filepath.Join(l.TempDir(), "profile")), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/breakwater-k8s/breakwater/internal/pages"
+	"github.com/breakwater-k8s/breakwater/internal/programs"
 )
 
 // elsewhere are commands of sentences that cannot be tried here, and who does, or why nobody does.
@@ -50,6 +51,7 @@ func TestCommandsInSentencesAreRight(t *testing.T) {
 	}
 	s := setting(t, pages.Federation)
 	s.Prelude += string(stage)
+	programs.LogVersionOnFailure(t, "bash")
 	shell, err := pages.Begin(t.Context(), s.Folder, s.Variables)
 	if err != nil {
 		t.Fatal(err)

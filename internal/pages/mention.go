@@ -15,13 +15,13 @@ type Mention struct {
 	Text string
 }
 
-// programs are those whose commands are looked for in sentences.
-var programs = []string{"breakwater", "docker", "go", "helm", "kind", "kubectl", "make", "terraform", "tofu"} //nolint:gochecknoglobals // a constant
+// known are the programs whose commands are looked for in sentences.
+var known = []string{"breakwater", "docker", "go", "helm", "kind", "kubectl", "make", "terraform", "tofu"} //nolint:gochecknoglobals // a constant
 
 // mentioned tells whether text in a sentence is a command: one of the programs, and what it is to do.
 func mentioned(text string) bool {
 	program, rest, _ := strings.Cut(text, " ")
-	return slices.Contains(programs, program) && strings.TrimSpace(rest) != ""
+	return slices.Contains(known, program) && strings.TrimSpace(rest) != ""
 }
 
 // Mentioned is the command of a sentence of a page of the tree at root that begins so.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/breakwater-k8s/breakwater/internal/programs"
 )
 
 // Patience is how long a page may take, and how long a command is repeated that is to say something eventually.
@@ -36,6 +38,7 @@ func (p Page) Runs(all ...Environment) bool {
 // Run does what the page says, in its order, in one shell, and fails the test at the first step that does not come out as shown.
 func (p Page) Run(t *testing.T, setting Setting) {
 	t.Helper()
+	programs.LogVersionOnFailure(t, "bash")
 	if err := p.Try(t, setting); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"strings"
+	"testing"
 )
 
 // The programs that tests run.
@@ -21,4 +23,25 @@ func Build(ctx context.Context, path, program string) error {
 		return fmt.Errorf("build %s: %w\n%s", program, err, out)
 	}
 	return nil
+}
+
+// Version returns the first line that a program prints for --version, or why it prints none.
+func Version(ctx context.Context, program string) string {
+	out, err := exec.CommandContext(ctx, program, "--version").Output()
+	if err != nil {
+		return fmt.Sprintf("unknown version of %s: %v", program, err)
+	}
+	first, _, _ := strings.Cut(string(out), "\n")
+	return first
+}
+
+// LogVersionOnFailure logs the version of a program if the test fails. Tests call it for programs that the machine provides, such as a
+// browser: their behavior differs between versions, and no module pins them.
+func LogVersionOnFailure(t testing.TB, program string) {
+	t.Helper()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("This test used %s: %s", program, Version(context.Background(), program))
+		}
+	})
 }

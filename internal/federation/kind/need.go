@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"testing"
+
+	"github.com/breakwater-k8s/breakwater/internal/programs"
 )
 
 const (
@@ -28,5 +30,6 @@ func Need(tb testing.TB) Options {
 	} else if err != nil {
 		tb.Skipf("kind cannot run: %v", err)
 	}
+	programs.LogVersionOnFailure(tb, "docker")
 	return options
 }
