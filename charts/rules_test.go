@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/breakwater-k8s/breakwater/aggregator"
+	"github.com/breakwater-k8s/breakwater/controllers/brake"
 	"github.com/breakwater-k8s/breakwater/controllers/certificates"
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
 	"github.com/breakwater-k8s/breakwater/controllers/keeper"
@@ -87,6 +88,7 @@ func granted(t *testing.T, objects []*unstructured.Unstructured, kind, name stri
 
 func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 	kruise := schema.GroupResource{Group: "apps.kruise.io", Resource: "clonesets"}
+	applications := schema.GroupResource{Group: "example.com", Resource: "applications"}
 	for _, c := range []struct {
 		set, kind, name string
 		want            [][]rbacv1.PolicyRule
@@ -104,11 +106,11 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 		{"everything", "ClusterRole", "breakwater-console", [][]rbacv1.PolicyRule{console.ClusterRules()}},
 		{"single", "ClusterRole", "breakwater-console", nil},
 		{"sharded", "ClusterRole", "breakwater-generator", [][]rbacv1.PolicyRule{generator.ClusterRules(), keeper.ClusterRules(), share.ClusterRules()}},
-		{"sharded", "Role", "breakwater-generator", [][]rbacv1.PolicyRule{members.ShardRules()}},
+		{"sharded", "Role", "breakwater-generator", [][]rbacv1.PolicyRule{members.ShardRules(), brake.Rules()}},
 		{"sharded", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules(), aggregator.CellRules(), aggregator.RingRules()}},
 		{"sharded", "Role", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.LeaseRules(), members.ShardRules()}},
 		{"single", "ClusterRole", "breakwater-generator", [][]rbacv1.PolicyRule{generator.ClusterRules(), keeper.ClusterRules()}},
-		{"single", "Role", "breakwater-generator", [][]rbacv1.PolicyRule{fleet.ElectionRules()}},
+		{"single", "Role", "breakwater-generator", [][]rbacv1.PolicyRule{fleet.ElectionRules(), brake.Rules()}},
 		{"single", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{topology.ClusterRules(), topology.CellRules()}},
 		{"single", "Role", "breakwater-topology", [][]rbacv1.PolicyRule{fleet.ElectionRules()}},
 		{"single", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules(), aggregator.CellRules()}},
@@ -134,7 +136,7 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 		{"worker-aggregator", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CellRules()}},
 		{"worker-aggregator", "Role", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.TriggerRules()}},
 		{"worker-remote-webhook", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{topology.CellRules(), aggregator.CellRules(), webhook.CellRules()}},
-		{"everything", "ClusterRole", "breakwater-generator", [][]rbacv1.PolicyRule{generator.ClusterRules(), keeper.ClusterRules(), generator.KindRules(kruise)}},
+		{"everything", "ClusterRole", "breakwater-generator", [][]rbacv1.PolicyRule{generator.ClusterRules(), keeper.ClusterRules(), generator.KindRules(kruise), brake.OwnerRules(applications)}},
 		{"everything", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules(), aggregator.CellRules(), aggregator.WorkloadRules(kruise)}},
 		{"everything", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), webhook.CellRules(), webhook.OwnerRules(kruise), scheduling.CoreRules(), scheduling.CellRules()}},
 		{"everything", "Role", "breakwater-access", [][]rbacv1.PolicyRule{aggregator.LeaseRules()}},

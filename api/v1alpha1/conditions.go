@@ -12,6 +12,9 @@ const (
 	// ConditionRestored of a PodProtector: it vanished without having been released, and was made anew. Until that is
 	// true of one with AnnotationRestored, its status is not whole. Written by the keeper.
 	ConditionRestored = "Restored"
+	// ConditionDecreasePending of a PodProtector: a large decrease of its floor, or its release, was asked for and has not taken
+	// effect. The old floor stays in force. Its lastTransitionTime is when the decrease was first seen. Written by the generator.
+	ConditionDecreasePending = "DecreasePending"
 	// ConditionSpreadSatisfied of a PodProtector with spec.spread: its pods are shared out as that asks, and, with
 	// tolerateDomainLoss, the floor outlives the loss of any domain. Written by the aggregators.
 	ConditionSpreadSatisfied = "SpreadSatisfied"
@@ -67,6 +70,8 @@ const (
 	ReasonSourceFound = "SourceFound"
 	// ReasonSourceVanished, TargetResolved: it is gone without having been deleted; the protector stays in force.
 	ReasonSourceVanished = "SourceVanished"
+	// ReasonSourceDeleted, TargetResolved: the workload was deleted, and the release of the protector is pending.
+	ReasonSourceDeleted = "SourceDeleted"
 	// ReasonAggregating, Ready of a Cell: an aggregator leads it, and has listed its pods.
 	ReasonAggregating = "Aggregating"
 	// ReasonAggregatorIdle, Ready of a Cell: the aggregator that led it has stopped, and no other one leads.
@@ -93,6 +98,18 @@ const (
 	ReasonKindNotServed = "KindNotServed"
 	// ReasonKindNotListed, KindsServed: the generator may not list a kind that the policy names, or could not.
 	ReasonKindNotListed = "KindNotListed"
+)
+
+// Reasons of the condition DecreasePending.
+const (
+	// ReasonQuietPeriod, the decrease takes effect after the quiet period, unless it turns out to be one of many.
+	ReasonQuietPeriod = "QuietPeriod"
+	// ReasonLimitExceeded, more decreases are pending than the limit of the window allows, so that all of them are held.
+	ReasonLimitExceeded = "LimitExceeded"
+	// ReasonCascade, the workload or protector is deleted because its owner, its kind or its namespace is. It is held until it is confirmed.
+	ReasonCascade = "Cascade"
+	// ReasonNotPending, the condition is false: the decrease was withdrawn, or has taken effect.
+	ReasonNotPending = "NotPending"
 )
 
 // Reasons of the condition SpreadSatisfied.

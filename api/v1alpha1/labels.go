@@ -39,6 +39,15 @@ const AnnotationForceReason = "breakwater.dev/force-delete-reason"
 // MostForceReason is how many bytes of a reason are told.
 const MostForceReason = 256
 
+// AnnotationConfirmRelease on a workload, its namespace or a PodProtector confirms that floors may go down at once: the release of a
+// protector, or a large decrease of its floor, takes effect without a quiet period and outside the limits for large decreases.
+// "true" confirms until it is removed; a date (2026-11-30) or an RFC 3339 time confirms until then.
+const AnnotationConfirmRelease = "breakwater.dev/confirm-release"
+
+// AnnotationFloorReference on a generated protector is the highest floor of the current window and when it was left, as
+// "FLOOR@TIME". Several small decreases in a row count as one large decrease from this floor.
+const AnnotationFloorReference = "breakwater.dev/floor-reference"
+
 // AnnotationRemoveCell on a protector, with the name of a Cell, clears what its status has of a cell that is dead: counts
 // and reservations. The topology controller does so, unless the cell's aggregator reports, and takes the annotation off.
 const AnnotationRemoveCell = "breakwater.dev/remove-cell"

@@ -186,6 +186,13 @@ type ProtectionRule struct {
 	// +optional
 	AdmissionHistory *AdmissionHistoryTuning `json:"admissionHistory,omitempty"`
 
+	// LargeDecreases limits how many protectors of the policy may lose their floor in a window. Without it, or for fields that it
+	// does not set, the limits of the generator apply.
+	//
+	// +structType=atomic
+	// +optional
+	LargeDecreases *DecreaseLimits `json:"largeDecreases,omitempty"`
+
 	// TargetRemovalPolicy is that of the protectors, and what becomes of them when this policy is deleted, or selects
 	// their workload no more, and no other does: Retain, also when nothing is said, keeps them in force as they are by
 	// this policy, until the workload is deleted or opts out. Release lets them go. A policy that vanishes without having
@@ -193,6 +200,62 @@ type ProtectionRule struct {
 	//
 	// +optional
 	TargetRemovalPolicy TargetRemovalPolicy `json:"targetRemovalPolicy,omitempty"`
+}
+
+// CascadePolicy is what becomes of floors whose workloads a cascade deletes.
+//
+// +kubebuilder:validation:Enum=Hold;Release
+type CascadePolicy string
+
+const (
+	// CascadeHold keeps the floors in force until someone confirms their release.
+	CascadeHold CascadePolicy = "Hold"
+	// CascadeRelease treats a cascade as any other deletion.
+	CascadeRelease CascadePolicy = "Release"
+)
+
+// DecreaseLimits bound the large decreases that may take effect in a window: the release of a protector, or a floor that falls by
+// half or more. When more are pending than may take effect, all of them are held until someone confirms them or time allows them.
+// A policy that sets count, percent, window or quietPeriod has a budget of its own, which is for the protectors of the policy.
+type DecreaseLimits struct {
+	// Count is how many large decreases may take effect in a window, if it is more than percent. The default is 5.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=5000
+	// +optional
+	Count *int32 `json:"count,omitempty"`
+
+	// Percent is how many percent of the protectors may have a large decrease in a window, if it is more than count. 100 lifts the
+	// limit. The default is 5.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	Percent *int32 `json:"percent,omitempty"`
+
+	// Window is the time that the limit is for. The default is 10m.
+	//
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Format=duration
+	// +kubebuilder:validation:Pattern=`^-?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="self >= duration('10s') && self <= duration('24h')",message="window must be from 10s to 24h"
+	// +optional
+	Window *metav1.Duration `json:"window,omitempty"`
+
+	// QuietPeriod is how long a large decrease waits before it takes effect, so that a burst is recognized. The default is 5s.
+	//
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Format=duration
+	// +kubebuilder:validation:Pattern=`^-?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('2m')",message="quietPeriod must be from 0s to 2m"
+	// +optional
+	QuietPeriod *metav1.Duration `json:"quietPeriod,omitempty"`
+
+	// OnCascade is what becomes of the floor of a workload that is deleted because its owner, its CustomResourceDefinition or its
+	// namespace is: Hold keeps it until someone confirms the release, Release treats it as any other deletion. The default is Hold.
+	//
+	// +optional
+	OnCascade CascadePolicy `json:"onCascade,omitempty"`
 }
 
 // FloorRule says where the floor of a workload comes from.

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/controllers/brake"
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
 	"github.com/breakwater-k8s/breakwater/controllers/keeper"
 	"github.com/breakwater-k8s/breakwater/controllers/overlap"
@@ -27,6 +28,7 @@ type generatorFlags struct {
 	traceFlags
 	electionFlags
 	ringFlags
+	decreaseFlags
 	core     fleet.Connection
 	selector string
 	kinds    []string
@@ -47,6 +49,13 @@ its policy is deleted whose targetRemovalPolicy is Release. Finalizers make sure
 without one, workload, policy or the whole kind, leaves its protectors in force, with the condition TargetResolved=False.
 Before you uninstall the generator make it let go: release the policies and take the labels off. "breakwater release"
 shows what is held, and lets go of it when the generator is gone.
+
+A large decrease, which is a protector that is released or a floor that falls by half or more, takes effect after a quiet
+period of --decrease-quiet-period. When more of them are pending than --decrease-count and --decrease-percent allow in a
+--decrease-window, all are held: the old floors stay in force, with the condition DecreasePending, until someone confirms them
+("kubectl breakwater release --pending", or the annotation ` + v1alpha1.AnnotationConfirmRelease + `=true on the workload, its namespace or the
+protector), or until the window allows them. A cascade, by which a workload is deleted because its owner, its kind or its
+namespace is, is held until it is confirmed.
 
 Policies may name any kind with a scale subresource, or with whole workloads in it. For such a kind the generator needs
 to get, list, watch and patch its objects, and to get their scale.
@@ -74,6 +83,7 @@ is made anew whichever shards are left. All replicas need the same --ring, or no
 	flags.StringSliceVar(&f.kinds, "kinds", kindNames(), "`kinds` of Kubernetes' own workloads that are watched; a protector of any other stays as it is")
 	f.electionFlags.bind(flags)
 	f.ringFlags.bind(flags, "namespaces")
+	f.decreaseFlags.bind(flags)
 	f.traceFlags.bind(flags)
 	f.componentFlags.bind(flags)
 	return command
@@ -92,7 +102,11 @@ func (f *generatorFlags) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
-	if err := f.validate(); err != nil {
+	if err := f.ringFlags.validate(); err != nil {
+		return err
+	}
+	limits, err := f.decreaseFlags.validate()
+	if err != nil {
 		return err
 	}
 	log, err := f.logger("generator")
@@ -109,12 +123,20 @@ func (f *generatorFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	namespace, err := f.grantsNamespace(ctx, config)
+	if err != nil {
+		return err
+	}
+	held, err := brake.Setup(ctx, mgr, brake.Options{Limits: limits, Namespace: namespace, Registry: metrics.Registry})
+	if err != nil {
+		return fmt.Errorf("set up the brake: %w", err)
+	}
 	losses := keeper.NewLosses()
-	options := generator.Options{Selector: selector, Kinds: kinds, Registry: metrics.Registry, Losses: losses, Share: own, Tracer: tracer}
+	options := generator.Options{Selector: selector, Kinds: kinds, Registry: metrics.Registry, Losses: losses, Share: own, Brake: held, Tracer: tracer}
 	if err := generator.Setup(ctx, mgr, options); err != nil {
 		return fmt.Errorf("set up the generator: %w", err)
 	}
-	if err := keeper.Setup(ctx, mgr, metrics.Registry, losses, own); err != nil {
+	if err := keeper.Setup(ctx, mgr, metrics.Registry, losses, own, held); err != nil {
 		return fmt.Errorf("set up the keeper: %w", err)
 	}
 	if err := overlap.Setup(mgr, own); err != nil {

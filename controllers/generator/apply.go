@@ -43,7 +43,7 @@ func differs(protector *v1alpha1.PodProtector, wanted desired.Protector) bool {
 
 // ownAnnotations are those that a protector has only by a policy, or as a part.
 func ownAnnotations() []string {
-	return []string{v1alpha1.AnnotationPolicy, v1alpha1.AnnotationPolicyRule, v1alpha1.AnnotationSourcePart}
+	return []string{v1alpha1.AnnotationPolicy, v1alpha1.AnnotationPolicyRule, v1alpha1.AnnotationSourcePart, v1alpha1.AnnotationFloorReference}
 }
 
 func differsInTuning(have *v1alpha1.AdmissionHistorySpec, want *v1alpha1.AdmissionHistoryTuning) bool {

@@ -19,6 +19,13 @@ func (r *Reconciler) keep(ctx context.Context, ref desired.Ref, protectors []*v1
 		if !desired.IsGenerated(protector) || isReleased(protector) {
 			continue
 		}
+		if wasDeleted(protector) {
+			if result, err := r.releaseHeld(ctx, ref, protector); err != nil || result == outdated {
+				return result, err
+			}
+			result = decreaseHeld
+			continue
+		}
 		result = sourceVanished
 		want := vanished(ref)
 		if want.Stands(protector) {
@@ -38,35 +45,21 @@ func (r *Reconciler) keep(ctx context.Context, ref desired.Ref, protectors []*v1
 	return result, nil
 }
 
-// end releases the protectors of a source that is being deleted. One that goes because its whole kind does was not deleted
-// on purpose: its protectors stay, and our finalizer goes, so that the CRD can go.
+// end releases the protectors of a source that is being deleted. One that is deleted because its whole kind is goes by a cascade.
 func (r *Reconciler) end(ctx context.Context, ref desired.Ref, source client.Object, protectors []*v1alpha1.PodProtector) (outcome, error) {
 	going, err := r.Kinds.isKindGoing(ctx, ref)
 	if err != nil {
 		return "", err
 	}
-	if !going {
-		return r.release(ctx, ref, source, protectors)
-	}
-	live, err := r.liveProtectors(ctx, ref)
-	if err != nil {
-		return "", fmt.Errorf("get the PodProtectors from the apiserver: %w", err)
-	}
-	for _, protector := range live {
-		if !desired.IsGenerated(protector) || isReleased(protector) {
-			continue
-		}
-		if err := r.resolve(ctx, protector, vanished(ref)); err != nil {
-			return "", err
+	cause := deleted(ref)
+	if going {
+		cause.cascade = fmt.Sprintf("the CustomResourceDefinition of %s is being deleted", ref.Kind)
+		if r.Brake == nil {
+			gone := vanished(ref) // no component would release it later
+			cause.held = &gone
 		}
 	}
-	if err := r.letGo(ctx, ref, source); err != nil {
-		return stale(err, "remove the finalizer from the "+ref.Kind)
-	}
-	if len(live) == 0 {
-		return released, nil
-	}
-	return sourceVanished, nil
+	return r.release(ctx, ref, source, protectors, cause)
 }
 
 // retainAll leaves protectors as they are whose policy is gone and has left a record that cannot be read.

@@ -2,6 +2,8 @@ package generator
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -12,7 +14,7 @@ import (
 
 // removeParts releases the protectors of parts that a source has no more: whoever took a part out of it did so on purpose.
 // The source was read from the apiserver just now; kinds of Kubernetes' own have no parts.
-func (r *Reconciler) removeParts(ctx context.Context, ref desired.Ref, protectors []*v1alpha1.PodProtector, wanted []desired.Protector) error {
+func (r *Reconciler) removeParts(ctx context.Context, ref desired.Ref, source client.Object, protectors []*v1alpha1.PodProtector, wanted []desired.Protector) error {
 	if r.Kinds.isBuiltIn(ref) {
 		return nil
 	}
@@ -28,7 +30,8 @@ func (r *Reconciler) removeParts(ctx context.Context, ref desired.Ref, protector
 		if live == nil || live.UID != protector.UID {
 			continue
 		}
-		if err := r.remove(ctx, live); client.IgnoreNotFound(err) != nil {
+		cause := releaseCause{text: fmt.Sprintf("%s has no part %q any more", ref, live.Annotations[v1alpha1.AnnotationSourcePart])}
+		if _, err := r.removeAll(ctx, ref, source, []*v1alpha1.PodProtector{live}, cause); err != nil && !errors.Is(err, errVanished) {
 			return err
 		}
 	}

@@ -24,6 +24,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/controllers/brake"
+	core "github.com/breakwater-k8s/breakwater/internal/core/brake"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
@@ -62,13 +64,27 @@ func (p *plane) start() *generator {
 
 func (p *plane) startAs(account *rest.Config) *generator {
 	p.t.Helper()
+	return p.startWith(account, nil)
+}
+
+// startWith runs a generator with a brake of those limits; nil for none.
+func (p *plane) startWith(account *rest.Config, limits *core.Limits) *generator {
+	p.t.Helper()
 	g := &generator{registry: prometheus.NewRegistry(), spans: tracetest.NewSpanRecorder()}
 	caches := CacheOptions()
 	caches.DefaultNamespaces = map[string]cache.Config{p.namespace: {}}
 	selector := labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"})
 	g.stop = testplane.Manage(p.t, account, func(ctx context.Context, mgr manager.Manager) error {
+		var held Brake
+		if limits != nil {
+			made, err := brake.Setup(ctx, mgr, brake.Options{Limits: *limits, Namespace: p.namespace, Registry: g.registry})
+			if err != nil {
+				return err
+			}
+			held = made
+		}
 		return Setup(ctx, mgr, Options{
-			Selector: selector, Registry: g.registry, Kinds: AllKinds(), Namespace: p.namespace, Tracer: tracerTo(g.spans),
+			Brake: held, Selector: selector, Registry: g.registry, Kinds: AllKinds(), Namespace: p.namespace, Tracer: tracerTo(g.spans),
 		})
 	}, func(o *manager.Options) { o.Cache, o.Logger = caches, testr.New(p.t) })
 	return g

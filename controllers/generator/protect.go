@@ -57,7 +57,7 @@ func (r *Reconciler) protect(
 			result = outdated
 		}
 	}
-	return result, r.removeParts(ctx, ref, protectors, wanted)
+	return result, r.removeParts(ctx, ref, source, protectors, wanted)
 }
 
 // protectOne gives a source one of its protectors.
@@ -70,6 +70,12 @@ func (r *Reconciler) protectOne(
 	if isReleased(protector) {
 		// Only another finalizer keeps it. Ours cannot be put back; when it is gone we make a new one.
 		return outdated, nil
+	}
+	if r.Brake != nil {
+		var err error
+		if wanted, err = r.brakeFloor(ctx, ref, source, protector, wanted); err != nil {
+			return "", err
+		}
 	}
 	if differs(protector, wanted) {
 		if err := r.repair(ctx, protector, wanted); refusesSpec(err) {

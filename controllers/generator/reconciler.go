@@ -46,6 +46,10 @@ type Reconciler struct {
 	Losses Losses
 	// Tracer makes spans; nil makes none.
 	Tracer *tracing.Tracer
+	// Brake holds back large decreases; nil grants all of them at once.
+	Brake Brake
+
+	retries *retries
 }
 
 // Losses are protectors that vanished without having been released.
@@ -72,6 +76,8 @@ const (
 	released outcome = "Released"
 	// sourceVanished: the protectors stay, without their source.
 	sourceVanished outcome = "SourceVanished"
+	// decreaseHeld: protectors stay in force, because their release is pending.
+	decreaseHeld outcome = "DecreaseHeld"
 	// nameTaken: a protector that is not ours has the name.
 	nameTaken outcome = "NameTaken"
 	// refused: the source asks for a protector that cannot be.
@@ -129,7 +135,7 @@ func (r *Reconciler) settle(ctx context.Context, ref desired.Ref, source client.
 	case err != nil:
 		return "", err
 	case choice.Verdict == desired.Release:
-		return r.release(ctx, ref, source, protectors)
+		return r.release(ctx, ref, source, protectors, optedOut(ref, choice))
 	default:
 		return r.protect(ctx, ref, source, protectors, choice)
 	}

@@ -2,15 +2,16 @@ package generator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 	"github.com/breakwater-k8s/breakwater/internal/desired"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
@@ -19,7 +20,7 @@ import (
 // crash between two steps harmless: as long as the source has our finalizer it is there to bring us back, and
 // it loses the finalizer last.
 func (r *Reconciler) release(
-	ctx context.Context, ref desired.Ref, source client.Object, protectors []*v1alpha1.PodProtector,
+	ctx context.Context, ref desired.Ref, source client.Object, protectors []*v1alpha1.PodProtector, cause releaseCause,
 ) (outcome, error) {
 	if len(protectors) == 0 && !slices.Contains(source.GetFinalizers(), v1alpha1.FinalizerSource) {
 		return ignored, nil
@@ -52,18 +53,21 @@ func (r *Reconciler) release(
 	if err := r.awaitLost(ref); err != nil {
 		return "", err
 	}
-	for _, protector := range live {
-		if !desired.IsGenerated(protector) {
-			continue
-		}
-		if err := r.remove(ctx, protector); apierrors.IsNotFound(err) {
-			return outdated, nil // it may have vanished
-		} else if err != nil {
-			return "", err
-		}
+	verdict, err := r.removeAll(ctx, ref, source, live, cause)
+	switch {
+	case errors.Is(err, errVanished):
+		return outdated, nil
+	case err != nil:
+		return "", err
+	case verdict == brake.Quiet, verdict == brake.Held && source.GetDeletionTimestamp() == nil:
+		return decreaseHeld, nil
 	}
+	// What is held says by its condition that the source was deleted, so that the source can go.
 	if err := r.letGo(ctx, ref, source); err != nil {
 		return stale(err, "remove the finalizer from the "+ref.Kind)
+	}
+	if verdict == brake.Held {
+		return decreaseHeld, nil
 	}
 	return released, nil
 }

@@ -174,7 +174,7 @@ func TestReleaseAsksTheAPIServerWhatTheCacheDoesNotShowYet(t *testing.T) {
 	}
 
 	// The cache shows the Deployment, but not the protector.
-	got, err := p.reconciler().release(t.Context(), p.ref("web"), web, nil)
+	got, err := p.reconciler().release(t.Context(), p.ref("web"), web, nil, deleted(p.ref("web")))
 	if err != nil || got != released {
 		t.Fatalf("release = %q, %v; want %q", got, err, released)
 	}
@@ -193,7 +193,7 @@ func TestAProtectorIsNotReleasedForADeletionThatOnlyTheCacheShows(t *testing.T) 
 	} {
 		cached := web.DeepCopy()
 		change(cached)
-		if got, err := p.reconciler().release(t.Context(), p.ref("web"), cached, []*v1alpha1.PodProtector{protector}); err != nil || got != outdated {
+		if got, err := p.reconciler().release(t.Context(), p.ref("web"), cached, []*v1alpha1.PodProtector{protector}, deleted(p.ref("web"))); err != nil || got != outdated {
 			t.Errorf("%s: release = %q, %v; want %q", claim, got, err, outdated)
 		}
 	}

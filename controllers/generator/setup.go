@@ -49,6 +49,8 @@ type Options struct {
 	Losses Losses
 	// Share tells in which namespaces this generator works; nil is all.
 	Share *share.Share
+	// Brake holds back large decreases; nil grants all of them at once.
+	Brake Brake
 	// Tracer makes spans; nil makes none. Those who connect to the cluster let it tell the apiserver.
 	Tracer *tracing.Tracer
 }
@@ -82,8 +84,9 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Kinds: kinds, Selector: options.Selector,
 		Events: mgr.GetEventRecorder(Name), Metrics: metrics, Losses: options.Losses, Tracer: options.Tracer,
+		Brake: options.Brake, retries: &retries{},
 	}
-	if err := r.setup(mgr, options.Share); err != nil {
+	if err := r.setup(ctx, mgr, options.Share); err != nil {
 		return err
 	}
 	policies := &PolicyReconciler{Client: r.Client, Live: r.Live, Kinds: kinds, Events: r.Events, Now: time.Now}
@@ -109,7 +112,7 @@ func newKinds(mgr manager.Manager, options Options) (*Kinds, error) {
 	}, nil
 }
 
-func (r *Reconciler) setup(mgr manager.Manager, own *share.Share) error {
+func (r *Reconciler) setup(ctx context.Context, mgr manager.Manager, own *share.Share) error {
 	gate := &share.Gate[desired.Ref]{TypedReconciler: r, Share: own, Namespace: func(ref desired.Ref) string { return ref.Namespace }}
 	c, err := controller.NewTyped(Name, mgr, controller.TypedOptions[desired.Ref]{
 		MaxConcurrentReconciles: workers,
@@ -121,6 +124,14 @@ func (r *Reconciler) setup(mgr manager.Manager, own *share.Share) error {
 	}
 	if err := c.Watch(gate.Source()); err != nil {
 		return fmt.Errorf("watch slots: %w", err)
+	}
+	if err := c.Watch(r.retries.source()); err != nil {
+		return fmt.Errorf("watch pending decreases: %w", err)
+	}
+	if r.Brake != nil {
+		if err := c.Watch(fleet.ConfirmedNamespaces(mgr, func(p *v1alpha1.PodProtector) []desired.Ref { return sourceOf(ctx, p) })); err != nil {
+			return fmt.Errorf("watch namespaces: %w", err)
+		}
 	}
 	if err := c.Watch(r.Kinds.source()); err != nil {
 		return fmt.Errorf("watch other kinds: %w", err)

@@ -38,8 +38,12 @@ func strip[T any](change func(T)) cache.TransformFunc {
 	}
 }
 
-// bare are the metadata that the generator looks at.
+// bare are the metadata that the generator looks at. Of the annotations that is the confirmation.
 func bare(object *metav1.ObjectMeta) metav1.ObjectMeta {
+	var annotations map[string]string
+	if confirmed, ok := object.Annotations[v1alpha1.AnnotationConfirmRelease]; ok {
+		annotations = map[string]string{v1alpha1.AnnotationConfirmRelease: confirmed}
+	}
 	return metav1.ObjectMeta{
 		Namespace:         object.Namespace,
 		Name:              object.Name,
@@ -47,6 +51,7 @@ func bare(object *metav1.ObjectMeta) metav1.ObjectMeta {
 		ResourceVersion:   object.ResourceVersion,
 		Generation:        object.Generation,
 		Labels:            object.Labels,
+		Annotations:       annotations,
 		Finalizers:        object.Finalizers,
 		OwnerReferences:   object.OwnerReferences,
 		DeletionTimestamp: object.DeletionTimestamp,

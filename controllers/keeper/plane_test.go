@@ -44,7 +44,7 @@ func newPlane(t *testing.T) *plane {
 func (p *plane) start(account *rest.Config) (stop func()) {
 	p.Helper()
 	return testplane.Manage(p, account, func(ctx context.Context, mgr manager.Manager) error {
-		return keeper.Setup(ctx, mgr, prometheus.NewRegistry(), keeper.NewLosses(), nil)
+		return keeper.Setup(ctx, mgr, prometheus.NewRegistry(), keeper.NewLosses(), nil, nil)
 	}, func(o *manager.Options) { o.Cache, o.Logger = generator.CacheOptions(), testr.New(p.T) })
 }
 

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 	"github.com/breakwater-k8s/breakwater/internal/desired"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
@@ -31,8 +32,16 @@ type Reconciler struct {
 	Live   client.Reader
 	Events events.EventRecorder
 	Losses *Losses
+	// Brake holds back the release of many protectors at once; nil grants each at once.
+	Brake Brake
 
 	metrics *metrics
+}
+
+// Brake holds back large decreases of floors (rule 13).
+type Brake interface {
+	// Ask answers whether a protector may be released now, and records it in the protector's conditions if it may not.
+	Ask(ctx context.Context, request brake.Request) (brake.Answer, error)
 }
 
 // lookAgain is how soon a protector is looked at again for which something was done. A core that is restored to before that,
@@ -51,7 +60,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	case err != nil && r.Losses.Has(request.NamespacedName):
 		err = r.restore(ctx, request.NamespacedName)
 	case err == nil && p.DeletionTimestamp != nil && isHeld:
-		err = r.letGo(ctx, p)
+		var wait time.Duration
+		if wait, err = r.letGo(ctx, p); wait > 0 {
+			return reconcile.Result{RequeueAfter: wait}, err
+		}
 	case err == nil && p.DeletionTimestamp == nil && quota.Unfinished(p):
 		err = r.finish(ctx, p)
 	case err == nil && p.DeletionTimestamp == nil && !desired.IsGenerated(p) && !isHeld:
@@ -77,31 +89,53 @@ func (r *Reconciler) hold(ctx context.Context, p *v1alpha1.PodProtector) error {
 	return nil
 }
 
-// letGo takes the finalizer off a protector whose deletion was asked for, and tells of it before. The cache may show a
-// deletion that never was: the core may have been restored to before it.
-func (r *Reconciler) letGo(ctx context.Context, cached *v1alpha1.PodProtector) error {
+// letGo takes the finalizer off a protector whose deletion was asked for, when the brake grants it, and notes the release before. A
+// release that is held is asked for again after wait. The cache may show a deletion that never was: the core may have been restored to
+// before it.
+func (r *Reconciler) letGo(ctx context.Context, cached *v1alpha1.PodProtector) (wait time.Duration, err error) {
 	p := &v1alpha1.PodProtector{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), p); err != nil {
-		return client.IgnoreNotFound(err)
+		return 0, client.IgnoreNotFound(err)
 	}
 	if p.UID != cached.UID || p.DeletionTimestamp == nil || !slices.Contains(p.Finalizers, v1alpha1.FinalizerHold) {
-		return nil // it is not what it was, and there will be an event
+		return 0, nil // it is not what it was, and there will be an event
 	}
 	if going, err := r.isKindGoing(ctx); err != nil {
-		return err
+		return 0, err
 	} else if going {
 		r.stay(ctx, p)
-		return nil
+		return 0, nil
+	}
+	if wait, err := r.askBrake(ctx, p); err != nil || wait > 0 {
+		return wait, err
 	}
 	if err := fleet.NoteRelease(ctx, r.Client, p, Name); err != nil {
-		return err
+		return 0, err
 	}
-	err := fleet.DropFinalizer(ctx, r.Client, p, v1alpha1.FinalizerHold, Name)
+	err = fleet.DropFinalizer(ctx, r.Client, p, v1alpha1.FinalizerHold, Name)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("remove the finalizer: %w", err)
+		return 0, fmt.Errorf("remove the finalizer: %w", err)
 	}
 	log.FromContext(ctx).Info("PodProtector let go", "protector", klog.KObj(p))
-	return nil
+	return 0, nil
+}
+
+// askBrake asks whether a protector may be released; it may if wait is 0.
+func (r *Reconciler) askBrake(ctx context.Context, p *v1alpha1.PodProtector) (wait time.Duration, err error) {
+	effect, large := brake.Release(p)
+	if r.Brake == nil || !large {
+		return 0, nil
+	}
+	answer, err := r.Brake.Ask(ctx, brake.Request{
+		Protector: p, Deleted: p, Cause: fmt.Sprintf("PodProtector %s was deleted", p.Name), Effect: effect,
+	})
+	if err != nil {
+		return 0, fmt.Errorf("decide on a large decrease: %w", err)
+	}
+	if answer.Verdict == brake.Granted {
+		return 0, nil
+	}
+	return max(answer.Retry, time.Millisecond), nil
 }
 
 // isOutdated tells whether a write failed since the object is not what the cache shows: there will be an event.

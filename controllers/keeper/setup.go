@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/share"
 )
@@ -30,8 +32,10 @@ const (
 
 // Setup adds the keeper to the manager of a core cluster, whose cache must show the cells of protectors' status. Losses
 // are remembered also while another instance leads.
-// own tells in which namespaces this keeper works; nil is all.
-func Setup(ctx context.Context, mgr manager.Manager, registry prometheus.Registerer, losses *Losses, own *share.Share) error {
+// own tells in which namespaces this keeper works; nil is all. brake holds back releases; nil grants each at once.
+func Setup(
+	ctx context.Context, mgr manager.Manager, registry prometheus.Registerer, losses *Losses, own *share.Share, brake Brake,
+) error {
 	metrics, err := newMetrics(registry, losses)
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
@@ -44,7 +48,7 @@ func Setup(ctx context.Context, mgr manager.Manager, registry prometheus.Registe
 		return fmt.Errorf("watch PodProtectors: %w", err)
 	}
 	gate := share.OfRequests(own, &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name), Losses: losses, metrics: metrics,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name), Losses: losses, Brake: brake, metrics: metrics,
 	})
 	c, err := controller.New(Name, mgr, controller.Options{
 		MaxConcurrentReconciles: workers,
@@ -61,6 +65,13 @@ func Setup(ctx context.Context, mgr manager.Manager, registry prometheus.Registe
 		&handler.TypedEnqueueRequestForObject[*v1alpha1.PodProtector]{}, changed())); err != nil {
 		return fmt.Errorf("watch PodProtectors: %w", err)
 	}
+	if brake != nil {
+		if err := c.Watch(fleet.ConfirmedNamespaces(mgr, func(p *v1alpha1.PodProtector) []reconcile.Request {
+			return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(p)}}
+		})); err != nil {
+			return fmt.Errorf("watch namespaces: %w", err)
+		}
+	}
 	return c.Watch(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		losses.follow(func(key types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: key}) })
 		return nil
@@ -74,6 +85,7 @@ func changed() predicate.TypedPredicate[*v1alpha1.PodProtector] {
 			before, after := e.ObjectOld, e.ObjectNew
 			return before.UID != after.UID || before.ResourceVersion == after.ResourceVersion ||
 				(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
+				before.Annotations[v1alpha1.AnnotationConfirmRelease] != after.Annotations[v1alpha1.AnnotationConfirmRelease] ||
 				!slices.Equal(before.Finalizers, after.Finalizers) || quota.Unfinished(before) != quota.Unfinished(after)
 		},
 		DeleteFunc: func(event.TypedDeleteEvent[*v1alpha1.PodProtector]) bool { return false }, // Losses tell

@@ -24,7 +24,7 @@ type Choice struct {
 	Origin  Origin
 	// Policy is the one that applies; nil where none does.
 	Policy *Policy
-	// Reason and Message tell why something is retained.
+	// Reason and Message say why a protector is retained or released. A release has a reason only if a policy causes it.
 	Reason, Message string
 }
 
@@ -38,7 +38,7 @@ func OptedOut(labels map[string]string) bool { return labels[v1alpha1.LabelProte
 // whose deletion was not seen, goes on counting even where another policy would apply now.
 func Choose(ranked []*Policy, c Candidate, optedIn bool, last *Origin) Choice {
 	if OptedOut(c.Labels) {
-		return Choice{Verdict: Release}
+		return Choice{Verdict: Release, Message: "it has the label " + v1alpha1.LabelProtect + "=false"}
 	}
 	applies := Applies(ranked, c)
 	former := find(ranked, last, c.Namespace)
@@ -52,11 +52,14 @@ func Choose(ranked []*Policy, c Candidate, optedIn bool, last *Origin) Choice {
 	case optedIn:
 		return Choice{Verdict: Protect}
 	case last == nil || last.Policy == "":
-		return Choice{Verdict: Release}
+		return Choice{Verdict: Release, Message: "it no longer has a label that asks for protection"}
 	case former != nil && !former.Deleted && !former.Held && former.Selects(c):
 		return retain(*last, v1alpha1.ReasonPolicyLeft, last.Policy+" is about to apply again.")
-	case former != nil && former.Spec.TargetRemovalPolicy == v1alpha1.TargetRemovalRelease:
-		return Choice{Verdict: Release}
+	case former != nil && !former.Deleted && former.Spec.TargetRemovalPolicy == v1alpha1.TargetRemovalRelease:
+		return Choice{Verdict: Release, Reason: v1alpha1.ReasonPolicyLeft, Message: last.Policy + " no longer selects it"}
+	case former != nil && former.Spec.TargetRemovalPolicy == v1alpha1.TargetRemovalRelease, former == nil && last.TargetRemovalPolicy == v1alpha1.TargetRemovalRelease:
+		// Without the policy its record counts: the brake held the release until the policy was gone.
+		return Choice{Verdict: Release, Reason: v1alpha1.ReasonPolicyDeleted, Message: last.Policy + " was deleted"}
 	case former != nil && !former.Deleted:
 		return retain(*last, v1alpha1.ReasonPolicyLeft, fmt.Sprintf("%s selects this workload no more, and no other policy does: "+
 			"this PodProtector stays in force as it asked (targetRemovalPolicy). %s", last.Policy, wayOut()))

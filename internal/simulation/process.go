@@ -273,7 +273,7 @@ func (w *world) startGenerator(name, core string) *process {
 		if w.scenario.isKept() {
 			losses := keeper.NewLosses()
 			options.Losses = losses
-			if err := keeper.Setup(ctx, apart{inOrder{mgr}}, prometheus.NewRegistry(), losses, nil); err != nil {
+			if err := keeper.Setup(ctx, apart{inOrder{mgr}}, prometheus.NewRegistry(), losses, nil, nil); err != nil {
 				return err
 			}
 		}

@@ -14,6 +14,14 @@
 - {apiGroups: [{{ .apiGroup | quote }}], resources: [{{ .resource }}], verbs: [get, list, watch, patch]}
 - {apiGroups: [{{ .apiGroup | quote }}], resources: [{{ .resource }}/scale], verbs: [get]}
 {{- end }}
+{{- range .Values.generator.ownerKinds }}
+- {apiGroups: [{{ .apiGroup | quote }}], resources: [{{ .resource }}], verbs: [get]}
+{{- end }}
+{{- end }}
+
+{{- define "breakwater.rules.grants" -}}
+- {apiGroups: [""], resources: [configmaps], verbs: [create]}
+- {apiGroups: [""], resources: [configmaps], resourceNames: [breakwater-large-decreases], verbs: [get, update]}
 {{- end }}
 
 {{- define "breakwater.rules.topology.core" -}}

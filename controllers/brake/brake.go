@@ -1,0 +1,210 @@
+// Package brake holds back large decreases of floors, for the controllers that release protectors and lower floors. It records each in
+// the condition DecreasePending, decides by internal/core/brake, and stores grants in a ConfigMap that all leaders share.
+package brake
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/brake"
+	"github.com/breakwater-k8s/breakwater/internal/core/confirm"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+)
+
+// Name is the field manager of the condition DecreasePending.
+const Name = "breakwater-brake"
+
+// cascadeRetry is how soon a cascade that was held because its owner could not be read is looked at again.
+const cascadeRetry = time.Minute
+
+// Brake decides which large decreases may take effect. Setup makes one; it is safe for concurrent use.
+type Brake struct {
+	// Client reads from the cache, with the indexes of Setup, and writes conditions.
+	Client client.Client
+	// Live reads from the API server.
+	Live   client.Reader
+	Mapper meta.RESTMapper
+	Events events.EventRecorder
+	// Limits are those of protectors whose policy sets none.
+	Limits brake.Limits
+	// Now is the clock.
+	Now func() time.Time
+
+	ledger  *ledger
+	metrics *metrics
+	// mu makes this process decide on one decrease at a time, so that each sees the grants of the one before.
+	mu sync.Mutex
+}
+
+// Ask answers whether a large decrease may take effect now (rule 13). If it may not, the condition of the protector says why, and the
+// caller asks again after Answer.Retry, or when something changes that can confirm it.
+func (b *Brake) Ask(ctx context.Context, request brake.Request) (brake.Answer, error) {
+	if b.isConfirmed(ctx, request) {
+		b.metrics.decided.WithLabelValues(verdictConfirmed).Inc()
+		log.FromContext(ctx).Info("Large decrease confirmed", "protector", klog.KObj(request.Protector), "cause", request.Cause)
+		return brake.Answer{Verdict: brake.Granted}, nil
+	}
+	budget, limits := brake.BudgetOf(request.Protector, b.Limits)
+	pending, known := brake.PendingOf(request.Protector)
+	if !known || !pending.Cascade && request.Deleted != nil {
+		cascade, err := b.cascade(ctx, request, limits)
+		if err != nil {
+			return brake.Answer{}, err
+		}
+		if pending, err = b.record(ctx, request, limits, cascade); err != nil {
+			return brake.Answer{}, err
+		}
+	}
+	if pending.Cascade {
+		if limits.OnCascade != v1alpha1.CascadeRelease {
+			return brake.Answer{Verdict: brake.Held, Retry: cascadeRetry}, nil
+		}
+		pending.Cascade = false
+	}
+	answer, err := b.decide(ctx, budget, limits, pending)
+	if err != nil {
+		return brake.Answer{}, err
+	}
+	switch answer.Verdict {
+	case brake.Granted:
+		b.metrics.decided.WithLabelValues(string(brake.Granted)).Inc()
+		log.FromContext(ctx).Info("Large decrease granted", "protector", klog.KObj(request.Protector), "cause", request.Cause,
+			"budget", budget, "left", answer.Left-len(answer.Grants))
+	case brake.Held:
+		err = b.announce(ctx, request, limits, v1alpha1.ReasonLimitExceeded, "")
+	}
+	return answer, err
+}
+
+// Withdraw takes back the condition of a protector whose large decrease is not wanted any more.
+func (b *Brake) Withdraw(ctx context.Context, p *v1alpha1.PodProtector) error {
+	if _, known := brake.PendingOf(p); !known {
+		return nil
+	}
+	return b.announcer().Announce(ctx, p, fleet.Announcement{
+		Condition: metav1.Condition{
+			Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotPending,
+			Message: "No large decrease of the floor is pending.",
+		},
+		EventType: corev1.EventTypeNormal,
+	})
+}
+
+// Weakened says how a change of a spec weakens a protector, and whether that is a large decrease.
+func (b *Brake) Weakened(before, after *v1alpha1.PodProtector) (effect string, large bool) {
+	_, limits := brake.BudgetOf(before, b.Limits)
+	return brake.Weakened(before, after, brake.Reference(before, limits.Window, b.Now()))
+}
+
+// Reference is the annotation that a protector is to have after a change of its spec; see brake.NextReference.
+func (b *Brake) Reference(before, after *v1alpha1.PodProtector) string {
+	_, limits := brake.BudgetOf(before, b.Limits)
+	return brake.NextReference(before, after, limits.Window, b.Now())
+}
+
+// isConfirmed looks for the confirmation on the protector, its source and its namespace.
+func (b *Brake) isConfirmed(ctx context.Context, request brake.Request) bool {
+	now := b.Now()
+	if confirm.Confirmed(request.Protector.Annotations, now) || request.Source != nil && confirm.Confirmed(request.Source.GetAnnotations(), now) ||
+		request.Deleted != nil && confirm.Confirmed(request.Deleted.GetAnnotations(), now) {
+		return true
+	}
+	namespace := emptyNamespace()
+	// Without an answer nothing is confirmed: the decrease waits.
+	return b.Client.Get(ctx, client.ObjectKey{Name: request.Protector.Namespace}, namespace) == nil && confirm.Confirmed(namespace.Annotations, now)
+}
+
+// record writes the condition of a decrease that is new, or that turns out to be a cascade, and returns it as it is stored.
+func (b *Brake) record(ctx context.Context, request brake.Request, limits brake.Limits, cascade string) (brake.Pending, error) {
+	live := &v1alpha1.PodProtector{}
+	if err := b.Live.Get(ctx, client.ObjectKeyFromObject(request.Protector), live); err != nil {
+		return brake.Pending{}, fmt.Errorf("get the PodProtector from the API server: %w", err)
+	}
+	pending, known := brake.PendingOf(live)
+	if known && (cascade == "" || pending.Cascade) {
+		return pending, nil
+	}
+	reason := v1alpha1.ReasonQuietPeriod
+	if cascade != "" {
+		reason = v1alpha1.ReasonCascade
+	}
+	if err := b.announce(ctx, request, limits, reason, cascade); err != nil {
+		return brake.Pending{}, err
+	}
+	if !known {
+		pending = brake.Pending{Protector: live.UID, Since: b.Now()}
+	}
+	pending.Cascade = cascade != ""
+	return pending, nil
+}
+
+func (b *Brake) announce(ctx context.Context, request brake.Request, limits brake.Limits, reason, cascade string) error {
+	eventType := corev1.EventTypeWarning
+	if reason == v1alpha1.ReasonQuietPeriod {
+		eventType = corev1.EventTypeNormal
+	}
+	return b.announcer().Announce(ctx, request.Protector, fleet.Announcement{
+		Condition: metav1.Condition{
+			Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionTrue, Reason: reason,
+			Message: brake.Message(request, reason, limits, cascade),
+		},
+		EventType: eventType,
+	})
+}
+
+func (b *Brake) announcer() fleet.Announcer {
+	return fleet.Announcer{Status: b.Client, Live: b.Live, Events: b.Events, Owner: Name, Action: "Decrease"}
+}
+
+// decide decides on one decrease by all that are pending, and stores the grant. A grant that conflicts with another leader's is
+// decided again from what that one has stored.
+func (b *Brake) decide(ctx context.Context, budget string, limits brake.Limits, pending brake.Pending) (brake.Answer, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	state, err := b.state(ctx, budget, limits, pending)
+	if err != nil {
+		return brake.Answer{}, err
+	}
+	// What is remembered of the grants can only miss some, so that anything but a grant stands.
+	state.Grants = b.ledger.remembered(budget)
+	if answer := brake.Decide(state, pending, b.Now()); answer.Verdict != brake.Granted {
+		return answer, nil
+	}
+	var answer brake.Answer
+	err = b.ledger.update(ctx, budget, func(grants []brake.Grant) []brake.Grant {
+		state.Grants = grants
+		answer = brake.Decide(state, pending, b.Now())
+		return answer.Grants
+	})
+	return answer, err
+}
+
+// state is all that the cache knows of a budget. The decrease that is decided on may not be in the cache yet.
+func (b *Brake) state(ctx context.Context, budget string, limits brake.Limits, pending brake.Pending) (brake.State, error) {
+	state := brake.State{Limits: limits, Pending: []brake.Pending{pending}}
+	var all, open v1alpha1.PodProtectorList
+	if err := b.Client.List(ctx, &all, client.MatchingFields{budgetIndex: budget}, client.UnsafeDisableDeepCopy); err != nil {
+		return state, fmt.Errorf("list the PodProtectors of budget %s: %w", budget, err)
+	}
+	state.Protectors = len(all.Items)
+	if err := b.Client.List(ctx, &open, client.MatchingFields{pendingIndex: budget}, client.UnsafeDisableDeepCopy); err != nil {
+		return state, fmt.Errorf("list the pending decreases of budget %s: %w", budget, err)
+	}
+	for i := range open.Items {
+		if other, ok := brake.PendingOf(&open.Items[i]); ok && other.Protector != pending.Protector {
+			state.Pending = append(state.Pending, other)
+		}
+	}
+	return state, nil
+}

@@ -1,0 +1,98 @@
+package brake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/brake"
+)
+
+// cascade says why the deletion of an object is one of a cascade; empty if it is not. A namespace and an owner are marked or removed
+// before anything is deleted for their sake, so that a live read finds them so.
+func (b *Brake) cascade(ctx context.Context, request brake.Request, limits brake.Limits) (why string, err error) {
+	if request.Deleted == nil || limits.OnCascade == v1alpha1.CascadeRelease {
+		return "", nil
+	}
+	if request.Cascade != "" {
+		return request.Cascade, nil
+	}
+	namespace := emptyNamespace()
+	err = b.Live.Get(ctx, client.ObjectKey{Name: request.Deleted.GetNamespace()}, namespace)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && namespace.DeletionTimestamp != nil:
+		return fmt.Sprintf("namespace %q is being deleted", request.Deleted.GetNamespace()), nil
+	case err != nil:
+		return "", fmt.Errorf("get namespace %s: %w", request.Deleted.GetNamespace(), err)
+	}
+	for _, owner := range request.Deleted.GetOwnerReferences() {
+		gone, err := b.isOwnerGone(ctx, request.Deleted.GetNamespace(), owner)
+		if err != nil {
+			return "", err
+		}
+		if gone == "" {
+			return "", nil // the garbage collector deletes nothing that has an owner left
+		}
+		why = gone
+	}
+	return why, nil
+}
+
+// isOwnerGone says that an owner was deleted, or may have been; empty if it is there. An owner that cannot be read may be gone: a floor
+// does not fall by what is not known.
+func (b *Brake) isOwnerGone(ctx context.Context, namespace string, owner metav1.OwnerReference) (gone string, err error) {
+	name := fmt.Sprintf("its owner %s %q", owner.Kind, owner.Name)
+	kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
+	mapping, err := b.Mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if meta.IsNoMatchError(err) {
+		return name + " is of a kind that the API server no longer serves", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("find the resource of %s: %w", kind, err)
+	}
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(kind)
+	key := client.ObjectKey{Namespace: namespace, Name: owner.Name}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		key.Namespace = ""
+	}
+	err = b.Live.Get(ctx, key, object)
+	switch {
+	case err == nil && object.UID == owner.UID && object.DeletionTimestamp == nil:
+		return "", nil
+	case err == nil, apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		return name + " was deleted", nil
+	case apierrors.IsForbidden(err):
+		return b.isKindGone(ctx, name, mapping.Resource)
+	default:
+		return "", fmt.Errorf("get %s: %w", name, err)
+	}
+}
+
+// isKindGone says of an owner that may not be read whether its whole kind is gone, or that it is not known.
+func (b *Brake) isKindGone(ctx context.Context, owner string, resource schema.GroupVersionResource) (string, error) {
+	crd := &metav1.PartialObjectMetadata{}
+	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	name := resource.GroupResource().String()
+	err := b.Live.Get(ctx, client.ObjectKey{Name: name}, crd)
+	if err == nil && crd.DeletionTimestamp != nil {
+		return fmt.Sprintf("the CustomResourceDefinition %s of %s is being deleted", name, owner), nil
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return "", errors.Join(fmt.Errorf("get the CustomResourceDefinition %s", name), err)
+	}
+	return fmt.Sprintf("%s may have been deleted, because the generator may not get %s", owner, name), nil
+}
+
+func emptyNamespace() *metav1.PartialObjectMetadata {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
+	return namespace
+}

@@ -1,0 +1,133 @@
+package brake
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/brake"
+)
+
+// ConfigMapName is the name of the ConfigMap that has the grants of the current windows, in the namespace of the generator.
+const ConfigMapName = "breakwater-large-decreases"
+
+// mostConflicts bounds how often a write is tried again. Each conflict is a grant of another leader.
+const mostConflicts = 20
+
+// ledger stores grants by compare-and-swap: a restarted generator continues with the budget that was left, and leaders share it.
+type ledger struct {
+	key client.ObjectKey
+	// live reads from the API server; writer writes.
+	live   client.Reader
+	writer client.Writer
+
+	mu sync.Mutex
+	// last are the grants of each budget as this process has seen them last: a ConfigMap that was deleted is written again.
+	last map[string][]brake.Grant
+}
+
+// remembered are the grants of a budget that this process knows.
+func (l *ledger) remembered(budget string) []brake.Grant {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.last[entry(budget)])
+}
+
+// update stores what change returns for the grants of a budget; nil stores nothing. change is called again after a conflict.
+func (l *ledger) update(ctx context.Context, budget string, change func([]brake.Grant) []brake.Grant) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for range mostConflicts {
+		stored, exists, err := l.read(ctx, entry(budget))
+		if err != nil {
+			return err
+		}
+		grants := change(l.last[entry(budget)])
+		if grants == nil {
+			return nil
+		}
+		err = l.write(ctx, stored, exists, entry(budget), grants)
+		if err == nil {
+			l.last[entry(budget)] = grants
+			return nil
+		}
+		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("store the grants of large decreases in ConfigMap %s: %w", l.key, err)
+		}
+	}
+	return fmt.Errorf("store the grants of large decreases in ConfigMap %s: %d conflicts", l.key, mostConflicts)
+}
+
+// read reads the ConfigMap, and merges it into what is remembered.
+func (l *ledger) read(ctx context.Context, entry string) (stored *corev1.ConfigMap, exists bool, err error) {
+	stored = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: l.key.Namespace, Name: l.key.Name}}
+	if err := l.live.Get(ctx, l.key, stored); apierrors.IsNotFound(err) {
+		return stored, false, nil
+	} else if err != nil {
+		return nil, false, fmt.Errorf("read the grants of large decreases: %w", err)
+	}
+	var grants []brake.Grant
+	if text := stored.Data[entry]; text != "" {
+		if err := json.Unmarshal([]byte(text), &grants); err != nil {
+			return nil, false, fmt.Errorf("ConfigMap %s: key %s is not what Breakwater wrote: %w; delete the key", l.key, entry, err)
+		}
+	}
+	l.last[entry] = merge(l.last[entry], grants)
+	return stored, true, nil
+}
+
+func (l *ledger) write(ctx context.Context, stored *corev1.ConfigMap, exists bool, entry string, grants []brake.Grant) error {
+	text, err := json.Marshal(grants)
+	if err != nil {
+		return err
+	}
+	stored = stored.DeepCopy()
+	stored.Data = maps.Clone(stored.Data)
+	if stored.Data == nil {
+		stored.Data = map[string]string{}
+	}
+	stored.Data[entry] = string(text)
+	if !exists {
+		return l.writer.Create(ctx, stored, client.FieldOwner(Name))
+	}
+	return l.writer.Update(ctx, stored, client.FieldOwner(Name))
+}
+
+// merge is the union of grants: what was stored is never more than what was granted.
+func merge(a, b []brake.Grant) []brake.Grant {
+	type identity struct {
+		protector types.UID
+		at        int64
+	}
+	seen := map[identity]bool{}
+	var all []brake.Grant
+	for _, g := range slices.Concat(a, b) {
+		if id := (identity{g.Protector, g.At.UnixNano()}); !seen[id] {
+			seen[id], all = true, append(all, g)
+		}
+	}
+	return all
+}
+
+// longestKey is how long a key of a ConfigMap may be.
+const longestKey = 253
+
+// entry is the key of a budget. Budgets are named by policies, whose names have no other characters than keys may have.
+func entry(budget string) string {
+	if len(budget) <= longestKey {
+		return budget
+	}
+	sum := sha256.Sum256([]byte(budget))
+	return budget[:longestKey-2*len(sum)-1] + "-" + hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,64 @@
+package brake
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// verdictConfirmed is the verdict of a decrease that someone confirmed.
+const verdictConfirmed = "Confirmed"
+
+// metrics are listed in docs/metrics.md.
+type metrics struct {
+	decided *prometheus.CounterVec
+}
+
+func newMetrics(registry prometheus.Registerer, reader client.Reader) (*metrics, error) {
+	m := &metrics{decided: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "breakwater_generator_large_decreases_total",
+		Help: "Large decreases of floors that took effect, by verdict: Granted within the limit, or Confirmed.",
+	}, []string{"verdict"})}
+	for _, collector := range []prometheus.Collector{m.decided, &pendingGauge{reader}} {
+		if err := registry.Register(collector); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// pendingGauge counts the pending decreases when it is asked.
+type pendingGauge struct{ reader client.Reader }
+
+func pendingDescription() *prometheus.Desc {
+	return prometheus.NewDesc("breakwater_generator_pending_decreases",
+		"Protectors whose floor stays in force although a large decrease of it was asked for, by reason.", []string{"reason"}, nil)
+}
+
+// Describe implements prometheus.Collector.
+func (*pendingGauge) Describe(descriptions chan<- *prometheus.Desc) {
+	descriptions <- pendingDescription()
+}
+
+// Collect implements prometheus.Collector.
+func (g *pendingGauge) Collect(metrics chan<- prometheus.Metric) {
+	counts := map[string]int{v1alpha1.ReasonQuietPeriod: 0, v1alpha1.ReasonLimitExceeded: 0, v1alpha1.ReasonCascade: 0}
+	var list v1alpha1.PodProtectorList
+	if err := g.reader.List(context.Background(), &list, client.UnsafeDisableDeepCopy); err != nil {
+		return // the cache has not started, or has ended
+	}
+	for i := range list.Items {
+		c := meta.FindStatusCondition(list.Items[i].Status.Conditions, v1alpha1.ConditionDecreasePending)
+		if c != nil && c.Status == metav1.ConditionTrue {
+			counts[c.Reason]++
+		}
+	}
+	for reason, n := range counts {
+		metrics <- prometheus.MustNewConstMetric(pendingDescription(), prometheus.GaugeValue, float64(n), reason)
+	}
+}

@@ -1,0 +1,73 @@
+package brake
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/brake"
+)
+
+// The indexes of cached protectors: by their budget, and by their budget if a large decrease is pending.
+const (
+	budgetIndex  = "breakwater.budget"
+	pendingIndex = "breakwater.pending"
+)
+
+// Options configure the brake of a core cluster.
+type Options struct {
+	// Limits are those of protectors whose policy sets none.
+	Limits brake.Limits
+	// Namespace is where the grants are stored. It must exist.
+	Namespace string
+	// Registry takes the metrics.
+	Registry prometheus.Registerer
+	// Now is the clock; nil is the wall clock.
+	Now func() time.Time
+}
+
+// Setup makes the brake of a manager. It must be called before the manager starts, and before the controllers that ask it.
+func Setup(ctx context.Context, mgr manager.Manager, options Options) (*Brake, error) {
+	limits := options.Limits
+	for field, extract := range map[string]client.IndexerFunc{
+		budgetIndex:  func(object client.Object) []string { return budgetOf(object, limits, false) },
+		pendingIndex: func(object client.Object) []string { return budgetOf(object, limits, true) },
+	} {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.PodProtector{}, field, extract); err != nil {
+			return nil, fmt.Errorf("index PodProtectors: %w", err)
+		}
+	}
+	b := &Brake{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Mapper: mgr.GetRESTMapper(), Events: mgr.GetEventRecorder(Name),
+		Limits: limits, Now: options.Now,
+		ledger: &ledger{
+			key: client.ObjectKey{Namespace: options.Namespace, Name: ConfigMapName}, live: mgr.GetAPIReader(), writer: mgr.GetClient(),
+			last: map[string][]brake.Grant{},
+		},
+	}
+	if b.Now == nil {
+		b.Now = time.Now
+	}
+	var err error
+	if b.metrics, err = newMetrics(options.Registry, mgr.GetClient()); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	return b, nil
+}
+
+func budgetOf(object client.Object, limits brake.Limits, pending bool) []string {
+	p, ok := object.(*v1alpha1.PodProtector)
+	if !ok {
+		return nil
+	}
+	if _, is := brake.PendingOf(p); pending && !is {
+		return nil
+	}
+	budget, _ := brake.BudgetOf(p, limits)
+	return []string{budget}
+}

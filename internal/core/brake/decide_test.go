@@ -1,0 +1,217 @@
+package brake
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+var start = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
+
+// pendingSince are pending decreases of protectors 0, 1, ..., by the seconds after start at which each was first seen.
+func pendingSince(seconds ...int) []Pending {
+	var all []Pending
+	for i, s := range seconds {
+		all = append(all, Pending{Protector: uid(i), Since: start.Add(time.Duration(s) * time.Second)})
+	}
+	return all
+}
+
+func uid(n int) types.UID { return types.UID(fmt.Sprint("uid-", n)) }
+
+func grantsAt(seconds ...int) []Grant {
+	var all []Grant
+	for i, s := range seconds {
+		all = append(all, Grant{Protector: types.UID(fmt.Sprint("granted-", i)), At: start.Add(time.Duration(s) * time.Second)})
+	}
+	return all
+}
+
+func TestDecide(t *testing.T) {
+	limits := Limits{Count: 2, Window: time.Minute, Quiet: 5 * time.Second}
+	for claim, c := range map[string]struct {
+		limits     Limits
+		protectors int
+		pending    []Pending
+		grants     []Grant
+		after      time.Duration
+		want       Verdict
+		retry      time.Duration
+	}{
+		"a single decrease waits for the quiet period":              {limits, 100, pendingSince(0), nil, 2 * time.Second, Quiet, 3 * time.Second},
+		"a single decrease takes effect after the quiet period":     {limits, 100, pendingSince(0), nil, 5 * time.Second, Granted, 0},
+		"as many as the limit take effect":                          {limits, 100, pendingSince(0, 0), nil, 5 * time.Second, Granted, 0},
+		"more than the limit are all held":                          {limits, 100, pendingSince(0, 0, 0), nil, 5 * time.Second, Held, 55 * time.Second},
+		"decreases that came later count":                           {limits, 100, pendingSince(0, 4, 5), nil, 5 * time.Second, Held, 55 * time.Second},
+		"nothing is left of the window":                             {limits, 100, pendingSince(0), grantsAt(-10, -5), 5 * time.Second, Held, 55 * time.Second},
+		"grants before the window do not count":                     {limits, 100, pendingSince(0), grantsAt(-60, -55), 5 * time.Second, Granted, 0},
+		"a grant from the future counts":                            {limits, 100, pendingSince(0), grantsAt(30, 30), 5 * time.Second, Held, 85 * time.Second},
+		"after a window the oldest of a burst takes effect":         {limits, 100, pendingSince(0, 0, 0), nil, time.Minute, Granted, 0},
+		"after a window a younger one of a burst waits":             {limits, 100, pendingSince(2, 0, 0), nil, 62 * time.Second, Held, time.Second},
+		"after a window with no budget left it waits for a grant":   {limits, 100, pendingSince(0, 0, 0), grantsAt(30, 40), time.Minute, Held, 30 * time.Second},
+		"the percentage counts where it is more than the number":    {Limits{Count: 2, Percent: 5, Window: time.Minute}, 60, pendingSince(0, 0, 0), nil, 0, Granted, 0},
+		"100 percent lifts the limit":                               {Limits{Percent: 100, Window: time.Minute}, 2, pendingSince(0, 0, 0), nil, 0, Granted, 0},
+		"a limit of 0 holds everything":                             {Limits{Window: time.Minute}, 10, pendingSince(0), nil, 2 * time.Minute, Held, time.Second},
+		"a cascade is held for ever":                                {limits, 100, []Pending{{Protector: uid(0), Since: start, Cascade: true}}, nil, time.Hour, Held, 0},
+		"cascades take nothing of the budget of others":             {limits, 100, append(pendingSince(0), Pending{"c", start, true}, Pending{"d", start, true}), nil, 5 * time.Second, Granted, 0},
+		"a grant is given again after a crash":                      {limits, 100, pendingSince(0), []Grant{{uid(0), start}, {"b", start}}, 9 * time.Second, Granted, 0},
+		"a protector that was granted is not pending for others":    {limits, 100, pendingSince(0, 0), []Grant{{uid(1), start}}, 5 * time.Second, Granted, 0},
+		"a clock that is behind does not lengthen the quiet period": {limits, 100, pendingSince(30), nil, 0, Quiet, 5 * time.Second},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			state := State{Limits: c.limits, Protectors: c.protectors, Pending: c.pending, Grants: c.grants}
+			p := c.pending[0]
+			got := Decide(state, p, start.Add(c.after))
+			if got.Verdict != c.want || got.Retry != c.retry {
+				t.Errorf("Decide() = %s, retry after %s, want %s after %s: %+v", got.Verdict, got.Retry, c.want, c.retry, got)
+			}
+			if isNew := got.Grants != nil; isNew != (got.Verdict == Granted && !granted(c.grants, p.Protector)) {
+				t.Errorf("Decide() = %s with grants %v to store", got.Verdict, got.Grants)
+			}
+		})
+	}
+}
+
+func TestLimitsOfAPolicy(t *testing.T) {
+	count := int32(9)
+	for claim, c := range map[string]struct {
+		policy *v1alpha1.DecreaseLimits
+		want   Limits
+		own    bool
+	}{
+		"no policy":                        {nil, DefaultLimits(), false},
+		"a policy that sets nothing":       {&v1alpha1.DecreaseLimits{}, DefaultLimits(), false},
+		"onCascade alone is no own budget": {&v1alpha1.DecreaseLimits{OnCascade: v1alpha1.CascadeRelease}, Limits{5, 5, 10 * time.Minute, 5 * time.Second, v1alpha1.CascadeRelease}, false},
+		"a count is an own budget":         {&v1alpha1.DecreaseLimits{Count: &count}, Limits{9, 5, 10 * time.Minute, 5 * time.Second, v1alpha1.CascadeHold}, true},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			if got, own := DefaultLimits().With(c.policy); got != c.want || own != c.own {
+				t.Errorf("With() = %+v, own %v, want %+v, own %v", got, own, c.want, c.own)
+			}
+		})
+	}
+}
+
+// world plays leaders that decide on random decreases, crash after a grant and decide again.
+type world struct {
+	limits     Limits
+	protectors int
+	now        time.Time
+	pending    map[types.UID]Pending
+	stored     []Grant
+	// granted has each grant once, however often it was given again after a crash.
+	granted []Grant
+	next    int
+}
+
+func (w *world) state() State {
+	return State{Limits: w.limits, Protectors: w.protectors, Grants: w.stored, Pending: slices.Collect(maps.Values(w.pending))}
+}
+
+// burst reports whether, of the decreases that wait for the budget, there are more than the window has left, and none is older than a
+// window: then nothing may be granted. It counts from the history of all grants, not from what is stored.
+func (w *world) burst() bool {
+	left := w.limits.Allowed(w.protectors)
+	for _, g := range w.granted {
+		if w.now.Sub(g.At) < w.limits.Window {
+			left--
+		}
+	}
+	waiting := 0
+	for id, p := range w.pending {
+		if slices.ContainsFunc(w.granted, func(g Grant) bool { return g.Protector == id && w.now.Sub(g.At) < w.limits.Window }) {
+			continue
+		}
+		if w.now.Sub(p.Since) >= w.limits.Window {
+			return false
+		}
+		waiting++
+	}
+	return waiting > left
+}
+
+// decideAll decides on all pending decreases, in any order. One that is granted takes effect, unless its leader crashes before.
+func (w *world) decideAll(t *rapid.T) {
+	order := slices.Sorted(maps.Keys(w.pending))
+	if len(order) > 1 {
+		order = rapid.Permutation(order).Draw(t, "order")
+	}
+	for _, id := range order {
+		burst, p := w.burst(), w.pending[id]
+		answer := Decide(w.state(), p, w.now)
+		if answer.Grants != nil {
+			if burst {
+				t.Fatalf("Decide() granted %s in a burst: %+v", id, w)
+			}
+			if w.now.Sub(p.Since) < w.limits.Quiet {
+				t.Fatalf("Decide() granted %s after %s, want no less than %s", id, w.now.Sub(p.Since), w.limits.Quiet)
+			}
+			w.stored, w.granted = answer.Grants, append(w.granted, Grant{id, w.now})
+		}
+		if answer.Verdict == Granted && rapid.Bool().Draw(t, "takes effect") {
+			delete(w.pending, id)
+		}
+	}
+}
+
+func TestNoWindowExceedsItsLimitAndABurstLosesNoFloor(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := &world{
+			limits:     Limits{Count: rapid.IntRange(0, 4).Draw(t, "count"), Percent: rapid.IntRange(0, 20).Draw(t, "percent"), Window: time.Minute, Quiet: 5 * time.Second},
+			protectors: rapid.IntRange(1, 60).Draw(t, "protectors"), now: start, pending: map[types.UID]Pending{},
+		}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			switch rapid.IntRange(0, 4).Draw(t, "step") {
+			case 0:
+				for range rapid.IntRange(1, 8).Draw(t, "burst") {
+					w.pending[uid(w.next)] = Pending{Protector: uid(w.next), Since: w.now}
+					w.next++
+				}
+			case 1: // the oldest is withdrawn, or confirmed
+				if all := slices.Sorted(maps.Keys(w.pending)); len(all) > 0 {
+					delete(w.pending, all[0])
+				}
+			default:
+				w.now = w.now.Add(time.Duration(rapid.IntRange(0, 40).Draw(t, "seconds")) * time.Second)
+			}
+			w.decideAll(t)
+		}
+		for i, first := range w.granted {
+			n := 0
+			for _, g := range w.granted[i:] {
+				if g.At.Sub(first.At) < w.limits.Window {
+					n++
+				}
+			}
+			if allowed := w.limits.Allowed(w.protectors); n > allowed {
+				t.Fatalf("%d decreases were granted within a window from %s, limit %d", n, first.At, allowed)
+			}
+		}
+	})
+}
+
+func TestABurstLosesNoFloorForAWindow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limits := Limits{Count: rapid.IntRange(0, 5).Draw(t, "count"), Window: time.Minute, Quiet: 5 * time.Second}
+		n := limits.Count + rapid.IntRange(1, 50).Draw(t, "more")
+		var seconds []int
+		for range n {
+			seconds = append(seconds, rapid.IntRange(0, 4).Draw(t, "seen"))
+		}
+		pending := pendingSince(seconds...)
+		age := rapid.IntRange(5, 55).Draw(t, "age")
+		for _, p := range pending {
+			got := Decide(State{Limits: limits, Protectors: 1, Pending: pending}, p, start.Add(time.Duration(age)*time.Second))
+			if got.Verdict == Granted {
+				t.Fatalf("a decrease of a burst of %d was granted after %d s, limit %d", n, age, limits.Count)
+			}
+		}
+	})
+}

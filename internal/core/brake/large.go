@@ -1,0 +1,133 @@
+package brake
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// Release says what the release of a protector does, as "release the floor of 8". large is false if its floor is 0: there is nothing to lose.
+func Release(p *v1alpha1.PodProtector) (what string, large bool) {
+	floor, known := quota.Floor(p)
+	switch {
+	case !known:
+		return "release a floor that is not known yet", true
+	case floor == 0:
+		return "", false
+	default:
+		return fmt.Sprintf("release the floor of %d", floor), true
+	}
+}
+
+// Weakened says how a change of a protector's spec weakens it, as "lower the floor from 8 to 2", and whether that is a large decrease: the floor falls by half or
+// more, or pods that it covered, or operations that it refused, are left out. reference is the highest floor of the current
+// window, 0 if that is the current one.
+func Weakened(before, after *v1alpha1.PodProtector, reference int) (what string, large bool) {
+	if what, large := lowered(before, after, reference); large {
+		return what, true
+	}
+	from, to := &before.Spec, &after.Spec
+	switch {
+	case to.ExemptPodSelector != nil && !equality.Semantic.DeepEqual(from.ExemptPodSelector, to.ExemptPodSelector):
+		return "change exemptPodSelector", true
+	case from.Selector != nil && !equality.Semantic.DeepEqual(from.Selector, to.Selector):
+		return "change selector", true
+	case slices.ContainsFunc(from.Operations, func(o v1alpha1.Operation) bool { return !slices.Contains(to.Operations, o) }):
+		return fmt.Sprintf("change operations from %v to %v", from.Operations, to.Operations), true
+	case strength(to.Criterion) < strength(from.Criterion):
+		return fmt.Sprintf("change criterion from %s to %s", from.Criterion, to.Criterion), true
+	default:
+		return "", false
+	}
+}
+
+// lowered compares floors. Where one is not known, what the specs ask for is compared.
+func lowered(before, after *v1alpha1.PodProtector, reference int) (what string, large bool) {
+	from, fromKnown := quota.Floor(before)
+	to, toKnown := quota.Floor(after)
+	if fromKnown && toKnown {
+		highest := max(from, reference)
+		return fmt.Sprintf("lower the floor from %d to %d", highest, to), to < from && isLarge(highest, to)
+	}
+	if asked(before) == asked(after) {
+		return "", false
+	}
+	what = fmt.Sprintf("change the floor from %s to %s", asked(before), asked(after))
+	from, fromPercent := percent(before)
+	to, toPercent := percent(after)
+	if fromPercent && toPercent {
+		return what, isLarge(from, to)
+	}
+	return what, true // it cannot be told that it is a small one
+}
+
+// asked is what a spec asks for, in words.
+func asked(p *v1alpha1.PodProtector) string {
+	switch spec := &p.Spec; {
+	case spec.MinAvailable != nil:
+		return "minAvailable " + spec.MinAvailable.String()
+	case spec.MaxUnavailable != nil:
+		return "maxUnavailable " + spec.MaxUnavailable.String()
+	default:
+		return "none"
+	}
+}
+
+// percent is the floor in percent of the expected pods, if that is how it is given.
+func percent(p *v1alpha1.PodProtector) (percent int, ok bool) {
+	read := func(of *intstr.IntOrString) (int, bool) {
+		if of == nil || of.Type != intstr.String {
+			return 0, false
+		}
+		number, err := strconv.Atoi(strings.TrimSuffix(of.StrVal, "%"))
+		return number, err == nil
+	}
+	if p.Spec.MinAvailable != nil {
+		return read(p.Spec.MinAvailable)
+	}
+	unavailable, ok := read(p.Spec.MaxUnavailable)
+	return 100 - unavailable, ok
+}
+
+func isLarge(from, to int) bool { return to < from && 2*to <= from }
+
+func strength(c v1alpha1.Criterion) int {
+	return slices.Index([]v1alpha1.Criterion{v1alpha1.CriterionScheduled, v1alpha1.CriterionRunning, v1alpha1.CriterionReady, v1alpha1.CriterionAvailable, ""}, c)
+}
+
+// Reference is the highest floor of the current window of a protector, by its annotation; 0 if no decrease is recorded in it.
+func Reference(p *v1alpha1.PodProtector, window time.Duration, now time.Time) int {
+	text, at, found := strings.Cut(p.Annotations[v1alpha1.AnnotationFloorReference], "@")
+	left, err := time.Parse(time.RFC3339, at)
+	if !found || err != nil || now.Sub(left) >= window {
+		return 0
+	}
+	floor, err := strconv.Atoi(text)
+	if err != nil {
+		return 0
+	}
+	return floor
+}
+
+// NextReference is the annotation that a protector is to have after a change of its spec; empty if it needs none, because no floor
+// fell in the current window, or floors are not numbers.
+func NextReference(before, after *v1alpha1.PodProtector, window time.Duration, now time.Time) string {
+	reference, kept := Reference(before, window, now), before.Annotations[v1alpha1.AnnotationFloorReference]
+	if reference == 0 {
+		kept = ""
+	}
+	from, fromKnown := quota.Floor(before)
+	to, toKnown := quota.Floor(after)
+	if !fromKnown || !toKnown || to >= from || reference > from {
+		return kept
+	}
+	return fmt.Sprintf("%d@%s", from, now.UTC().Format(time.RFC3339))
+}

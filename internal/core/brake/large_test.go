@@ -1,0 +1,114 @@
+package brake
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// protector has a floor, as minAvailable if it is positive or a percentage, and as maxUnavailable after a '-'.
+func protector(floor string, change ...func(*v1alpha1.PodProtector)) *v1alpha1.PodProtector {
+	p := &v1alpha1.PodProtector{}
+	of := intstr.Parse(strings.TrimPrefix(floor, "-"))
+	if p.Spec.MinAvailable = &of; strings.HasPrefix(floor, "-") {
+		p.Spec.MinAvailable, p.Spec.MaxUnavailable = nil, &of
+	}
+	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
+	p.Spec.Operations = []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationEvict}
+	p.Spec.Criterion = v1alpha1.CriterionAvailable
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+// expects makes the floor of a percentage known.
+func expects(pods int32) func(*v1alpha1.PodProtector) {
+	return func(p *v1alpha1.PodProtector) {
+		p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: "a", Aggregation: v1alpha1.Aggregation{
+			CountedSpec: quota.CountedSpec(&p.Spec), ExpectedReplicas: &pods,
+		}}}
+	}
+}
+
+func TestWeakened(t *testing.T) {
+	exempt := func(p *v1alpha1.PodProtector) { p.Spec.ExemptPodSelector = &v1alpha1.PodSelector{} }
+	for claim, c := range map[string]struct {
+		before, after *v1alpha1.PodProtector
+		reference     int
+		want          bool
+	}{
+		"the same floor":               {protector("8"), protector("8"), 0, false},
+		"a higher floor":               {protector("8"), protector("80"), 0, false},
+		"an autoscaler from 100 to 60": {protector("100"), protector("60"), 0, false},
+		"half":                         {protector("8"), protector("4"), 0, true},
+		"one more than half":           {protector("8"), protector("5"), 0, false},
+		"to 0":                         {protector("1"), protector("0"), 0, true},
+		"from 0":                       {protector("0"), protector("0"), 0, false},
+		"half of the highest floor of the window":                   {protector("60"), protector("50"), 100, true},
+		"a higher floor than the last, though not than the highest": {protector("40"), protector("60"), 100, false},
+		"the same floor, after a large decrease":                    {protector("30"), protector("30"), 100, false},
+		"a percentage that is halved":                               {protector("80%"), protector("40%"), 0, true},
+		"a percentage that falls a little":                          {protector("80%"), protector("70%"), 0, false},
+		"twice the same percentage":                                 {protector("80%"), protector("80%"), 0, false},
+		"more unavailable, by which less than half must stay":       {protector("-20%"), protector("-60%"), 0, true},
+		"a little more unavailable":                                 {protector("-20%"), protector("-40%"), 0, false},
+		"another form, whose floor is known":                        {protector("80%", expects(100)), protector("70", expects(100)), 0, false},
+		"another form, whose floor is known and much lower":         {protector("80%", expects(100)), protector("30", expects(100)), 0, true},
+		"another form that cannot be compared":                      {protector("80%"), protector("70"), 0, true},
+		"numbers of unavailable pods that cannot be compared":       {protector("-2"), protector("-3"), 0, true},
+		"all pods exempt":                                           {protector("8"), protector("8", exempt), 0, true},
+		"no pods exempt any more":                                   {protector("8", exempt), protector("8"), 0, false},
+		"an operation less":                                         {protector("8"), protector("8", func(p *v1alpha1.PodProtector) { p.Spec.Operations = p.Spec.Operations[:1] }), 0, true},
+		"a weaker criterion":                                        {protector("8"), protector("8", func(p *v1alpha1.PodProtector) { p.Spec.Criterion = v1alpha1.CriterionRunning }), 0, true},
+		"a stronger criterion":                                      {protector("8", func(p *v1alpha1.PodProtector) { p.Spec.Criterion = v1alpha1.CriterionRunning }), protector("8"), 0, false},
+		"other pods":                                                {protector("8"), protector("8", func(p *v1alpha1.PodProtector) { p.Spec.Selector = &v1alpha1.PodSelector{} }), 0, true},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			if what, got := Weakened(c.before, c.after, c.reference); got != c.want || got && what == "" {
+				t.Errorf("Weakened() = %q, %v, want %v", what, got, c.want)
+			}
+		})
+	}
+}
+
+func TestRelease(t *testing.T) {
+	for floor, want := range map[string]bool{"0": false, "1": true, "50%": true} {
+		if what, got := Release(protector(floor)); got != want {
+			t.Errorf("Release(floor %s) = %q, %v, want %v", floor, what, got, want)
+		}
+	}
+}
+
+func TestReference(t *testing.T) {
+	p := protector("100")
+	p.Annotations = map[string]string{}
+	lower := func(to string, at time.Time) {
+		after := protector(to)
+		p.Annotations[v1alpha1.AnnotationFloorReference] = NextReference(p, after, time.Minute, at)
+		p.Spec = after.Spec
+	}
+	want := func(at time.Duration, want int) {
+		t.Helper()
+		if got := Reference(p, time.Minute, start.Add(at)); got != want {
+			t.Errorf("Reference() after %s = %d, want %d (%v)", at, got, want, p.Annotations)
+		}
+	}
+	want(0, 0)
+	lower("60", start)
+	want(30*time.Second, 100)
+	lower("40", start.Add(30*time.Second))
+	want(59*time.Second, 100)
+	want(61*time.Second, 0)
+	lower("90", start.Add(70*time.Second)) // a rise leaves no reference, and an old one goes
+	want(71*time.Second, 0)
+	lower("80", start.Add(80*time.Second))
+	want(90*time.Second, 90)
+	p.Annotations[v1alpha1.AnnotationFloorReference] = "many@yesterday"
+	want(0, 0)
+}
