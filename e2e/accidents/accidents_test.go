@@ -1,0 +1,230 @@
+package accidents_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	appsv1 "k8s.io/api/apps/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/internal/federation"
+)
+
+// burst is an accident that strikes all services, or some, at once.
+type burst struct {
+	name   string
+	strike func(s *stage)
+	// known is what each protector says when Breakwater has seen the accident; nil if nothing changes in the core.
+	known func(p *v1alpha1.PodProtector) string
+	// repair undoes what restore does not.
+	repair func(s *stage)
+}
+
+func bursts() []burst {
+	return []burst{
+		{"helm-uninstall-of-an-umbrella", func(s *stage) { s.helm("uninstall", "umbrella") }, pending(v1alpha1.ReasonLimitExceeded), nil},
+		{"delete-deployments-all", func(s *stage) {
+			s.inEach("delete", "deployments", "--all", "--wait=false")
+		}, pending(v1alpha1.ReasonLimitExceeded), nil},
+		{"etcd-loses-the-deployments", eraseDeployments, resolved(v1alpha1.ReasonSourceVanished), nil},
+		{"specs-of-another-cluster", func(s *stage) {
+			for _, of := range s.services {
+				d, one := s.deployment(of), int32(1)
+				d.Spec.Replicas = &one
+				s.apply(d)
+			}
+		}, pending(v1alpha1.ReasonLimitExceeded), nil},
+		{"rollout-bug-everywhere", rolloutBug, pending(v1alpha1.ReasonLimitExceeded), nil},
+		{"scaled-to-0-by-a-script", func(s *stage) { s.inEach("scale", "deployments", "--all", "--replicas=0") }, pending(v1alpha1.ReasonLimitExceeded), nil},
+		{"labels-removed", func(s *stage) {
+			s.Must(s.Core.Delete(s.Context(), s.policy()))
+			s.inEach("label", "deployments", "--all", v1alpha1.LabelProtect+"-", byPolicy+"-")
+		}, pending(v1alpha1.ReasonLimitExceeded), (*stage).recreatePolicy},
+		{"policy-deleted", func(s *stage) { s.Must(s.Core.Delete(s.Context(), s.policy())) }, func(p *v1alpha1.PodProtector) string {
+			if p.Annotations[v1alpha1.AnnotationPolicy] == "" {
+				return ""
+			}
+			return pending(v1alpha1.ReasonLimitExceeded)(p)
+		}, (*stage).recreatePolicy},
+		{"drains-everywhere", evictAll, nil, nil},
+		{"crd-of-the-owners-deleted", deleteOwners, func(p *v1alpha1.PodProtector) string {
+			if p.Namespace[len(p.Namespace)-2:] != "-1" {
+				return ""
+			}
+			return pending(v1alpha1.ReasonCascade)(p)
+		}, nil},
+		{"delete-podprotectors-all", func(s *stage) {
+			s.inEach("delete", "podprotectors", "--all", "--wait=false")
+		}, func(p *v1alpha1.PodProtector) string {
+			return conditionIs(p, v1alpha1.ConditionTargetResolved, metav1.ConditionTrue, v1alpha1.ReasonDeletionHeld)
+		}, nil},
+	}
+}
+
+func TestAccidentsLeaveTheFloorsInForce(t *testing.T) {
+	single.Claim(t, "no accident that deletes, scales or edits many workloads at once takes a floor or a pod below it", func(l *e2e.Lab) {
+		s := newStage(l)
+		r := &report{Workloads: len(s.services), Accidents: map[string]accident{}, Teardowns: map[string]float64{}}
+		s.Must(s.Core.Create(s.Context(), s.policy()))
+		s.helm("install", "umbrella", s.chart("umbrella", s.services))
+		s.restore()
+		s.own(s.services[perNamespace : 2*perNamespace])
+		for _, b := range bursts() {
+			r.Accidents[b.name] = s.play(b)
+		}
+		s.teardowns(r)
+		r.Accidents["namespace-deleted"] = s.deleteNamespace(r)
+		s.Must(r.write())
+		if r.FloorsHeldMin < 1 || r.PodsBelowFloor > 0 {
+			s.Errorf("%+v: want all floors in force, and no pod below one", r)
+		}
+	})
+}
+
+// play lets an accident strike, and asks for the removal of all pods when Breakwater has seen it.
+func (s *stage) play(b burst) accident {
+	s.Helper()
+	started, o := time.Now(), s.watchPods()
+	b.strike(s)
+	if b.known != nil {
+		s.awaitAll(b.known)
+	}
+	s.attack()
+	result := accident{FloorsHeld: s.floorsHeld()}
+	result.PodsBelowFloor, result.Removed = o.conclude(b.name)
+	s.Logf("%s: %.0f %% of the floors held, %d pods removed, %s", b.name, 100*result.FloorsHeld, result.Removed, time.Since(started).Round(time.Second))
+	if b.repair != nil {
+		b.repair(s)
+	}
+	s.restore()
+	return result
+}
+
+// floorsHeld is the share of the services whose protector is in force with the floor from before.
+func (s *stage) floorsHeld() float64 {
+	s.Helper()
+	all, held := s.protectors(), 0
+	for _, of := range s.services {
+		p := all[of.protector()]
+		if p != nil && slices.Contains(p.Finalizers, v1alpha1.FinalizerProtector) && p.Spec.MinAvailable.IntValue() >= floor {
+			held++
+		} else {
+			s.Logf("the floor of %v is not in force: %+v", of, p)
+		}
+	}
+	return float64(held) / float64(len(s.services))
+}
+
+// recreatePolicy creates the policy again, when the one that was deleted is gone.
+func (s *stage) recreatePolicy() {
+	s.Helper()
+	s.Eventually(func() string {
+		if err := client.IgnoreAlreadyExists(s.Core.Create(s.Context(), s.policy())); err != nil {
+			return err.Error()
+		}
+		p := s.policy()
+		if err := s.Core.Get(s.Context(), client.ObjectKeyFromObject(p), p); err != nil || p.DeletionTimestamp != nil {
+			return fmt.Sprintf("the policy is still being deleted: %v", err)
+		}
+		return ""
+	})
+}
+
+func eraseDeployments(s *stage) {
+	s.Helper()
+	access, ok := installed.Cluster.(interface {
+		EtcdAccess() (endpoint string, config *tls.Config, err error)
+	})
+	if !ok {
+		s.Fatal("the etcd of the cluster cannot be reached")
+	}
+	endpoint, config, err := access.EtcdAccess()
+	s.Must(err)
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, TLS: config, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+	s.Must(err)
+	defer etcd.Close()
+	for n := range namespaces {
+		ctx, cancel := context.WithTimeout(s.Context(), 10*time.Second)
+		response, err := etcd.Delete(ctx, fmt.Sprintf("/registry/deployments/%s-%d/", s.prefix, n), clientv3.WithPrefix())
+		cancel()
+		s.Must(err)
+		if response.Deleted != perNamespace {
+			s.Fatalf("%d Deployments were erased, want %d", response.Deleted, perNamespace)
+		}
+	}
+}
+
+// rolloutBug gives all services a template whose pods never become ready, and a strategy that does not wait for them.
+func rolloutBug(s *stage) {
+	s.Helper()
+	for _, of := range s.services {
+		d, all := s.deployment(of), intstr.FromString("100%")
+		d.Spec.Template.Annotations = map[string]string{federation.ReadyAnnotation: "false"}
+		d.Spec.Strategy.RollingUpdate.MaxUnavailable = &all
+		s.apply(d)
+	}
+}
+
+func evictAll(s *stage) {
+	s.Helper()
+	for _, cell := range s.Cells {
+		for _, of := range s.services {
+			pods, err := cell.Client.CoreV1().Pods(of.namespace).List(s.Context(), metav1.ListOptions{LabelSelector: "app=" + of.name})
+			s.Must(err)
+			for _, pod := range pods.Items {
+				// Most of them are refused; the oracle judges.
+				_ = cell.Client.CoreV1().Pods(pod.Namespace).EvictV1(s.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}})
+			}
+		}
+	}
+}
+
+// own gives services an owner each, of a kind of its own, as operators do.
+func (s *stage) own(services []service) {
+	s.Helper()
+	s.applyText(`{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "applications.example.com"},
+		"spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "applications", "singular": "application", "kind": "Application", "listKind": "ApplicationList"},
+		"versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}}`)
+	s.kubectl("wait", "--for=condition=Established", "crd/applications.example.com")
+	for _, of := range services {
+		owner := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "example.com/v1", "kind": "Application", "metadata": map[string]any{"namespace": of.namespace, "name": of.name},
+		}}
+		s.Eventually(func() string { return e2e.Word(client.IgnoreAlreadyExists(s.Core.Create(s.Context(), owner))) })
+	}
+}
+
+// applyText applies an object that is given as JSON.
+func (s *stage) applyText(object string) {
+	s.Helper()
+	parsed := &unstructured.Unstructured{}
+	s.Must(parsed.UnmarshalJSON([]byte(object)))
+	s.Must(s.Core.Apply(s.Context(), client.ApplyConfigurationFromUnstructured(parsed), client.FieldOwner("team")))
+}
+
+// deleteOwners deletes the definition of the owners: the garbage collector then deletes each Deployment.
+func deleteOwners(s *stage) {
+	s.Helper()
+	for _, of := range s.services[perNamespace : 2*perNamespace] {
+		owner := &unstructured.Unstructured{}
+		owner.SetAPIVersion("example.com/v1")
+		owner.SetKind("Application")
+		s.Must(s.Core.Get(s.Context(), client.ObjectKey{Namespace: of.namespace, Name: of.name}, owner))
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: of.namespace, Name: of.name}}
+		patch := fmt.Sprintf(`{"metadata": {"ownerReferences": [{"apiVersion": "example.com/v1", "kind": "Application", "name": %q, "uid": %q}]}}`, of.name, owner.GetUID())
+		s.Must(s.Core.Patch(s.Context(), d, client.RawPatch("application/merge-patch+json", []byte(patch))))
+	}
+	s.kubectl("delete", "crd", "applications.example.com", "--wait=false")
+}

@@ -1,0 +1,126 @@
+package accidents_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/internal/chart"
+	"github.com/breakwater-k8s/breakwater/internal/storm"
+)
+
+// reportFolder takes report.json and a picture for each accident.
+const reportFolder = root + "accidents-report"
+
+// report is flat, for scripts.
+type report struct {
+	// FloorsHeldMin is the least share of floors in force after any accident.
+	FloorsHeldMin float64 `json:"floors_held_min"`
+	// PodsBelowFloor adds up, over all accidents and services, by how many pods a floor was missed.
+	PodsBelowFloor int `json:"pods_below_floor"`
+	// SingleTeardownSeconds is how long the deletion of one Deployment took, until its protector and its pods were gone.
+	SingleTeardownSeconds float64             `json:"single_teardown_s"`
+	Workloads             int                 `json:"workloads"`
+	Accidents             map[string]accident `json:"accidents"`
+	Teardowns             map[string]float64  `json:"teardown_s"`
+}
+
+// accident is what came of one.
+type accident struct {
+	FloorsHeld     float64 `json:"floors_held"`
+	PodsBelowFloor int     `json:"pods_below_floor"`
+	Removed        int     `json:"pods_removed"`
+}
+
+// oracle watches the pods of each service by itself, apart from what Breakwater says.
+type oracle struct {
+	*stage
+	recorders []*storm.Recorder
+}
+
+func (s *stage) watchPods() *oracle {
+	s.Helper()
+	o := &oracle{stage: s}
+	for _, of := range s.services {
+		r, err := storm.StartRecorder(s.Context(), storm.Scope{Cells: s.Cells, Namespace: of.namespace, Selector: "app=" + of.name}, storm.RecorderOptions{})
+		s.Must(err)
+		s.Cleanup(func() { r.Stop() })
+		o.recorders = append(o.recorders, r)
+	}
+	return o
+}
+
+// conclude judges the pods from then until now, and draws the fewest available pods of any service.
+func (o *oracle) conclude(name string) (below, removed int) {
+	o.Helper()
+	var worst *storm.Verdict
+	for i, r := range o.recorders {
+		for _, err := range r.Trouble() {
+			o.Errorf("the oracle of %v is blind: %v", o.services[i], err)
+		}
+		verdict := storm.Judge(r.Stop(), floor)
+		below += max(0, floor-verdict.MinAvailable)
+		removed += verdict.Removals
+		if verdict.OverAdmissions > 0 {
+			o.Errorf("%s: %d removals were admitted below the floor of %v, of which %d of %d pods were left",
+				name, verdict.OverAdmissions, o.services[i], verdict.MinAvailable, replicas)
+		}
+		if worst == nil || verdict.MinAvailable < worst.MinAvailable {
+			worst = &verdict
+		}
+	}
+	o.draw(name, worst.Timeline)
+	return below, removed
+}
+
+func (o *oracle) draw(name string, timeline []storm.Point) {
+	o.Helper()
+	line := chart.Line{Class: "with", Name: "the service with the fewest available pods"}
+	for _, p := range timeline {
+		line.Points = append(line.Points, chart.Point{Seconds: p.At.Seconds(), Total: p.Total})
+	}
+	picture := &chart.Chart{
+		Title: "Available pods in the accident " + name, Description: "The available pods of the service that has the fewest, over time, and its floor.",
+		ID: "accident", Width: 960, Height: 360, Floor: floor, Pods: replicas, Lines: []chart.Line{line}, Background: true,
+	}
+	o.Must(os.MkdirAll(reportFolder, 0o750))
+	o.Must(os.WriteFile(filepath.Join(reportFolder, name+".svg"), []byte(picture.SVG()), 0o600))
+}
+
+// attack asks for the removal of every pod of every service once, by many clients.
+func (s *stage) attack() {
+	s.Helper()
+	var running sync.WaitGroup
+	slots := make(chan struct{}, 16)
+	for _, of := range s.services {
+		for _, cell := range s.Cells {
+			pods, err := cell.Client.CoreV1().Pods(of.namespace).List(s.Context(), metav1.ListOptions{LabelSelector: "app=" + of.name})
+			s.Must(err)
+			for _, pod := range pods.Items {
+				running.Go(func() {
+					slots <- struct{}{}
+					defer func() { <-slots }()
+					// Most of them are refused; the oracle judges.
+					_ = cell.Client.CoreV1().Pods(pod.Namespace).Delete(s.Context(), pod.Name, metav1.DeleteOptions{})
+				})
+			}
+		}
+	}
+	running.Wait()
+}
+
+func (r *report) write() error {
+	r.FloorsHeldMin = 1
+	for _, a := range r.Accidents {
+		r.FloorsHeldMin = min(r.FloorsHeldMin, a.FloorsHeld)
+		r.PodsBelowFloor += a.PodsBelowFloor
+	}
+	raw, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(reportFolder, "report.json"), append(raw, '\n'), 0o600)
+}

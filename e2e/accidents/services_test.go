@@ -1,0 +1,225 @@
+package accidents_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+	"github.com/breakwater-k8s/breakwater/internal/release"
+	"github.com/breakwater-k8s/breakwater/internal/storm"
+)
+
+const (
+	namespaces, perNamespace = 5, 10
+	// replicas of each service; a rollout takes one of them at once, so that the floor is one less.
+	replicas, floor = 4, 3
+	// byPolicy is the label of the services that a policy protects; the others have the label that asks for protection.
+	byPolicy = "by-policy"
+)
+
+// service is one of the workloads that an accident is about.
+type service struct{ namespace, name string }
+
+func (s service) protector() client.ObjectKey {
+	return client.ObjectKey{Namespace: s.namespace, Name: "deployment-" + s.name}
+}
+
+// stage is the namespaces and services of the package.
+type stage struct {
+	*e2e.Lab
+	prefix   string
+	services []service
+}
+
+func newStage(l *e2e.Lab) *stage {
+	l.Helper()
+	s := &stage{Lab: l, prefix: l.Namespace}
+	for n := range namespaces {
+		namespace := fmt.Sprintf("%s-%d", l.Namespace, n)
+		l.Must(l.Core.Create(l.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+		for i := range perNamespace {
+			s.services = append(s.services, service{namespace, fmt.Sprintf("service-%d", i)})
+		}
+	}
+	return s
+}
+
+// deployment is that of a service, as its chart has it.
+func (s *stage) deployment(of service) *appsv1.Deployment {
+	n, one, labels := int32(replicas), intstr.FromInt32(1), map[string]string{"app": of.name}
+	protection := map[string]string{v1alpha1.LabelProtect: "true"}
+	if of.name < "service-5" {
+		protection = map[string]string{byPolicy: "true"}
+	}
+	return &appsv1.Deployment{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: of.namespace, Name: of.name, Labels: protection},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &n, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Strategy: appsv1.DeploymentStrategy{
+				Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: &one},
+			},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{
+					TerminationGracePeriodSeconds: new(int64), Containers: []corev1.Container{{Name: "app", Image: storm.Image}},
+				},
+			},
+		},
+	}
+}
+
+// policy protects the services with its label, and releases them when it is deleted.
+func (s *stage) policy() *v1alpha1.ClusterProtectionPolicy {
+	p := &v1alpha1.ClusterProtectionPolicy{ObjectMeta: metav1.ObjectMeta{Name: byPolicy}}
+	p.Spec.Workloads.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{byPolicy: "true"}}
+	p.Spec.TargetRemovalPolicy = v1alpha1.TargetRemovalRelease
+	return p
+}
+
+// chart writes a chart with the Deployments, and returns its folder.
+func (s *stage) chart(name string, services []service) string {
+	s.Helper()
+	folder := filepath.Join(s.TB.(*testing.T).TempDir(), name)
+	s.Must(os.MkdirAll(filepath.Join(folder, "templates"), 0o750))
+	s.Must(os.WriteFile(filepath.Join(folder, "Chart.yaml"), []byte("apiVersion: v2\nname: "+name+"\nversion: 1.0.0\n"), 0o600))
+	for _, of := range services {
+		raw, err := yaml.Marshal(s.deployment(of))
+		s.Must(err)
+		s.Must(os.WriteFile(filepath.Join(folder, "templates", of.namespace+"-"+of.name+".yaml"), raw, 0o600))
+	}
+	return folder
+}
+
+// helm runs the real one, for releases of the users' namespaces.
+func (s *stage) helm(arguments ...string) {
+	s.Helper()
+	command, err := release.Helm(s.Context(), s.Dir(), append(arguments, "--namespace", s.prefix)...)
+	s.Must(err)
+	command.Env = append(command.Env, "KUBECONFIG="+installed.Cluster.Kubeconfig())
+	if out, err := command.CombinedOutput(); err != nil {
+		s.Fatalf("helm %v: %v\n%s", arguments, err, out)
+	}
+}
+
+// kubectl runs the real one as the administrator, and returns what it prints.
+func (s *stage) kubectl(arguments ...string) string {
+	s.Helper()
+	program, err := local.BuiltProgram("kubectl")
+	s.Must(err)
+	command := exec.CommandContext(s.Context(), program, arguments...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+installed.Cluster.Kubeconfig())
+	out, err := command.CombinedOutput()
+	if err != nil {
+		s.Fatalf("kubectl %v: %v\n%s", arguments, err, out)
+	}
+	return string(out)
+}
+
+// inEach runs kubectl in each namespace of the services.
+func (s *stage) inEach(arguments ...string) {
+	s.Helper()
+	for n := range namespaces {
+		s.kubectl(append(arguments, "--namespace", fmt.Sprintf("%s-%d", s.prefix, n))...)
+	}
+}
+
+// restore applies all services as they are to be, and waits until each has its floor and nothing is pending.
+func (s *stage) restore() {
+	s.Helper()
+	for _, of := range s.services {
+		s.apply(s.deployment(of))
+	}
+	s.awaitAll(func(p *v1alpha1.PodProtector) string {
+		switch {
+		case !meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionTargetResolved):
+			return "its source is not found"
+		case meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionDecreasePending):
+			return "a decrease is pending"
+		case p.Spec.MinAvailable.IntValue() != floor:
+			return "it has another floor"
+		case p.Status.Summary.Available < replicas:
+			return "not all of its pods are available"
+		}
+		return ""
+	})
+}
+
+// apply makes an object as it is to be, whoever changed it.
+func (s *stage) apply(d *appsv1.Deployment) {
+	s.Helper()
+	raw, err := yaml.Marshal(d)
+	s.Must(err)
+	s.Must(s.Core.Patch(s.Context(), d, client.RawPatch("application/apply-patch+yaml", raw), client.FieldOwner("team"), client.ForceOwnership))
+}
+
+// protectors reads those of all services, by their keys.
+func (s *stage) protectors() map[client.ObjectKey]*v1alpha1.PodProtector {
+	s.Helper()
+	var list v1alpha1.PodProtectorList
+	s.Must(s.Core.List(s.Context(), &list))
+	all := map[client.ObjectKey]*v1alpha1.PodProtector{}
+	for i := range list.Items {
+		all[client.ObjectKeyFromObject(&list.Items[i])] = &list.Items[i]
+	}
+	return all
+}
+
+// awaitAll waits until each service has a protector of which nothing is unmet.
+func (s *stage) awaitAll(unmet func(*v1alpha1.PodProtector) string) {
+	s.Helper()
+	s.Eventually(func() string {
+		all, left, last := s.protectors(), 0, ""
+		for _, of := range s.services {
+			p := all[of.protector()]
+			word := "it does not exist"
+			if p != nil {
+				word = unmet(p)
+			}
+			if word != "" {
+				left, last = left+1, fmt.Sprintf("%s: %s: %+v", of.protector(), word, p)
+			}
+		}
+		if left == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%d of %d protectors are not as they are to be: %s", left, len(s.services), last)
+	})
+}
+
+func pending(reason string) func(*v1alpha1.PodProtector) string {
+	return func(p *v1alpha1.PodProtector) string {
+		return conditionIs(p, v1alpha1.ConditionDecreasePending, metav1.ConditionTrue, reason)
+	}
+}
+
+func resolved(reason string) func(*v1alpha1.PodProtector) string {
+	return func(p *v1alpha1.PodProtector) string {
+		c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTargetResolved)
+		if c == nil {
+			return "it has no condition " + v1alpha1.ConditionTargetResolved
+		}
+		return conditionIs(p, v1alpha1.ConditionTargetResolved, c.Status, reason)
+	}
+}
+
+func conditionIs(p *v1alpha1.PodProtector, kind string, status metav1.ConditionStatus, reason string) string {
+	c := meta.FindStatusCondition(p.Status.Conditions, kind)
+	if c == nil || c.Status != status || c.Reason != reason {
+		return fmt.Sprintf("want %s=%s/%s", kind, status, reason)
+	}
+	return ""
+}
