@@ -37,7 +37,7 @@ With --core it prints the one for a core cluster, which refuses a PodProtector w
 
 With --scheduling it prints the MutatingWebhookConfiguration that adds what PodSchedulingPolicies ask for to pods and workloads
 of a cell, for a webhook that runs with --scheduling. It exempts the same namespaces, and while no webhook answers pods are
-created as they are, unless --failure-policy is Fail.`
+created as they are, unless --failure-policy is Fail.` + staticHelp
 
 func webhookConfigCommand() *cobra.Command {
 	var (
@@ -46,16 +46,18 @@ func webhookConfigCommand() *cobra.Command {
 		caBundle string
 		selector string
 		schedule bool
+		static   staticOptions
 	)
 	command := &cobra.Command{
-		Use:   "webhook-config --cell NAME|--core NAME --url URL|--service NAMESPACE/NAME[:PORT] [--ca-bundle FILE]",
+		Use:   "webhook-config --cell NAME|--core NAME --url URL|--service NAMESPACE/NAME[:PORT] [--ca-bundle FILE] [--static DIR]",
 		Short: "Print the ValidatingWebhookConfiguration for a cell, or for a core cluster",
 		Long:  webhookConfigHelp,
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := completeScheduling(&options, schedule, command.Flags()); err != nil {
+			if err := errors.Join(static.complete(), completeScheduling(&options, schedule, command.Flags())); err != nil {
 				return err
 			}
+			options.Name = cmp.Or(options.Name, defaultName(options, schedule, static.folder != ""))
 			if err := completeConfiguration(&options, service, caBundle, selector); err != nil {
 				return err
 			}
@@ -63,13 +65,17 @@ func webhookConfigCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if static.folder != "" {
+				return static.write(command.OutOrStdout(), objects)
+			}
 			return writeYAML(command.OutOrStdout(), objects)
 		},
 	}
 	flags := command.Flags()
+	static.addFlags(flags)
 	flags.StringVar(&options.Cell, "cell", "", "`name` of the Cell, for the configuration of its cluster")
 	flags.StringVar(&options.Core, "core", "", "`name` of the core cluster, as in webhook --core, for the configuration of that")
-	flags.StringVar(&options.Name, "name", "", "`name` of the configuration object (default: breakwater, breakwater-core with --core, or breakwater-scheduling with --scheduling)")
+	flags.StringVar(&options.Name, "name", "", "`name` of the configuration object (default: breakwater, breakwater-core with --core, or breakwater-scheduling with --scheduling; of a cell with --static breakwater-cell-CELL or breakwater-scheduling-CELL)")
 	flags.BoolVar(&schedule, "scheduling", false, "print the configuration for scheduling policies of a cell instead")
 	flags.StringVar((*string)(&options.FailurePolicy), "failure-policy", "", "with --scheduling what becomes of pods and workloads while no webhook answers: `Ignore|Fail` (default Ignore)")
 	flags.StringVar(&options.URL, "url", "", "`address` of the webhook, as https://HOST:PORT")
@@ -150,11 +156,26 @@ func completeScheduling(o *webhook.ConfigurationOptions, schedule bool, flags *p
 	case !slices.Contains([]admissionregistrationv1.FailurePolicyType{"", admissionregistrationv1.Ignore, admissionregistrationv1.Fail}, o.FailurePolicy):
 		return fmt.Errorf("--failure-policy %q: want Ignore or Fail", o.FailurePolicy)
 	}
-	o.Name = cmp.Or(o.Name, "breakwater-scheduling")
 	if !flags.Changed("timeout") {
 		o.TimeoutSeconds = 2
 	}
 	return nil
+}
+
+// defaultName is the name of a configuration object. The name of a static one has that of its cell: the files of several cells of a cluster are
+// in one folder.
+func defaultName(o webhook.ConfigurationOptions, schedule, static bool) string {
+	switch {
+	case o.Core != "":
+		return "breakwater-core"
+	case schedule && static:
+		return "breakwater-scheduling-" + o.Cell
+	case schedule:
+		return "breakwater-scheduling"
+	case static:
+		return "breakwater-cell-" + o.Cell
+	}
+	return "breakwater"
 }
 
 func completeConfiguration(o *webhook.ConfigurationOptions, service, caBundle, selector string) error {
@@ -167,10 +188,6 @@ func completeConfiguration(o *webhook.ConfigurationOptions, service, caBundle, s
 	if problems := validation.IsDNS1123Label(o.Core); o.Core != "" && len(problems) > 0 {
 		return fmt.Errorf("--core %q is not a name: %s", o.Core, problems[0])
 	}
-	if o.Name == "" && o.Core != "" {
-		o.Name = "breakwater-core"
-	}
-	o.Name = cmp.Or(o.Name, "breakwater")
 	if o.TimeoutSeconds < 1 || o.TimeoutSeconds > 30 {
 		return fmt.Errorf("--timeout %d: want from 1 to 30", o.TimeoutSeconds)
 	}

@@ -19,13 +19,19 @@ func Traced(t testing.TB, collector string) *rest.Config {
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	federation, err := start(t.Context(), "--tracing-config-file="+file)
+	return WithArguments(t, "--tracing-config-file="+file)
+}
+
+// WithArguments is as Config, for a control plane of the test's own whose apiserver has more flags.
+func WithArguments(t testing.TB, apiServerArguments ...string) *rest.Config {
+	t.Helper()
+	federation, err := start(t.Context(), apiServerArguments...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if err := federation.Stop(context.Background()); err != nil {
-			t.Errorf("stop the traced control plane: %v", err)
+			t.Errorf("stop the control plane of the test: %v", err)
 		}
 	})
 	return federation.Clusters()[0].RESTConfig()

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+
+	"github.com/breakwater-k8s/breakwater/webhook"
+)
+
+const staticHelp = `
+
+With --static DIR it writes the configuration as files that kube-apiserver reads itself, instead of printing it. No client of the API can change or
+delete what these files say, and it stays in force when the etcd of the cluster loses all webhook configurations. It needs Kubernetes 1.36 with
+the feature gate ManifestBasedAdmissionControlConfig, or 1.37, and access to the flags of kube-apiserver:
+
+  breakwater webhook-config --static ./admission --static-path /etc/kubernetes/breakwater \
+    --cell worker-1 --url https://breakwater.example:9443 --ca-bundle ca.crt
+
+Run it again with the same DIR to add the files of another cell, of --core or of --scheduling. If DIR has an admission.yaml, its other
+settings are kept. Apply the printed configuration as well: the condition Guarded of a Cell follows from that one.`
+
+const staticNextSteps = `
+Copy the files to %s on each control plane node, and start each kube-apiserver with
+  --admission-control-config-file=%s
+  --feature-gates=ManifestBasedAdmissionControlConfig=true    (Kubernetes 1.36 only; 1.37 enables it by default)
+`
+
+// staticOptions are those of files that kube-apiserver reads.
+type staticOptions struct {
+	folder string // to write to; empty prints the objects instead
+	path   string // of the same folder, as kube-apiserver sees it
+}
+
+func (s *staticOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&s.folder, "static", "", "write files that kube-apiserver reads itself to this `folder`, instead of printing the configuration")
+	flags.StringVar(&s.path, "static-path", "", "absolute `path` of the folder of --static as kube-apiserver sees it (default: the path on this machine)")
+}
+
+func (s *staticOptions) complete() error {
+	if s.folder == "" {
+		if s.path != "" {
+			return errors.New("--static-path is for --static: give the folder to write to")
+		}
+		return nil
+	}
+	if s.path == "" {
+		absolute, err := filepath.Abs(s.folder)
+		if err != nil {
+			return fmt.Errorf("--static: %w", err)
+		}
+		s.path = filepath.ToSlash(absolute)
+		return nil
+	}
+	if !path.IsAbs(s.path) {
+		return fmt.Errorf("--static-path %q: want an absolute path", s.path)
+	}
+	return nil
+}
+
+// write writes the files of objects, and says on out which, and what to do with them.
+func (s *staticOptions) write(out io.Writer, objects []any) error {
+	existing, err := os.ReadFile(filepath.Join(s.folder, webhook.StaticConfigurationFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("--static: %w", err)
+	}
+	files, err := webhook.StaticFiles(objects, s.path, existing)
+	if err != nil {
+		return fmt.Errorf("--static: %w", err)
+	}
+	for _, file := range files {
+		name := filepath.Join(s.folder, filepath.FromSlash(file.Path))
+		if err := replaceFile(name, file.Content); err != nil {
+			return fmt.Errorf("--static: %w", err)
+		}
+		if _, err := fmt.Fprintln(out, "Wrote", name); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(out, staticNextSteps, s.path, path.Join(s.path, webhook.StaticConfigurationFile))
+	return err
+}
+
+// replaceFile replaces a file in one step. kube-apiserver reads the folder whenever it changes: a file that was truncated and not yet written
+// would make it drop the webhooks for that moment.
+func replaceFile(name string, content []byte) error {
+	folder := filepath.Dir(name)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	// kube-apiserver ignores files with other extensions than .yaml, .yml and .json.
+	file, err := os.CreateTemp(folder, ".breakwater-*.tmp")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name()) //nolint:errcheck // it no longer exists after the rename
+	_, err = file.Write(content)
+	// kube-apiserver may run as another user. The files have no secrets.
+	if err := errors.Join(err, file.Chmod(0o644), file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), name)
+}
