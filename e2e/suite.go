@@ -39,6 +39,9 @@ type Suite struct {
 	Cells      []storm.Cell
 	// Patience bounds waits of labs; 0 means the constant of that name.
 	Patience time.Duration
+	// APIServerArguments gives flags that are added to those of a cluster's kube-apiserver, each time that it starts. nil gives none. Set it
+	// before Main.
+	APIServerArguments func(federation.ClusterSpec) []string
 
 	topology string
 	change   func(*install.Options)
@@ -129,6 +132,7 @@ func (s *Suite) startFederation(ctx context.Context) (federation.Federation, err
 	return local.Start(ctx, topology, local.Options{
 		Binaries: filepath.SplitList(os.Getenv(local.BinariesVariable)), Dir: filepath.Join(s.dir, "federation"),
 		Log: logr.Discard(), APIServerArguments: []string{"--request-timeout=" + requestTimeout.String()},
+		APIServerArgumentsOf: s.APIServerArguments,
 	})
 }
 

@@ -23,7 +23,10 @@ import (
 
 var suite = e2e.NewSuite("federated", nil)
 
-func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
+func TestMain(m *testing.M) {
+	suite.APIServerArguments = staticArguments
+	os.Exit(suite.Main(m))
+}
 
 // lab is one disaster's.
 type lab struct{ *e2e.Lab }

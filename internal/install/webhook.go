@@ -111,14 +111,9 @@ func (i *Installation) configureCores(ctx context.Context) error {
 
 // configure makes a cluster's apiserver ask its webhook, with the configuration that users get, which is of that kind.
 func (i *Installation) configure(ctx context.Context, cluster federation.Cluster, configuration client.Object, role ...string) error {
-	arguments := append([]string{"webhook-config", "--url=https://" + i.webhooks.balancer.Outward(), "--ca-bundle=" + i.webhooks.authority}, role...)
-	raw, err := exec.CommandContext(ctx, i.options.Program, arguments...).Output()
+	raw, err := i.webhookConfig(ctx, role...)
 	if err != nil {
-		exit := &exec.ExitError{}
-		if errors.As(err, &exit) {
-			err = fmt.Errorf("%w: %s", err, exit.Stderr)
-		}
-		return fmt.Errorf("breakwater webhook-config %s: %w", role, err)
+		return err
 	}
 	if err := yaml.UnmarshalStrict(raw, configuration); err != nil {
 		return fmt.Errorf("read the webhook configuration %s: %w", role, err)
@@ -139,4 +134,24 @@ func (i *Installation) configure(ctx context.Context, cluster federation.Cluster
 		return fmt.Errorf("write the webhook configuration %s: %w", role, err)
 	}
 	return nil
+}
+
+// WriteStatic writes the files by which a worker's apiserver asks its webhook about removals without an object in the API.
+func (i *Installation) WriteStatic(ctx context.Context, worker federation.Cluster, folder string) error {
+	_, err := i.webhookConfig(ctx, "--cell="+worker.Name(), "--static="+folder)
+	return err
+}
+
+// webhookConfig runs breakwater webhook-config for the installation's webhooks, and returns its output.
+func (i *Installation) webhookConfig(ctx context.Context, role ...string) ([]byte, error) {
+	arguments := append([]string{"webhook-config", "--url=https://" + i.webhooks.balancer.Outward(), "--ca-bundle=" + i.webhooks.authority}, role...)
+	raw, err := exec.CommandContext(ctx, i.options.Program, arguments...).Output()
+	if err != nil {
+		exit := &exec.ExitError{}
+		if errors.As(err, &exit) {
+			err = fmt.Errorf("%w: %s", err, exit.Stderr)
+		}
+		return nil, fmt.Errorf("breakwater webhook-config %s: %w", role, err)
+	}
+	return raw, nil
 }

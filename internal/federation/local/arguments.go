@@ -72,7 +72,11 @@ func (c *Cluster) arguments(component federation.Component) []string {
 		}
 		return c.etcdArguments()
 	case federation.APIServer:
-		return append(c.apiServerArguments(), c.options.APIServerArguments...)
+		arguments := append(c.apiServerArguments(), c.options.APIServerArguments...)
+		if more := c.options.APIServerArgumentsOf; more != nil {
+			arguments = append(arguments, more(c.spec)...)
+		}
+		return arguments
 	case federation.ControllerManager:
 		return c.controllerManagerArguments()
 	case federation.Scheduler:

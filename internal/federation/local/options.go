@@ -31,6 +31,8 @@ type Options struct {
 	WithoutControllers bool
 	// APIServerArguments are added to the flags of every kube-apiserver, for example --request-timeout=5s.
 	APIServerArguments []string
+	// APIServerArgumentsOf gives flags that are added to those of one cluster's kube-apiserver, each time that it starts. nil gives none.
+	APIServerArgumentsOf func(federation.ClusterSpec) []string
 	// EtcdArguments gives flags that are added to those of a cluster's etcd. nil gives none.
 	EtcdArguments func(federation.ClusterSpec) []string
 	// Timeout bounds the start. 0 means two minutes.
