@@ -22,7 +22,9 @@ func (s *Stage) protect(ctx context.Context, namespace, name string, floor int) 
 	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": name}}
 	p.Spec.MinAvailable = v1alpha1.Pods(int32(floor))
 	p.Spec.AdmissionHistory.AggregationRateMillis = &rate
-	for _, object := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, p} {
+	// Scenarios are torn down on purpose, one after the other: the release of their protectors is confirmed beforehand.
+	confirmed := map[string]string{v1alpha1.AnnotationConfirmRelease: "true"}
+	for _, object := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Annotations: confirmed}}, p} {
 		if err := s.protectors.Create(ctx, object); err != nil {
 			return fmt.Errorf("create %s in cluster %s: %w", object.GetName(), s.Core.Name(), err)
 		}

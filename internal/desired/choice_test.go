@@ -65,18 +65,19 @@ func TestChoose(t *testing.T) {
 		"nor does one of that name of the cluster":                {[]*Policy{policy("all", nil)}, "", by("ProtectionPolicy/all"), Retain, "ProtectionPolicy/all", v1alpha1.ReasonPolicyVanished},
 		"nor does one of that name of another namespace":          {[]*Policy{policy("one", func(p *Policy) { p.Namespace = "bar" })}, "", by("ProtectionPolicy/one"), Retain, "ProtectionPolicy/one", v1alpha1.ReasonPolicyVanished},
 		"deleted, and retains":                                    {[]*Policy{policy("one", deleted)}, "", by("ProtectionPolicy/one"), Retain, "ProtectionPolicy/one", v1alpha1.ReasonPolicyDeleted},
-		"deleted, and releases":                                   {[]*Policy{policy("one", both(deleted, releasing))}, "", by("ProtectionPolicy/one"), Release, "", ""},
+		"deleted, and releases":                                   {[]*Policy{policy("one", both(deleted, releasing))}, "", by("ProtectionPolicy/one"), Release, "", v1alpha1.ReasonPolicyDeleted},
+		"deleted, and gone, and held since its release":           {nil, "", &Origin{Policy: "ProtectionPolicy/one", Removed: true, Record: Record{ProtectionRule: v1alpha1.ProtectionRule{TargetRemovalPolicy: v1alpha1.TargetRemovalRelease}}}, Release, "", v1alpha1.ReasonPolicyDeleted},
 		"deleted, and gone, and retained since":                   {nil, "", &Origin{Policy: "ProtectionPolicy/one", Removed: true}, Retain, "ProtectionPolicy/one", v1alpha1.ReasonPolicyDeleted},
 		"the label takes over from one that is deleted":           {nil, "true", &Origin{Policy: "ProtectionPolicy/one", Removed: true}, Protect, "", ""},
 		"selects no more, and retains":                            {[]*Policy{policy("one", elsewhere)}, "", by("ProtectionPolicy/one"), Retain, "ProtectionPolicy/one", v1alpha1.ReasonPolicyLeft},
-		"selects no more, and releases":                           {[]*Policy{policy("one", both(elsewhere, releasing))}, "", by("ProtectionPolicy/one"), Release, "", ""},
+		"selects no more, and releases":                           {[]*Policy{policy("one", both(elsewhere, releasing))}, "", by("ProtectionPolicy/one"), Release, "", v1alpha1.ReasonPolicyLeft},
 		"made anew, and not held yet":                             {[]*Policy{policy("one", both(releasing, func(p *Policy) { p.Held = false }))}, "", by("ProtectionPolicy/one"), Retain, "ProtectionPolicy/one", v1alpha1.ReasonPolicyLeft},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			Rank(c.policies)
 			labels := map[string]string{v1alpha1.LabelProtect: c.label}
 			got := Choose(c.policies, Candidate{Ref: deploymentRef("web"), Labels: labels}, c.label == "true", c.last)
-			if got.Verdict != c.want || got.Origin.Policy != c.wantBy || got.Reason != c.reason || (got.Message == "") != (c.reason == "") {
+			if got.Verdict != c.want || got.Origin.Policy != c.wantBy || got.Reason != c.reason || (got.Message == "") != (c.want == Protect) {
 				t.Errorf("Choose = %+v; want %s by %q, reason %q", got, c.want, c.wantBy, c.reason)
 			}
 		})

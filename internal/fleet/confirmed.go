@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/source"
+	controller "sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
@@ -18,7 +18,7 @@ import (
 
 // ConfirmedNamespaces is a source that leads from a namespace whose confirmation changed to the protectors of the namespace that have a large
 // decrease pending.
-func ConfirmedNamespaces[K comparable](mgr manager.Manager, of func(*v1alpha1.PodProtector) []K) source.TypedSource[K] {
+func ConfirmedNamespaces[K comparable](mgr manager.Manager, of func(*v1alpha1.PodProtector) []K) controller.TypedSource[K] {
 	follow := func(ctx context.Context, changed *metav1.PartialObjectMetadata) []K {
 		var list v1alpha1.PodProtectorList
 		if err := mgr.GetClient().List(ctx, &list, client.InNamespace(changed.Name), client.UnsafeDisableDeepCopy); err != nil {
@@ -39,5 +39,5 @@ func ConfirmedNamespaces[K comparable](mgr manager.Manager, of func(*v1alpha1.Po
 	}
 	namespaces := &metav1.PartialObjectMetadata{}
 	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	return source.TypedKind(mgr.GetCache(), namespaces, handler.TypedEnqueueRequestsFromMapFunc(follow), confirmed)
+	return controller.TypedKind(mgr.GetCache(), namespaces, handler.TypedEnqueueRequestsFromMapFunc(follow), confirmed)
 }

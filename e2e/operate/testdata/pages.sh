@@ -44,6 +44,7 @@ authority() {
 # clean CLUSTER/NAMESPACE...: what a page has left.
 clean() {
 	for at in "$@"; do
+		kubectl --context "${at%/*}" annotate namespace "${at#*/}" breakwater.dev/confirm-release=true
 		if [ "${at%/*}" = core ]; then kubectl --context core delete podprotectors -n "${at#*/}" --all --wait=false; fi
 	done
 	for at in "$@"; do
