@@ -24,17 +24,12 @@ const protectorPause = 50 * time.Millisecond
 // protect asks for protection as a user does, by a label on the source Deployment in the core cluster, and waits
 // until the protector counts all pods.
 func (d *demo) protect(ctx context.Context, app storm.Application) error {
+	if err := d.declare(ctx, app); err != nil {
+		return err
+	}
 	core, err := install.Client(d.core)
 	if err != nil {
 		return err
-	}
-	source := sourceDeployment(app, d.options.Floor)
-	for _, object := range []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: app.Namespace}}, source,
-	} {
-		if err := core.Create(ctx, object); err != nil {
-			return fmt.Errorf("create %s in cluster %s: %w", object.GetName(), d.core.Name(), err)
-		}
 	}
 	key := protectorOf(app)
 	protector := &v1alpha1.PodProtector{}

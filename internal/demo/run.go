@@ -24,6 +24,9 @@ func (d *demo) unprotected(ctx context.Context) (report.Run, error) {
 	if err := d.deploy(ctx, app, d.options.Pods); err != nil {
 		return report.Run{}, err
 	}
+	if err := d.declare(ctx, app); err != nil {
+		return report.Run{}, err
+	}
 	r, err := d.storm(ctx, app, "without Breakwater")
 	if err != nil {
 		return report.Run{}, err
@@ -126,7 +129,13 @@ func (d *demo) storm(ctx context.Context, app storm.Application, title string) (
 	if err != nil {
 		return nil, err
 	}
-	r := &stormRun{app: app, title: title, recorder: recorder, storm: plan(d.options, app.Scope(d.cells), recorder)}
+	core, err := install.Client(d.core)
+	if err != nil {
+		recorder.Stop()
+		return nil, err
+	}
+	first := accident{core: core, namespace: app.Namespace}
+	r := &stormRun{app: app, title: title, recorder: recorder, storm: plan(d.options, first, app.Scope(d.cells), recorder)}
 	if d.breakwater != nil {
 		if r.ledger, err = d.keepLedger(ctx, r); err != nil {
 			recorder.Stop()
