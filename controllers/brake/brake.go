@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -62,7 +63,9 @@ func (b *Brake) Ask(ctx context.Context, request brake.Request) (brake.Answer, e
 		if err != nil {
 			return brake.Answer{}, err
 		}
-		if pending, err = b.record(ctx, request, limits, cascade); err != nil {
+		if pending, err = b.record(ctx, request, limits, cascade); apierrors.IsNotFound(err) {
+			return brake.Answer{Verdict: brake.Quiet}, nil // an event will follow: the protector does not exist any more
+		} else if err != nil {
 			return brake.Answer{}, err
 		}
 	}

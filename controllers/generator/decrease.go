@@ -55,9 +55,6 @@ func (r *retries) after(ref desired.Ref, delay time.Duration) {
 // ask asks the brake about a large decrease, and comes back when it may be granted.
 func (r *Reconciler) ask(ctx context.Context, ref desired.Ref, request brake.Request) (brake.Verdict, error) {
 	answer, err := r.Brake.Ask(ctx, request)
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return brake.Quiet, nil // the protector is not what the cache shows; an event will follow
-	}
 	if err != nil {
 		return "", fmt.Errorf("decide on a large decrease: %w", err)
 	}

@@ -14,7 +14,9 @@ import (
 
 // removeParts releases the protectors of parts that a source has no more: whoever took a part out of it did so on purpose.
 // The source was read from the apiserver just now; kinds of Kubernetes' own have no parts.
-func (r *Reconciler) removeParts(ctx context.Context, ref desired.Ref, source client.Object, protectors []*v1alpha1.PodProtector, wanted []desired.Protector) error {
+func (r *Reconciler) removeParts(
+	ctx context.Context, ref desired.Ref, source client.Object, protectors []*v1alpha1.PodProtector, wanted []desired.Protector,
+) error {
 	if r.Kinds.isBuiltIn(ref) {
 		return nil
 	}

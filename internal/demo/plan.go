@@ -14,8 +14,9 @@ const (
 	collectionTimes   = 20
 )
 
-// plan is the storm. It begins with the accident in the core, which deletes what the floor is derived from, and with the clients, while the ReplicaSets still replace what is lost, so that
-// budget comes and goes all the time; the cascade at the end takes the ReplicaSets too.
+// plan is the storm. It begins with the accident in the core, which deletes what the floor is derived from, and with clients, while
+// the ReplicaSets still replace what is lost, so that budget comes and goes all the time. The cascade at the end takes the
+// ReplicaSets too.
 func plan(o Options, first accident, scope storm.Scope, recorder *storm.Recorder) *storm.Storm {
 	return storm.New(
 		storm.Wave{Attack: first, After: 900 * time.Millisecond, For: waveTime},

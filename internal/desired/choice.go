@@ -57,7 +57,8 @@ func Choose(ranked []*Policy, c Candidate, optedIn bool, last *Origin) Choice {
 		return retain(*last, v1alpha1.ReasonPolicyLeft, last.Policy+" is about to apply again.")
 	case former != nil && !former.Deleted && former.Spec.TargetRemovalPolicy == v1alpha1.TargetRemovalRelease:
 		return Choice{Verdict: Release, Reason: v1alpha1.ReasonPolicyLeft, Message: last.Policy + " no longer selects it"}
-	case former != nil && former.Spec.TargetRemovalPolicy == v1alpha1.TargetRemovalRelease, former == nil && last.TargetRemovalPolicy == v1alpha1.TargetRemovalRelease:
+	case former != nil && former.Spec.TargetRemovalPolicy == v1alpha1.TargetRemovalRelease,
+		former == nil && last.TargetRemovalPolicy == v1alpha1.TargetRemovalRelease:
 		// Without the policy its record counts: the brake held the release until the policy was gone.
 		return Choice{Verdict: Release, Reason: v1alpha1.ReasonPolicyDeleted, Message: last.Policy + " was deleted"}
 	case former != nil && !former.Deleted:

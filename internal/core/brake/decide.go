@@ -12,11 +12,11 @@ import (
 type Verdict string
 
 const (
-	// Granted: it may take effect now. The grant holds only once it is stored, if Answer.Grants is set.
+	// Granted says that it may take effect now. The grant holds only once it is stored, if Answer.Grants is set.
 	Granted Verdict = "Granted"
-	// Quiet: it waits for its quiet period.
+	// Quiet says that it waits for its quiet period.
 	Quiet Verdict = "Quiet"
-	// Held: it waits until it is confirmed, or until the limit allows it.
+	// Held says that it waits until it is confirmed, or until the limit allows it.
 	Held Verdict = "Held"
 )
 
@@ -77,7 +77,7 @@ func Decide(s State, p Pending, now time.Time) Answer {
 		answer.Verdict, answer.Retry = Quiet, min(s.Limits.Quiet-age, s.Limits.Quiet)
 	case len(open) <= answer.Left, age >= s.Limits.Window && isAmongOldest(open, p.Protector, answer.Left):
 		answer.Verdict = Granted
-		answer.Grants = append(grants, Grant{Protector: p.Protector, At: now})
+		answer.Grants = slices.Concat(grants, []Grant{{Protector: p.Protector, At: now}})
 	default:
 		answer.Retry = max(shortestRetry, s.Limits.Window-age, s.nextExpiry(grants, answer.Left, now))
 	}

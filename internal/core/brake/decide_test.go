@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-var start = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
+var start = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
 // pendingSince are pending decreases of protectors 0, 1, ..., by the seconds after start at which each was first seen.
 func pendingSince(seconds ...int) []Pending {

@@ -27,9 +27,9 @@ func Release(p *v1alpha1.PodProtector) (what string, large bool) {
 	}
 }
 
-// Weakened says how a change of a protector's spec weakens it, as "lower the floor from 8 to 2", and whether that is a large decrease: the floor falls by half or
-// more, or pods that it covered, or operations that it refused, are left out. reference is the highest floor of the current
-// window, 0 if that is the current one.
+// Weakened says how a change of a protector's spec weakens it, as "lower the floor from 8 to 2", and whether that is a large decrease:
+// the floor falls by half or more, or pods that it covered, or operations that it refused, are left out. reference is the highest
+// floor of the current window, 0 if that is the current one.
 func Weakened(before, after *v1alpha1.PodProtector, reference int) (what string, large bool) {
 	if what, large := lowered(before, after, reference); large {
 		return what, true
