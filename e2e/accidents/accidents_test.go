@@ -30,53 +30,53 @@ type burst struct {
 	known func(p *v1alpha1.PodProtector) string
 	// repair undoes what restore does not.
 	repair func(s *stage)
+	// everywhere reports whether it can strike all clusters of a federation at once, and is played in one as well.
+	everywhere bool
 }
 
 func bursts() []burst {
 	return []burst{
-		{"helm-uninstall-of-an-umbrella", func(s *stage) { s.helm("uninstall", "umbrella") }, pending(v1alpha1.ReasonLimitExceeded), nil},
+		{"helm-uninstall-of-an-umbrella", func(s *stage) { s.helm("uninstall", "umbrella") }, pending(v1alpha1.ReasonLimitExceeded), nil, false},
 		{"delete-deployments-all", func(s *stage) {
 			s.inEach("delete", "deployments", "--all", "--wait=false")
-		}, pending(v1alpha1.ReasonLimitExceeded), nil},
-		{"etcd-loses-the-deployments", eraseDeployments, resolved(v1alpha1.ReasonSourceVanished), nil},
+		}, pending(v1alpha1.ReasonLimitExceeded), nil, true},
+		{"etcd-loses-the-deployments", eraseDeployments, resolved(v1alpha1.ReasonSourceVanished), nil, true},
 		{"specs-of-another-cluster", func(s *stage) {
-			for _, of := range s.services {
-				d, one := s.deployment(of), int32(1)
-				d.Spec.Replicas = &one
-				s.apply(d)
-			}
-		}, pending(v1alpha1.ReasonLimitExceeded), nil},
-		{"rollout-bug-everywhere", rolloutBug, pending(v1alpha1.ReasonLimitExceeded), nil},
-		{"scaled-to-0-by-a-script", func(s *stage) { s.inEach("scale", "deployments", "--all", "--replicas=0") }, pending(v1alpha1.ReasonLimitExceeded), nil},
+			one := int32(1)
+			s.applyAll(func(d *appsv1.Deployment) { d.Spec.Replicas = &one })
+		}, pending(v1alpha1.ReasonLimitExceeded), nil, true},
+		{"rollout-bug-everywhere", rolloutBug, pending(v1alpha1.ReasonLimitExceeded), nil, true},
+		{"scaled-to-0-by-a-script", func(s *stage) { s.inEach("scale", "deployments", "--all", "--replicas=0") }, pending(v1alpha1.ReasonLimitExceeded), nil, true},
 		{"labels-removed", func(s *stage) {
 			s.Must(s.Core.Delete(s.Context(), s.policy()))
 			s.inEach("label", "deployments", "--all", v1alpha1.LabelProtect+"-", byPolicy+"-")
-		}, pending(v1alpha1.ReasonLimitExceeded), (*stage).recreatePolicy},
+		}, pending(v1alpha1.ReasonLimitExceeded), (*stage).recreatePolicy, false},
 		{"policy-deleted", func(s *stage) { s.Must(s.Core.Delete(s.Context(), s.policy())) }, func(p *v1alpha1.PodProtector) string {
 			if p.Annotations[v1alpha1.AnnotationPolicy] == "" {
 				return ""
 			}
 			return pending(v1alpha1.ReasonLimitExceeded)(p)
-		}, (*stage).recreatePolicy},
-		{"drains-everywhere", evictAll, nil, nil},
+		}, (*stage).recreatePolicy, false},
+		{"drains-everywhere", evictAll, nil, nil, true},
 		{"crd-of-the-owners-deleted", deleteOwners, func(p *v1alpha1.PodProtector) string {
 			if p.Namespace[len(p.Namespace)-2:] != "-1" {
 				return ""
 			}
 			return pending(v1alpha1.ReasonCascade)(p)
-		}, nil},
+		}, nil, false},
 		{"delete-podprotectors-all", func(s *stage) {
 			s.inEach("delete", "podprotectors", "--all", "--wait=false")
 		}, func(p *v1alpha1.PodProtector) string {
 			return conditionIs(p, v1alpha1.ConditionTargetResolved, metav1.ConditionTrue, v1alpha1.ReasonDeletionHeld)
-		}, nil},
+		}, nil, false},
 	}
 }
 
 func TestAccidentsLeaveTheFloorsInForce(t *testing.T) {
 	single.Claim(t, "no accident that deletes, scales or edits many workloads at once takes a floor or a pod below it", func(l *e2e.Lab) {
 		s := newStage(l)
-		r := &report{Workloads: len(s.services), Accidents: map[string]accident{}, Teardowns: map[string]float64{}}
+		r := newReport("single", s)
+		defer func() { s.Must(r.write()) }()
 		s.Must(s.Core.Create(s.Context(), s.policy()))
 		s.helm("install", "umbrella", s.chart("umbrella", s.services))
 		s.restore()
@@ -86,11 +86,23 @@ func TestAccidentsLeaveTheFloorsInForce(t *testing.T) {
 		}
 		s.teardowns(r)
 		r.Accidents["namespace-deleted"] = s.deleteNamespace(r)
-		s.Must(r.write())
-		if r.FloorsHeldMin < 1 || r.PodsBelowFloor > 0 {
-			s.Errorf("%+v: want all floors in force, and no pod below one", r)
-		}
+		r.judge(s)
 	})
+}
+
+// In a federation the accident strikes the sources in the core and the Deployments of all workers.
+func TestAccidentsInAFederation(t *testing.T) {
+	s := newStage(startFederation(t).Lab(t, nil))
+	r := newReport("federation", s)
+	defer func() { s.Must(r.write()) }()
+	s.Must(s.Core.Create(s.Context(), s.policy()))
+	s.restore()
+	for _, b := range bursts() {
+		if b.everywhere {
+			r.Accidents[b.name] = s.play(b)
+		}
+	}
+	r.judge(s)
 }
 
 // play lets an accident strike, and asks for the removal of all pods when Breakwater has seen it.
@@ -144,7 +156,7 @@ func (s *stage) recreatePolicy() {
 
 func eraseDeployments(s *stage) {
 	s.Helper()
-	access, ok := installed.Cluster.(interface {
+	access, ok := s.sites[0].Cluster.(interface {
 		EtcdAccess() (endpoint string, config *tls.Config, err error)
 	})
 	if !ok {
@@ -169,12 +181,11 @@ func eraseDeployments(s *stage) {
 // rolloutBug gives all services a template whose pods never become ready, and a strategy that does not wait for them.
 func rolloutBug(s *stage) {
 	s.Helper()
-	for _, of := range s.services {
-		d, all := s.deployment(of), intstr.FromString("100%")
+	all := intstr.FromString("100%")
+	s.applyAll(func(d *appsv1.Deployment) {
 		d.Spec.Template.Annotations = map[string]string{federation.ReadyAnnotation: "false"}
 		d.Spec.Strategy.RollingUpdate.MaxUnavailable = &all
-		s.apply(d)
-	}
+	})
 }
 
 func evictAll(s *stage) {

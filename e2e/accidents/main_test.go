@@ -5,9 +5,15 @@ package accidents_test
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 
+	"github.com/go-logr/logr"
+
 	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/internal/federation"
+	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+	"github.com/breakwater-k8s/breakwater/internal/install"
 	"github.com/breakwater-k8s/breakwater/internal/release"
 )
 
@@ -40,4 +46,32 @@ func begin(ctx context.Context, s *e2e.Suite) (func(), error) {
 		return nil, err
 	}
 	return r.Close, nil
+}
+
+// startFederation brings up a core and two workers, with Breakwater beside them, until the test ends.
+func startFederation(t *testing.T) *e2e.Suite {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	topology, err := federation.Embedded("federated")
+	must(err)
+	dir := t.TempDir()
+	f, err := local.Start(t.Context(), topology, local.Options{
+		Binaries: filepath.SplitList(os.Getenv(local.BinariesVariable)), Dir: filepath.Join(dir, "federation"), Log: logr.Discard(),
+	})
+	must(err)
+	t.Cleanup(func() { must(f.Stop(context.Background())) })
+	breakwater, err := install.Start(t.Context(), install.Options{
+		Program: single.Program(), Dir: dir, Cores: f.Cores(), Workers: f.Workers(), AdmissionDeadline: e2e.AdmissionDeadline,
+	})
+	must(err)
+	t.Cleanup(breakwater.Stop)
+	must(breakwater.Guard(t.Context()))
+	s, err := e2e.Over(f)
+	must(err)
+	return s
 }

@@ -2,6 +2,8 @@ package accidents_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -15,7 +17,7 @@ import (
 // reportFolder takes report.json and a picture for each accident.
 const reportFolder = root + "accidents-report"
 
-// report is flat, for scripts.
+// report is what came of the accidents of one or several topologies. It is flat, for scripts.
 type report struct {
 	// FloorsHeldMin is the least share of floors in force after any accident.
 	FloorsHeldMin float64 `json:"floors_held_min"`
@@ -26,6 +28,8 @@ type report struct {
 	Workloads             int                 `json:"workloads"`
 	Accidents             map[string]accident `json:"accidents"`
 	Teardowns             map[string]float64  `json:"teardown_s"`
+
+	topology string
 }
 
 // accident is what came of one.
@@ -72,7 +76,7 @@ func (o *oracle) conclude(name string) (below, removed int) {
 			worst = &verdict
 		}
 	}
-	o.draw(name, worst.Timeline)
+	o.draw(fmt.Sprintf("%s-%s", o.Federation().Topology().Name, name), worst.Timeline)
 	return below, removed
 }
 
@@ -112,15 +116,46 @@ func (s *stage) attack() {
 	running.Wait()
 }
 
-func (r *report) write() error {
-	r.FloorsHeldMin = 1
-	for _, a := range r.Accidents {
-		r.FloorsHeldMin = min(r.FloorsHeldMin, a.FloorsHeld)
-		r.PodsBelowFloor += a.PodsBelowFloor
+func newReport(topology string, s *stage) *report {
+	return &report{topology: topology, Workloads: len(s.services), Accidents: map[string]accident{}, Teardowns: map[string]float64{}}
+}
+
+// judge fails the test unless all floors are in force and no pod is below one.
+func (r *report) judge(s *stage) {
+	s.Helper()
+	for name, a := range r.Accidents {
+		if a.FloorsHeld < 1 || a.PodsBelowFloor > 0 {
+			s.Errorf("%s: %+v, want all floors in force and no pod below one", name, a)
+		}
 	}
-	raw, err := json.MarshalIndent(r, "", "  ")
+}
+
+// write adds the accidents to those of other topologies in the report, if those were played by the same process.
+func (r *report) write() error {
+	written.Lock()
+	defer written.Unlock()
+	all := &written.report
+	if all.Accidents == nil {
+		*all = report{FloorsHeldMin: 1, Workloads: r.Workloads, Accidents: map[string]accident{}, Teardowns: map[string]float64{}}
+	}
+	for name, a := range r.Accidents {
+		all.Accidents[r.topology+"/"+name] = a
+		all.FloorsHeldMin, all.PodsBelowFloor = min(all.FloorsHeldMin, a.FloorsHeld), all.PodsBelowFloor+a.PodsBelowFloor
+	}
+	maps.Copy(all.Teardowns, r.Teardowns)
+	all.SingleTeardownSeconds = max(all.SingleTeardownSeconds, r.SingleTeardownSeconds)
+	raw, err := json.MarshalIndent(all, "", "  ")
 	if err != nil {
 		return err
 	}
+	if err := os.MkdirAll(reportFolder, 0o750); err != nil {
+		return err
+	}
 	return os.WriteFile(filepath.Join(reportFolder, "report.json"), append(raw, '\n'), 0o600)
+}
+
+// written is the report of this process.
+var written struct {
+	sync.Mutex
+	report report
 }

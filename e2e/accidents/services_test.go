@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,7 +18,9 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/internal/federation"
 	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+	"github.com/breakwater-k8s/breakwater/internal/install"
 	"github.com/breakwater-k8s/breakwater/internal/release"
 	"github.com/breakwater-k8s/breakwater/internal/storm"
 )
@@ -37,19 +40,40 @@ func (s service) protector() client.ObjectKey {
 	return client.ObjectKey{Namespace: s.namespace, Name: "deployment-" + s.name}
 }
 
-// stage is the namespaces and services of the package.
+// site is a cluster that has a Deployment of each service.
+type site struct {
+	federation.Cluster
+	client.Client
+	// replicas are those of each Deployment. source is the cluster from whose Deployments floors are derived; runs, whether pods run there.
+	replicas     int32
+	source, runs bool
+}
+
+// stage is the namespaces and services of an installation. The first site has the sources.
 type stage struct {
 	*e2e.Lab
 	prefix   string
+	sites    []site
 	services []service
 }
 
 func newStage(l *e2e.Lab) *stage {
 	l.Helper()
 	s := &stage{Lab: l, prefix: l.Namespace}
+	for _, cluster := range l.Federation().Clusters() {
+		c, err := install.Client(cluster)
+		l.Must(err)
+		at := site{Cluster: cluster, Client: c, replicas: replicas, source: cluster.Is(federation.Core), runs: cluster.Is(federation.Worker)}
+		if !at.source {
+			at.replicas = int32(replicas / len(l.Federation().Workers()))
+		}
+		s.sites = append(s.sites, at)
+	}
 	for n := range namespaces {
 		namespace := fmt.Sprintf("%s-%d", l.Namespace, n)
-		l.Must(l.Core.Create(l.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+		for _, at := range s.sites {
+			l.Must(at.Create(l.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+		}
 		for i := range perNamespace {
 			s.services = append(s.services, service{namespace, fmt.Sprintf("service-%d", i)})
 		}
@@ -57,18 +81,21 @@ func newStage(l *e2e.Lab) *stage {
 	return s
 }
 
-// deployment is that of a service, as its chart has it.
-func (s *stage) deployment(of service) *appsv1.Deployment {
-	n, one, labels := int32(replicas), intstr.FromInt32(1), map[string]string{"app": of.name}
+// deployment is that of a service in a site, as its chart has it.
+func (s *stage) deployment(at site, of service) *appsv1.Deployment {
+	n, one, labels := at.replicas, intstr.FromInt32(1), map[string]string{"app": of.name}
 	protection := map[string]string{v1alpha1.LabelProtect: "true"}
-	if of.name < "service-5" {
+	switch {
+	case !at.source:
+		protection = nil
+	case of.name < "service-5":
 		protection = map[string]string{byPolicy: "true"}
 	}
 	return &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: of.namespace, Name: of.name, Labels: protection},
 		Spec: appsv1.DeploymentSpec{
-			Replicas: &n, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Replicas: &n, Paused: !at.runs, Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Strategy: appsv1.DeploymentStrategy{
 				Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: &one},
 			},
@@ -97,7 +124,7 @@ func (s *stage) chart(name string, services []service) string {
 	s.Must(os.MkdirAll(filepath.Join(folder, "templates"), 0o750))
 	s.Must(os.WriteFile(filepath.Join(folder, "Chart.yaml"), []byte("apiVersion: v2\nname: "+name+"\nversion: 1.0.0\n"), 0o600))
 	for _, of := range services {
-		raw, err := yaml.Marshal(s.deployment(of))
+		raw, err := yaml.Marshal(s.deployment(s.sites[0], of))
 		s.Must(err)
 		s.Must(os.WriteFile(filepath.Join(folder, "templates", of.namespace+"-"+of.name+".yaml"), raw, 0o600))
 	}
@@ -109,40 +136,44 @@ func (s *stage) helm(arguments ...string) {
 	s.Helper()
 	command, err := release.Helm(s.Context(), s.Dir(), append(arguments, "--namespace", s.prefix)...)
 	s.Must(err)
-	command.Env = append(command.Env, "KUBECONFIG="+installed.Cluster.Kubeconfig())
+	command.Env = append(command.Env, "KUBECONFIG="+s.sites[0].Kubeconfig())
 	if out, err := command.CombinedOutput(); err != nil {
 		s.Fatalf("helm %v: %v\n%s", arguments, err, out)
 	}
 }
 
-// kubectl runs the real one as the administrator, and returns what it prints.
-func (s *stage) kubectl(arguments ...string) string {
+// kubectl runs the real one as the administrator of the first site.
+func (s *stage) kubectl(arguments ...string) {
+	s.Helper()
+	s.kubectlAt(s.sites[0], arguments...)
+}
+
+func (s *stage) kubectlAt(at site, arguments ...string) {
 	s.Helper()
 	program, err := local.BuiltProgram("kubectl")
 	s.Must(err)
 	command := exec.CommandContext(s.Context(), program, arguments...)
-	command.Env = append(os.Environ(), "KUBECONFIG="+installed.Cluster.Kubeconfig())
+	command.Env = append(os.Environ(), "KUBECONFIG="+at.Kubeconfig())
 	out, err := command.CombinedOutput()
 	if err != nil {
 		s.Fatalf("kubectl %v: %v\n%s", arguments, err, out)
 	}
-	return string(out)
 }
 
-// inEach runs kubectl in each namespace of the services.
+// inEach runs kubectl in each namespace of the services, in all sites.
 func (s *stage) inEach(arguments ...string) {
 	s.Helper()
-	for n := range namespaces {
-		s.kubectl(append(arguments, "--namespace", fmt.Sprintf("%s-%d", s.prefix, n))...)
+	for _, at := range s.sites {
+		for n := range namespaces {
+			s.kubectlAt(at, slices.Concat(arguments, []string{"--namespace", fmt.Sprintf("%s-%d", s.prefix, n)})...)
+		}
 	}
 }
 
 // restore applies all services as they are to be, and waits until each has its floor and nothing is pending.
 func (s *stage) restore() {
 	s.Helper()
-	for _, of := range s.services {
-		s.apply(s.deployment(of))
-	}
+	s.applyAll(func(*appsv1.Deployment) {})
 	s.awaitAll(func(p *v1alpha1.PodProtector) string {
 		switch {
 		case !meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionTargetResolved):
@@ -158,12 +189,24 @@ func (s *stage) restore() {
 	})
 }
 
-// apply makes an object as it is to be, whoever changed it.
-func (s *stage) apply(d *appsv1.Deployment) {
+// applyAll applies all services in all sites, with a change.
+func (s *stage) applyAll(change func(*appsv1.Deployment)) {
+	s.Helper()
+	for _, at := range s.sites {
+		for _, of := range s.services {
+			d := s.deployment(at, of)
+			change(d)
+			s.apply(at, d)
+		}
+	}
+}
+
+// apply makes a Deployment as it is to be, whichever client changed it.
+func (s *stage) apply(at site, d *appsv1.Deployment) {
 	s.Helper()
 	raw, err := yaml.Marshal(d)
 	s.Must(err)
-	s.Must(s.Core.Patch(s.Context(), d, client.RawPatch("application/apply-patch+yaml", raw), client.FieldOwner("team"), client.ForceOwnership))
+	s.Must(at.Patch(s.Context(), d, client.RawPatch("application/apply-patch+yaml", raw), client.FieldOwner("team"), client.ForceOwnership))
 }
 
 // protectors reads those of all services, by their keys.

@@ -38,9 +38,9 @@ func (s *stage) teardowns(r *report) {
 func (s *stage) extra(name string, pods int32) service {
 	s.Helper()
 	of := service{s.prefix, name}
-	d := s.deployment(of)
+	d := s.deployment(s.sites[0], of)
 	d.Labels, d.Spec.Replicas = map[string]string{v1alpha1.LabelProtect: "true"}, &pods
-	s.apply(d)
+	s.apply(s.sites[0], d)
 	s.awaitCounted(of, pods)
 	return of
 }
@@ -114,7 +114,7 @@ func (s *stage) deletePreview() time.Duration {
 	for i := range perNamespace {
 		of := service{namespace.Name, fmt.Sprintf("service-%d", i)}
 		services = append(services, of)
-		s.apply(s.deployment(of))
+		s.apply(s.sites[0], s.deployment(s.sites[0], of))
 	}
 	for _, of := range services {
 		s.awaitCounted(of, replicas)
