@@ -2,6 +2,7 @@ package brake
 
 import (
 	"context"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -9,10 +10,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
 
-// verdictConfirmed is the verdict of a decrease that someone confirmed.
-const verdictConfirmed = "Confirmed"
+const (
+	// verdictConfirmed is the verdict of a decrease that someone confirmed.
+	verdictConfirmed = "Confirmed"
+	// listTimeout bounds how long a scrape waits for a cache that has not synced.
+	listTimeout = time.Second
+)
 
 // metrics are listed in docs/metrics.md.
 type metrics struct {
@@ -24,6 +30,9 @@ func newMetrics(registry prometheus.Registerer, reader client.Reader) (*metrics,
 		Name: "breakwater_generator_large_decreases_total",
 		Help: "Large decreases of floors that took effect, by verdict: Granted within the limit, or Confirmed.",
 	}, []string{"verdict"})}
+	for _, verdict := range []string{string(brake.Granted), verdictConfirmed} {
+		m.decided.WithLabelValues(verdict) // a rate needs the 0 before the first one
+	}
 	for _, collector := range []prometheus.Collector{m.decided, &pendingGauge{reader}} {
 		if err := registry.Register(collector); err != nil {
 			return nil, err
@@ -48,9 +57,11 @@ func (*pendingGauge) Describe(descriptions chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (g *pendingGauge) Collect(metrics chan<- prometheus.Metric) {
 	counts := map[string]int{v1alpha1.ReasonQuietPeriod: 0, v1alpha1.ReasonLimitExceeded: 0, v1alpha1.ReasonCascade: 0}
+	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
+	defer cancel()
 	var list v1alpha1.PodProtectorList
-	if err := g.reader.List(context.Background(), &list, client.UnsafeDisableDeepCopy); err != nil {
-		return // the cache has not started, or has ended
+	if err := g.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return // the cache has not synced, or has ended
 	}
 	for i := range list.Items {
 		c := meta.FindStatusCondition(list.Items[i].Status.Conditions, v1alpha1.ConditionDecreasePending)
