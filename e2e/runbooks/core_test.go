@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/internal/federation"
 	"github.com/breakwater-k8s/breakwater/internal/install"
@@ -27,6 +30,12 @@ func everywhere() []fault {
 		"remove a pod by force": force, "start the apiserver of the core": func(l *lab) { l.Must(coreFaults(l).Restart(l.Context(), federation.APIServer)) },
 	}}
 	return []fault{
+		{page: "decreases-held", breaks: "delete the workloads of store and the namespace preview", do: do{
+			"delete the workloads of store and the namespace preview": func(l *lab) {
+				l.Must(l.Core.DeleteAllOf(l.Context(), &appsv1.Deployment{}, client.InNamespace("store")))
+				l.Must(l.Core.Delete(l.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "preview"}}))
+			},
+		}},
 		{page: "protectors-vanished", breaks: "stop the generator, and erase the protector from etcd", do: do{
 			"stop the generator, and erase the protector from etcd": func(l *lab) {
 				stopAll(l, generator())

@@ -55,6 +55,8 @@ func fleet() Dashboard {
 				{expr: `max(breakwater_generator_vanished_protectors)`, legend: "known to the generator"},
 				{expr: `max by (core) (breakwater_webhook_vanished_protectors)`, legend: "enforced by webhooks in {{core}}"},
 			}),
+			lines("Large decreases pending", "short", one(`max by (reason) (breakwater_generator_pending_decreases)`, "{{reason}}"), stacked,
+				describe("Floors that stay in force although a large decrease was requested. LimitExceeded and Cascade are held by the release brake.")),
 			table("Versions", `count by (component, version) (breakwater_build_info)`,
 				map[string]string{"component": "Component", "version": "Version", "Value": "Processes"}, nil),
 		}}}},
