@@ -51,7 +51,10 @@ type Server struct {
 	Protection *Protection
 	// Scheduling answers about pods and templates that are to be stored; nil when nobody does.
 	Scheduling Reviewer
-	Log        logr.Logger
+	// Roots answers about deletions of objects that floors depend on, in a cluster as guard.RootsPath names it; nil when the
+	// root guard is off.
+	Roots Reviewer
+	Log   logr.Logger
 
 	// replicas is how many there are; nil is one.
 	replicas func() int
@@ -60,9 +63,9 @@ type Server struct {
 	draining atomic.Bool
 }
 
-// Reviewer answers reviews of a cell before ctx ends.
+// Reviewer answers reviews of a cell, or of a cluster, before ctx ends.
 type Reviewer interface {
-	Review(ctx context.Context, cell string, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
+	Review(ctx context.Context, place string, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
 }
 
 // NewPeers lets this server's replica hand over to the others and take over from them. self is its own address as they
@@ -228,6 +231,9 @@ func (s *Server) handler(pace *pace) http.Handler {
 	mux.HandleFunc("POST "+guard.CorePath("{core}"), s.reviewProtector)
 	if s.Scheduling != nil {
 		mux.HandleFunc("POST "+guard.SchedulePath("{cell}"), s.schedule)
+	}
+	if s.Roots != nil {
+		mux.HandleFunc("POST "+guard.RootsPath("")+"{cluster...}", s.reviewRoot)
 	}
 	mux.Handle("/peers/", s.identity().only(s.Protection.HandedOver()))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

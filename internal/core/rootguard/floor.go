@@ -1,0 +1,142 @@
+package rootguard
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/confirm"
+	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
+	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+)
+
+// Place is what the cluster of a deletion is to Breakwater: a core cluster, the cluster of cells, or both.
+type Place struct {
+	// Core is its name as a core cluster; empty when it is none.
+	Core string
+	// Cells are the cells whose pods run in it.
+	Cells []string
+}
+
+// Owner is an owner of a source workload, or an owner of that owner.
+type Owner struct {
+	Kind schema.GroupKind
+	UID  types.UID
+}
+
+// Floor is a live floor as the objects of one cluster affect it.
+type Floor struct {
+	Key types.NamespacedName
+	// Local reports whether its PodProtector is stored in the cluster.
+	Local bool
+	// Pods must stay available over all cells.
+	Pods int
+	// Here is the number of its available pods in the cluster.
+	Here int
+	// Source is the workload that the PodProtector was generated from; nil when it was written by hand.
+	Source *desired.Ref
+	// Owners are those of the source, as far as the caller knows them. Only those of local floors count.
+	Owners []Owner
+	// Confirmed reports whether its release is confirmed on the PodProtector.
+	Confirmed bool
+
+	// target is the workload that the PodProtector names; nil when it has a selector alone.
+	target *desired.Ref
+	// policy is the kind of the policy that the PodProtector was made by; empty when there is none.
+	policy string
+	// cells are the cells in which it has available pods.
+	cells []string
+	// coverages select its pods in the cells of the cluster.
+	coverages []selectorindex.Coverage
+}
+
+// FloorOf is the floor of a PodProtector of a core cluster. ok is false when nothing in the cluster affects it, or when it
+// keeps no pod available. A PodProtector that is being deleted keeps its floor until it is released, which ends its object.
+func FloorOf(core string, p *v1alpha1.PodProtector, at Place, now time.Time) (f Floor, ok bool) {
+	f = Floor{
+		Key: types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, Local: core == at.Core, Pods: quota.BudgetOf(p).Floor,
+		Confirmed: confirm.Confirmed(p.Annotations, now),
+	}
+	for i := range p.Status.Cells {
+		cell := &p.Status.Cells[i]
+		if cell.Aggregation.CountedReplicas == 0 {
+			continue
+		}
+		f.cells = append(f.cells, cell.CellID)
+		if slices.Contains(at.Cells, cell.CellID) {
+			f.Here += int(cell.Aggregation.CountedReplicas)
+			f.coverages = append(f.coverages, removal.CoverageIn(p, cell.CellID))
+		}
+	}
+	if f.Pods <= 0 || !f.Local && f.Here == 0 {
+		return Floor{}, false
+	}
+	if ref := p.Spec.TargetRef; ref != nil {
+		kind := kindOf(ref.APIVersion, ref.Kind)
+		f.target = &desired.Ref{Group: kind.Group, Kind: kind.Kind, Namespace: p.Namespace, Name: ref.Name}
+	}
+	if desired.IsGenerated(p) {
+		if source, _, found := desired.SourceOf(p); found {
+			f.Source = &source
+		}
+		f.policy, _, _ = strings.Cut(p.Annotations[v1alpha1.AnnotationPolicy], "/")
+	}
+	return f, true
+}
+
+// Depends reports whether the floor depends on an object.
+func (f *Floor) Depends(o *Object) bool {
+	switch o.Kind {
+	case namespaceKind():
+		return f.Key.Namespace == o.Name // all floors have something in the cluster
+	case definitionKind():
+		return f.dependsOnKind(o.Defines)
+	case own("PodProtector"):
+		return f.Local && f.Key == types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
+	case own("Cell"):
+		return f.Local && slices.Contains(f.cells, o.Name)
+	}
+	return f.dependsOnWorkload(o)
+}
+
+// dependsOnKind reports whether the floor is lost with all objects of a kind.
+func (f *Floor) dependsOnKind(kind schema.GroupKind) bool {
+	if kind.Group == v1alpha1.GroupVersion.Group {
+		switch kind.Kind {
+		case "PodProtector", "Cell", "ClusterRing": // the components cannot work without them
+			return f.Local
+		}
+		return f.Local && kind.Kind == f.policy
+	}
+	return f.Source != nil && f.Source.GroupKind() == kind || f.Here > 0 && f.target != nil && f.target.GroupKind() == kind ||
+		f.Local && slices.ContainsFunc(f.Owners, func(owner Owner) bool { return owner.Kind == kind })
+}
+
+func (f *Floor) dependsOnWorkload(o *Object) bool {
+	if f.isFrom(o) || f.isOwnedBy(o) {
+		return true
+	}
+	if f.Here == 0 || f.Key.Namespace != o.Namespace {
+		return false
+	}
+	return f.target != nil && *f.target == refOf(o) || o.TemplateLabels != nil &&
+		slices.ContainsFunc(f.coverages, func(c selectorindex.Coverage) bool { return c.Covers(o.TemplateLabels) })
+}
+
+// isFrom reports whether the object is the source of the floor, in the core cluster of its PodProtector.
+func (f *Floor) isFrom(o *Object) bool { return f.Local && f.Source != nil && *f.Source == refOf(o) }
+
+// isOwnedBy reports whether the garbage collector deletes the source of the floor after the object.
+func (f *Floor) isOwnedBy(o *Object) bool {
+	return f.Local && o.UID != "" && slices.ContainsFunc(f.Owners, func(owner Owner) bool { return owner.UID == o.UID })
+}
+
+func refOf(o *Object) desired.Ref {
+	return desired.Ref{Group: o.Kind.Group, Kind: o.Kind.Kind, Namespace: o.Namespace, Name: o.Name}
+}

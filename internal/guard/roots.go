@@ -1,0 +1,55 @@
+package guard
+
+import (
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+)
+
+// rootsPrefix is before what RootsPath says of a cluster.
+const rootsPrefix = "/roots/"
+
+// RootsPath is where a webhook is asked about deletions of objects that floors depend on, in a cluster that is a core of
+// this name, if it is not empty, and that of these cells.
+func RootsPath(core string, cells ...string) string {
+	path := ""
+	if core != "" {
+		path += "cores/" + core + "/"
+	}
+	if len(cells) > 0 {
+		path += "cells/" + strings.Join(cells, "/")
+	}
+	return rootsPrefix + strings.TrimSuffix(path, "/")
+}
+
+// RootsPlace reads RootsPath without its prefix. ok is false for a path that names neither a core nor a cell.
+func RootsPlace(path string) (core string, cells []string, ok bool) {
+	if rest, is := strings.CutPrefix(path, "cores/"); is {
+		core, path, _ = strings.Cut(rest, "/")
+	}
+	if rest, is := strings.CutPrefix(path, "cells/"); is {
+		cells, path = strings.Split(rest, "/"), ""
+	}
+	return core, cells, path == "" && core+strings.Join(cells, "") != "" && !slices.Contains(cells, "")
+}
+
+// The conditions drop, inside the apiserver, what the webhook would allow without a look.
+const (
+	// living drops objects that are being deleted: finalizers and the last deletion of a namespace repeat the request.
+	living = `oldObject == null || !has(oldObject.metadata.deletionTimestamp)`
+	// uncontrolled drops ReplicaSets of Deployments, which rollouts delete all the time.
+	uncontrolled = `request.resource.resource != 'replicasets' || oldObject == null || !has(oldObject.metadata.ownerReferences) || ` +
+		`!oldObject.metadata.ownerReferences.exists(r, r.kind == 'Deployment' && has(r.controller) && r.controller)`
+)
+
+// RootConditions are the match conditions of webhooks about deletions of what floors depend on. Accounts of the namespace
+// that Breakwater runs in are not asked about: its components delete PodProtectors that are released.
+func RootConditions(namespace string) []admissionregistrationv1.MatchCondition {
+	group := "'system:serviceaccounts:" + namespace + "'"
+	return []admissionregistrationv1.MatchCondition{
+		{Name: "is-not-terminating", Expression: living},
+		{Name: "is-not-of-a-deployment", Expression: uncontrolled},
+		{Name: "is-not-breakwater", Expression: `!has(request.userInfo.groups) || !(` + group + ` in request.userInfo.groups)`},
+	}
+}

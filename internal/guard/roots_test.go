@@ -1,0 +1,37 @@
+package guard_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/breakwater-k8s/breakwater/internal/guard"
+)
+
+func TestRootsPathNamesACluster(t *testing.T) {
+	for want, place := range map[string]struct {
+		core  string
+		cells []string
+	}{
+		"/roots/cores/core":                      {"core", nil},
+		"/roots/cells/worker-1":                  {"", []string{"worker-1"}},
+		"/roots/cores/core/cells/local":          {"core", []string{"local"}},
+		"/roots/cells/a/b":                       {"", []string{"a", "b"}},
+		"/roots/cores/cells/cells/cores/cells":   {"cells", []string{"cores", "cells"}},
+		"/roots/cores/cores/cells/zone-a/zone-b": {"cores", []string{"zone-a", "zone-b"}},
+	} {
+		path := guard.RootsPath(place.core, place.cells...)
+		if path != want {
+			t.Errorf("RootsPath(%q, %q) = %q, want %q", place.core, place.cells, path, want)
+		}
+		core, cells, ok := guard.RootsPlace(strings.TrimPrefix(path, "/roots/"))
+		if core != place.core || !slices.Equal(cells, place.cells) || !ok {
+			t.Errorf("RootsPlace of %s = %q, %q, %v; want %q, %q", path, core, cells, ok, place.core, place.cells)
+		}
+	}
+	for _, path := range []string{"", "cores/", "cells/", "cells", "cores/a/b", "cells/a//b", "rings/a", "cores/a/rings/b"} {
+		if core, cells, ok := guard.RootsPlace(path); ok {
+			t.Errorf("RootsPlace(%q) = %q, %q; want no place", path, core, cells)
+		}
+	}
+}

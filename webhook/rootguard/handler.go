@@ -1,0 +1,147 @@
+package rootguard
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
+	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/webhook/reviews"
+)
+
+// Handler answers reviews about deletions in clusters that are cores, have cells, or both.
+type Handler struct {
+	mode       rootguard.Mode
+	cores      map[string]*coreCluster
+	protection Protection
+	metrics    *reviews.Metrics
+	log        logr.Logger
+	now        func() time.Time
+}
+
+// coreCluster is what the handler reads of a core cluster.
+type coreCluster struct {
+	reader client.Reader
+	owners *owners
+}
+
+// Review answers before ctx ends. cluster is guard.RootsPath without its prefix.
+func (h *Handler) Review(ctx context.Context, cluster string, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	began := time.Now()
+	kind, answer := h.answer(ctx, cluster, request)
+	if dry := request.DryRun; dry == nil || !*dry {
+		h.metrics.Observe(ctx, kind, string(answer.Reason), time.Since(began))
+		if answer.Text != "" {
+			h.log.Info("Answered the deletion of an object that floors depend on", "reason", answer.Reason, "cluster", cluster,
+				"kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name, "user", request.UserInfo.Username,
+				"floors", answer.Floors, "pods", answer.Pods)
+		}
+	}
+	return responseOf(request.UID, answer)
+}
+
+// answer also returns the class of the object, which is bounded: clients must not be able to make labels.
+func (h *Handler) answer(ctx context.Context, cluster string, request *admissionv1.AdmissionRequest) (class string, answer rootguard.Answer) {
+	class = reviews.Unknown
+	defer func() {
+		if fault := recover(); fault != nil {
+			h.log.Error(fmt.Errorf("panic: %v", fault), "Allowed a deletion that could not be reviewed", "cluster", cluster,
+				"resource", request.Resource.String(), "stack", string(debug.Stack()))
+			answer = rootguard.Answer{Reason: Failed}
+		}
+	}()
+	if request.Operation != admissionv1.Delete || request.SubResource != "" || len(request.OldObject.Raw) == 0 {
+		return class, rootguard.Answer{Reason: Ignored}
+	}
+	core, cells, ok := guard.RootsPlace(cluster)
+	if !ok || core != "" && h.cores[core] == nil || slices.ContainsFunc(cells, func(cell string) bool { return !h.protection.Knows(cell) }) {
+		return class, rootguard.Answer{Reason: UnknownCluster}
+	}
+	object, err := rootguard.Read(schema.GroupKind{Group: request.Kind.Group, Kind: request.Kind.Kind},
+		schema.GroupResource{Group: request.Resource.Group, Resource: request.Resource.Resource}, request.OldObject.Raw)
+	if err != nil {
+		h.log.Info("Allowed a deletion whose object could not be read", "cluster", cluster, "reason", err.Error())
+		return class, rootguard.Answer{Reason: Invalid}
+	}
+	question := &rootguard.Question{
+		Mode: h.mode, At: rootguard.Place{Core: core, Cells: cells}, Object: object,
+		User: request.UserInfo.Username, Groups: request.UserInfo.Groups, Now: h.now(),
+	}
+	return object.Class(), h.decide(ctx, question)
+}
+
+func (h *Handler) decide(ctx context.Context, q *rootguard.Question) rootguard.Answer {
+	if reason := q.Passes(); reason != "" {
+		return rootguard.Answer{Reason: reason}
+	}
+	floors, unread := h.floors(ctx, q)
+	if slices.Contains(unread, q.At.Core) {
+		return rootguard.Answer{Reason: NotReady}
+	}
+	answer := q.Decide(floors)
+	if answer.Reason == rootguard.NoFloor && len(unread) > 0 {
+		answer.Reason = NotReady
+	}
+	if answer.Text == "" || q.Object.Namespace == "" {
+		return answer
+	}
+	// Only an answer that a confirmation would change is worth a request to the cluster.
+	annotations, err := h.namespaceAnnotations(ctx, q.At, q.Object.Namespace)
+	if err != nil {
+		h.log.Info("Namespace could not be read, taking its annotations for absent", "namespace", q.Object.Namespace, "reason", err.Error())
+		return answer
+	}
+	q.Object.NamespaceAnnotations = annotations
+	return q.Decide(floors)
+}
+
+// floors are those that may depend on the object. Objects of a namespace affect no PodProtector of another.
+func (h *Handler) floors(ctx context.Context, q *rootguard.Question) (floors []rootguard.Floor, unread []string) {
+	namespace := q.Object.Namespace
+	if q.Object.Class() == "Namespace" {
+		namespace = q.Object.Name
+	}
+	unread = h.protection.EachProtector(namespace, func(core string, p *v1alpha1.PodProtector) {
+		if floor, ok := rootguard.FloorOf(core, p, q.At, q.Now); ok {
+			floors = append(floors, floor)
+		}
+	})
+	if q.At.Core != "" {
+		h.addOwners(ctx, q, floors)
+	}
+	slices.SortFunc(floors, func(a, b rootguard.Floor) int { return cmp.Compare(a.Key.String(), b.Key.String()) })
+	return floors, unread
+}
+
+// addOwners completes floors whose sources the object, or the objects of the kind that it defines, may own.
+func (h *Handler) addOwners(ctx context.Context, q *rootguard.Question, floors []rootguard.Floor) {
+	of := h.cores[q.At.Core].owners
+	if !of.has(q.Object.Resource) && !of.has(q.Object.DefinesResource) {
+		return
+	}
+	kinds := map[schema.GroupKind]bool{}
+	for i := range floors {
+		if source := floors[i].Source; floors[i].Local && source != nil {
+			kinds[source.GroupKind()] = true
+		}
+	}
+	found, err := of.in(ctx, q.Object.Namespace, kinds)
+	if err != nil {
+		h.log.Info("Owners of sources could not be read, answering by those that were", "core", q.At.Core, "reason", err.Error())
+	}
+	for i := range floors {
+		if source := floors[i].Source; floors[i].Local && source != nil {
+			floors[i].Owners = found[*source]
+		}
+	}
+}

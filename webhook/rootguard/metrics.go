@@ -1,0 +1,17 @@
+package rootguard
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/breakwater-k8s/breakwater/webhook/reviews"
+)
+
+func newMetrics(registry prometheus.Registerer) (*reviews.Metrics, error) {
+	return reviews.New(registry, "kind", prometheus.CounterOpts{
+		Name: "breakwater_rootguard_reviews_total",
+		Help: "Reviews of deletions of objects that floors may depend on, by kind and reason, without dry runs. All but Denied were allowed.",
+	}, prometheus.HistogramOpts{
+		Name: "breakwater_rootguard_review_duration_seconds",
+		Help: "Time to answer such a review, by kind, without dry runs.",
+	})
+}

@@ -1,0 +1,31 @@
+package rootguard
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
+)
+
+// namespaceAnnotations reads those of a namespace, in the cluster of the deletion. It is not cached: a user who has just
+// confirmed must not be refused.
+func (h *Handler) namespaceAnnotations(ctx context.Context, at rootguard.Place, name string) (map[string]string, error) {
+	if at.Core != "" {
+		namespace := &metav1.PartialObjectMetadata{}
+		namespace.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
+		err := h.cores[at.Core].reader.Get(ctx, client.ObjectKey{Name: name}, namespace)
+		return namespace.Annotations, err
+	}
+	cluster, err := h.protection.CellMetadata(at.Cells[0])
+	if err != nil {
+		return nil, err
+	}
+	namespace, err := cluster.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return namespace.Annotations, nil
+}

@@ -1,0 +1,171 @@
+package rootguard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
+	"github.com/breakwater-k8s/breakwater/internal/desired"
+)
+
+const (
+	// deepest is how many owners above a source are found.
+	deepest = 4
+	// pageSize is how many objects are listed at a time.
+	pageSize = 500
+	// recentFor is how long what was read answers further reviews: in a mass deletion all of them ask for the same.
+	recentFor = 2 * time.Second
+)
+
+// sourceOwners are the owners of source workloads.
+type sourceOwners map[desired.Ref][]rootguard.Owner
+
+// owners finds the owners of source workloads in a core cluster. It reads metadata when a review needs it: owners are
+// rarely deleted, and a watch would hold the metadata of all workloads.
+type owners struct {
+	reader client.Reader
+	mapper meta.RESTMapper
+	// kinds are the resources that users configured.
+	kinds []schema.GroupResource
+	now   func() time.Time
+
+	mu     sync.Mutex
+	recent map[string]*lookup
+}
+
+// lookup is one read, for which concurrent reviews wait together.
+type lookup struct {
+	mu    sync.Mutex
+	at    time.Time
+	found sourceOwners
+}
+
+// has reports whether objects of a resource may own sources.
+func (o *owners) has(resource schema.GroupResource) bool { return slices.Contains(o.kinds, resource) }
+
+// in returns the owners of the sources of some kinds in a namespace, or in all if it is empty. An error leaves out what could
+// not be read.
+func (o *owners) in(ctx context.Context, namespace string, kinds map[schema.GroupKind]bool) (sourceOwners, error) {
+	sorted := slices.SortedFunc(maps.Keys(kinds), func(a, b schema.GroupKind) int { return strings.Compare(a.String(), b.String()) })
+	l := o.lookupOf(fmt.Sprint(namespace, sorted))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.found != nil && o.now().Sub(l.at) < recentFor {
+		return l.found, nil
+	}
+	found, parents, failed := sourceOwners{}, map[types.UID][]metav1.OwnerReference{}, error(nil)
+	for _, kind := range sorted {
+		failed = errors.Join(failed, o.list(ctx, namespace, kind, func(source *metav1.PartialObjectMetadata) error {
+			all, err := o.above(ctx, source, parents)
+			found[desired.RefOf(kind, source)] = all
+			return err
+		}))
+	}
+	if failed == nil {
+		l.at, l.found = o.now(), found
+	}
+	return found, failed
+}
+
+// lookupOf also drops reads that are too old to answer, so that what is kept is bounded by what was asked lately.
+func (o *owners) lookupOf(key string) *lookup {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for other, l := range o.recent {
+		if other != key && l.mu.TryLock() {
+			if o.now().Sub(l.at) >= recentFor {
+				delete(o.recent, other)
+			}
+			l.mu.Unlock()
+		}
+	}
+	if o.recent[key] == nil {
+		o.recent[key] = &lookup{}
+	}
+	return o.recent[key]
+}
+
+// list visits the objects of a kind that have owners.
+func (o *owners) list(ctx context.Context, namespace string, kind schema.GroupKind, visit func(*metav1.PartialObjectMetadata) error) error {
+	mapping, err := o.mapper.RESTMapping(kind)
+	if err != nil {
+		return fmt.Errorf("find %s: %w", kind, err)
+	}
+	page, failed := &metav1.PartialObjectMetadataList{}, error(nil)
+	for {
+		next := page.Continue
+		page = &metav1.PartialObjectMetadataList{}
+		page.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind(kind.Kind + "List"))
+		if err := o.reader.List(ctx, page, client.InNamespace(namespace), client.Limit(pageSize), client.Continue(next)); err != nil {
+			return errors.Join(failed, fmt.Errorf("list %s: %w", kind, err))
+		}
+		for i := range page.Items {
+			if len(page.Items[i].OwnerReferences) > 0 {
+				failed = errors.Join(failed, visit(&page.Items[i]))
+			}
+		}
+		if page.Continue == "" {
+			return failed
+		}
+	}
+}
+
+// above are the owners of an object, those of their owners, and so on. Only owners of configured kinds are read; what owns others
+// stays unknown. parents keeps what was read of each owner.
+func (o *owners) above(ctx context.Context, of *metav1.PartialObjectMetadata, parents map[types.UID][]metav1.OwnerReference) ([]rootguard.Owner, error) {
+	var all []rootguard.Owner
+	var failed error
+	seen, level := map[types.UID]bool{}, of.OwnerReferences
+	for range deepest {
+		var next []metav1.OwnerReference
+		for _, ref := range level {
+			if seen[ref.UID] {
+				continue
+			}
+			seen[ref.UID] = true
+			kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+			all = append(all, rootguard.Owner{Kind: kind.GroupKind(), UID: ref.UID})
+			references, known := parents[ref.UID]
+			if !known {
+				var err error
+				references, err = o.ownersOf(ctx, of.Namespace, kind, ref)
+				failed, parents[ref.UID] = errors.Join(failed, err), references
+			}
+			next = append(next, references...)
+		}
+		level = next
+	}
+	return all, failed
+}
+
+// ownersOf reads the owners of an owner; none if that is not of a configured kind, or does not exist any more.
+func (o *owners) ownersOf(ctx context.Context, namespace string, kind schema.GroupVersionKind, ref metav1.OwnerReference) ([]metav1.OwnerReference, error) {
+	mapping, err := o.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil || !o.has(mapping.Resource.GroupResource()) {
+		return nil, nil //nolint:nilerr // a kind that the cluster does not serve has no objects
+	}
+	owner, key := &metav1.PartialObjectMetadata{}, client.ObjectKey{Name: ref.Name}
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		key.Namespace = namespace
+	}
+	owner.SetGroupVersionKind(kind)
+	if err := o.reader.Get(ctx, key, owner); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read %s %s: %w", kind.Kind, key, err)
+	}
+	if owner.UID != ref.UID {
+		return nil, nil
+	}
+	return owner.OwnerReferences, nil
+}
