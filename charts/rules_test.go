@@ -22,6 +22,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/members"
 	"github.com/breakwater-k8s/breakwater/internal/share"
 	"github.com/breakwater-k8s/breakwater/webhook"
+	"github.com/breakwater-k8s/breakwater/webhook/rootguard"
 	"github.com/breakwater-k8s/breakwater/webhook/scheduling"
 	"github.com/breakwater-k8s/breakwater/webhook/sharding"
 )
@@ -89,6 +90,7 @@ func granted(t *testing.T, objects []*unstructured.Unstructured, kind, name stri
 func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 	kruise := schema.GroupResource{Group: "apps.kruise.io", Resource: "clonesets"}
 	applications := schema.GroupResource{Group: "example.com", Resource: "applications"}
+	owners := []schema.GroupResource{{Group: "argoproj.io", Resource: "rollouts"}, {Resource: "configmaps"}}
 	for _, c := range []struct {
 		set, kind, name string
 		want            [][]rbacv1.PolicyRule
@@ -117,17 +119,17 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 		{"single", "Role", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.LeaseRules()}},
 		{"single", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), webhook.CellRules()}},
 		{"single", "Role", "breakwater-webhook", nil},
-		{"self-signed", "ClusterRole", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.ClusterRules([]string{"breakwater-core", "breakwater-cell-local"}, nil)}},
+		{"self-signed", "ClusterRole", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.ClusterRules([]string{"breakwater-core", "breakwater-cell-local", "breakwater-roots"}, nil)}},
 		{"self-signed", "Role", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.Rules("breakwater-webhook-tls"), certificates.Rules("breakwater-sharder-tls"), fleet.ElectionRules()}},
-		{"single", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{tests(check.Checker{Core: true, Configurations: []string{"breakwater-core", "breakwater-cell-local"}})}},
+		{"single", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{tests(check.Checker{Core: true, Configurations: []string{"breakwater-core", "breakwater-cell-local", "breakwater-roots"}})}},
 		{"sharder", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{tests(check.Checker{Core: true, Rings: true})}},
 		{"core", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{tests(check.Checker{Core: true})}}, // no webhook is in it
-		{"worker", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{tests(check.Checker{Configurations: []string{"breakwater-cell-worker-1"}})}},
+		{"worker", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{tests(check.Checker{Configurations: []string{"breakwater-cell-worker-1", "breakwater-roots"}})}},
 		{"core", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{topology.ClusterRules()}},
 		{"core", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules()}},
 		{"core", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{webhook.CoreRules()}},
 		{"core", "ClusterRole", "breakwater-webhook", nil},
-		{"core-webhook", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules()}},
+		{"core-webhook", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), rootguard.ClusterRules()}},
 		{"worker", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CellRules()}},
 		{"worker", "ClusterRole", "breakwater-aggregator", nil},
 		{"worker", "ClusterRole", "breakwater-generator", nil},
@@ -138,13 +140,13 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 		{"worker-remote-webhook", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{topology.CellRules(), aggregator.CellRules(), webhook.CellRules()}},
 		{"everything", "ClusterRole", "breakwater-generator", [][]rbacv1.PolicyRule{generator.ClusterRules(), keeper.ClusterRules(), generator.KindRules(kruise), brake.OwnerRules(applications)}},
 		{"everything", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules(), aggregator.CellRules(), aggregator.WorkloadRules(kruise)}},
-		{"everything", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), webhook.CellRules(), webhook.OwnerRules(kruise), scheduling.CoreRules(), scheduling.CellRules()}},
+		{"everything", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), webhook.CellRules(), webhook.OwnerRules(kruise), scheduling.CoreRules(), scheduling.CellRules(), rootguard.ClusterRules(), rootguard.OwnerRules(owners, kruise)}},
 		{"everything", "Role", "breakwater-access", [][]rbacv1.PolicyRule{aggregator.LeaseRules()}},
 		{"scheduling", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), webhook.CellRules(), scheduling.CoreRules(), scheduling.CellRules()}},
 		{"scheduling", "ClusterRole", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.ClusterRules(
-			[]string{"breakwater-core", "breakwater-cell-shop", "breakwater-cell-zone-a"}, []string{"breakwater-scheduling-shop", "breakwater-scheduling-zone-a"})}},
+			[]string{"breakwater-core", "breakwater-cell-shop", "breakwater-cell-zone-a", "breakwater-roots"}, []string{"breakwater-scheduling-shop", "breakwater-scheduling-zone-a"})}},
 		{"scheduling", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{tests(check.Checker{
-			Core: true, Configurations: []string{"breakwater-core", "breakwater-cell-shop", "breakwater-cell-zone-a"},
+			Core: true, Configurations: []string{"breakwater-core", "breakwater-cell-shop", "breakwater-cell-zone-a", "breakwater-roots"},
 			SchedulingConfigurations: []string{"breakwater-scheduling-shop", "breakwater-scheduling-zone-a"},
 		})}},
 		{"scheduling", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{topology.ClusterRules(), topology.CellRules()}},

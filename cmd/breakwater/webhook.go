@@ -13,14 +13,17 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel/attribute"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/tracing"
 	"github.com/breakwater-k8s/breakwater/webhook"
+	guarding "github.com/breakwater-k8s/breakwater/webhook/rootguard"
 	"github.com/breakwater-k8s/breakwater/webhook/scheduling"
 )
 
@@ -39,6 +42,8 @@ type webhookFlags struct {
 	nudge        bool
 	cellsOf      []string
 	scheduling   bool
+	rootGuard    string
+	ownerKinds   []string
 }
 
 func webhookCommand() *cobra.Command {
@@ -59,7 +64,12 @@ breakwater webhook-config.
 
 With --scheduling it adds what PodSchedulingPolicies and ClusterPodSchedulingPolicies of the core clusters ask for to pods and
 workloads of the cells, at /cells/<cell>/schedule, and to pods what PodProtectors whose spread has enforcement Schedule ask for:
-print that configuration with breakwater webhook-config --scheduling. Without it such a spread is audited and no more.`,
+print that configuration with breakwater webhook-config --scheduling. Without it such a spread is audited and no more.
+
+With --root-guard it also answers, at /roots/..., when a namespace, a workload, an owner of a workload, a CustomResourceDefinition, a
+PodProtector or a Cell is deleted that live floors depend on: Warn allows the deletion with a warning, Deny refuses it until the object
+or its namespace has the annotation breakwater.dev/confirm-release=true, or the workload is scaled to 0. Print that configuration with
+breakwater webhook-config --root-guard.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
 	}
@@ -79,6 +89,8 @@ print that configuration with breakwater webhook-config --scheduling. Without it
 	flags.BoolVar(&f.server.Audit, "audit", false, "admit every removal that would be refused, and every pod that a scheduling policy rejects, with a warning to who asked: for a trial, in which nothing is protected")
 	flags.BoolVar(&f.nudge, "nudge", true, "when budget returns, wake the controllers whose removals were refused (an annotation on their objects), and take up evictions that were given up: from tainted nodes, and of pods whose owner is gone")
 	flags.BoolVar(&f.scheduling, "scheduling", false, "add what PodSchedulingPolicies and ClusterPodSchedulingPolicies ask for to pods and workloads as well, and the spreads of PodProtectors to pods")
+	flags.StringVar(&f.rootGuard, "root-guard", string(rootguard.Warn), "what to answer to the deletion of an object that live floors depend on: `Off|Warn|Deny`")
+	flags.StringSliceVar(&f.ownerKinds, "root-guard-owner-kinds", nil, "`resources` whose objects own source workloads in the core clusters, as rollouts.argoproj.io: their deletion is answered for the floors of those workloads")
 	f.traceFlags.bind(flags)
 	f.componentFlags.bind(flags)
 	return command
@@ -86,6 +98,9 @@ print that configuration with breakwater webhook-config --scheduling. Without it
 
 func (f *webhookFlags) validate() error {
 	var all []error
+	if _, err := rootguard.ParseMode(f.rootGuard); err != nil {
+		all = append(all, fmt.Errorf("--root-guard: %w", err))
+	}
 	if len(f.cores) == 0 {
 		all = append(all, errors.New("--core is required at least once: protectors are read from core clusters"))
 	}
@@ -177,6 +192,9 @@ func (f *webhookFlags) run(ctx context.Context) error {
 	if err := f.schedule(mgr, clusters); err != nil {
 		return err
 	}
+	if err := f.guardRoots(mgr, clusters); err != nil {
+		return err
+	}
 	return mgr.Start(ctx)
 }
 
@@ -220,6 +238,30 @@ func (f *webhookFlags) schedule(mgr manager.Manager, cores map[string]cluster.Cl
 	}
 	f.server.Scheduling = handler
 	return nil
+}
+
+// guardRoots makes the server answer for the root guard, unless it is off.
+func (f *webhookFlags) guardRoots(mgr manager.Manager, cores map[string]cluster.Cluster) error {
+	mode := rootguard.Mode(f.rootGuard)
+	if mode == rootguard.Off {
+		return nil
+	}
+	handler, err := guarding.Setup(mgr, guarding.Options{
+		Mode: mode, Audit: f.server.Audit, Cores: cores, Protection: f.server.Protection, OwnerKinds: groupResources(f.ownerKinds), Registry: metrics.Registry,
+	})
+	if err != nil {
+		return err
+	}
+	f.server.Roots = handler
+	return nil
+}
+
+// groupResources reads resources as kubectl does: RESOURCE.GROUP, or RESOURCE alone of the core group.
+func groupResources(names []string) (all []schema.GroupResource) {
+	for _, name := range names {
+		all = append(all, schema.ParseGroupResource(name))
+	}
+	return all
 }
 
 // rosters know the Cells of each core.

@@ -37,7 +37,11 @@ With --core it prints the one for a core cluster, which refuses a PodProtector w
 
 With --scheduling it prints the MutatingWebhookConfiguration that adds what PodSchedulingPolicies ask for to pods and workloads
 of a cell, for a webhook that runs with --scheduling. It exempts the same namespaces, and while no webhook answers pods are
-created as they are, unless --failure-policy is Fail.` + staticHelp
+created as they are, unless --failure-policy is Fail.
+
+With --root-guard it prints the ValidatingWebhookConfiguration that asks about deletions of namespaces, workloads and other objects
+that floors depend on. Give --core, --cell or both, for what the cluster is; several cells of one cluster are separated by commas. While
+no webhook answers the deletions are allowed: the pods are guarded all the same.` + staticHelp
 
 func webhookConfigCommand() *cobra.Command {
 	var (
@@ -46,14 +50,24 @@ func webhookConfigCommand() *cobra.Command {
 		caBundle string
 		selector string
 		schedule bool
+		roots    rootFlags
 		static   staticOptions
 	)
 	command := &cobra.Command{
-		Use:   "webhook-config --cell NAME|--core NAME --url URL|--service NAMESPACE/NAME[:PORT] [--ca-bundle FILE] [--static DIR]",
+		Use:   "webhook-config --cell NAME|--core NAME [--root-guard] --url URL|--service NAMESPACE/NAME[:PORT] [--ca-bundle FILE] [--static DIR]",
 		Short: "Print the ValidatingWebhookConfiguration for a cell, or for a core cluster",
 		Long:  webhookConfigHelp,
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
+			if roots.enabled && static.folder != "" {
+				return errors.New("--root-guard has no --static: its answers may be missing without harm, and static configurations cannot be deleted")
+			}
+			if roots.enabled {
+				return roots.write(command, options, service, caBundle, schedule || selector != "")
+			}
+			if roots.isChanged(command.Flags()) {
+				return errors.New("--root-kinds and --own-namespace are for --root-guard")
+			}
 			if err := errors.Join(static.complete(), completeScheduling(&options, schedule, command.Flags())); err != nil {
 				return err
 			}
@@ -75,7 +89,8 @@ func webhookConfigCommand() *cobra.Command {
 	static.addFlags(flags)
 	flags.StringVar(&options.Cell, "cell", "", "`name` of the Cell, for the configuration of its cluster")
 	flags.StringVar(&options.Core, "core", "", "`name` of the core cluster, as in webhook --core, for the configuration of that")
-	flags.StringVar(&options.Name, "name", "", "`name` of the configuration object (default: breakwater, breakwater-core with --core, or breakwater-scheduling with --scheduling; of a cell with --static breakwater-cell-CELL or breakwater-scheduling-CELL)")
+	flags.StringVar(&options.Name, "name", "", "`name` of the configuration object (default: breakwater, breakwater-core with --core, breakwater-scheduling with --scheduling, or breakwater-roots with --root-guard; "+
+		"of a cell with --static breakwater-cell-CELL or breakwater-scheduling-CELL)")
 	flags.BoolVar(&schedule, "scheduling", false, "print the configuration for scheduling policies of a cell instead")
 	flags.StringVar((*string)(&options.FailurePolicy), "failure-policy", "", "with --scheduling what becomes of pods and workloads while no webhook answers: `Ignore|Fail` (default Ignore)")
 	flags.StringVar(&options.URL, "url", "", "`address` of the webhook, as https://HOST:PORT")
@@ -84,7 +99,8 @@ func webhookConfigCommand() *cobra.Command {
 	flags.StringSliceVar(&options.Namespaces, "namespaces", nil, "`namespaces` of the Cell, if it has only some of its cluster")
 	flags.StringVar(&selector, "pod-selector", "", "label `selector` of the Cell, as kubectl writes them, if it has only some pods of its cluster")
 	flags.StringSliceVar(&options.ExemptNamespaces, "exempt-namespaces", webhook.DefaultExemptNamespaces(), "`namespaces` that are never guarded")
-	flags.Int32Var(&options.TimeoutSeconds, "timeout", 10, "how many `seconds` the apiserver waits for an answer, from 1 to 30 (2 with --scheduling if it is not given)")
+	flags.Int32Var(&options.TimeoutSeconds, "timeout", 10, "how many `seconds` the apiserver waits for an answer, from 1 to 30 (2 with --scheduling and --root-guard if it is not given)")
+	roots.bind(flags)
 	return command
 }
 

@@ -116,7 +116,20 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- if include "breakwater.isWorker" . }}
 {{- range .Values.cells }}{{ $names = append $names (printf "%s-cell-%s" (include "breakwater.fullname" $) .name) }}{{ end }}
 {{- end }}
+{{- if include "breakwater.guardsRoots" . }}{{ $names = append $names (printf "%s-roots" (include "breakwater.fullname" .)) }}{{ end }}
 {{- $names | toJson }}
+{{- end }}
+
+{{- /* Whether a webhook is asked about deletions of objects that floors depend on. */ -}}
+{{- define "breakwater.guardsRoots" -}}
+{{- if and (ne .Values.rootGuard.mode "Off") (or .Values.webhook.enabled .Values.webhook.url) }}true{{ end }}
+{{- end }}
+
+{{- /* Where it is asked: what this cluster is. */ -}}
+{{- define "breakwater.rootsPath" -}}
+/roots
+{{- if include "breakwater.isCore" . }}/cores/{{ .Values.core.name }}{{ end }}
+{{- if include "breakwater.isWorker" . }}/cells{{ range .Values.cells }}/{{ .name }}{{ end }}{{ end }}
 {{- end }}
 
 {{- /* Names of the MutatingWebhookConfigurations that add what scheduling policies ask for, likewise. */ -}}

@@ -88,6 +88,20 @@
 {{- end }}
 {{- end }}
 
+{{- define "breakwater.rules.webhook.roots" -}}
+- {apiGroups: [""], resources: [namespaces], verbs: [get]}
+{{- if and (include "breakwater.isCore" .) .Values.rootGuard.ownerKinds }}
+- {apiGroups: [apps], resources: [deployments, replicasets, statefulsets], verbs: [list]}
+- {apiGroups: [""], resources: [replicationcontrollers], verbs: [list]}
+{{- range .Values.generator.sourceKinds }}
+- {apiGroups: [{{ .apiGroup | quote }}], resources: [{{ .resource }}], verbs: [list]}
+{{- end }}
+{{- range .Values.rootGuard.ownerKinds }}
+- {apiGroups: [{{ .apiGroup | quote }}], resources: [{{ .resource }}], verbs: [get]}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "breakwater.rules.sharder.cluster" -}}
 - {apiGroups: [breakwater.dev], resources: [clusterrings], verbs: [get, list, watch]}
 - {apiGroups: [breakwater.dev], resources: [clusterrings/status], verbs: [patch]}

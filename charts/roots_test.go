@@ -1,0 +1,75 @@
+package charts_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/breakwater-k8s/breakwater/webhook"
+)
+
+func TestTheRootGuardIsThatOfTheProduct(t *testing.T) {
+	exempt := []string{"kube-system", "kube-public", "kube-node-lease", namespace}
+	service := webhook.Endpoint{ServiceNamespace: namespace, ServiceName: "breakwater-webhook", ServicePort: 443}
+	for set, options := range map[string]webhook.RootOptions{
+		"single":       {ConfigurationOptions: webhook.ConfigurationOptions{Core: "core", Endpoint: service}, Cells: []string{"local"}},
+		"core-webhook": {ConfigurationOptions: webhook.ConfigurationOptions{Core: "europe", Endpoint: service}},
+		"worker":       {ConfigurationOptions: webhook.ConfigurationOptions{Endpoint: service}, Cells: []string{"worker-1"}},
+		"single-parts": {
+			ConfigurationOptions: webhook.ConfigurationOptions{Core: "core", Endpoint: service, ExemptNamespaces: []string{"kube-system", namespace}},
+			Cells:                []string{"shop", "zone-a", "zone-b"},
+		},
+		"everything": {
+			ConfigurationOptions: webhook.ConfigurationOptions{Core: "main", Endpoint: service, TimeoutSeconds: 3}, Cells: []string{"local"},
+			Kinds: []schema.GroupResource{{Group: "apps.kruise.io", Resource: "clonesets"}, {Group: "argoproj.io", Resource: "rollouts"}, {Resource: "configmaps"}},
+		},
+	} {
+		t.Run(set, func(t *testing.T) {
+			options.OwnNamespace = namespace
+			if options.ExemptNamespaces == nil {
+				options.ExemptNamespaces = exempt
+			}
+			if options.TimeoutSeconds == 0 {
+				options.TimeoutSeconds = 2
+			}
+			want, err := webhook.RootConfiguration(options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, ok := hooksOf(t, set, "--set", "fullnameOverride=breakwater")["breakwater-roots"]
+			if !ok {
+				t.Fatal("there is none")
+			}
+			if diff := cmp.Diff(want.Webhooks[0], got); diff != "" {
+				t.Errorf("want - got +\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTheRootGuardCanBeOff(t *testing.T) {
+	if hook, ok := hooksOf(t, "single", "--set", "rootGuard.mode=Off")["breakwater-roots"]; ok {
+		t.Errorf("it is asked: %+v", hook)
+	}
+	for mode, arguments := range map[string][]string{
+		"Off":  {"--values", "breakwater/ci/single.yaml", "--set", "rootGuard.mode=Off"},
+		"Warn": {"--values", "breakwater/ci/worker.yaml"},
+		"Deny": {"--values", "breakwater/ci/everything.yaml", "--set", "fullnameOverride=breakwater"},
+	} {
+		for _, d := range typed[appsv1.Deployment](t, render(t, arguments...), "Deployment") {
+			if d.Name != "breakwater-webhook" {
+				continue
+			}
+			got := d.Spec.Template.Spec.Containers[0].Args
+			if !slices.Contains(got, "--root-guard="+mode) {
+				t.Errorf("arguments %q, want --root-guard=%s", got, mode)
+			}
+			if mode == "Deny" && (!slices.Contains(got, "--root-guard-owner-kinds=rollouts.argoproj.io") || !slices.Contains(got, "--root-guard-owner-kinds=configmaps")) {
+				t.Errorf("arguments %q, want the kinds of owners", got)
+			}
+		}
+	}
+}

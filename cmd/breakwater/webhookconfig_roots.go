@@ -1,0 +1,73 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/breakwater-k8s/breakwater/webhook"
+)
+
+// rootFlags are those of webhook-config for the root guard.
+type rootFlags struct {
+	enabled      bool
+	kinds        []string
+	ownNamespace string
+}
+
+func (f *rootFlags) bind(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.enabled, "root-guard", false, "print the configuration for deletions of namespaces, workloads and other objects that floors depend on instead")
+	flags.StringSliceVar(&f.kinds, "root-kinds", nil, "with --root-guard `resources` to ask about besides those of Kubernetes: kinds that policies name, and owners of sources, as rollouts.argoproj.io")
+	flags.StringVar(&f.ownNamespace, "own-namespace", "breakwater-system", "with --root-guard the `namespace` that Breakwater runs in, whose accounts are not asked about: they delete PodProtectors that are released")
+}
+
+func (f *rootFlags) isChanged(flags *pflag.FlagSet) bool {
+	return flags.Changed("root-kinds") || flags.Changed("own-namespace")
+}
+
+// write prints the configuration. mixed reports whether there are flags of other configurations.
+func (f *rootFlags) write(command *cobra.Command, o webhook.ConfigurationOptions, service, caBundle string, mixed bool) error {
+	switch {
+	case mixed:
+		return errors.New("--root-guard excludes --scheduling and --pod-selector")
+	case o.FailurePolicy != "":
+		return errors.New("--failure-policy is for --scheduling: without an answer of the root guard deletions are allowed")
+	case o.Core == "" && o.Cell == "":
+		return errors.New("give --core, --cell or both")
+	}
+	roots := webhook.RootOptions{Kinds: groupResources(f.kinds), OwnNamespace: f.ownNamespace}
+	if problems := validation.IsDNS1123Label(f.ownNamespace); len(problems) > 0 {
+		return fmt.Errorf("--own-namespace %q is not the name of a namespace: %s", f.ownNamespace, problems[0])
+	}
+	if o.Cell != "" {
+		roots.Cells = strings.Split(o.Cell, ",")
+	}
+	for _, cell := range roots.Cells {
+		if problems := validation.IsDNS1123Label(cell); len(problems) > 0 {
+			return fmt.Errorf("--cell %q is not the name of a Cell: %s", cell, problems[0])
+		}
+	}
+	if o.Name == "" {
+		o.Name = "breakwater-roots"
+	}
+	if !command.Flags().Changed("timeout") {
+		o.TimeoutSeconds = 2
+	}
+	// The rest is checked as for a configuration of a core, or of one cell.
+	if o.Cell = ""; o.Core == "" {
+		o.Cell = roots.Cells[0]
+	}
+	if err := completeConfiguration(&o, service, caBundle, ""); err != nil {
+		return err
+	}
+	roots.ConfigurationOptions = o
+	configuration, err := webhook.RootConfiguration(roots)
+	if err != nil {
+		return err
+	}
+	return writeYAML(command.OutOrStdout(), []any{configuration})
+}

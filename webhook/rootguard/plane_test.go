@@ -1,0 +1,248 @@
+package rootguard_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	core "github.com/breakwater-k8s/breakwater/internal/core/rootguard"
+	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/webhook"
+	"github.com/breakwater-k8s/breakwater/webhook/rootguard"
+)
+
+func TestMain(m *testing.M) { testplane.Main(m) }
+
+// plane is a namespace of a real apiserver, which asks a real webhook by TLS about deletions in it.
+type plane struct {
+	*testing.T
+	client.Client
+	namespace, cell string
+	config          *rest.Config
+	server          *webhook.Server
+	registry        *prometheus.Registry
+	authority       []byte // the server's certificate
+	*warnings
+}
+
+// warnings are what a client was warned of.
+type warnings struct {
+	mu  sync.Mutex
+	all []string
+}
+
+// HandleWarningHeader implements rest.WarningHandler.
+func (w *warnings) HandleWarningHeader(_ int, _, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all = append(w.all, text)
+}
+
+// taken are the warnings since the last call.
+func (w *warnings) taken() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := w.all
+	w.all = nil
+	return all
+}
+
+// ownerKinds are the owners of sources in tests: ConfigMaps, which every apiserver has.
+func ownerKinds() []schema.GroupResource { return []schema.GroupResource{{Resource: "configmaps"}} }
+
+// newPlane runs a webhook as a user who may do what it needs and nothing else. The apiserver does not ask it yet.
+func newPlane(t *testing.T, mode core.Mode, change ...func(*rootguard.Options)) *plane {
+	t.Helper()
+	namespace := testplane.Namespace(t)
+	p := &plane{T: t, namespace: namespace, cell: namespace, registry: prometheus.NewRegistry(), warnings: &warnings{}}
+	p.config = testplane.Config(t)
+	p.config.WarningHandler = p.warnings
+	p.Client = p.as(rest.ImpersonationConfig{})
+	p.server = &webhook.Server{Listen: "127.0.0.1:0"}
+	p.certify()
+	user := testplane.User(p, namespace, slices.Concat(webhook.CoreRules(), webhook.CellRules(), rootguard.ClusterRules(), rootguard.OwnerRules(ownerKinds())))
+	testplane.Manage(p, user, func(_ context.Context, mgr manager.Manager) error {
+		cores := map[string]cluster.Cluster{"core": mgr}
+		err := webhook.SetupWithManager(mgr, webhook.Options{
+			Cores: cores, Cells: map[string]*rest.Config{p.cell: user}, Server: p.server, Metrics: p.registry,
+		})
+		if err != nil {
+			return err
+		}
+		options := rootguard.Options{Mode: mode, Cores: cores, Protection: p.server.Protection, OwnerKinds: ownerKinds(), Registry: p.registry}
+		for _, c := range change {
+			c(&options)
+		}
+		p.server.Roots, err = rootguard.Setup(mgr, options)
+		return err
+	}, func(o *manager.Options) { o.Cache = fleet.CacheOptions() })
+	p.eventually(func() string { return word(p.server.Ready(nil)) })
+	return p
+}
+
+func (p *plane) as(who rest.ImpersonationConfig) client.Client {
+	p.Helper()
+	config := rest.CopyConfig(p.config)
+	config.Impersonate = who
+	c, err := client.New(config, client.Options{Scheme: fleet.Scheme()})
+	if err != nil {
+		p.Fatal(err)
+	}
+	return c
+}
+
+func (p *plane) certify() {
+	p.Helper()
+	certificate, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	if err != nil {
+		p.Fatal(err)
+	}
+	files := p.TempDir()
+	p.server.CertFile, p.server.KeyFile, p.authority = filepath.Join(files, "tls.crt"), filepath.Join(files, "tls.key"), certificate
+	for name, content := range map[string][]byte{p.server.CertFile: certificate, p.server.KeyFile: key} {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			p.Fatal(err)
+		}
+	}
+}
+
+// configure makes the apiserver ask about the namespace by the configuration that users get, and waits until it does: the
+// namespace has to have a live floor.
+func (p *plane) configure(place core.Place) {
+	p.Helper()
+	configuration, err := webhook.RootConfiguration(webhook.RootOptions{
+		ConfigurationOptions: webhook.ConfigurationOptions{
+			Name: p.namespace, Core: place.Core, Namespaces: []string{p.namespace}, TimeoutSeconds: 20,
+			ExemptNamespaces: webhook.DefaultExemptNamespaces(),
+			Endpoint:         webhook.Endpoint{URL: "https://" + p.server.Address(), CABundle: p.authority},
+		},
+		Cells: place.Cells, Kinds: ownerKinds(), OwnNamespace: "breakwater-system",
+	})
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.create(configuration)
+	p.eventually(func() string {
+		p.taken()
+		err := p.try(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}})
+		if err != nil && strings.Contains(err.Error(), "Breakwater denies") || len(p.taken()) > 0 {
+			return ""
+		}
+		return "the apiserver does not ask about the namespace yet: " + word(err)
+	})
+	p.taken()
+}
+
+// try deletes an object as a dry run, which is answered like any other deletion.
+func (p *plane) try(object client.Object) error {
+	return p.Delete(p.Context(), object, client.DryRunAll)
+}
+
+func (p *plane) create(object client.Object) {
+	p.Helper()
+	if err := p.Create(p.Context(), object); err != nil {
+		p.Fatalf("create %T %s: %v", object, object.GetName(), err)
+	}
+	p.Cleanup(func() { _ = client.IgnoreNotFound(p.Delete(context.Background(), object)) })
+}
+
+// deployment has pods with app=NAME.
+func (p *plane) deployment(name string, change ...func(*appsv1.Deployment)) *appsv1.Deployment {
+	p.Helper()
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name}}
+	d.Spec.Replicas = ptr.To[int32](4)
+	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
+	d.Spec.Template.Labels = map[string]string{"app": name}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "web", Image: "web"}}
+	for _, c := range change {
+		c(d)
+	}
+	p.create(d)
+	return d
+}
+
+// generated is the PodProtector of a Deployment, with a floor of 3 of 4 available pods, once the webhook knows it.
+func (p *plane) generated(deployment string) *v1alpha1.PodProtector {
+	p.Helper()
+	source := desired.Ref{Group: "apps", Kind: "Deployment", Namespace: p.namespace, Name: deployment}
+	of := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{
+		Namespace: p.namespace, Name: desired.ProtectorName(source),
+		Labels:      map[string]string{desired.LabelManagedBy: desired.ManagedBy, v1alpha1.LabelSourceKind: source.Kind},
+		Annotations: map[string]string{v1alpha1.AnnotationSourceName: deployment, v1alpha1.AnnotationSourceAPIVersion: "apps/v1"},
+	}}
+	of.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": deployment}}
+	of.Spec.MinAvailable = v1alpha1.Pods(3)
+	p.create(of)
+	of.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: p.cell, Aggregation: v1alpha1.Aggregation{
+		TotalReplicas: 4, AvailableReplicas: 4, CountedReplicas: 4, ReadyReplicas: 4,
+		CountedSpec: quota.CountedSpec(&of.Spec), SnapshotVersion: "1", Epoch: 1, LastEventTime: metav1.NowMicro(),
+	}}}
+	if err := p.Status().Update(p.Context(), of); err != nil {
+		p.Fatal(err)
+	}
+	p.known(of)
+	return of
+}
+
+// known waits until the webhook has seen a state of a PodProtector.
+func (p *plane) known(of *v1alpha1.PodProtector) {
+	p.Helper()
+	p.eventually(func() string {
+		seen := ""
+		p.server.Protection.EachProtector(p.namespace, func(_ string, q *v1alpha1.PodProtector) {
+			if q.Name == of.Name {
+				seen = q.ResourceVersion
+			}
+		})
+		if seen != of.ResourceVersion {
+			return "the webhook has seen version " + seen + " of " + of.Name + ", want " + of.ResourceVersion
+		}
+		return ""
+	})
+}
+
+// annotate confirms a release on an object.
+func (p *plane) annotate(object client.Object, value string) {
+	p.Helper()
+	before, ok := object.DeepCopyObject().(client.Object)
+	if !ok {
+		p.Fatalf("%T cannot be copied", object)
+	}
+	object.SetAnnotations(map[string]string{v1alpha1.AnnotationConfirmRelease: value})
+	if err := p.Patch(p.Context(), object, client.MergeFrom(before)); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p *plane) eventually(look func() string) {
+	p.Helper()
+	testplane.Eventually(p, look)
+}
+
+func word(err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
