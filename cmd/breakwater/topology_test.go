@@ -36,6 +36,17 @@ func TestFlagsOfCells(t *testing.T) {
 		"a failure policy of removals":          {append(hook, "--failure-policy", "Ignore"), "--failure-policy is for --scheduling", nil},
 		"a configuration of a core's pods":      {[]string{"webhook-config", "--core", "a", "--scheduling", "--url", "https://a:1"}, "--scheduling is for a cell", nil},
 		"a configuration that never answers":    {append(hook, "--scheduling", "--timeout", "0"), "--timeout 0: want from 1 to 30", nil},
+		"a configuration of the root guard": {
+			[]string{"webhook-config", "--root-guard", "--core", "main", "--cell", "a,b", "--root-kinds", "rollouts.argoproj.io", "--url", "https://a:1"}, "",
+			[]string{"name: breakwater-roots\n", "failurePolicy: Ignore", "timeoutSeconds: 2\n", "/roots/cores/main/cells/a/b\n", "- rollouts\n", "system:serviceaccounts:breakwater-system"},
+		},
+		"a root guard of nothing":              {[]string{"webhook-config", "--root-guard", "--url", "https://a:1"}, "give --core, --cell or both", nil},
+		"a root guard of a cell that is none":  {[]string{"webhook-config", "--root-guard", "--cell", "a,", "--url", "https://a:1"}, `--cell "" is not the name of a Cell`, nil},
+		"a root guard of a core that is none":  {[]string{"webhook-config", "--root-guard", "--core", "A", "--url", "https://a:1"}, `--core "A" is not a name`, nil},
+		"a root guard that refuses unanswered": {append(hook, "--root-guard", "--failure-policy", "Fail"), "--failure-policy is for --scheduling", nil},
+		"a root guard and a selector":          {append(hook, "--root-guard", "--pod-selector", "a=b"), "--root-guard excludes", nil},
+		"a root guard of no namespace":         {append(hook, "--root-guard", "--own-namespace", "a'"), `--own-namespace "a'" is not the name of a namespace`, nil},
+		"kinds without a root guard":           {append(hook, "--root-kinds", "a"), "are for --root-guard", nil},
 		"a configuration of labels": {
 			append(hook, "--pod-selector", "zone=a"), "",
 			[]string{"kind: ValidatingWebhookConfiguration", "---\n", "kind: ValidatingAdmissionPolicy\n", `labels[?"zone"]`, "kind: ValidatingAdmissionPolicyBinding"},

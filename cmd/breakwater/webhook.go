@@ -189,10 +189,7 @@ func (f *webhookFlags) run(ctx context.Context) error {
 	if err := webhook.SetupWithManager(mgr, options); err != nil {
 		return err
 	}
-	if err := f.schedule(mgr, clusters); err != nil {
-		return err
-	}
-	if err := f.guardRoots(mgr, clusters); err != nil {
+	if err := errors.Join(f.schedule(mgr, clusters), f.guardRoots(mgr, clusters)); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)

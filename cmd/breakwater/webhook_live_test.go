@@ -118,3 +118,54 @@ func TestWebhookSchedules(t *testing.T) {
 		t.Error("it goes on")
 	}
 }
+
+// The apiserver asks the whole program, which warns when no mode is given.
+func TestWebhookWarnsOfDeletions(t *testing.T) {
+	config, warnings := testplane.Config(t), &heard{}
+	config.WarningHandlerWithContext = warnings
+	admin, err := client.New(config, client.Options{Scheme: fleet.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace, kubeconfig := testplane.Namespace(t), writeKubeconfig(t, config)
+	create := func(object client.Object) {
+		t.Helper()
+		if err := admin.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = admin.Delete(context.WithoutCancel(t.Context()), object) })
+	}
+	create(&v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}, Spec: v1alpha1.PodProtectorSpec{
+		Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}, MinAvailable: v1alpha1.Pods(2),
+	}})
+	certFile, keyFile := writeCertificate(t)
+	address, health, metrics := testplane.FreeAddress(t), testplane.FreeAddress(t), testplane.FreeAddress(t)
+	stop := runProgram(t, "webhook", "--core", "core="+kubeconfig, "--cell", namespace+"="+kubeconfig, "--root-guard-owner-kinds", "configmaps",
+		"--listen", address, "--tls-cert", certFile, "--tls-key", keyFile, "--health-listen", health, "--metrics-listen", metrics)
+	eventually(t, "ready", func() string { return fetch("http://"+health+"/readyz", "ok") })
+	printed, err := ask(t, "webhook-config", "--root-guard", "--core", "core", "--cell", namespace, "--namespaces", namespace, "--name", namespace,
+		"--url", "https://"+address, "--ca-bundle", certFile, "--timeout", "20")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range documents(t, printed) {
+		create(object)
+	}
+	want := fmt.Sprintf("deleting Namespace %q affects 1 floor that keeps 2 pods available; it stays in force until you confirm", namespace)
+	eventually(t, "a warning", func() string {
+		if err := admin.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, client.DryRunAll); err != nil {
+			t.Fatalf("it is refused: %v", err)
+		}
+		if told := warnings.take(); !strings.Contains(told, want) {
+			return fmt.Sprintf("warnings %q, want %q", told, want)
+		}
+		return ""
+	})
+	if err := admin.Delete(t.Context(), &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}); err != nil {
+		t.Fatal(err)
+	}
+	if missing := fetch("http://"+metrics+"/metrics", `breakwater_rootguard_reviews_total{kind="PodProtector",reason="Warned"} 1`); missing != "" {
+		t.Errorf("metrics: %s", missing)
+	}
+	stop()
+}

@@ -31,6 +31,7 @@ func TestWebhookRefusesBadFlagsByName(t *testing.T) {
 		"its own address in brackets":      {append(required, "--advertise", "[10.0.0.1]:9443"), `--core a=/nonexistent: load kubeconfig`},
 		"an IPv6 address of its own":       {append(required, "--advertise", "[fd00::1]:9443"), `--core a=/nonexistent: load kubeconfig`},
 		"a kubeconfig that does not exist": {required, `--core a=/nonexistent: load kubeconfig`},
+		"a mode that is none":              {append(required, "--root-guard", "warn"), `--root-guard: "warn" is not a mode: want Off, Warn or Deny`},
 		"a drain that never ends":          {append(required, "--drain", "2m"), "--drain 2m0s: want from 0s to 1m"},
 	} {
 		t.Run(claim, func(t *testing.T) {

@@ -22,5 +22,5 @@ func ParseMode(text string) (Mode, error) {
 	if mode := Mode(text); slices.Contains([]Mode{Off, Warn, Deny}, mode) {
 		return mode, nil
 	}
-	return "", fmt.Errorf("root guard %q: want Off, Warn or Deny", text)
+	return "", fmt.Errorf("%q is not a mode: want Off, Warn or Deny", text)
 }
