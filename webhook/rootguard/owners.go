@@ -52,6 +52,10 @@ type lookup struct {
 	found sourceOwners
 }
 
+func newOwners(reader client.Reader, mapper meta.RESTMapper, kinds ...schema.GroupResource) *owners {
+	return &owners{reader: reader, mapper: mapper, kinds: kinds, now: time.Now, recent: map[string]*lookup{}}
+}
+
 // has reports whether objects of a resource may own sources.
 func (o *owners) has(resource schema.GroupResource) bool { return slices.Contains(o.kinds, resource) }
 

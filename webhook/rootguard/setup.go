@@ -53,8 +53,7 @@ func Setup(mgr manager.Manager, o Options) (*Handler, error) {
 	}
 	for name, core := range o.Cores {
 		h.cores[name] = &coreCluster{
-			reader: core.GetAPIReader(),
-			owners: &owners{reader: core.GetAPIReader(), mapper: core.GetRESTMapper(), kinds: o.OwnerKinds, now: time.Now, recent: map[string]*lookup{}},
+			reader: core.GetAPIReader(), owners: newOwners(core.GetAPIReader(), core.GetRESTMapper(), o.OwnerKinds...),
 		}
 	}
 	return h, nil

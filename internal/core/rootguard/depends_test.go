@@ -3,7 +3,9 @@ package rootguard_test
 import (
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
@@ -87,6 +89,37 @@ func TestWhichFloorsDependOnAnObject(t *testing.T) {
 			got := len(floors) == 1 && floors[0].Depends(c.object)
 			if got != c.want {
 				t.Errorf("Depends(%s) = %v, want %v (floors %+v)", c.object, got, c.want, floors)
+			}
+		})
+	}
+}
+
+func TestWhatAFloorKeeps(t *testing.T) {
+	share := func(p *v1alpha1.PodProtector) {
+		half := intstr.FromString("50%")
+		p.Spec.MinAvailable = &half
+	}
+	expecting := func(pods int32) func(*v1alpha1.PodProtector) {
+		return func(p *v1alpha1.PodProtector) { p.Spec.ExpectedReplicas = &pods }
+	}
+	at := rootguard.Place{Core: "core", Cells: []string{"a", "b"}}
+	for claim, c := range map[string]struct {
+		protector  *v1alpha1.PodProtector
+		live       bool
+		pods, here int
+	}{
+		"a number":                             {protector("web", 3, counted("a", 4), counted("c", 5)), true, 3, 4},
+		"a share of what is expected":          {protector("web", 0, share, expecting(9), counted("a", 4)), true, 5, 4},
+		"all pods while it is not known":       {protector("web", 0, share, counted("a", 4), counted("c", 5)), true, 9, 4},
+		"nothing while it is not known":        {protector("web", 0, share), false, 0, 0},
+		"a share of nothing":                   {protector("web", 0, share, expecting(0), counted("a", 4)), false, 0, 0},
+		"the same while it is being deleted":   {protector("web", 3, counted("a", 4), func(p *v1alpha1.PodProtector) { p.DeletionTimestamp = &metav1.Time{Time: now()} }), true, 3, 4},
+		"the same in all cells of the cluster": {protector("web", 3, counted("a", 4), counted("b", 1)), true, 3, 5},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			got, live := rootguard.FloorOf("core", c.protector, at, now())
+			if live != c.live || got.Pods != c.pods || got.Here != c.here {
+				t.Errorf("FloorOf() = %d pods, %d here, live %v; want %d, %d, %v", got.Pods, got.Here, live, c.pods, c.here, c.live)
 			}
 		})
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/desired"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/removal"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
 
 // Place is what the cluster of a deletion is to Breakwater: a core cluster, the cluster of cells, or both.
@@ -52,16 +51,18 @@ type Floor struct {
 	policy string
 	// cells are the cells in which it has available pods.
 	cells []string
-	// coverages select its pods in the cells of the cluster.
-	coverages []selectorindex.Coverage
+	// protector and counted, the cells of the cluster in which it has available pods, tell which pods it covers. Selectors are compiled
+	// only for workloads, since a namespace may have thousands.
+	protector *v1alpha1.PodProtector
+	counted   []string
 }
 
 // FloorOf is the floor of a PodProtector of a core cluster. ok is false when nothing in the cluster affects it, or when it
 // keeps no pod available. A PodProtector that is being deleted keeps its floor until it is released, which ends its object.
 func FloorOf(core string, p *v1alpha1.PodProtector, at Place, now time.Time) (f Floor, ok bool) {
 	f = Floor{
-		Key: types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, Local: core == at.Core, Pods: quota.BudgetOf(p).Floor,
-		Confirmed: confirm.Confirmed(p.Annotations, now),
+		Key: types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, Local: core == at.Core, Pods: podsOf(p),
+		Confirmed: confirm.Confirmed(p.Annotations, now), protector: p,
 	}
 	for i := range p.Status.Cells {
 		cell := &p.Status.Cells[i]
@@ -71,7 +72,7 @@ func FloorOf(core string, p *v1alpha1.PodProtector, at Place, now time.Time) (f 
 		f.cells = append(f.cells, cell.CellID)
 		if slices.Contains(at.Cells, cell.CellID) {
 			f.Here += int(cell.Aggregation.CountedReplicas)
-			f.coverages = append(f.coverages, removal.CoverageIn(p, cell.CellID))
+			f.counted = append(f.counted, cell.CellID)
 		}
 	}
 	if f.Pods <= 0 || !f.Local && f.Here == 0 {
@@ -88,6 +89,14 @@ func FloorOf(core string, p *v1alpha1.PodProtector, at Place, now time.Time) (f 
 		f.policy, _, _ = strings.Cut(p.Annotations[v1alpha1.AnnotationPolicy], "/")
 	}
 	return f, true
+}
+
+// podsOf is how many pods a PodProtector keeps available: while its floor is not known all that there are.
+func podsOf(p *v1alpha1.PodProtector) int {
+	if floor, known := quota.Floor(p); known {
+		return floor
+	}
+	return quota.BudgetOf(p).Floor
 }
 
 // Depends reports whether the floor depends on an object.
@@ -125,8 +134,15 @@ func (f *Floor) dependsOnWorkload(o *Object) bool {
 	if f.Here == 0 || f.Key.Namespace != o.Namespace {
 		return false
 	}
-	return f.target != nil && *f.target == refOf(o) || o.TemplateLabels != nil &&
-		slices.ContainsFunc(f.coverages, func(c selectorindex.Coverage) bool { return c.Covers(o.TemplateLabels) })
+	return f.target != nil && *f.target == refOf(o) || o.TemplateLabels != nil && f.covers(o.TemplateLabels)
+}
+
+// covers reports whether pods with these labels are protected in a cell of the cluster.
+func (f *Floor) covers(labels map[string]string) bool {
+	if !removal.Names(f.protector) {
+		return removal.CoverageIn(f.protector, "").Covers(labels) // the same in every cell
+	}
+	return slices.ContainsFunc(f.counted, func(cell string) bool { return removal.CoverageIn(f.protector, cell).Covers(labels) })
 }
 
 // isFrom reports whether the object is the source of the floor, in the core cluster of its PodProtector.

@@ -3,8 +3,8 @@ package rootguard
 import "slices"
 
 // IsSystem reports whether a client is a component of Kubernetes itself, such as the garbage collector or the namespace
-// controller. Nobody sees a warning that it gets. In mode Deny it is refused like all other clients: it deletes what an
-// owner or a namespace left behind, and the floors are not released by that.
+// controller. It discards warnings. In mode Deny it is refused like all other clients: what it deletes is the rest of a
+// cascade whose start was not reviewed, and a cascade releases no floor.
 func IsSystem(user string, groups []string) bool {
 	switch user {
 	case "system:apiserver", "system:kube-controller-manager", "system:kube-scheduler":

@@ -1,0 +1,173 @@
+package rootguard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/metadata"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
+)
+
+// knowledge is a webhook's, with one PodProtector of namespace shop in the core "core".
+type knowledge struct {
+	unread []string
+	panics bool
+}
+
+func (k knowledge) Knows(cell string) bool { return cell == "a" }
+
+func (k knowledge) EachProtector(namespace string, visit func(string, *v1alpha1.PodProtector)) []string {
+	if k.panics {
+		panic("a fault")
+	}
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	p.Spec.Selector, p.Spec.MinAvailable = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}, v1alpha1.Pods(3)
+	p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: "a", Aggregation: v1alpha1.Aggregation{CountedReplicas: 4}}}
+	if namespace == "" || namespace == p.Namespace {
+		visit("core", p)
+	}
+	return k.unread
+}
+
+func (k knowledge) CellMetadata(string) (metadata.Interface, error) {
+	return nil, errors.New("the cluster is unreachable")
+}
+
+func newHandler(t *testing.T, of knowledge) (*Handler, *prometheus.Registry) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	metrics, err := newMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := fake.NewClientBuilder().Build()
+	return &Handler{
+		mode: rootguard.Deny, protection: of, metrics: metrics, log: logr.Discard(), now: time.Now,
+		cores: map[string]*coreCluster{"core": {reader: reader, owners: newOwners(reader, nil)}},
+	}, registry
+}
+
+// request is a deletion by a user.
+func request(kind, resource, object string) *admissionv1.AdmissionRequest {
+	return &admissionv1.AdmissionRequest{
+		UID: "r", Operation: admissionv1.Delete, Kind: metav1.GroupVersionKind{Version: "v1", Kind: kind},
+		Resource: metav1.GroupVersionResource{Version: "v1", Resource: resource},
+		UserInfo: authenticationv1.UserInfo{Username: "jane"}, OldObject: runtime.RawExtension{Raw: []byte(object)},
+	}
+}
+
+func namespaceShop() *admissionv1.AdmissionRequest {
+	return request("Namespace", "namespaces", `{"metadata":{"name":"shop"}}`)
+}
+
+func TestWhatCannotBeAnsweredIsAllowed(t *testing.T) {
+	changed := func(change func(*admissionv1.AdmissionRequest)) *admissionv1.AdmissionRequest {
+		r := namespaceShop()
+		change(r)
+		return r
+	}
+	for claim, c := range map[string]struct {
+		of      knowledge
+		cluster string
+		request *admissionv1.AdmissionRequest
+		want    rootguard.Reason
+	}{
+		"what can be answered is denied":     {knowledge{}, "cores/core", namespaceShop(), rootguard.Denied},
+		"another core is not read":           {knowledge{unread: []string{"second"}}, "cores/core", namespaceShop(), rootguard.Denied},
+		"the core is not read":               {knowledge{unread: []string{"core"}}, "cores/core", namespaceShop(), NotReady},
+		"nothing is found, but not all read": {knowledge{unread: []string{"second"}}, "cells/a", request("Namespace", "namespaces", `{"metadata":{"name":"bank"}}`), NotReady},
+		"an unknown core":                    {knowledge{}, "cores/second", namespaceShop(), UnknownCluster},
+		"an unknown cell":                    {knowledge{}, "cores/core/cells/b", namespaceShop(), UnknownCluster},
+		"no cluster":                         {knowledge{}, "", namespaceShop(), UnknownCluster},
+		"a fault":                            {knowledge{panics: true}, "cores/core", namespaceShop(), Failed},
+		"an object that is none":             {knowledge{}, "cores/core", request("Namespace", "namespaces", `[]`), Invalid},
+		"an object without a name":           {knowledge{}, "cores/core", request("Namespace", "namespaces", `{"metadata":{}}`), Invalid},
+		"no object":                          {knowledge{}, "cores/core", request("Namespace", "namespaces", ""), Ignored},
+		"an update":                          {knowledge{}, "cores/core", changed(func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Update }), Ignored},
+		"a subresource":                      {knowledge{}, "cores/core", changed(func(r *admissionv1.AdmissionRequest) { r.SubResource = "status" }), Ignored},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			h, _ := newHandler(t, c.of)
+			got := h.Review(t.Context(), c.cluster, c.request)
+			if got.UID != "r" || got.AuditAnnotations["reason"] != string(c.want) || got.Allowed != (c.want != rootguard.Denied) {
+				t.Errorf("Review() = %+v, want reason %s", got, c.want)
+			}
+		})
+	}
+}
+
+// Without its namespace a workload is taken for unconfirmed: the denial says how to confirm on the object.
+func TestANamespaceThatCannotBeReadConfirmsNothing(t *testing.T) {
+	web := request("ReplicationController", "replicationcontrollers",
+		`{"metadata":{"namespace":"shop","name":"web"},"spec":{"replicas":4,"template":{"metadata":{"labels":{"app":"web"}}}}}`)
+	h, _ := newHandler(t, knowledge{})
+	if got := h.Review(t.Context(), "cells/a", web); got.Allowed || got.Result.Code != 403 {
+		t.Errorf("Review() = %+v, want a denial with 403", got)
+	}
+}
+
+func TestReviewsAreCountedWithoutDryRuns(t *testing.T) {
+	h, registry := newHandler(t, knowledge{})
+	dry, yes := namespaceShop(), true
+	dry.DryRun = &yes
+	if got := h.Review(t.Context(), "cores/core", dry); got.Allowed {
+		t.Errorf("Review() of a dry run = %+v, want a denial", got)
+	}
+	if got := counted(t, registry); len(got) != 0 {
+		t.Errorf("reviews %v after a dry run, want none", got)
+	}
+	h.Review(t.Context(), "cores/core", namespaceShop())
+	h.Review(t.Context(), "cores/made-up", namespaceShop())
+	want := map[string]float64{"Namespace Denied": 1, "unknown UnknownCluster": 1}
+	if diff := cmp.Diff(want, counted(t, registry)); diff != "" {
+		t.Errorf("reviews (-want +got):\n%s", diff)
+	}
+}
+
+// counted are the reviews by kind and reason.
+func counted(t *testing.T, registry *prometheus.Registry) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]float64{}
+	for _, family := range families {
+		if family.GetName() != "breakwater_rootguard_reviews_total" {
+			continue
+		}
+		for _, series := range family.GetMetric() {
+			all[series.GetLabel()[0].GetValue()+" "+series.GetLabel()[1].GetValue()] = series.GetCounter().GetValue()
+		}
+	}
+	return all
+}
+
+// failing cannot list a kind.
+type failing struct {
+	client.Reader
+	kind  string
+	lists int
+}
+
+func (f *failing) List(ctx context.Context, list client.ObjectList, o ...client.ListOption) error {
+	f.lists++
+	if list.GetObjectKind().GroupVersionKind().Kind == f.kind+"List" {
+		return fmt.Errorf("%s may not be listed", f.kind)
+	}
+	return f.Reader.List(ctx, list, o...)
+}
