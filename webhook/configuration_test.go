@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/breakwater-k8s/breakwater/webhook"
@@ -59,6 +60,30 @@ func TestSchedulingConfiguration(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
 		t.Errorf("configuration (-want +got):\n%s\n%s", diff, got)
+	}
+}
+
+func TestRootConfiguration(t *testing.T) {
+	configuration, err := webhook.RootConfiguration(webhook.RootOptions{
+		ConfigurationOptions: webhook.ConfigurationOptions{
+			Name: "breakwater-roots", Core: "core", TimeoutSeconds: 2, ExemptNamespaces: webhook.DefaultExemptNamespaces(),
+			Endpoint: webhook.Endpoint{URL: "https://breakwater.example:9443", CABundle: []byte("PEM")},
+		},
+		Cells: []string{"local"}, Kinds: []schema.GroupResource{{Group: "argoproj.io", Resource: "rollouts"}}, OwnNamespace: "breakwater-system",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := yaml.Marshal(configuration)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(filepath.Join("testdata", "configuration-roots.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("configuration (-want +got):\n%s", diff)
 	}
 }
 

@@ -35,6 +35,7 @@ func TestAnswers(t *testing.T) {
 		}, rootguard.Confirmed},
 		"scaled to 0, where it would warn":    {rootguard.Warn, func(q *rootguard.Question) { q.Object.Replicas = ptr.To[int64](0) }, rootguard.ScaledToZero},
 		"scaled to 0, where it would deny":    {rootguard.Deny, func(q *rootguard.Question) { q.Object.Replicas = ptr.To[int64](0) }, rootguard.ScaledToZero},
+		"scaled to 1":                         {rootguard.Deny, func(q *rootguard.Question) { q.Object.Replicas = ptr.To[int64](1) }, rootguard.Denied},
 		"without replicas":                    {rootguard.Deny, func(q *rootguard.Question) { q.Object.Replicas = nil }, rootguard.Denied},
 		"being deleted already":               {rootguard.Deny, func(q *rootguard.Question) { q.Object.Terminating = true }, rootguard.Terminating},
 		"something that no floor depends on":  {rootguard.Deny, func(q *rootguard.Question) { q.Object = deploymentNamed(t, "other") }, rootguard.NoFloor},

@@ -35,35 +35,38 @@ func TestWhichFloorsDependOnAnObject(t *testing.T) {
 	podProtector := func(name string) *rootguard.Object {
 		return object(t, "breakwater.dev/v1alpha1", "PodProtector", "podprotectors", fields{"metadata": fields{"namespace": "shop", "name": name}})
 	}
-	otherShop := deploymentNamed(t, "web")
-	otherShop.Namespace = "bank"
+	otherShop, otherHand, renamed := deploymentNamed(t, "web"), deploymentNamed(t, "hand"), deploymentNamed(t, "web")
+	otherShop.Namespace, otherHand.Namespace = "bank", "bank"
+	renamed.TemplateLabels = map[string]string{"app": "other"}
 	for claim, c := range map[string]struct {
 		at     rootguard.Place
 		floor  *v1alpha1.PodProtector
 		object *rootguard.Object
 		want   bool
 	}{
-		"its namespace in the core":                                {core, web, namespaceNamed(t, "shop"), true},
-		"another namespace":                                        {core, web, namespaceNamed(t, "bank"), false},
-		"its namespace where it has pods":                          {worker, web, namespaceNamed(t, "shop"), true},
-		"its namespace where it has none":                          {rootguard.Place{Cells: []string{"b"}}, web, namespaceNamed(t, "shop"), false},
-		"its namespace in another core":                            {rootguard.Place{Core: "second"}, web, namespaceNamed(t, "shop"), false},
-		"its namespace in another core that has its pods":          {rootguard.Place{Core: "second", Cells: []string{"a"}}, web, namespaceNamed(t, "shop"), true},
-		"a floor of 0":                                             {both, secondVersion, namespaceNamed(t, "shop"), false},
-		"its source":                                               {core, web, deploymentNamed(t, "web"), true},
-		"a workload of another name":                               {core, web, deploymentNamed(t, "api"), false},
-		"a workload of the same name of another kind":              {core, web, set("web"), false},
-		"a workload of the same name of another namespace":         {core, web, otherShop, false},
-		"a source of a kind that policies name":                    {core, rollout, object(t, "argoproj.io/v1alpha1", "Rollout", "rollouts", fields{"metadata": fields{"namespace": "shop", "name": "web"}}), true},
-		"a kind of that name of another group":                     {core, rollout, object(t, "example.com/v1", "Rollout", "rollouts", fields{"metadata": fields{"namespace": "shop", "name": "web"}}), false},
-		"a workload whose pods it covers, in the core alone":       {core, hand, deploymentNamed(t, "hand"), false},
-		"a workload whose pods it covers, in a worker":             {worker, hand, deploymentNamed(t, "hand"), true},
-		"a workload whose pods it covers, in a worker without any": {rootguard.Place{Cells: []string{"c"}}, hand, deploymentNamed(t, "hand"), false},
-		"a workload whose pods it does not cover":                  {worker, hand, deploymentNamed(t, "web"), false},
-		"a workload without a template":                            {worker, hand, set("hand"), false},
-		"the workload that it names, in a worker":                  {worker, target, set("db"), true},
-		"another one than it names":                                {worker, target, set("queue"), false},
-		"the workload that it names, in the core alone":            {core, target, set("db"), false},
+		"its namespace in the core":                                  {core, web, namespaceNamed(t, "shop"), true},
+		"another namespace":                                          {core, web, namespaceNamed(t, "bank"), false},
+		"its namespace where it has pods":                            {worker, web, namespaceNamed(t, "shop"), true},
+		"its namespace where it has none":                            {rootguard.Place{Cells: []string{"b"}}, web, namespaceNamed(t, "shop"), false},
+		"its namespace in another core":                              {rootguard.Place{Core: "second"}, web, namespaceNamed(t, "shop"), false},
+		"its namespace in another core that has its pods":            {rootguard.Place{Core: "second", Cells: []string{"a"}}, web, namespaceNamed(t, "shop"), true},
+		"a floor of 0":                                               {both, secondVersion, namespaceNamed(t, "shop"), false},
+		"its source":                                                 {core, web, deploymentNamed(t, "web"), true},
+		"a workload of another name":                                 {core, web, deploymentNamed(t, "api"), false},
+		"a workload of the same name of another kind":                {core, web, set("web"), false},
+		"a workload of the same name of another namespace":           {core, web, otherShop, false},
+		"a source of a kind that policies name":                      {core, rollout, object(t, "argoproj.io/v1alpha1", "Rollout", "rollouts", fields{"metadata": fields{"namespace": "shop", "name": "web"}}), true},
+		"a kind of that name of another group":                       {core, rollout, object(t, "example.com/v1", "Rollout", "rollouts", fields{"metadata": fields{"namespace": "shop", "name": "web"}}), false},
+		"a workload whose pods it covers, in the core alone":         {core, hand, deploymentNamed(t, "hand"), false},
+		"a workload whose pods it covers, in a worker":               {worker, hand, deploymentNamed(t, "hand"), true},
+		"a workload whose pods it covers, in a worker without any":   {rootguard.Place{Cells: []string{"c"}}, hand, deploymentNamed(t, "hand"), false},
+		"a workload of another namespace with labels that it covers": {worker, hand, otherHand, false},
+		"one called like its source whose pods it does not cover":    {worker, protector("web", 3, ofDeployment("web"), counted("a", 4)), renamed, false},
+		"a workload whose pods it does not cover":                    {worker, hand, deploymentNamed(t, "web"), false},
+		"a workload without a template":                              {worker, hand, set("hand"), false},
+		"the workload that it names, in a worker":                    {worker, target, set("db"), true},
+		"another one than it names":                                  {worker, target, set("queue"), false},
+		"the workload that it names, in the core alone":              {core, target, set("db"), false},
 		"itself":                                                          {core, web, podProtector("deployment-web"), true},
 		"another PodProtector":                                            {core, web, podProtector("hand"), false},
 		"itself, of which the worker has a copy":                          {worker, web, podProtector("deployment-web"), false},
