@@ -26,7 +26,7 @@ func TestAFirstSyncBecomesReadyAndProtects(t *testing.T) {
 		names = append(names, c.Name)
 		wantInjected(t, &c, c.Webhooks[0].ClientConfig)
 	}
-	if diff := cmp.Diff([]string{"breakwater-cell-main", "breakwater-core", "breakwater-scheduling-main"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"breakwater-cell-main", "breakwater-core", "breakwater-roots", "breakwater-scheduling-main"}, names); diff != "" {
 		t.Errorf("webhook configurations (-want +got):\n%s", diff)
 	}
 }
