@@ -41,7 +41,8 @@ type proof struct {
 func proofs() []proof {
 	return []proof{
 		{"properties", []string{
-			"./internal/quota", "./internal/slot", "./internal/podhealth", "./internal/desired", "./internal/fleet", "./aggregator", "./webhook", "./internal/core/brake",
+			"./internal/quota", "./internal/slot", "./internal/podhealth", "./internal/desired", "./internal/fleet", "./aggregator", "./webhook",
+			"./internal/core/brake",
 		}, "^(" + strings.Join([]string{
 			"TestNothingIsReleasedByAnAccident",
 			"TestDecide", "TestNoWindowExceedsItsLimitAndABurstLosesNoFloor", "TestABurstLosesNoFloorForAWindow", "TestWeakened", "TestReference",
