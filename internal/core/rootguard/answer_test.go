@@ -28,7 +28,7 @@ func TestAnswers(t *testing.T) {
 		"confirmed, where it would deny": {rootguard.Deny, confirmed, rootguard.Confirmed},
 		"confirmed for a time that ended": {rootguard.Deny, func(q *rootguard.Question) {
 			confirmed(q)
-			q.Object.Annotations[v1alpha1.AnnotationConfirmRelease] = "2026-11-29"
+			q.Object.Annotations[v1alpha1.AnnotationConfirmRelease] = "2026-11-28"
 		}, rootguard.Denied},
 		"confirmed on the namespace": {rootguard.Deny, func(q *rootguard.Question) {
 			q.Object.NamespaceAnnotations = map[string]string{v1alpha1.AnnotationConfirmRelease: "2026-11-30"}
