@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
@@ -40,8 +41,22 @@ func refusal(c Charge, verdict quota.Verdict, r Request) string {
 		r.deed(), r.PodName, place(c), why, b.Floor, b.Available, b.Reserved, do)
 }
 
-// Reason words why a protector refuses, and what to do about it.
+// Reason words why a protector refuses, and what to do about it. The floor of a protector with a pending decrease is in force although its
+// workload may not exist any more, so that the client needs to know how to confirm the decrease (rule 13).
 func Reason(c Charge, verdict quota.Verdict) (why, do string) {
+	why, do = reason(c, verdict)
+	advice := brake.Advice(c.Protector)
+	switch {
+	case advice == "":
+		return why, do
+	case verdict.Outcome == quota.RefusedNoBudget:
+		return why, advice // more pods may never come
+	default:
+		return why, do + "; " + advice
+	}
+}
+
+func reason(c Charge, verdict quota.Verdict) (why, do string) {
 	switch verdict.Outcome {
 	case quota.RefusedDomainLoss:
 		why, do = fatal(verdict.Loss, c.Unlocated)

@@ -57,18 +57,25 @@ func PendingOf(p *v1alpha1.PodProtector) (pending Pending, ok bool) {
 	return Pending{Protector: p.UID, Since: c.LastTransitionTime.Time, Cascade: c.Reason == v1alpha1.ReasonCascade}, true
 }
 
+// The parts of a message that DecreaseOf finds its cause and its effect by.
+const (
+	whichWould = ", which would "
+	butCascade = ", but "
+)
+
 // Message words the condition of a pending decrease. It does not change with the number of others, so that it is written once.
 func Message(r Request, reason string, limits Limits, cascade string) string {
+	asks := Decrease{Cause: r.Cause, Effect: r.Effect}.Asks()
 	switch reason {
 	case v1alpha1.ReasonQuietPeriod:
-		return fmt.Sprintf("%s, which would %s. That takes effect after a quiet period of %s, unless it is one of many.", r.Cause, r.Effect, limits.Quiet)
+		return fmt.Sprintf("%s. That takes effect after a quiet period of %s, unless it is one of many.", asks, limits.Quiet)
 	case v1alpha1.ReasonCascade:
-		return fmt.Sprintf("%s, which would %s, but %s: a cascade is not taken for a decision. The floor stays in force until someone confirms. %s",
-			r.Cause, r.Effect, cascade, HowToConfirm(r.Protector))
+		return fmt.Sprintf("%s%s%s: a cascade is not taken for a decision. The floor stays in force until someone confirms. %s",
+			asks, butCascade, cascade, HowToConfirm(r.Protector))
 	default:
-		return fmt.Sprintf("%s, which would %s. The floor stays in force, because more large decreases are pending than the limit allows (%s within %s). "+
+		return fmt.Sprintf("%s. The floor stays in force, because more large decreases are pending than the limit allows (%s within %s). "+
 			"%s Otherwise it takes effect when the limit allows it, after %s at the earliest.",
-			r.Cause, r.Effect, limits.text(), limits.Window, HowToConfirm(r.Protector), limits.Window)
+			asks, limits.text(), limits.Window, HowToConfirm(r.Protector), limits.Window)
 	}
 }
 
@@ -78,6 +85,6 @@ func (l Limits) text() string {
 
 // HowToConfirm tells users how a pending decrease is confirmed.
 func HowToConfirm(p *v1alpha1.PodProtector) string {
-	return fmt.Sprintf("To confirm, run \"kubectl breakwater release --pending -n %s %s\", or for all of the namespace "+
-		"\"kubectl annotate namespace %s %s=true\".", p.Namespace, p.Name, p.Namespace, v1alpha1.AnnotationConfirmRelease)
+	return fmt.Sprintf("To confirm, run %q, or for all of the namespace "+
+		"\"kubectl annotate namespace %s %s=true\".", Command(p.Namespace, p.Name), p.Namespace, v1alpha1.AnnotationConfirmRelease)
 }
