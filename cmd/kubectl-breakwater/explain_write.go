@@ -138,6 +138,9 @@ func details(p explain.Protector, wide, coloured bool) string {
 	} else {
 		line("floor not known: %s, and nobody knows of how many", p.FloorFrom)
 	}
+	if d := p.DecreasePending; d != nil {
+		line("decrease pending (%s): %s", d.Reason, d.Asks())
+	}
 	if p.Charged || wide {
 		for _, c := range p.Cells {
 			line("%s", cellOf(c))

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 	"github.com/breakwater-k8s/breakwater/internal/denial"
 	"github.com/breakwater-k8s/breakwater/internal/view"
 )
@@ -55,7 +56,26 @@ func (s *statusTree) text() string {
 	s.refusals(root)
 	s.spread(root)
 	s.conditions(root)
-	return head + s.verdict() + root.lines(s.width, s.coloured)
+	return head + s.verdict() + s.decrease() + root.lines(s.width, s.coloured)
+}
+
+// decrease says what was asked for that has not taken effect, and how to confirm it.
+func (s *statusTree) decrease() string {
+	d := s.DecreasePending
+	if d == nil {
+		return ""
+	}
+	text := warn.on(fmt.Sprintf("Decrease pending since %s: %s.", age(s.now, d.Since), d.Reason), s.coloured) + "\n"
+	sentences := []string{d.Asks() + "."}
+	if d.IsHeld() {
+		sentences = append(sentences, "The floor stays in force. To confirm the decrease: "+brake.Command(s.Namespace, s.Name))
+	}
+	for _, sentence := range sentences {
+		for _, line := range wrap(sentence, s.width, 0) {
+			text += "  " + line + "\n"
+		}
+	}
+	return text
 }
 
 // verdict says first what counts most.

@@ -139,6 +139,12 @@ func stateText(v *view.Protector) (string, paint) {
 	case v.Refuses != "":
 		text, as = "refuses: "+v.Refuses, bad
 	}
+	if v.DecreasePending != nil {
+		text += "; decrease pending"
+		if as == good {
+			as = warn
+		}
+	}
 	if len(stale) > 0 {
 		text += "; stale: " + strings.Join(stale, ",")
 		if as == good {

@@ -117,6 +117,21 @@ func TestWhatIsWrongInACore(t *testing.T) {
 	}.run(t, newSigner(t, 1000*day))
 }
 
+// decreasing are the conditions of a protector with a pending decrease.
+func decreasing(reason string) []metav1.Condition {
+	return []metav1.Condition{{
+		Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionTrue, Reason: reason, Message: "Deployment web was deleted, which would release the floor of 9.",
+	}}
+}
+
+func TestADecreaseInItsQuietPeriodIsNoFinding(t *testing.T) {
+	r := well(t, newSigner(t, 1000*day))
+	r.Cores[0].Protectors.Value[0].Status.Conditions = decreasing(v1alpha1.ReasonQuietPeriod)
+	if all := doctor.Judge(r); doctor.Worst(all) != doctor.OK {
+		t.Errorf("Judge() = %+v, want nothing wrong", all)
+	}
+}
+
 func TestWhatIsWrongWithProtectors(t *testing.T) {
 	with := func(change func(*v1alpha1.PodProtector)) func(*doctor.Reading) {
 		return core(func(c *doctor.Core) { c.Protectors.Value[0] = protector(change) })
@@ -147,6 +162,23 @@ func TestWhatIsWrongWithProtectors(t *testing.T) {
 		"without its workload": {with(func(p *v1alpha1.PodProtector) {
 			p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionTargetResolved, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSourceVanished}}
 		}), finding{"core", "protectors", doctor.Warning, "workload is gone", "sources-vanished"}},
+		"whose floor is held": {with(func(p *v1alpha1.PodProtector) { p.Status.Conditions = decreasing(v1alpha1.ReasonCascade) }),
+			finding{"core", "protectors", doctor.Warning, "The floor of 1 protector is held although a large decrease of it was asked for: shop/web.", "decreases-held"}},
+		"whose floors are held": {core(func(c *doctor.Core) {
+			for _, name := range []string{"a", "b", "c", "d", "e", "quiet"} {
+				another := c.Protectors.Value[0].DeepCopy()
+				another.Name, another.Status.Conditions = name, decreasing(v1alpha1.ReasonLimitExceeded)
+				if name == "quiet" {
+					another.Status.Conditions[0].Reason = v1alpha1.ReasonQuietPeriod
+				}
+				c.Protectors.Value = append(c.Protectors.Value, *another)
+			}
+			c.Protectors.Value[0].Status.Conditions = decreasing(v1alpha1.ReasonCascade)
+		}), finding{"core", "protectors", doctor.Warning, "The floors of 6 protectors are held although large decreases of them were asked for: shop/web, shop/a, shop/b, shop/c, shop/d and 1 more.", "decreases-held"}},
+		"deleted long ago, whose floor is held": {core(func(c *doctor.Core) {
+			c.Protectors.Value[0].Status.Conditions = decreasing(v1alpha1.ReasonLimitExceeded)
+			c.Held.Value = []doctor.Held{{Name: "PodProtector shop/web", Deleted: now.Add(-time.Hour)}}
+		}), finding{"core", "protectors", doctor.Warning, "is held although a large decrease", "decreases-held"}},
 		"counted in a cell that is none": {core(func(c *doctor.Core) {
 			c.Cells.Value[0].Name, c.Cells.Value[0].Spec.Namespaces = "b", []string{"another"}
 		}),

@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/internal/quota"
@@ -45,9 +46,12 @@ func held(core *Core, now time.Time) []Finding {
 	if err := core.Held.Err; err != nil {
 		return f.unread("Objects with finalizers", err, "Ask for the right to list protectors, policies and workloads in all namespaces, or see --as.")
 	}
+	decreases := heldDecreases(core)
 	var stuck []string
 	for _, h := range core.Held.Value {
-		if now.Sub(h.Deleted) > heldFor {
+		// A protector whose release is held is a finding of its own: to take its finalizer off would release its floor.
+		protector, is := strings.CutPrefix(h.Name, "PodProtector ")
+		if now.Sub(h.Deleted) > heldFor && (!is || !slices.Contains(decreases, protector)) {
 			stuck = append(stuck, h.Name)
 		}
 	}

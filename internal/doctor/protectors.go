@@ -45,6 +45,7 @@ func protectors(core *Core, now time.Time) []Finding {
 			found = append(found, f.bad(a.Verdict, fmt.Sprintf(a.found, some(a.names)), a.do, a.runbook))
 		}
 	}
+	found = append(found, decreases(f, core)...)
 	return f.or(found, "None of %d needs a person.", len(core.Protectors.Value))
 }
 

@@ -161,6 +161,23 @@ func TestRemediesOfAFullProtector(t *testing.T) {
 	}
 }
 
+func TestAPendingDecreaseIsExplained(t *testing.T) {
+	p := protector(4, 2, 2, func(p *v1alpha1.PodProtector) {
+		p.Status.Conditions = []metav1.Condition{{
+			Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonLimitExceeded,
+			Message: "Deployment web was deleted, which would release the floor of 4. It is held.",
+		}}
+	})
+	e := explain.Pod(situation(web(), v1alpha1.OperationDelete, p))
+	if d := e.Protectors[0].DecreasePending; d == nil || d.Effect != "release the floor of 4" {
+		t.Errorf("Pod() has decrease %+v, want the release of the floor of 4", d)
+	}
+	const remedy = `shop/web: the floor is held although Deployment web was deleted: if that is intended, run "kubectl breakwater release --pending -n shop web"`
+	if !slices.ContainsFunc(e.Remedies, func(r string) bool { return strings.HasPrefix(r, remedy) }) {
+		t.Errorf("Pod() has remedies %q, want one that begins with %q", e.Remedies, remedy)
+	}
+}
+
 func TestWhoIsNotAskedIsToldApart(t *testing.T) {
 	refused := situation(web(), v1alpha1.OperationDelete, protector(4, 2, 2))
 	if e := explain.Pod(refused); e.Goes() || e.Asked != explain.AskedYes || len(e.Remedies) == 0 {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 	"github.com/breakwater-k8s/breakwater/internal/podhealth"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/removal"
@@ -47,6 +48,8 @@ type Protector struct {
 	FloorThatWouldDo *int `json:"floorThatWouldDo,omitempty"`
 	// SettledBy is when the reservations that are there now will be settled at the latest, if aggregators run.
 	SettledBy *metav1.Time `json:"settledBy,omitempty"`
+	// DecreasePending is a large decrease of the floor that was asked for and has not taken effect; nil if none is pending.
+	DecreasePending *brake.Decrease `json:"decreasePending,omitempty"`
 
 	advice string
 }
@@ -90,6 +93,9 @@ func (s Situation) protector(c removal.Charge, e *Explanation) Protector {
 		p.Cells = append(p.Cells, s.cell(c, &c.Protector.Status.Cells[i]))
 	}
 	p.SettledBy = s.settledBy(c)
+	if decrease, pending := brake.DecreaseOf(c.Protector); pending {
+		p.DecreasePending = &decrease
+	}
 	if removal.Minds(c.Protector) != "" {
 		p.Domain = cmp.Or(c.Domain.Name, "not known")
 	}

@@ -93,7 +93,7 @@ func (s Situation) remedies(protectors []Protector) (all []string) {
 			all = append(all, fmt.Sprintf("%s: %s under way to be settled, at the latest about %s (a pod that then lives still is available again)",
 				name, removals(p.UnderWay), p.SettledBy.UTC().Format(time.TimeOnly+"Z")))
 		}
-		if p.MoreAvailable == nil && p.FloorThatWouldDo == nil && p.Outcome != quota.RefusedFull {
+		if p.DecreasePending != nil || p.MoreAvailable == nil && p.FloorThatWouldDo == nil && p.Outcome != quota.RefusedFull {
 			all = append(all, name+": "+p.advice)
 		}
 	}

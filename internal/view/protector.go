@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
@@ -46,6 +47,8 @@ type Protector struct {
 	Uncounted  []string    `json:"uncounted,omitempty"`
 	Spread     *Spread     `json:"spread,omitempty"`
 	Conditions []Condition `json:"conditions,omitempty"`
+	// DecreasePending is a large decrease of the floor that was asked for and has not taken effect; nil if none is pending.
+	DecreasePending *brake.Decrease `json:"decreasePending,omitempty"`
 }
 
 // Floor is how many pods must stay available, and where that comes from.
@@ -78,6 +81,9 @@ func Of(core string, p *v1alpha1.PodProtector, cells []v1alpha1.Cell, now time.T
 		Core: core, Namespace: p.Namespace, Name: p.Name, Source: source(p), Policy: p.Annotations[v1alpha1.AnnotationPolicy],
 		Created: p.CreationTimestamp.Time, Floor: floorOf(p), Criterion: string(cmp.Or(p.Spec.Criterion, v1alpha1.CriterionAvailable)),
 		Allowed: quota.Allowed(p), Cells: sharesOf(p, cells, now), Spread: spreadOf(p), Conditions: conditionsOf(p.Status.Conditions),
+	}
+	if decrease, pending := brake.DecreaseOf(p); pending {
+		v.DecreasePending = &decrease
 	}
 	budget := quota.BudgetOf(p)
 	v.Available, v.UnderWay = budget.Available, budget.Reserved
@@ -168,7 +174,7 @@ func source(p *v1alpha1.PodProtector) string {
 func conditionsOf(conditions []metav1.Condition) (all []Condition) {
 	for _, c := range conditions {
 		good := metav1.ConditionTrue
-		if c.Type == v1alpha1.ConditionOverlapping {
+		if c.Type == v1alpha1.ConditionOverlapping || c.Type == v1alpha1.ConditionDecreasePending {
 			good = metav1.ConditionFalse
 		}
 		all = append(all, Condition{

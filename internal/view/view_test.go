@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/slot"
 	"github.com/breakwater-k8s/breakwater/internal/view"
@@ -253,6 +254,24 @@ func TestCountsOfARestoredCoreAreVoid(t *testing.T) {
 	of[0].Status.Aggregator.RestoredVersion = "40"
 	if v := view.Of("", p, of, now); v.Refuses != "" || v.Allowed != 8 {
 		t.Errorf("refuses %q, allows %d", v.Refuses, v.Allowed)
+	}
+}
+
+func TestAPendingDecreaseIsShown(t *testing.T) {
+	p := protector(2, 3)
+	pending := metav1.Condition{
+		Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonCascade, LastTransitionTime: metav1.NewTime(now),
+		Message: "Deployment web was deleted, which would release the floor of 2, but its owner was deleted: it is held.",
+	}
+	p.Status.Conditions = []metav1.Condition{pending}
+	want := &brake.Decrease{Reason: "Cascade", Since: now, Cause: "Deployment web was deleted", Effect: "release the floor of 2"}
+	v := view.Of("", p, nil, now)
+	if diff := cmp.Diff(want, v.DecreasePending); diff != "" || v.Conditions[0].Good {
+		t.Errorf("Of() has a condition that is good: %v, and a decrease (-want +got):\n%s", v.Conditions[0].Good, diff)
+	}
+	p.Status.Conditions[0].Status, p.Status.Conditions[0].Reason = metav1.ConditionFalse, v1alpha1.ReasonNotPending
+	if v := view.Of("", p, nil, now); v.DecreasePending != nil || !v.Conditions[0].Good {
+		t.Errorf("Of() = decrease %+v with condition %+v, want none, and a good condition", v.DecreasePending, v.Conditions[0])
 	}
 }
 

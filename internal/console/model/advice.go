@@ -2,6 +2,7 @@ package model
 
 import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
 
 // Advice is what somebody could do, and the command for it.
@@ -26,7 +27,11 @@ func adviceFor(p *v1alpha1.PodProtector, row *Row) []Advice {
 	add(row.Has(StateFloorUnknown), "Say how many pods there should be, or give minAvailable as a number.",
 		"kubectl patch podprotector "+name+` --type merge -p '{"spec":{"expectedReplicas":N}}'`)
 	add(row.Has(StateNotCounted), "See whether aggregators run, and why they do not count.", "kubectl breakwater doctor")
-	add(row.Has(StateVanished), "When its workload is gone on purpose, release the protector.", "kubectl breakwater release "+name)
+	decrease, pending := brake.DecreaseOf(p)
+	held := pending && decrease.IsHeld()
+	add(held, "Its floor is held although "+decrease.Cause+". If that is intended, confirm it.", brake.Command(p.Namespace, p.Name))
+	add(row.Has(StateVanished) && !pending, "When its workload is gone on purpose, release the protector.",
+		"kubectl breakwater release -n "+p.Namespace+" PodProtector/"+p.Name)
 	add(row.Has(StateRestored), "It was made anew: removals are refused until all cells are counted.", "kubectl breakwater cells")
 	add(row.Has(StateOverlapping), "See which other protectors cover the same pods.", "kubectl get podprotectors -n "+p.Namespace)
 	add(refuses, "In an emergency break the glass for one pod, in its own cluster: its next removal is admitted, and told of.",

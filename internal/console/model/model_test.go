@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +79,24 @@ func TestARowTellsTheStatesOfAProtector(t *testing.T) {
 				t.Errorf("%+v", row)
 			}
 		})
+	}
+}
+
+func TestAFloorThatIsHeldIsConfirmedAndNotTakenAway(t *testing.T) {
+	p := protector(1, 5, 0, condition(v1alpha1.ConditionTargetResolved, "False"), condition(v1alpha1.ConditionDecreasePending, "True"))
+	commands := func() (all []string) {
+		for _, advice := range model.ProtectorOf(p, model.RowOf(p, 0), 0, now).Advice {
+			all = append(all, advice.Command)
+		}
+		return all
+	}
+	confirm, release := "kubectl breakwater release --pending -n "+p.Namespace+" "+p.Name, "kubectl breakwater release -n "+p.Namespace+" PodProtector/"+p.Name
+	if got := commands(); !slices.Contains(got, confirm) || slices.Contains(got, release) {
+		t.Errorf("the advice is %q, want %q and not %q", got, confirm, release)
+	}
+	p.Status.Conditions = p.Status.Conditions[:len(p.Status.Conditions)-1]
+	if got := commands(); slices.Contains(got, confirm) || !slices.Contains(got, release) {
+		t.Errorf("without a decrease the advice is %q, want %q and not %q", got, release, confirm)
 	}
 }
 
