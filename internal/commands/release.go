@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/holds"
 )
 
@@ -24,24 +26,39 @@ type releaseFlags struct {
 	kinds   []string
 	deleted bool
 	yes     bool
+	// pending confirms pending decreases instead; dryRun shows them and does not ask.
+	pending, dryRun bool
+	now             func() time.Time
 }
 
 // Release makes the command for a program by that name.
 func Release(program string, core Cluster) *cobra.Command {
-	f := &releaseFlags{core: core}
+	f := &releaseFlags{core: core, now: time.Now}
 	command := &cobra.Command{
 		Use:   "release [KIND/NAME ...]",
-		Short: "Show what Breakwater's finalizers hold in a core cluster, and let go of it",
+		Short: "Release what Breakwater's finalizers hold in a core cluster, or confirm pending decreases of floors",
 		Long: `Breakwater puts finalizers (breakwater.dev/...) on protectors, on the workloads that they come from and on policies, so
 that a deletion can be told from a loss. The generator takes them off by itself. If it is gone for good, what they hold
 cannot be deleted: this command lists it, and with --yes takes them off. The finalizers of others stay.
 
 A protector that is let go of, and was deleted, protects nothing any more: its pods can be removed at once. One that was
-not deleted stays. While a generator runs it puts its finalizers back on whatever is not deleted; let it do the work.`,
+not deleted stays. While a generator runs it puts its finalizers back on whatever is not deleted; let it do the work.
+
+With --pending the command confirms large decreases of floors that the generator holds back (condition DecreasePending), for example
+because many workloads were deleted at once. It lists them, asks at a terminal, and annotates each PodProtector with
+` + v1alpha1.AnnotationConfirmRelease + ` for 10 minutes. Without names it confirms those of the namespace, which is that of the
+context unless --namespace or --all-namespaces is given. If a named PodProtector has no pending decrease, the command fails and
+confirms nothing. Do not confirm a decrease by taking finalizers off.`,
 		Example: strings.ReplaceAll(`  breakwater release --all-namespaces                         # what is held, and what waits to be deleted
   breakwater release --all-namespaces --deleted --yes         # let go of what waits
-  breakwater release --namespace shop PodProtector/web --yes  # of one`, "breakwater release", program+" release"),
+  breakwater release --namespace shop PodProtector/web --yes  # of one
+  breakwater release --pending --all-namespaces --dry-run     # floors that are held although a large decrease was asked for
+  breakwater release --pending --namespace shop               # confirm the decreases of a namespace
+  breakwater release --pending --namespace shop web --yes     # of one`, "breakwater release", program+" release"),
 		RunE: func(command *cobra.Command, names []string) error {
+			if f.pending {
+				return f.runPending(command.Context(), command.InOrStdin(), command.OutOrStdout(), names)
+			}
 			return f.run(command.Context(), command.OutOrStdout(), names)
 		},
 	}
@@ -49,13 +66,18 @@ not deleted stays. While a generator runs it puts its finalizers back on whateve
 	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "what is in all namespaces, and what has none")
 	flags.StringSliceVar(&f.kinds, "kind", nil, "one more kind of workloads to look at, as `group/version/Kind`; those that protectors name are looked at anyway")
 	flags.BoolVar(&f.deleted, "deleted", false, "only what was deleted and waits for its finalizers")
-	flags.BoolVar(&f.yes, "yes", false, "take the finalizers off; without it nothing is changed")
+	flags.BoolVar(&f.yes, "yes", false, "take the finalizers off, without it nothing is changed; with --pending: confirm without asking")
+	flags.BoolVar(&f.pending, "pending", false, "confirm pending decreases of floors: those of the named PodProtectors, or all")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "show what there is, change nothing, and do not ask")
 	return command
 }
 
 func (f *releaseFlags) run(ctx context.Context, out io.Writer, names []string) error {
 	if (f.core.Given() == "") != f.all {
 		return errors.New("give either --namespace or --all-namespaces")
+	}
+	if f.dryRun && f.yes {
+		return errors.New("give either --dry-run or --yes")
 	}
 	for _, name := range names {
 		if kind, rest, ok := strings.Cut(name, "/"); !ok || kind == "" || rest == "" {
