@@ -59,6 +59,7 @@ const rule = `
   exempt_pod_selector   = ` + selectors + `
   spread                = ` + spread + `
   admission_history     = ` + history + `
+  large_decreases       = { count = 7, percent = 10, window = "1m30s", quiet_period = "2s", on_cascade = "Release" }
   target_removal_policy = "Release"
   priority              = -5
   workloads = {

@@ -14,7 +14,8 @@ type attempt struct {
 	ended string
 }
 
-func (*attempt) Helper() {}
+func (*attempt) Helper()        {}
+func (*attempt) Cleanup(func()) {}
 
 func (a *attempt) end(how string) {
 	a.ended = how
