@@ -3,7 +3,7 @@
 //
 // A single decrease waits for a quiet period. If more are pending by then than the limit of the window allows, all of them are
 // held, so that a burst loses no floor at all. A decrease that was pending for a whole window may take effect when the limit
-// allows it: an accident that nobody stops loses no more floors than the limit in each window. A decrease that a cascade
+// allows it: in each window, an accident that continues takes no more floors than the limit. A decrease that a cascade
 // causes is held until someone confirms it.
 //
 // Everything here is pure. The shell stores when each decrease was first seen in the condition DecreasePending of its protector, and
