@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -38,23 +39,40 @@ func (h *heard) take() string {
 	return all
 }
 
-// The apiserver asks the whole program, by what webhook-config prints. It is on trial, and rejects nothing.
-func TestWebhookSchedules(t *testing.T) {
-	config, warnings := testplane.Config(t), &heard{}
-	config.WarningHandlerWithContext = warnings
-	admin, err := client.New(config, client.Options{Scheme: fleet.Scheme()})
-	if err != nil {
+// administrator is a client of the test plane that hears warnings.
+type administrator struct {
+	client.Client
+	t        *testing.T
+	config   *rest.Config
+	warnings *heard
+}
+
+func newAdministrator(t *testing.T) *administrator {
+	t.Helper()
+	a := &administrator{t: t, config: testplane.Config(t), warnings: &heard{}}
+	a.config.WarningHandlerWithContext = a.warnings
+	var err error
+	if a.Client, err = client.New(a.config, client.Options{Scheme: fleet.Scheme()}); err != nil {
 		t.Fatal(err)
 	}
-	namespace, kubeconfig := testplane.Namespace(t), writeKubeconfig(t, config)
-	web := map[string]string{"app": "web"}
-	create := func(object client.Object) {
-		t.Helper()
-		if err := admin.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = admin.Delete(context.WithoutCancel(t.Context()), object) })
+	return a
+}
+
+// create makes an object that lasts until the test ends.
+func (a *administrator) create(object client.Object) {
+	a.t.Helper()
+	if err := a.Create(a.t.Context(), object); err != nil {
+		a.t.Fatal(err)
 	}
+	a.t.Cleanup(func() { _ = a.Delete(context.WithoutCancel(a.t.Context()), object) })
+}
+
+// The apiserver asks the whole program, by what webhook-config prints. It is on trial, and rejects nothing.
+func TestWebhookSchedules(t *testing.T) {
+	a := newAdministrator(t)
+	admin, warnings, create := a.Client, a.warnings, a.create
+	namespace, kubeconfig := testplane.Namespace(t), writeKubeconfig(t, a.config)
+	web := map[string]string{"app": "web"}
 	create(&v1alpha1.PodSchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "disk"}, Spec: v1alpha1.PodSchedulingPolicySpec{
 		PodSelector: &v1alpha1.PodSelector{}, ConflictPolicy: v1alpha1.ConflictReject,
 		SchedulingCriteria: v1alpha1.SchedulingCriteria{NodeSelector: v1alpha1.NodeLabels{"disk": "ssd"}},
@@ -121,20 +139,9 @@ func TestWebhookSchedules(t *testing.T) {
 
 // The apiserver asks the whole program, which warns when no mode is given.
 func TestWebhookWarnsOfDeletions(t *testing.T) {
-	config, warnings := testplane.Config(t), &heard{}
-	config.WarningHandlerWithContext = warnings
-	admin, err := client.New(config, client.Options{Scheme: fleet.Scheme()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	namespace, kubeconfig := testplane.Namespace(t), writeKubeconfig(t, config)
-	create := func(object client.Object) {
-		t.Helper()
-		if err := admin.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = admin.Delete(context.WithoutCancel(t.Context()), object) })
-	}
+	a := newAdministrator(t)
+	admin, warnings, create := a.Client, a.warnings, a.create
+	namespace, kubeconfig := testplane.Namespace(t), writeKubeconfig(t, a.config)
 	create(&v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}, Spec: v1alpha1.PodProtectorSpec{
 		Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}, MinAvailable: v1alpha1.Pods(2),
 	}})
