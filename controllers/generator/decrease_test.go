@@ -256,3 +256,22 @@ func TestAPolicyThatIsDeletedDoesNotReleaseManyProtectorsAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// The source and its protector come by different watches: the source may be gone in the cache before the protector says why.
+func TestASourceThatWasDeletedIsNotTakenForVanishedByAStaleCache(t *testing.T) {
+	p := newPlane(t)
+	web, stale := p.pair()
+	r := p.reconciler()
+	if err := r.resolve(t.Context(), stale, *deleted(p.ref("web")).held); err != nil {
+		t.Fatal(err)
+	}
+	edit(p, web, func(d *appsv1.Deployment) { d.Finalizers = nil })
+	p.delete(web)
+	p.gone(web)
+
+	got, err := r.keep(t.Context(), p.ref("web"), []*v1alpha1.PodProtector{stale})
+	if err != nil || got != released {
+		t.Errorf("keep() = %q, %v, want %q", got, err, released)
+	}
+	p.gone(stale)
+}

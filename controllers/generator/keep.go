@@ -38,6 +38,14 @@ func (r *Reconciler) keep(ctx context.Context, ref desired.Ref, protectors []*v1
 		if source != nil {
 			return outdated, nil
 		}
+		// The cache may show that the source is gone before it shows why: the two come by different watches.
+		live, err := get(ctx, r.Live, client.ObjectKeyFromObject(protector), &v1alpha1.PodProtector{})
+		if err != nil {
+			return "", fmt.Errorf("get the PodProtector from the API server: %w", err)
+		}
+		if live != nil && wasDeleted(live) {
+			return r.releaseHeld(ctx, ref, live)
+		}
 		if err := r.resolve(ctx, protector, want); err != nil {
 			return "", err
 		}
