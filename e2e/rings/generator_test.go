@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -110,8 +111,14 @@ type workloads struct {
 
 func newWorkloads(l *lab, namespaces int) *workloads {
 	w := &workloads{lab: l, there: map[client.ObjectKey]bool{}}
+	// The test deletes many workloads at once, on purpose.
+	confirmed := fmt.Appendf(nil, `{"metadata": {"annotations": {%q: "true"}}}`, v1alpha1.AnnotationConfirmRelease)
 	for range namespaces {
-		w.namespaces = append(w.namespaces, testplane.Namespace(l))
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: testplane.Namespace(l)}}
+		if err := w.Patch(w.Context(), namespace, client.RawPatch(types.MergePatchType, confirmed)); err != nil {
+			w.Fatal(err)
+		}
+		w.namespaces = append(w.namespaces, namespace.Name)
 	}
 	return w
 }
