@@ -268,10 +268,10 @@ func TestAnObjectThatIsDeletedWhileItMovesIsNotWaitedFor(t *testing.T) {
 // What users write while objects move is not lost, and what they write all the time moves nevertheless.
 func TestMovesDoNotUndoWhatUsersWrite(t *testing.T) {
 	l := newLab(t)
-	objects, _ := l.spread(20)
+	objects, _ := l.spread(40) // of 20, a draw of names gave the second shard 2 only
 	s := l.start()
 	l.shard("a")
-	l.balanced(20)
+	l.balanced(40)
 	var end atomic.Bool
 	written, done := make([]int, len(objects)), make(chan struct{})
 	go func() {
