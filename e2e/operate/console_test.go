@@ -5,9 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -21,7 +19,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/install"
@@ -31,12 +28,7 @@ import (
 // startConsole runs a console of the core, and returns its address.
 func startConsole(l *lab) string {
 	l.Helper()
-	cert, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
-	l.Must(err)
-	folder := l.TempDir()
-	certFile, keyFile := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
-	l.Must(os.WriteFile(certFile, cert, 0o600))
-	l.Must(os.WriteFile(keyFile, key, 0o600))
+	certFile, keyFile, _ := testplane.Certificate(l)
 	address := testplane.FreeAddress(l)
 	processes := install.NewProcesses(l.Dir(), 0)
 	l.Cleanup(processes.End)

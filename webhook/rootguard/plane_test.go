@@ -2,9 +2,6 @@ package rootguard_test
 
 import (
 	"context"
-	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -114,17 +110,7 @@ func (p *plane) as(who rest.ImpersonationConfig) client.Client {
 
 func (p *plane) certify() {
 	p.Helper()
-	certificate, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
-	if err != nil {
-		p.Fatal(err)
-	}
-	files := p.TempDir()
-	p.server.CertFile, p.server.KeyFile, p.authority = filepath.Join(files, "tls.crt"), filepath.Join(files, "tls.key"), certificate
-	for name, content := range map[string][]byte{p.server.CertFile: certificate, p.server.KeyFile: key} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			p.Fatal(err)
-		}
-	}
+	p.server.CertFile, p.server.KeyFile, p.authority = testplane.Certificate(p)
 }
 
 // configure makes the apiserver ask about the namespace by the configuration that users get, and waits until it does: the

@@ -3,9 +3,6 @@ package scheduling_test
 import (
 	"context"
 	"fmt"
-	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -14,7 +11,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	certutil "k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -78,17 +74,7 @@ func startPlane(t *testing.T, rules []rbacv1.PolicyRule) *plane {
 
 func (p *plane) certify() {
 	p.Helper()
-	certificate, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
-	if err != nil {
-		p.Fatal(err)
-	}
-	files := p.TempDir()
-	p.server.CertFile, p.server.KeyFile, p.authority = filepath.Join(files, "tls.crt"), filepath.Join(files, "tls.key"), certificate
-	for name, content := range map[string][]byte{p.server.CertFile: certificate, p.server.KeyFile: key} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			p.Fatal(err)
-		}
-	}
+	p.server.CertFile, p.server.KeyFile, p.authority = testplane.Certificate(p)
 }
 
 // configure makes the apiserver ask about the namespace by the configuration that users get, and waits until it does.
