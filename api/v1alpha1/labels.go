@@ -44,8 +44,8 @@ const MostForceReason = 256
 // "true" confirms until it is removed; a date (2026-11-30) or an RFC 3339 time confirms until then.
 const AnnotationConfirmRelease = "breakwater.dev/confirm-release"
 
-// AnnotationFloorReference on a generated protector is the highest floor of the current window and when it was left, as
-// "FLOOR@TIME". Several small decreases in a row count as one large decrease from this floor.
+// AnnotationFloorReference on a generated protector has the highest floors of the current window and when each was left, as
+// "FLOOR@TIME,FLOOR@TIME". Several small decreases in a row count as one large decrease from this floor.
 const AnnotationFloorReference = "breakwater.dev/floor-reference"
 
 // AnnotationRemoveCell on a protector, with the name of a Cell, clears what its status has of a cell that is dead: counts

@@ -123,13 +123,14 @@ type PodProtectorSpec struct {
 	// +optional
 	Criterion Criterion `json:"criterion,omitempty"`
 
-	// Operations are those that cost budget. An Update is a change of a pod's spec that can make the pod unavailable,
-	// as of the image of a container in place; a Resize is one of its resources that restarts a container. Either is
-	// charged until the pod was seen updated and available again.
+	// Operations are those that cost budget. A Relabel is a change of a pod's labels, or of its annotation
+	// breakwater.dev/criterion, after which the pod is not covered or not counted any more. An Update is a change of a pod's
+	// spec that can make the pod unavailable, as of the image of a container in place; a Resize is one of its resources that
+	// restarts a container. Updates and resizes are charged until the pod was seen updated and available again.
 	//
-	// +kubebuilder:default={Delete,Evict}
+	// +kubebuilder:default={Delete,Evict,Relabel}
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:MaxItems=5
 	// +listType=set
 	// +optional
 	Operations []Operation `json:"operations,omitempty"`
@@ -432,12 +433,15 @@ type Aggregation struct {
 	// +optional
 	ExpectedReplicasProblem string `json:"expectedReplicasProblem,omitempty"`
 
-	// RetainedOwners are workloads that are gone, whose pods are still there and still expected.
+	// Workloads are those whose replicas are expected in this cell: the top-level owners of the pods that the selector chooses. A
+	// workload stays in the list when its pods are gone. One that does not exist any more stays at its last size until another of
+	// its kind and name exists, targetRemovalPolicy is Release, or the annotation breakwater.dev/confirm-release of the
+	// protector confirms it. If there are more than 64, the last entry, without a kind, adds up workloads that have no pods.
 	//
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	// +optional
-	RetainedOwners []RetainedOwner `json:"retainedOwners,omitempty"`
+	Workloads []ExpectedWorkload `json:"workloads,omitempty"`
 
 	// Target is what targetRef names in this cell, since which pods are protected depends on that. Unset when there is no
 	// such workload, and none was seen that is to be retained.
@@ -461,6 +465,18 @@ type Aggregation struct {
 	// are worth nothing for a decision: the cell then counts as zero until its aggregator has counted anew. Empty where
 	// the aggregator cannot count.
 	CountedSpec string `json:"countedSpec"`
+
+	// InTransition reports that the spec has changed, and that removals which were admitted by an earlier spec may still be under way. Until
+	// the admission deadline has passed, CountedReplicas has only the pods that count by the earlier spec as well; none when the
+	// aggregator does not know it.
+	//
+	// +optional
+	InTransition bool `json:"inTransition,omitempty"`
+
+	// SelectedSpec is a hash of the parts of the spec that choose pods. Workloads and Target are remembered as long as it is the same.
+	//
+	// +optional
+	SelectedSpec string `json:"selectedSpec,omitempty"`
 
 	// SnapshotVersion is the resourceVersion of the cell's pods that the counts were taken at.
 	SnapshotVersion string `json:"snapshotVersion"`
@@ -514,23 +530,34 @@ type Target struct {
 	Gone bool `json:"gone,omitempty"`
 }
 
-// RetainedOwner is a workload that is gone, and the pods that are expected of it all the same.
-type RetainedOwner struct {
+// ExpectedWorkload is a workload, and the pods that are expected of it.
+type ExpectedWorkload struct {
+	// APIVersion of the workload, as apps/v1.
+	//
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	APIVersion string `json:"apiVersion,omitempty"`
 	// Kind of the workload, as Deployment.
 	//
 	// +kubebuilder:validation:MaxLength=63
-	Kind string `json:"kind"`
+	// +optional
+	Kind string `json:"kind,omitempty"`
 	// Name of the workload.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// UID that the workload had.
+	// UID of the workload.
 	//
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=128
-	UID types.UID `json:"uid"`
-	// Replicas are the pods that it wanted when it was seen last.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
+	// Replicas are the pods that it wants, or wanted when it was seen last.
 	Replicas int32 `json:"replicas"`
+	// Gone reports that it does not exist any more.
+	//
+	// +optional
+	Gone bool `json:"gone,omitempty"`
 }
 
 // AdmissionHistory holds the open reservations of a protector in one cell, oldest first.
@@ -554,18 +581,24 @@ type ContainerRestarts struct {
 	Restarts int32 `json:"restarts"`
 }
 
-// Operation is the way in which a pod is removed, or made unavailable for a while.
+// Operation is the way in which a pod is removed, made unavailable for a while, or taken out of a protector's coverage.
 //
-// +kubebuilder:validation:Enum=Delete;Evict;Update;Resize
+// +kubebuilder:validation:Enum=Delete;Evict;Update;Resize;Relabel
 type Operation string
 
 // The operations that can be guarded.
 const (
-	OperationDelete Operation = "Delete"
-	OperationEvict  Operation = "Evict"
-	OperationUpdate Operation = "Update"
-	OperationResize Operation = "Resize"
+	OperationDelete  Operation = "Delete"
+	OperationEvict   Operation = "Evict"
+	OperationUpdate  Operation = "Update"
+	OperationResize  Operation = "Resize"
+	OperationRelabel Operation = "Relabel"
 )
+
+// DefaultOperations are the operations that a protector guards when it lists none. It is the default of the CRD.
+func DefaultOperations() []Operation {
+	return []Operation{OperationDelete, OperationEvict, OperationRelabel}
+}
 
 // Bucket is one reservation, or several that Compact merged. It is either single, with podUID, counter 1 and no
 // podUIDHashes, or merged, with no podUID and 8 bytes of podUIDHashes for each of counter. No rule of CEL can say so:
@@ -584,7 +617,7 @@ type Bucket struct {
 	// +kubebuilder:validation:Minimum=1
 	Counter int32 `json:"counter"`
 
-	// PodUID, PodName and Operation tell of a single reservation; unset in a merged bucket.
+	// PodUID and PodName are those of a single reservation; unset in a merged bucket.
 	//
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=1
@@ -594,10 +627,17 @@ type Bucket struct {
 	//
 	// +optional
 	PodName string `json:"podName,omitempty"`
-	// Operation that was admitted.
+	// Operation that was admitted. A merged bucket has none, unless all of its reservations are of relabels.
 	//
 	// +optional
 	Operation Operation `json:"operation,omitempty"`
+
+	// PodVersion is set on the reservation of a relabel: the resourceVersion of the pod that was reviewed, and of a merged
+	// bucket the highest. The API server stores the change only while the pod has that version.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	PodVersion int64 `json:"podVersion,omitempty"`
 
 	// Generation and Containers tell, of the reservation of an update, when it is done: when the pod's status is of that
 	// generation, these containers have been restarted so often, and the pod is available. FirstGeneration is that of the
@@ -642,8 +682,15 @@ type Bucket struct {
 	// +optional
 	Holders int32 `json:"holders,omitempty"`
 
-	// PodUIDHashes identifies the reservations of a merged bucket: 8 bytes for each, in order of merging.
+	// PodUIDHashes identifies the reservations of a merged bucket: 8 bytes for each, in the order of their times.
 	//
 	// +optional
 	PodUIDHashes []byte `json:"podUIDHashes,omitempty"`
+
+	// PodTimes are when the reservations of a merged bucket were made or renewed, in the order of podUIDHashes: for each run of
+	// equal times two unsigned varints, the number of reservations and the microseconds since the run before, or since startTime.
+	// Unset when all are of endTime, and in buckets that a version before this field has written.
+	//
+	// +optional
+	PodTimes []byte `json:"podTimes,omitempty"`
 }

@@ -164,7 +164,7 @@ type ProtectionRule struct {
 	// Operations cost budget with all of the protectors, which may have more.
 	//
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:MaxItems=5
 	// +listType=set
 	// +optional
 	Operations []Operation `json:"operations,omitempty"`

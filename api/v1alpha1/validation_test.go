@@ -132,10 +132,10 @@ func TestSpecsOfPodProtector(t *testing.T) {
 		"a target without a kind":          {`{targetRef: {apiVersion: apps/v1, name: web}, maxUnavailable: 1}`, "spec.targetRef.kind: Required value"},
 		"a target of no version":           {`{targetRef: {apiVersion: apps, kind: Deployment, name: web}, maxUnavailable: 1}`, "spec.targetRef.apiVersion"},
 		"a target of the core group":       {`{targetRef: {apiVersion: v1, kind: ReplicationController, name: web}, maxUnavailable: 1}`, ""},
-		"all operations":                   {`{selector: {}, minAvailable: 1, operations: [Delete, Evict, Update, Resize]}`, ""},
+		"all operations":                   {`{selector: {}, minAvailable: 1, operations: [Delete, Evict, Update, Resize, Relabel]}`, ""},
 		"no operation":                     {`{selector: {}, minAvailable: 1, operations: []}`, "at least 1 items"},
 		"an operation twice":               {`{selector: {}, minAvailable: 1, operations: [Delete, Delete]}`, "Duplicate value"},
-		"an operation that is not":         {`{selector: {}, minAvailable: 1, operations: [Reboot]}`, `supported values: "Delete", "Evict", "Update", "Resize"`},
+		"an operation that is not":         {`{selector: {}, minAvailable: 1, operations: [Reboot]}`, `supported values: "Delete", "Evict", "Update", "Resize", "Relabel"`},
 		"updates that time out at once":    {`{selector: {}, minAvailable: 1, admissionHistory: {updateTimeoutSeconds: 1}}`, "greater than or equal to 10"},
 		"a field that is not":              {`{selector: {}, minAvailable: 1, maxAvailable: 1}`, `unknown field "spec.maxAvailable"`},
 	} {
@@ -234,7 +234,7 @@ func TestStatusOfPodProtector(t *testing.T) {
 	for claim, test := range map[string]struct{ status, refusal string }{
 		"a reservation":               {bucket(`counter: 1, podUID: u, podName: p, operation: Evict`), ""},
 		"merged reservations":         {bucket(`counter: 2, podUIDHashes: AAAAAAAAAAEAAAAAAAAAAg==`), ""},
-		"an unknown operation":        {bucket(`counter: 1, podUID: u, operation: Reboot`), `supported values: "Delete", "Evict", "Update", "Resize"`},
+		"an unknown operation":        {bucket(`counter: 1, podUID: u, operation: Reboot`), `supported values: "Delete", "Evict", "Update", "Resize", "Relabel"`},
 		"a counter of 0":              {bucket(`counter: 0, podUID: u`), "greater than or equal to 1"},
 		"a cell without a name":       {`{cells: [{cellID: "", ` + aggregation + `}]}`, "at least 1 chars"},
 		"one cell twice":              {`{cells: [{cellID: a, ` + aggregation + `}, {cellID: a, ` + aggregation + `}]}`, "Duplicate value"},
@@ -268,7 +268,7 @@ func TestDefaults(t *testing.T) {
 	if p.Spec.Criterion != v1alpha1.CriterionAvailable || p.Spec.TargetRemovalPolicy != v1alpha1.TargetRemovalRetain {
 		t.Errorf("criterion %q, targetRemovalPolicy %q, want Available and Retain", p.Spec.Criterion, p.Spec.TargetRemovalPolicy)
 	}
-	if want := []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationEvict}; !slices.Equal(p.Spec.Operations, want) {
+	if want := v1alpha1.DefaultOperations(); !slices.Equal(p.Spec.Operations, want) {
 		t.Errorf("operations %q, want %q", p.Spec.Operations, want)
 	}
 	h := p.Spec.AdmissionHistory
