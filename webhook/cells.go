@@ -10,7 +10,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/removal"
 	"github.com/breakwater-k8s/breakwater/internal/tracing"
 )
 
@@ -146,10 +145,10 @@ func (c *cells) connected(name string) (connected, error) {
 
 // has tells whether a pod belongs to a cell, as this core has it. Of a Cell that the core does not have, or has not told of
 // yet, all pods do: rather a removal is charged to a cell that does not count it, and refused, than not charged at all.
-func (c *core) has(cell string, r removal.Request) bool {
+func (c *core) has(cell, namespace string, labels map[string]string) bool {
 	if c.roster == nil {
 		return true
 	}
 	member, ok := c.roster.Member(cell)
-	return !ok || member.Scope.Has(r.Namespace, r.Pod.Labels)
+	return !ok || member.Scope.Has(namespace, labels)
 }

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 const (
@@ -56,7 +58,7 @@ func (n *nudger) evict(ctx context.Context, protector protectorRef, budget int) 
 			n.told(e.cell, "evict", err)
 		}
 		switch {
-		case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
+		case removal.IsOfDisruptionBudget(err):
 			n.paused[e] = pause{protector, time.Now().Add(disruptionPause)}
 		case err != nil:
 			if !apierrors.IsForbidden(err) {

@@ -78,7 +78,9 @@ func explainStates(l, other *lab, from, to int) map[removal.VerdictReason]int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	operations := []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationEvict, v1alpha1.OperationUpdate, v1alpha1.OperationResize}
+	operations := []v1alpha1.Operation{
+		v1alpha1.OperationDelete, v1alpha1.OperationEvict, v1alpha1.OperationUpdate, v1alpha1.OperationResize, v1alpha1.OperationRelabel,
+	}
 	all := make([]removal.VerdictReason, len(operations)*len(pods))
 	for n, operation := range operations {
 		hooks, err := cluster.Hooks(t.Context(), l.namespace, operation)
@@ -247,7 +249,7 @@ func (c chance) spec(s *v1alpha1.PodProtectorSpec, name string) {
 	if c.in(6) {
 		s.Operations = one(c, []v1alpha1.Operation{"Delete"}, []v1alpha1.Operation{"Evict", "Update"}, []v1alpha1.Operation{"Update", "Resize"})
 	} else if c.in(3) {
-		s.Operations = []v1alpha1.Operation{"Delete", "Evict", "Update", "Resize"}
+		s.Operations = []v1alpha1.Operation{"Delete", "Evict", "Update", "Resize", "Relabel"}
 	}
 	if c.in(5) {
 		s.AdmissionHistory.MaxConcurrentLag = int32(1 + c.IntN(3))

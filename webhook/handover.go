@@ -207,15 +207,18 @@ func (h *handover) send(ctx context.Context, to address, removals []quota.Remova
 }
 
 func (h *handover) url(to address) string {
-	path := "/peers/v1/cores/" + url.PathEscape(h.core) +
+	path := "/peers/" + exchange + "/cores/" + url.PathEscape(h.core) +
 		"/protectors/" + url.PathEscape(to.protector.Namespace) + "/" + url.PathEscape(to.protector.Name)
 	return "https://" + to.replica + path + "?timeout=" + longestHandover.String()
 }
 
-// HandedOver serves what other replicas hand over. It believes them: only replicas may reach it.
+// HandedOver serves what other replicas of this version hand over. It believes them: only replicas may reach it.
 func (p *Protection) HandedOver() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /peers/v1/cores/{core}/protectors/{namespace}/{name}", p.takeOver)
+	mux.HandleFunc("POST /peers/"+exchange+"/cores/{core}/protectors/{namespace}/{name}", p.takeOver)
+	mux.HandleFunc("/peers/", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "this replica exchanges "+exchange+", another version: reserve yourself", http.StatusNotFound)
+	})
 	return mux
 }
 

@@ -170,7 +170,7 @@ func (l *lab) serveHTTP(listener net.Listener, cert tls.Certificate, handle http
 func TestOnlyReplicasMayHandOver(t *testing.T) {
 	l := newLab(t)
 	l.protect("web", 1, 10)
-	path := "/peers/v1/cores/core/protectors/" + l.namespace + "/web"
+	path := "/peers/" + webhook.Exchange + "/cores/core/protectors/" + l.namespace + "/web"
 	body := `{"removals": [{"Cell": "` + l.cell + `", "PodUID": "u", "PodName": "web-0", "Operation": "Delete", "At": "2026-01-01T00:00:00Z"}]}`
 	for _, clientCA := range []bool{false, true} {
 		r := l.serve(func(s *setup) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -58,6 +59,23 @@ func TestReadyForLongEnoughIsCharged(t *testing.T) {
 	})
 	l.serve().guard()
 	wantRefused(t, deletion(l, old), "floor 1", "available 1")
+}
+
+// Clients tell by the cause that an eviction was refused by a budget. API servers pass it on.
+func TestARefusedEvictionHasTheCauseOfADisruptionBudget(t *testing.T) {
+	l := newLab(t)
+	l.protect("web", 1, 1)
+	pod := l.pod("web-0")
+	l.serve().guard()
+	err := eviction(l, pod)
+	wantRefused(t, err, "floor 1", "available 1")
+	cause, ok := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause)
+	if !ok || !strings.Contains(cause.Message, "/web needs 1 available pods and has 1") {
+		t.Errorf("the refusal of an eviction has the cause %+v (%t), want that of a disruption budget: %#v", cause, ok, err)
+	}
+	if err := deletion(l, pod); apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) {
+		t.Errorf("the refusal of a deletion has the cause of a disruption budget: %v", err)
+	}
 }
 
 // Nodes must be able to finish their work while no webhook runs.

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -42,6 +43,7 @@ type Protection struct {
 // Review answers one review of a cell, before ctx ends.
 func (p *Protection) Review(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) removal.Answer {
 	answer := p.review(ctx, cell, review)
+	answer.Operation = cmp.Or(answer.Operation, removal.OperationOf(review))
 	if !answer.Allowed && answer.Blames == nil {
 		p.noteUnblamed(cell, review, answer)
 	}
@@ -69,9 +71,13 @@ func (p *Protection) review(ctx context.Context, cell string, review *admissionv
 	}
 	tellRequest(p.tracer.Of(ctx), request)
 	if request.Passes() { // before anything that could fail
-		return removal.Allow(removal.VerdictNotAvailable)
+		answer := removal.Allow(removal.VerdictNotAvailable)
+		answer.Operation = request.Operation
+		return answer
 	}
-	return p.protect(ctx, cell, request)
+	answer := p.protect(ctx, cell, request)
+	answer.Operation = request.Operation
+	return answer
 }
 
 // podOf reads the pod of an eviction from its cell; nil if there is none.
@@ -126,6 +132,9 @@ func (p *Protection) guard(ctx context.Context, cell string, r removal.Request) 
 	if err != nil {
 		return removal.RefuseUnknown(r, err)
 	}
+	if err := p.confirmYoung(ctx, cell, r, covering); err != nil {
+		return removal.RefuseUnknown(r, err)
+	}
 	charges, free := removal.Charged(covering, belongs, cell, r, p.now())
 	if len(charges) == 0 {
 		return removal.Allow(free)
@@ -157,10 +166,11 @@ func (p *Protection) covering(ctx context.Context, cell string, r removal.Reques
 		if !core.read.Load() {
 			return nil, false, fmt.Errorf("the PodProtectors of core cluster %q have not been read yet", core.name)
 		}
-		if !core.has(cell, r) {
+		if !core.has(cell, r.Namespace, r.Pod.Labels) {
 			continue // another cell of the same cluster is asked as well
 		}
 		belongs = true
+		leaves := r.Relabeled != nil && !core.has(cell, r.Namespace, r.Relabeled.Labels)
 		for _, key := range core.coverages.covering(cell, r.Namespace, r.Pod.Labels) {
 			protector, vanished, err := core.newest(ctx, key)
 			if apierrors.IsNotFound(err) {
@@ -169,7 +179,7 @@ func (p *Protection) covering(ctx context.Context, cell string, r removal.Reques
 			if err != nil {
 				return nil, false, fmt.Errorf("PodProtector %s of core cluster %q: %w", key, core.name, err)
 			}
-			covering = append(covering, removal.Charge{Core: core.name, Key: key, Protector: protector, Vanished: vanished})
+			covering = append(covering, removal.Charge{Core: core.name, Key: key, Protector: protector, Vanished: vanished, LeavesCell: leaves})
 		}
 	}
 	return covering, belongs, nil

@@ -255,7 +255,7 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *pace) {
 	ctx, cancel := context.WithTimeout(ctx, reviewTime(r))
 	defer cancel()
 	answer := s.Protection.measure(ctx, r.PathValue("cell"), review.Request)
-	tellAnswer(span, r.PathValue("cell"), review.Request, answer)
+	tellAnswer(span, r.PathValue("cell"), answer)
 	if r.ProtoMajor == 1 {
 		pace.wait(ctx)
 	}
@@ -359,7 +359,7 @@ func (p *Protection) measure(ctx context.Context, cell string, review *admission
 	if !p.cells.known(cell) {
 		cell = "unknown" // a client must not be able to make labels
 	}
-	p.metrics.reviews.WithLabelValues(cell, string(removal.OperationOf(review)), string(answer.Verdict)).Inc()
+	p.metrics.reviews.WithLabelValues(cell, string(answer.Operation), string(answer.Verdict)).Inc()
 	tracing.Observe(ctx, p.metrics.duration.WithLabelValues(cell), time.Since(began).Seconds())
 	if !answer.Allowed {
 		p.log.V(1).Info("Refused", "cell", cell, "verdict", answer.Verdict, "reason", answer.Status.Message)

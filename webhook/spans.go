@@ -6,7 +6,6 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
-	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -106,12 +105,12 @@ func tellRequest(span trace.Span, r removal.Request) {
 }
 
 // tellAnswer notes the answer to a review.
-func tellAnswer(span trace.Span, cell string, review *admissionv1.AdmissionRequest, answer removal.Answer) {
+func tellAnswer(span trace.Span, cell string, answer removal.Answer) {
 	if !span.IsRecording() {
 		return
 	}
 	span.AddEvent(tracing.EventDecided)
-	span.SetAttributes(attribute.String(tracing.Cell, cell), attribute.String(tracing.Operation, string(removal.OperationOf(review))),
+	span.SetAttributes(attribute.String(tracing.Cell, cell), attribute.String(tracing.Operation, string(answer.Operation)),
 		attribute.String(tracing.Verdict, string(answer.Verdict)), attribute.Bool(tracing.Allowed, answer.Allowed),
 		attribute.StringSlice(tracing.Protectors, slices.Clone(answer.Protectors)))
 }

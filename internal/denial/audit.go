@@ -108,6 +108,8 @@ func (e *auditEvent) operation() string {
 		return string(v1alpha1.OperationResize)
 	case strings.HasPrefix(e.Verb, "delete"):
 		return string(v1alpha1.OperationDelete)
+	case strings.Contains(e.ResponseStatus.Message, "Breakwater refuses to relabel "):
+		return string(v1alpha1.OperationRelabel)
 	default:
 		return string(v1alpha1.OperationUpdate)
 	}

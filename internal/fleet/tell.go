@@ -2,7 +2,8 @@ package fleet
 
 import (
 	"context"
-	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -38,8 +39,12 @@ func (t Teller) Tell(ctx context.Context, object client.Object, before, now []me
 	}
 }
 
-// Sentence is what an error says to people, in at most 1,000 bytes or so.
+// Sentence is what an error says to people, in at most 1,000 bytes or so. Some errors have no text.
 func Sentence(err error) string {
 	text := err.Error()
-	return strings.ToUpper(text[:1]) + Shorten(text[1:], 1000) + "."
+	if text == "" {
+		return "Unknown error."
+	}
+	first, width := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + Shorten(text[width:], 1000) + "."
 }

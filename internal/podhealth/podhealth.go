@@ -91,6 +91,9 @@ type Health struct {
 	// AvailableAt is when a Ready pod will have been Ready for long enough; zero for all others. Nothing
 	// happens to the pod at that time, so no event tells.
 	AvailableAt time.Time
+
+	// AvailableSince is when an Available pod had been Ready for long enough; zero when that takes no time, and for all others.
+	AvailableSince time.Time
 }
 
 // Counted tells whether the pod counts towards the floor of a protector with that criterion.
@@ -173,7 +176,9 @@ func (f Facts) At(minReadySeconds int32, now time.Time) Health {
 		h.Doubtful = true
 	default:
 		at := time.Unix(f.readySince, 0).Add(time.Duration(minReadySeconds) * time.Second)
-		if h.Available = !now.Before(at); !h.Available {
+		if h.Available = !now.Before(at); h.Available {
+			h.AvailableSince = at
+		} else {
 			h.AvailableAt = at
 		}
 	}
@@ -188,6 +193,9 @@ func (f Facts) Observed() int64 { return int64(f.observed) }
 
 // Terminating tells whether the pod's deletion has begun.
 func (f Facts) Terminating() bool { return f.has(terminating) }
+
+// Finished reports whether the pod has succeeded or failed.
+func (f Facts) Finished() bool { return f.has(finished) }
 
 func (f Facts) has(b bits) bool { return f.bits&b != 0 }
 

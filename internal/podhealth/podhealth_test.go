@@ -49,8 +49,11 @@ func TestOf(t *testing.T) {
 		minReady int32
 		want     podhealth.Health
 	}{
-		"a ready pod is available":                       {pod(corev1.PodRunning, ready("True", 0)), 0, available},
-		"a pod ready for just minReadySeconds counts":    {pod(corev1.PodRunning, ready("True", 10*time.Second)), 10, available},
+		"a ready pod is available": {pod(corev1.PodRunning, ready("True", 0)), 0, available},
+		"a pod ready for just minReadySeconds counts": {pod(corev1.PodRunning, ready("True", 10*time.Second)), 10,
+			podhealth.Health{Scheduled: true, Running: true, Ready: true, Available: true, AvailableSince: now}},
+		"an older pod tells since when it is available": {pod(corev1.PodRunning, ready("True", 15*time.Second)), 10,
+			podhealth.Health{Scheduled: true, Running: true, Ready: true, Available: true, AvailableSince: now.Add(-5 * time.Second)}},
 		"an unready pod runs":                            {pod(corev1.PodRunning, ready("False", time.Hour)), 0, running},
 		"a terminating pod is nothing":                   {pod(corev1.PodRunning, ready("True", time.Hour), terminating), 0, podhealth.Health{}},
 		"a failed pod does not count as scheduled":       {pod(corev1.PodFailed, ready("True", time.Hour)), 0, podhealth.Health{}},

@@ -28,7 +28,13 @@ type held struct {
 	attempts map[int]bool
 	// removal and update are what it is for; down tells that the counts do not have the pod.
 	removal, update, down bool
+	// deletes tells that one of the removals ends the pod, and version is the highest that a relabel was reviewed for.
+	deletes bool
+	version int64
 }
+
+// isRelabel reports whether the pod lives on whatever becomes of its removals.
+func (h *held) isRelabel() bool { return !h.deletes && h.version > 0 }
 
 func (b *books) open() int {
 	open := 0
@@ -72,6 +78,8 @@ func (b *books) decide(attempt int, r quota.Removal) (outcome, forced quota.Outc
 	h := pods[r.PodUID]
 	h.attempts[attempt], h.down = true, false
 	h.removal, h.update = h.removal || r.Generation == 0, h.update || r.Generation > 0
+	h.deletes = h.deletes || r.Generation == 0 && r.PodVersion == 0
+	h.version = max(h.version, r.PodVersion)
 	return outcome, forced
 }
 
@@ -130,6 +138,8 @@ func drawRemoval(t *rapid.T) quota.Removal {
 	if r.Generation = rapid.Int64Range(0, 3).Draw(t, "generation"); r.Generation > 0 {
 		r.Operation = v1alpha1.OperationUpdate
 		r.Containers = []v1alpha1.ContainerRestarts{{Name: "web", Restarts: 1}}
+	} else if r.PodVersion = rapid.Int64Range(0, 3).Draw(t, "version"); r.PodVersion > 0 {
+		r.Operation = v1alpha1.OperationRelabel
 	}
 	return r
 }
@@ -215,7 +225,7 @@ func TestTheHistoryAgreesWithTheBooks(t *testing.T) {
 					if now.Equal(start) {
 						break // what is revocable comes on top
 					}
-					most := quota.CompactThreshold(&p.Spec) + 1
+					most := quota.CompactThreshold(&p.Spec) + 2 // a merged one of removals, and one of relabels
 					for _, h := range b.reserved[cellIDs[i]] {
 						if h.update {
 							most++
@@ -239,19 +249,22 @@ func TestTheHistoryAgreesWithTheBooks(t *testing.T) {
 					if h.update && h.removal {
 						sightings = append(sightings, quota.Unremoved)
 					}
+					if h.isRelabel() {
+						sightings = append(sightings, quota.Relabeled)
+					}
 					sighting := rapid.SampledFrom(sightings).Draw(t, "sighting of "+string(uid))
 					seen[quota.HashUID(uid)] = sighting
 					h.down = h.update && sighting == quota.Down
 					switch sighting {
-					case quota.Gone, quota.Updated, quota.Overdue:
+					case quota.Gone, quota.Relabeled, quota.Updated, quota.Overdue:
 						ended[sighting]++
 						delete(b.reserved[cellIDs[i]], uid)
 					case quota.Unremoved:
-						h.removal = false
+						h.removal, h.deletes, h.version = false, false, 0
 					}
 				}
 				done := quota.Settle(&p.Status.Cells[i].AdmissionHistory, func(r quota.Reservation) quota.Sighting { return seen[r.Hash] })
-				if done.Gone != ended[quota.Gone] || done.Updated != ended[quota.Updated] || len(done.Overdue) != ended[quota.Overdue] || done.Expired != 0 {
+				if done.Gone != ended[quota.Gone] || done.Updated != ended[quota.Updated] || done.Relabeled != ended[quota.Relabeled] || len(done.Overdue) != ended[quota.Overdue] || done.Expired != 0 {
 					t.Fatalf("settled %+v, want %v", done, ended)
 				}
 			},
@@ -261,13 +274,17 @@ func TestTheHistoryAgreesWithTheBooks(t *testing.T) {
 					t.Fatalf("budget %d, want %d\n%+v", got, b.left(), p.Status)
 				}
 				for i, cell := range p.Status.Cells {
-					type purpose struct{ Update, Removal bool }
-					got, want := map[quota.UIDHash]purpose{}, map[quota.UIDHash]purpose{}
+					type purpose struct{ Update, Removal, Relabel bool }
+					got, want, versions := map[quota.UIDHash]purpose{}, map[quota.UIDHash]purpose{}, map[quota.UIDHash]int64{}
 					for r := range quota.Reservations(&p.Status.Cells[i].AdmissionHistory) {
-						got[r.Hash] = purpose{!r.Update.None(), r.Update.None() || r.Update.Removal}
+						got[r.Hash] = purpose{!r.Update.None(), r.Update.None() || r.Update.Removal, r.Relabel > 0}
+						versions[r.Hash] = r.Relabel
 					}
 					for uid, h := range b.reserved[cell.CellID] {
-						want[quota.HashUID(uid)] = purpose{h.update, h.removal}
+						want[quota.HashUID(uid)] = purpose{h.update, h.removal, h.isRelabel()}
+						if hash := quota.HashUID(uid); h.isRelabel() && versions[hash] < h.version {
+							t.Fatalf("relabel of %s kept for version %d, want %d or a later one", uid, versions[hash], h.version)
+						}
 					}
 					if diff := cmp.Diff(want, got); diff != "" {
 						t.Fatalf("reservations of %s (-want +got):\n%s", cell.CellID, diff)

@@ -47,7 +47,7 @@ func BudgetOf(p *v1alpha1.PodProtector) Budget {
 // CountedSpec is a hash of the parts of a spec that the counts of an aggregation depend on. Counts that were
 // made by another selector or criterion say nothing of the pods that count by this one; a changed floor leaves them valid.
 func CountedSpec(spec *v1alpha1.PodProtectorSpec) string {
-	text, err := json.Marshal(struct {
+	return hashOf(struct {
 		Selector            *v1alpha1.PodSelector `json:",omitempty"`
 		TargetRef           *v1alpha1.TargetRef   `json:",omitempty"`
 		MinReadySeconds     int32
@@ -55,6 +55,21 @@ func CountedSpec(spec *v1alpha1.PodProtectorSpec) string {
 		ExemptPodSelector   *v1alpha1.PodSelector `json:",omitempty"`
 		Criterion           v1alpha1.Criterion
 	}{spec.Selector, spec.TargetRef, spec.MinReadySeconds, spec.AggregationSelector, spec.ExemptPodSelector, cmp.Or(spec.Criterion, v1alpha1.CriterionAvailable)})
+}
+
+// SelectedSpec is a hash of the parts of a spec that choose pods, and so the workloads that are expected. A new one is its user's decision:
+// workloads are found again, by their pods.
+func SelectedSpec(spec *v1alpha1.PodProtectorSpec) string {
+	return hashOf(struct {
+		Selector            *v1alpha1.PodSelector `json:",omitempty"`
+		TargetRef           *v1alpha1.TargetRef   `json:",omitempty"`
+		AggregationSelector *v1alpha1.PodSelector `json:",omitempty"`
+		ExemptPodSelector   *v1alpha1.PodSelector `json:",omitempty"`
+	}{spec.Selector, spec.TargetRef, spec.AggregationSelector, spec.ExemptPodSelector})
+}
+
+func hashOf(parts any) string {
+	text, err := json.Marshal(parts)
 	if err != nil {
 		panic("quota: a struct of strings and numbers has no JSON: " + err.Error())
 	}

@@ -1,7 +1,7 @@
 package quota
 
 import (
-	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -24,8 +24,8 @@ func CompactThreshold(spec *v1alpha1.PodProtectorSpec) int {
 
 // Compact merges the oldest reservations of each cell until at most the spec's compactThreshold single ones are
 // left, besides those of updates and those that may still be given back at the time now. It keeps the total, since losing one would
-// admit one too many, and the identity of each, so that a repeated removal is still recognised and settlement
-// still finds its pod.
+// admit one too many, and the identity and time of each, so that a repeated removal is still recognised, settlement
+// still finds its pod, and its timer runs on. Relabels are merged apart from removals, since they end differently.
 func Compact(p *v1alpha1.PodProtector, now time.Time) {
 	threshold := CompactThreshold(&p.Spec)
 	for i := range p.Status.Cells {
@@ -34,23 +34,23 @@ func Compact(p *v1alpha1.PodProtector, now time.Time) {
 }
 
 func compact(h *v1alpha1.AdmissionHistory, threshold int, now time.Time) {
-	surplus, mergedBuckets := -threshold, 0
+	surplus, mergedBuckets := -threshold, map[bool]int{}
 	if len(h.Buckets) > mostBuckets {
 		now = forever
 	}
 	for i := range h.Buckets {
 		switch bucket := &h.Buckets[i]; {
 		case isMerged(bucket):
-			mergedBuckets++
+			mergedBuckets[relabels(bucket)]++
 		case isMergeable(bucket, now):
 			surplus++
 		}
 	}
-	if surplus <= 0 && mergedBuckets <= 1 {
+	if surplus <= 0 && mergedBuckets[false] <= 1 && mergedBuckets[true] <= 1 {
 		return
 	}
-	var merged *v1alpha1.Bucket
-	kept := make([]v1alpha1.Bucket, 1, len(h.Buckets)+1)
+	var removals, ofRelabels merging
+	kept := make([]v1alpha1.Bucket, 0, len(h.Buckets)+2)
 	for i := range h.Buckets {
 		bucket := &h.Buckets[i]
 		switch {
@@ -61,11 +61,17 @@ func compact(h *v1alpha1.AdmissionHistory, threshold int, now time.Time) {
 			kept = append(kept, *bucket)
 			continue
 		}
-		merged = merge(merged, bucket)
+		if relabels(bucket) {
+			ofRelabels.add(bucket)
+		} else {
+			removals.add(bucket)
+		}
 	}
-	kept[0] = *merged
-	h.Buckets = kept
+	h.Buckets = slices.Concat(removals.merged(), ofRelabels.merged(), kept)
 }
+
+// relabels reports whether a bucket is of relabels alone.
+func relabels(bucket *v1alpha1.Bucket) bool { return bucket.Operation == v1alpha1.OperationRelabel }
 
 // forever is later than any time until which a reservation may be given back.
 var forever = time.Unix(1<<40, 0) //nolint:gochecknoglobals // a constant in all but the language's sense
@@ -75,25 +81,4 @@ var forever = time.Unix(1<<40, 0) //nolint:gochecknoglobals // a constant in all
 func isMergeable(bucket *v1alpha1.Bucket, now time.Time) bool {
 	revocable := bucket.RevocableUntil != nil && now.Before(bucket.RevocableUntil.Time)
 	return !revocable && bucket.Generation == 0
-}
-
-// merge adds a bucket to a merged one, nil at first.
-func merge(into, bucket *v1alpha1.Bucket) *v1alpha1.Bucket {
-	if into == nil {
-		into = &v1alpha1.Bucket{StartTime: bucket.StartTime}
-	}
-	into.Counter += bucket.Counter
-	if isMerged(bucket) {
-		into.PodUIDHashes = append(into.PodUIDHashes, bucket.PodUIDHashes...)
-	} else {
-		into.PodUIDHashes = binary.BigEndian.AppendUint64(into.PodUIDHashes, uint64(HashUID(bucket.PodUID)))
-	}
-	if bucket.StartTime.Time.Before(into.StartTime.Time) {
-		into.StartTime = bucket.StartTime
-	}
-	if end := latest(bucket); into.EndTime == nil || end.After(into.EndTime.Time) {
-		into.EndTime = bucket.StartTime.DeepCopy()
-		into.EndTime.Time = end
-	}
-	return into
 }

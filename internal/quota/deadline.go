@@ -43,6 +43,19 @@ func (d *Deadlines) Observe(h *v1alpha1.AdmissionHistory, now time.Time) {
 	d.first = next
 }
 
+// Forget drops the timers of all reservations that a history does not have. It must be called with what settlement has left, unless the
+// write of that certainly failed: a later reservation for the same pod may come to have the same stamp before it is observed, since a
+// stamp is moved by as little as it takes when clocks differ.
+func (d *Deadlines) Forget(left *v1alpha1.AdmissionHistory) {
+	kept := make(map[UIDHash]firstSeen, Open(left))
+	for r := range Reservations(left) {
+		if seen, ok := d.first[r.Hash]; ok {
+			kept[r.Hash] = seen
+		}
+	}
+	d.first = kept
+}
+
 // Passed tells whether the deadline has passed since this reservation was first observed with this stamp.
 func (d *Deadlines) Passed(r Reservation, deadline time.Duration, now time.Time) bool {
 	seen, ok := d.first[r.Hash]

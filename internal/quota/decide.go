@@ -24,6 +24,8 @@ type Removal struct {
 	// restarted by then. 0 and nil when the pod is removed.
 	Generation int64
 	Containers []v1alpha1.ContainerRestarts
+	// PodVersion is the resourceVersion of the pod that a relabel was reviewed for; 0 for all else.
+	PodVersion int64
 	// Domain is that of the pod's node, for a protector that goes by nodes.
 	Domain Domain
 	// Force makes it admitted whatever the budget. It is charged all the same.
@@ -89,7 +91,9 @@ func Decide(p *v1alpha1.PodProtector, removals []Removal) []Verdict {
 	budget := BudgetOf(p)
 	losses := domainLossesOf(p, budget)
 	verdicts := make([]Verdict, len(removals))
+	at := latestAttempt(removals)
 	for i, removal := range removals {
+		removal.At = at
 		own := ownDiscount(p, removal.Cell)
 		met := budget
 		met.Available += own
@@ -101,6 +105,18 @@ func Decide(p *v1alpha1.PodProtector, removals []Removal) []Verdict {
 		}
 	}
 	return verdicts
+}
+
+// latestAttempt is the time that all removals of one write are given: a merged bucket keeps equal times in less space. A later time than
+// that of the attempt is the stricter one.
+func latestAttempt(removals []Removal) time.Time {
+	latest := time.Time{}
+	for i := range removals {
+		if at := removals[i].At; at.After(latest) {
+			latest = at
+		}
+	}
+	return latest
 }
 
 // decide returns the verdict on one removal, and how much it reduces the budget.
@@ -192,6 +208,7 @@ func reserve(h *v1alpha1.AdmissionHistory, r Removal, stamp time.Time) *v1alpha1
 		Operation:  r.Operation,
 		Generation: r.Generation,
 		Containers: r.Containers,
+		PodVersion: r.PodVersion,
 	}
 	if !r.RevocableUntil.IsZero() {
 		until := metav1.NewMicroTime(r.RevocableUntil)

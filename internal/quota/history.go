@@ -27,17 +27,24 @@ const hashSize = 8
 // Reservation is one open reservation.
 type Reservation struct {
 	Hash UIDHash
-	// Stamp is when the reservation was last made or renewed, or later: of a merged one only the latest time
-	// of its bucket is known. Whoever times a reservation starts anew when its stamp changes.
+	// Stamp is when the reservation was last made or renewed, or later: of one that an earlier version has merged only the latest
+	// time of its bucket is known. A caller that times a reservation restarts its timer when the stamp changes.
 	Stamp time.Time
 	// PodName is empty for a merged reservation.
 	PodName string
 	// Update is that of the pod; zero when there is none.
 	Update Update
+	// Relabel is the version of the pod that a relabel was reviewed for; 0 when the pod may be removed as well.
+	Relabel int64
 }
 
 func single(bucket *v1alpha1.Bucket) Reservation {
-	return Reservation{HashUID(bucket.PodUID), bucket.StartTime.Time, bucket.PodName, updateOf(bucket)}
+	return Reservation{HashUID(bucket.PodUID), bucket.StartTime.Time, bucket.PodName, updateOf(bucket), relabelOf(bucket)}
+}
+
+// merged is one reservation of a merged bucket.
+func merged(bucket *v1alpha1.Bucket, i int, stamp time.Time) Reservation {
+	return Reservation{Hash: hashAt(bucket, i), Stamp: stamp, Relabel: relabelOf(bucket)}
 }
 
 // Open is the number of open reservations that reduce the budget, |H_c|: all but those of updates whose pods the counts show
@@ -63,8 +70,8 @@ func Reservations(h *v1alpha1.AdmissionHistory) iter.Seq[Reservation] {
 				}
 				continue
 			}
-			for j := range hashes(bucket) {
-				if !yield(Reservation{Hash: hashAt(bucket, j), Stamp: latest(bucket)}) {
+			for j, stamp := range members(bucket) {
+				if !yield(merged(bucket, j, stamp)) {
 					return
 				}
 			}
@@ -102,8 +109,7 @@ func find(h *v1alpha1.AdmissionHistory, uid types.UID) (place, bool) {
 func remove(h *v1alpha1.AdmissionHistory, at place) {
 	bucket := &h.Buckets[at.bucket]
 	if isMerged(bucket) && bucket.Counter > 1 {
-		bucket.Counter--
-		bucket.PodUIDHashes = slices.Delete(bucket.PodUIDHashes, at.hash*hashSize, (at.hash+1)*hashSize)
+		keepMembers(bucket, func(place int, _ Reservation) bool { return place != at.hash })
 		return
 	}
 	h.Buckets = slices.Delete(h.Buckets, at.bucket, at.bucket+1)

@@ -22,7 +22,7 @@ func Void(a *v1alpha1.Aggregation) {
 	kept := *a
 	*a = v1alpha1.Aggregation{
 		Void: true, CountedSpec: kept.CountedSpec,
-		ExpectedReplicas: kept.ExpectedReplicas, RetainedOwners: kept.RetainedOwners, Target: kept.Target,
+		ExpectedReplicas: kept.ExpectedReplicas, Workloads: kept.Workloads, Target: kept.Target, SelectedSpec: kept.SelectedSpec,
 		SnapshotVersion: kept.SnapshotVersion, SettledVersion: kept.SettledVersion, LastEventTime: kept.LastEventTime,
 		Epoch: kept.Epoch, Holder: kept.Holder, TermVersion: kept.TermVersion,
 	}

@@ -23,8 +23,11 @@ const (
 	// and a live read after that showed the pod alive: its removal can no longer succeed. Of an update it means that the
 	// live read showed the pod as it was before.
 	Expired
-	// Unremoved means the same of a pod that was to be removed while it was updated: the update may still be under way.
+	// Unremoved means the same of a pod that was to be removed or relabelled while it was updated: the update may still be under way.
 	Unremoved
+	// Relabeled means that the snapshot has the pod of a relabel at a later version than the reviewed one: the change is in the
+	// counts, or has failed (rule 14).
+	Relabeled
 	// Superseded means that the cell goes by time, and that something was heard of it that is later than the reservation.
 	Superseded
 	// Updated means that the pod was seen updated and available again.
@@ -35,13 +38,15 @@ const (
 
 // Settled is how many reservations were dropped, by what was seen of their pods.
 type Settled struct {
-	Gone, Expired, Superseded, Updated int
+	Gone, Expired, Relabeled, Superseded, Updated int
 	// Overdue are those whose pods did not come back in time.
 	Overdue []Reservation
 }
 
 // Any tells whether there are any.
-func (s *Settled) Any() bool { return s.Gone+s.Expired+s.Superseded+s.Updated+len(s.Overdue) > 0 }
+func (s *Settled) Any() bool {
+	return s.Gone+s.Expired+s.Relabeled+s.Superseded+s.Updated+len(s.Overdue) > 0
+}
 
 // Settle drops the reservations of one cell that have ended, and notes of those of updates whether their pods are counted.
 // It must be part of the same write that sets the cell's counts; every other reservation stays and keeps reducing the
@@ -54,6 +59,8 @@ func Settle(h *v1alpha1.AdmissionHistory, see func(Reservation) Sighting) Settle
 			done.Gone++
 		case Expired:
 			done.Expired++
+		case Relabeled:
+			done.Relabeled++
 		case Superseded:
 			done.Superseded++
 		case Updated:
@@ -68,7 +75,7 @@ func Settle(h *v1alpha1.AdmissionHistory, see func(Reservation) Sighting) Settle
 	for i := range h.Buckets {
 		bucket := &h.Buckets[i]
 		if isMerged(bucket) {
-			settleMerged(bucket, func(r Reservation) bool { return settled(r, see(r)) })
+			keepMembers(bucket, func(_ int, r Reservation) bool { return !settled(r, see(r)) })
 			continue
 		}
 		r := single(bucket)
@@ -78,22 +85,10 @@ func Settle(h *v1alpha1.AdmissionHistory, see func(Reservation) Sighting) Settle
 			continue
 		}
 		if sighting == Unremoved {
-			bucket.Operation = v1alpha1.OperationUpdate
+			bucket.Operation, bucket.PodVersion = v1alpha1.OperationUpdate, 0
 		}
 		bucket.Accounted = sighting == Down && !r.Update.None()
 	}
 	h.Buckets = slices.DeleteFunc(h.Buckets, func(bucket v1alpha1.Bucket) bool { return bucket.Counter <= 0 })
 	return done
-}
-
-func settleMerged(bucket *v1alpha1.Bucket, settled func(Reservation) bool) {
-	kept := bucket.PodUIDHashes[:0]
-	for i := range hashes(bucket) {
-		if settled(Reservation{Hash: hashAt(bucket, i), Stamp: latest(bucket)}) {
-			bucket.Counter--
-			continue
-		}
-		kept = append(kept, bucket.PodUIDHashes[i*hashSize:(i+1)*hashSize]...)
-	}
-	bucket.PodUIDHashes = kept
 }

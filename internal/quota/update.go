@@ -16,7 +16,7 @@ type Update struct {
 	// Generation is that of the first, which may be all that take effect.
 	Generation int64
 	Containers []v1alpha1.ContainerRestarts
-	// Removal tells that the pod is to be removed besides.
+	// Removal tells that the pod is to be removed, or relabelled, besides.
 	Removal bool
 }
 
@@ -54,9 +54,7 @@ func updates(h *v1alpha1.AdmissionHistory) int {
 // restarted once more for a later one: whether one restart is for both cannot be seen, and two is the safe answer. That of
 // the same generation is no later one, but the same, asked again.
 func carryOver(renewed, old *v1alpha1.Bucket) {
-	if removes(old.Operation) && !removes(renewed.Operation) {
-		renewed.Operation = cmp.Or(old.Operation, v1alpha1.OperationDelete) // a merged one has lost which it was
-	}
+	carryOverOperation(renewed, old)
 	if old.Generation == 0 {
 		return
 	}

@@ -13,7 +13,7 @@ type VerdictReason string
 
 // The reasons. Those of refusals by a protector are the outcomes of package quota.
 const (
-	VerdictUnguarded    VerdictReason = "Unguarded"    // not a removal that Breakwater guards
+	VerdictUnguarded    VerdictReason = "Unguarded"    // not a removal that Breakwater guards, as a relabel that leaves the pod covered
 	VerdictNoPod        VerdictReason = "NoPod"        // an eviction of a pod that does not exist in the cell
 	VerdictNotAvailable VerdictReason = "NotAvailable" // the pod is not available, so its removal costs nothing
 	VerdictUnprotected  VerdictReason = "Unprotected"  // no protector covers the pod
@@ -31,6 +31,8 @@ const (
 type Answer struct {
 	Allowed bool
 	Verdict VerdictReason
+	// Operation is what was asked for; empty when the review was not read so far.
+	Operation v1alpha1.Operation
 	// Protectors that were asked, as core/namespace/name.
 	Protectors []string
 	// Status tells the client of a refusal; nil when allowed.

@@ -26,6 +26,7 @@ type podAsked struct {
 		Namespace         string            `json:"namespace"`
 		Name              string            `json:"name"`
 		UID               types.UID         `json:"uid"`
+		ResourceVersion   string            `json:"resourceVersion"`
 		Labels            map[string]string `json:"labels"`
 		DeletionTimestamp *metav1.Time      `json:"deletionTimestamp"`
 		Annotations       struct {
@@ -53,6 +54,7 @@ func (p *podAsked) pod() *corev1.Pod {
 	pod := &corev1.Pod{}
 	pod.Namespace, pod.Name, pod.UID = p.Metadata.Namespace, p.Metadata.Name, p.Metadata.UID
 	pod.Labels, pod.DeletionTimestamp = p.Metadata.Labels, p.Metadata.DeletionTimestamp
+	pod.ResourceVersion = p.Metadata.ResourceVersion
 	if own := p.Metadata.Annotations.Criterion; own != nil {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.AnnotationCriterion, *own)
 	}
@@ -70,7 +72,7 @@ func (p *podAsked) pod() *corev1.Pod {
 	return pod
 }
 
-// Request is what a review asks: to remove a pod, or to make it unavailable for a while.
+// Request is what a review asks: to remove a pod, to make it unavailable for a while, or to change what covers it.
 type Request struct {
 	Operation v1alpha1.Operation
 	Namespace string
@@ -84,6 +86,9 @@ type Request struct {
 	// Generation is that of the pod with an update, and Containers those that it restarts; 0 and nil for a removal.
 	Generation int64
 	Containers []v1alpha1.ContainerRestarts
+	// Relabeled is the pod with the labels and annotations that it is to have; nil when none that coverage depends on changes. A
+	// Relabel without it takes the pod out of the coverage of every protector. An Update or a Resize can have it as well.
+	Relabeled *corev1.Pod
 	// User is who asks.
 	User string
 	// DryRun asks for the answer only.
@@ -108,7 +113,8 @@ func (r Request) Controller() *metav1.OwnerReference {
 	return metav1.GetControllerOf(&metav1.ObjectMeta{OwnerReferences: owned.Metadata.OwnerReferences})
 }
 
-// OperationOf is what a review of a pod is about; a deletion if it is none that Breakwater guards.
+// OperationOf is what a review of a pod is about, as far as its resource and operation tell; a deletion if it is none that Breakwater
+// guards. Only the pod tells an Update from a Relabel: see Parse.
 func OperationOf(review *admissionv1.AdmissionRequest) v1alpha1.Operation {
 	switch {
 	case review.SubResource == "eviction":
@@ -136,7 +142,7 @@ func Parse(review *admissionv1.AdmissionRequest) (request Request, guarded bool,
 		err = request.parseEviction(review)
 	case pods && (review.SubResource == "" || review.SubResource == "resize") && review.Operation == admissionv1.Update:
 		request.Operation = OperationOf(review)
-		if disrupts, err := request.parseUpdate(review); err == nil && !disrupts {
+		if costs, err := request.parseUpdate(review); err == nil && !costs {
 			return Request{}, false, nil
 		} else if err != nil {
 			return request, true, err

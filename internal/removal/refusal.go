@@ -1,8 +1,11 @@
 package removal
 
 import (
+	"errors"
 	"fmt"
 
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -27,11 +30,29 @@ func later(verdict VerdictReason, message string) Answer {
 	}}
 }
 
-// Refuse words the refusal of a protector.
+// Refuse words the refusal of a protector. That of an eviction has the cause by which clients recognize one by a PodDisruptionBudget.
 func Refuse(charges []Charge, c Charge, verdict quota.Verdict, r Request) Answer {
 	answer := later(VerdictReason(verdict.Outcome), refusal(c, verdict, r))
+	if r.Operation == v1alpha1.OperationEvict {
+		answer.Status.Details = &metav1.StatusDetails{Name: c.Key.Name, Group: v1alpha1.GroupVersion.Group, Kind: "podprotectors", Causes: []metav1.StatusCause{{
+			Type: policyv1.DisruptionBudgetCause,
+			Message: fmt.Sprintf("The PodProtector %s needs %d available pods and has %d, with %d removals in progress.",
+				c.Key, verdict.Budget.Floor, verdict.Budget.Available, verdict.Budget.Reserved),
+		}}}
+	}
 	answer.Protectors, answer.Blames = names(charges), &c
 	return answer
+}
+
+// IsOfDisruptionBudget reports whether an error is the refusal of an eviction by a PodDisruptionBudget. Those by protectors have its cause too,
+// and name a protector.
+func IsOfDisruptionBudget(err error) bool {
+	status := apierrors.APIStatus(nil)
+	if !apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) || !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return details == nil || details.Group != v1alpha1.GroupVersion.Group
 }
 
 func refusal(c Charge, verdict quota.Verdict, r Request) string {
@@ -120,6 +141,8 @@ func (r Request) deed() string {
 		return "update"
 	case v1alpha1.OperationResize:
 		return "resize"
+	case v1alpha1.OperationRelabel:
+		return "relabel"
 	default:
 		return "remove"
 	}

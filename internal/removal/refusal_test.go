@@ -1,9 +1,12 @@
 package removal_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -42,5 +45,27 @@ func TestARefusalSaysHowToConfirmAPendingDecrease(t *testing.T) {
 				t.Errorf("Refuse() answers %d %q, want 429, an end of %q, and not %q", answer.Status.Code, got, c.want, c.absent)
 			}
 		})
+	}
+}
+
+func TestIsOfDisruptionBudget(t *testing.T) {
+	cause := []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause}}
+	refused := func(details *metav1.StatusDetails) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Code: 429, Reason: metav1.StatusReasonTooManyRequests, Details: details}}
+	}
+	for claim, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"no error":                          {nil, false},
+		"another error":                     {errors.New("cut"), false},
+		"a refusal without details":         {refused(nil), false},
+		"that of a PodDisruptionBudget":     {refused(&metav1.StatusDetails{Causes: cause}), true},
+		"that of a protector":               {refused(&metav1.StatusDetails{Group: "breakwater.dev", Causes: cause}), false},
+		"that of a protector, of no budget": {refused(&metav1.StatusDetails{Group: "breakwater.dev"}), false},
+	} {
+		if got := removal.IsOfDisruptionBudget(c.err); got != c.want {
+			t.Errorf("IsOfDisruptionBudget() of %s = %t, want %t", claim, got, c.want)
+		}
 	}
 }

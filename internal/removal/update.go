@@ -105,8 +105,8 @@ func resizeRestarts(was, is *containerUpdated) bool {
 	return false
 }
 
-// parseUpdate reads a pod before and after a change. disrupts is false for one that leaves the pod available.
-func (r *Request) parseUpdate(review *admissionv1.AdmissionRequest) (disrupts bool, err error) {
+// parseUpdate reads a pod before and after a change. costs is false for one that leaves the pod available and covered.
+func (r *Request) parseUpdate(review *admissionv1.AdmissionRequest) (costs bool, err error) {
 	if err := r.parsePod(review, "update"); err != nil {
 		return false, err
 	}
@@ -117,9 +117,16 @@ func (r *Request) parseUpdate(review *admissionv1.AdmissionRequest) (disrupts bo
 	if err := Read(review.Object.Raw, &after); err != nil {
 		return false, fmt.Errorf("object of the update of pod %q: %w", review.Name, err)
 	}
-	r.Containers, r.Generation = disrupted(&before, &after), after.Metadata.Generation
+	if err := r.parseRelabel(review); err != nil {
+		return false, err
+	}
+	if r.Containers = disrupted(&before, &after); len(r.Containers) == 0 {
+		r.Operation = v1alpha1.OperationRelabel
+		return r.Relabeled != nil, nil
+	}
+	r.Generation = after.Metadata.Generation
 	if r.Generation == 0 {
 		r.Generation = math.MaxInt64 // this apiserver does not count them, so that the update is never seen to be done
 	}
-	return len(r.Containers) > 0, nil
+	return true, nil
 }

@@ -91,7 +91,11 @@ func (s State) recent(now time.Time) []Grant {
 
 // open are the pending decreases that wait for the budget.
 func (s State) open(grants []Grant) []Pending {
-	return slices.DeleteFunc(slices.Clone(s.Pending), func(p Pending) bool { return p.Cascade || granted(grants, p.Protector) })
+	given := make(map[types.UID]bool, len(grants))
+	for _, g := range grants {
+		given[g.Protector] = true
+	}
+	return slices.DeleteFunc(slices.Clone(s.Pending), func(p Pending) bool { return p.Cascade || given[p.Protector] })
 }
 
 // nextExpiry is how long it takes until a grant leaves the window, if none is left.

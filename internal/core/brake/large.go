@@ -103,31 +103,53 @@ func strength(c v1alpha1.Criterion) int {
 	return slices.Index([]v1alpha1.Criterion{v1alpha1.CriterionScheduled, v1alpha1.CriterionRunning, v1alpha1.CriterionReady, v1alpha1.CriterionAvailable, ""}, c)
 }
 
+// mostLeft bounds the floors that AnnotationFloorReference records.
+const mostLeft = 16
+
+// left is a floor that a protector had until a time.
+type left struct {
+	floor int
+	until time.Time
+}
+
+// floorsLeft are the floors that a protector had in the current window, by its annotation: the highest and oldest first.
+func floorsLeft(p *v1alpha1.PodProtector, window time.Duration, now time.Time) (all []left) {
+	for _, entry := range strings.Split(p.Annotations[v1alpha1.AnnotationFloorReference], ",") {
+		text, at, _ := strings.Cut(entry, "@")
+		floor, err := strconv.Atoi(text)
+		until, errTime := time.Parse(time.RFC3339, at)
+		if err == nil && errTime == nil && now.Sub(until) < window {
+			all = append(all, left{floor, until})
+		}
+	}
+	return all
+}
+
 // Reference is the highest floor of the current window of a protector, by its annotation; 0 if no decrease is recorded in it.
-func Reference(p *v1alpha1.PodProtector, window time.Duration, now time.Time) int {
-	text, at, found := strings.Cut(p.Annotations[v1alpha1.AnnotationFloorReference], "@")
-	left, err := time.Parse(time.RFC3339, at)
-	if !found || err != nil || now.Sub(left) >= window {
-		return 0
+func Reference(p *v1alpha1.PodProtector, window time.Duration, now time.Time) (highest int) {
+	for _, l := range floorsLeft(p, window, now) {
+		highest = max(highest, l.floor)
 	}
-	floor, err := strconv.Atoi(text)
-	if err != nil {
-		return 0
-	}
-	return floor
+	return highest
 }
 
 // NextReference is the annotation that a protector is to have after a change of its spec; empty if it needs none, because no floor
-// fell in the current window, or floors are not numbers.
+// fell in the current window, or floors are not numbers. It has each floor that is the highest of some time of the window: when a
+// higher one leaves the window, those that were left since still count.
 func NextReference(before, after *v1alpha1.PodProtector, window time.Duration, now time.Time) string {
-	reference, kept := Reference(before, window, now), before.Annotations[v1alpha1.AnnotationFloorReference]
-	if reference == 0 {
-		kept = ""
-	}
+	all := floorsLeft(before, window, now)
 	from, fromKnown := quota.Floor(before)
 	to, toKnown := quota.Floor(after)
-	if !fromKnown || !toKnown || to >= from || reference > from {
-		return kept
+	if fromKnown && toKnown && to < from {
+		all = slices.DeleteFunc(all, func(l left) bool { return l.floor <= from })
+		all = append(all, left{from, now})
 	}
-	return fmt.Sprintf("%d@%s", from, now.UTC().Format(time.RFC3339))
+	if n := len(all); n > mostLeft { // as if the lower one had been as high
+		all = append(all[:n-2], left{all[n-2].floor, all[n-1].until})
+	}
+	var entries []string
+	for _, l := range all {
+		entries = append(entries, fmt.Sprintf("%d@%s", l.floor, l.until.UTC().Format(time.RFC3339)))
+	}
+	return strings.Join(entries, ",")
 }

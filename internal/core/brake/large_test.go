@@ -1,11 +1,13 @@
 package brake
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"pgregory.net/rapid"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
@@ -104,11 +106,47 @@ func TestReference(t *testing.T) {
 	want(30*time.Second, 100)
 	lower("40", start.Add(30*time.Second))
 	want(59*time.Second, 100)
-	want(61*time.Second, 0)
+	want(61*time.Second, 60) // which was left later than 100
+	want(91*time.Second, 0)
 	lower("90", start.Add(70*time.Second)) // a rise leaves no reference, and an old one goes
-	want(71*time.Second, 0)
+	want(71*time.Second, 60)
+	want(91*time.Second, 0)
 	lower("80", start.Add(80*time.Second))
 	want(90*time.Second, 90)
 	p.Annotations[v1alpha1.AnnotationFloorReference] = "many@yesterday"
 	want(0, 0)
+}
+
+// A protector that shrinks step by step is compared with the highest floor of the window before each step.
+func TestReferenceIsTheHighestFloorOfTheWindow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const window = time.Minute
+		p := protector("100")
+		p.Annotations = map[string]string{}
+		type had struct {
+			floor int
+			until time.Time
+		}
+		var history []had
+		floor, now := 100, start
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 40).Draw(t, "seconds")) * time.Second)
+			highest := 0
+			for _, h := range history {
+				if now.Sub(h.until) < window {
+					highest = max(highest, h.floor)
+				}
+			}
+			if got := Reference(p, window, now); max(got, floor) < max(highest, floor) || len(history) < mostLeft && max(got, floor) != max(highest, floor) {
+				t.Fatalf("Reference() = %d with a floor of %d, want %d: %v, annotation %v", got, floor, highest, history, p.Annotations)
+			}
+			to := rapid.IntRange(0, 100).Draw(t, "floor")
+			after := protector(strconv.Itoa(to))
+			p.Annotations[v1alpha1.AnnotationFloorReference] = NextReference(p, after, window, now)
+			if to < floor {
+				history = append(history, had{floor, now})
+			}
+			p.Spec, floor = after.Spec, to
+		}
+	})
 }

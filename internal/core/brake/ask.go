@@ -1,0 +1,69 @@
+package brake
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/confirm"
+)
+
+// IsConfirmed reports whether a user confirmed the decrease: on the protector, on its source, on the deleted object or on the namespace,
+// of which the annotations are given.
+func (r Request) IsConfirmed(namespace map[string]string, now time.Time) bool {
+	return confirm.Confirmed(r.Protector.Annotations, now) || r.Source != nil && confirm.Confirmed(r.Source.GetAnnotations(), now) ||
+		r.Deleted != nil && confirm.Confirmed(r.Deleted.GetAnnotations(), now) || confirm.Confirmed(namespace, now)
+}
+
+// CascadeOf says why the deletion of an object is one of a cascade; empty if it is not. namespaceGone reports whether its namespace is
+// being deleted. ownerGone says that an owner was deleted, or may have been; it is empty if the owner exists.
+func CascadeOf(deleted metav1.Object, namespaceGone bool, ownerGone func(metav1.OwnerReference) (string, error)) (why string, err error) {
+	if namespaceGone {
+		return fmt.Sprintf("namespace %q is being deleted", deleted.GetNamespace()), nil
+	}
+	for _, owner := range deleted.GetOwnerReferences() {
+		gone, err := ownerGone(owner)
+		if err != nil || gone == "" {
+			return "", err // the garbage collector deletes nothing that has an owner left
+		}
+		why = gone
+	}
+	return why, nil
+}
+
+// Asks reports whether a cascade must be looked for: the decrease is new, or it may turn out to be one.
+func (r Request) Asks() bool {
+	pending, known := PendingOf(r.Protector)
+	return !known || !pending.Cascade && r.Deleted != nil
+}
+
+// UndoesCascade reports whether a workload asks that exists, while the record of its protector is that of a cascade: the cascade is undone,
+// and what the workload asks for now is another decrease, with a quiet period of its own.
+func (r Request) UndoesCascade() bool {
+	pending, known := PendingOf(r.Protector)
+	return known && pending.Cascade && r.Deleted == nil && r.Source != nil && r.Source.GetDeletionTimestamp() == nil
+}
+
+// MayCascade reports whether the limits hold the decrease if its cause is a cascade. Only a deletion can be part of one.
+func (r Request) MayCascade(l Limits) bool {
+	return r.Deleted != nil && l.OnCascade != v1alpha1.CascadeRelease
+}
+
+// NextPending is the pending decrease of a protector after a decrease was asked for, by what its condition has recorded. cascade says why it is one.
+// isNew reports whether the condition must be written.
+func NextPending(p *v1alpha1.PodProtector, cascade string, now time.Time) (pending Pending, isNew bool) {
+	pending, known := PendingOf(p)
+	if known && (cascade == "" || pending.Cascade) {
+		return pending, false
+	}
+	if !known {
+		pending = Pending{Protector: p.UID, Since: now}
+	}
+	pending.Cascade = cascade != ""
+	return pending, true
+}
+
+// Held reports whether the limits hold the decrease as a cascade. A cascade that they do not hold is decided on as any other decrease.
+func (l Limits) Held(p Pending) bool { return p.Cascade && l.OnCascade != v1alpha1.CascadeRelease }

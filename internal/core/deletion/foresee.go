@@ -1,0 +1,298 @@
+package deletion
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/brake"
+	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// Result is what becomes of a floor.
+type Result string
+
+const (
+	// Released takes effect at once, or after the quiet period.
+	Released Result = "Released"
+	// Held keeps the floor in force although the deletion succeeds.
+	Held Result = "Held"
+	// Refused keeps the floor in force, because the root guard denies the deletion.
+	Refused Result = "Refused"
+	// Kept keeps the floor in force, because the deletion does not ask for its release.
+	Kept Result = "Kept"
+)
+
+// The reasons beside those of the conditions of a PodProtector.
+const (
+	// ReasonConfirmed is released because a user confirmed it.
+	ReasonConfirmed = "Confirmed"
+	// ReasonNoFloor is released because its floor is 0.
+	ReasonNoFloor = "NoFloor"
+	// ReasonSourceExists is held because the source of the protector still exists.
+	ReasonSourceExists = "SourceExists"
+	// ReasonRootGuard is refused by the root guard.
+	ReasonRootGuard = "RootGuard"
+	// ReasonProtected is kept because another policy, or the label of the workload, asks for protection.
+	ReasonProtected = "Protected"
+	// ReasonNotReleased is kept because only objects are deleted that the floor outlives.
+	ReasonNotReleased = "NotReleased"
+)
+
+// Row is what becomes of the floor of a protector. The shape of its JSON is stable.
+type Row struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Floor is nil while it is not known.
+	Floor     *int   `json:"floor,omitempty"`
+	Available int    `json:"available"`
+	Result    Result `json:"result"`
+	Reason    string `json:"reason"`
+	// Because says the reason in a few words.
+	Because string `json:"because"`
+	// Object is what is deleted: `Deployment "shop/web"`.
+	Object string `json:"object"`
+	// Message is what the condition DecreasePending, or the refusal, will say; empty if there will be none.
+	Message string `json:"message,omitempty"`
+}
+
+// Foresight is what becomes of floors. The shape of its JSON is stable.
+type Foresight struct {
+	// Objects is how many objects would be deleted, those that are refused included.
+	Objects    int      `json:"objects"`
+	Mode       string   `json:"rootGuard"`
+	Denied     int      `json:"denied"`
+	Warned     int      `json:"warned"`
+	Released   int      `json:"released"`
+	Held       int      `json:"held"`
+	Refused    int      `json:"refused"`
+	Kept       int      `json:"kept"`
+	Protectors []Row    `json:"protectors"`
+	Warnings   []string `json:"warnings,omitempty"`
+}
+
+// Passes reports whether no floor is held and no deletion is refused.
+func (f *Foresight) Passes() bool { return f.Held == 0 && f.Refused == 0 }
+
+// Foresee says what becomes of the floors that depend on the targets, if all of these were deleted at the same time. It has a row for
+// each such floor, in order of names.
+func Foresee(w *World, targets []*rootguard.Object) Foresight {
+	f := Foresight{Objects: len(targets), Mode: string(w.Guard.Mode), Protectors: []Row{}}
+	answers := w.ask(targets)
+	var allowed []*rootguard.Object
+	for i, o := range targets {
+		switch answers[i].Reason {
+		case rootguard.Denied:
+			f.Denied++
+			continue
+		case rootguard.Warned:
+			f.Warned++
+			f.Warnings = append(f.Warnings, answers[i].Text)
+		}
+		allowed = append(allowed, o)
+	}
+	refused := newPlan(w, targets)
+	texts := map[*rootguard.Object]string{}
+	for i := range targets {
+		texts[targets[i]] = answers[i].Text
+	}
+	f.Protectors = w.rows(newPlan(w, allowed), refused, texts)
+	for i := range f.Protectors {
+		switch f.Protectors[i].Result {
+		case Released:
+			f.Released++
+		case Held:
+			f.Held++
+		case Refused:
+			f.Refused++
+		case Kept:
+			f.Kept++
+		}
+	}
+	return f
+}
+
+// rows are what becomes of floors by the plan that the root guard allows. What only the whole plan affects is refused.
+func (w *World) rows(allowed, whole *plan, denials map[*rootguard.Object]string) []Row {
+	rows, asked := []Row{}, []pending{}
+	for i := range w.Protectors {
+		p := &w.Protectors[i]
+		f := allowed.fateOf(p)
+		if f.by == nil {
+			if f = whole.fateOf(p); f.by == nil {
+				continue
+			}
+			text := denials[f.by]
+			f = fate{by: f.by, result: Refused, reason: ReasonRootGuard, text: "the root guard denies the deletion"}
+			rows = append(rows, rowOf(p, f))
+			rows[len(rows)-1].Message = text
+			continue
+		}
+		if f.request != nil {
+			asked = append(asked, pending{row: len(rows), Request: f.request})
+		}
+		rows = append(rows, rowOf(p, f))
+	}
+	w.decide(allowed, rows, asked)
+	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) })
+	return rows
+}
+
+func rowOf(p *v1alpha1.PodProtector, f fate) Row {
+	row := Row{
+		Namespace: p.Namespace, Name: p.Name, Available: quota.BudgetOf(p).Available, Result: f.result, Reason: f.reason, Because: f.text, Object: f.by.String(),
+	}
+	if floor, known := quota.Floor(p); known {
+		row.Floor = &floor
+	}
+	return row
+}
+
+// pending is a row about which the brake is asked.
+type pending struct {
+	row int
+	*brake.Request
+	brake.Waiting
+	cascade string
+}
+
+// decide completes the rows about which the brake is asked.
+func (w *World) decide(d *plan, rows []Row, asked []pending) {
+	budgets := w.budgets()
+	for i := range asked {
+		a := &asked[i]
+		row := &rows[a.row]
+		effect, large := brake.Release(a.Protector)
+		a.Effect = effect
+		switch {
+		case !large:
+			row.Result, row.Reason, row.Because = Released, ReasonNoFloor, "it has no floor"
+		case a.IsConfirmed(w.annotations(a.Protector.Namespace), w.Now):
+			row.Result, row.Reason, row.Because = Released, ReasonConfirmed, "at once: it is confirmed"
+		default:
+			name, limits := brake.BudgetOf(a.Protector, w.Limits)
+			a.cascade = w.cascade(d, a.Request, limits)
+			a.Limits = limits
+			a.Pending, _ = brake.NextPending(a.Protector, a.cascade, w.Now)
+			budgets[name].waiting[a.Protector.UID] = a.Waiting
+		}
+	}
+	for _, budget := range budgets {
+		budget.foresee(w)
+	}
+	for i := range asked {
+		if row := &rows[asked[i].row]; row.Result == "" {
+			name, _ := brake.BudgetOf(asked[i].Protector, w.Limits)
+			asked[i].answer(row, budgets[name])
+		}
+	}
+}
+
+// answer completes the row by the answer of the brake.
+func (a *pending) answer(row *Row, of *budget) {
+	answer := of.answers[a.Protector.UID]
+	message := func(reason string) string { return brake.Message(*a.Request, reason, a.Limits, a.cascade) }
+	switch {
+	case a.Limits.Held(a.Pending):
+		row.Result, row.Reason, row.Because, row.Message = Held, v1alpha1.ReasonCascade, "cascade: "+a.cascade, message(v1alpha1.ReasonCascade)
+		if before, _ := brake.DecreaseOf(a.Protector); a.cascade == "" {
+			row.Because, row.Message = "cascade: it is held already", before.Asks()
+		}
+	case answer.Verdict == brake.Held:
+		row.Result, row.Reason = Held, v1alpha1.ReasonLimitExceeded
+		row.Because = fmt.Sprintf("limit exceeded: %s at once, and the limit of %d per %s has %d left",
+			counted(answer.Pending, "large decrease"), a.Limits.Allowed(of.protectors), a.Limits.Window, answer.Left)
+		row.Message = message(v1alpha1.ReasonLimitExceeded)
+	default:
+		row.Result, row.Reason = Released, v1alpha1.ReasonQuietPeriod
+		row.Because = fmt.Sprintf("after a quiet period of %s", a.Limits.Quiet)
+		row.Message = message(v1alpha1.ReasonQuietPeriod)
+	}
+}
+
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// budget is one that decreases are decided by.
+type budget struct {
+	name       string
+	protectors int
+	waiting    map[types.UID]brake.Waiting
+	answers    map[types.UID]brake.Answer
+}
+
+// budgets are those of all protectors, with the decreases that are pending already.
+func (w *World) budgets() map[string]*budget {
+	all := map[string]*budget{}
+	for i := range w.Protectors {
+		p := &w.Protectors[i]
+		name, limits := brake.BudgetOf(p, w.Limits)
+		if all[name] == nil {
+			all[name] = &budget{name: name, waiting: map[types.UID]brake.Waiting{}}
+		}
+		all[name].protectors++
+		if pending, known := brake.PendingOf(p); known {
+			all[name].waiting[p.UID] = brake.Waiting{Pending: pending, Limits: limits}
+		}
+	}
+	return all
+}
+
+func (b *budget) foresee(w *World) {
+	var waiting []brake.Waiting
+	for _, one := range b.waiting {
+		waiting = append(waiting, one)
+	}
+	grants, _ := brake.ReadGrants(w.Grants, brake.Key(b.name)) // the brake grants nothing by a key that cannot be read; the shell notes it
+	b.answers = brake.Foresee(brake.State{Protectors: b.protectors, Grants: grants}, waiting, w.Now)
+}
+
+// cascade says why the deletion that a request is about is one of a cascade; empty if it is not, or if that is not looked for.
+func (w *World) cascade(d *plan, r *brake.Request, limits brake.Limits) string {
+	if !r.Asks() || !r.MayCascade(limits) {
+		return ""
+	}
+	if r.Cascade != "" {
+		return r.Cascade
+	}
+	why, _ := brake.CascadeOf(r.Deleted, w.isNamespaceGone(d, r.Deleted.GetNamespace()), func(ref metav1.OwnerReference) (string, error) {
+		return w.ownerGone(d, ref), nil
+	})
+	return why
+}
+
+func (w *World) isNamespaceGone(d *plan, name string) bool {
+	namespace := w.Namespaces[name]
+	return d.namespaces[name] != nil || namespace != nil && namespace.DeletionTimestamp != nil
+}
+
+// ownerGone says that an owner is deleted, or may be for all that the generator knows.
+func (w *World) ownerGone(d *plan, ref metav1.OwnerReference) string {
+	name := fmt.Sprintf("its owner %s %q", ref.Kind, ref.Name)
+	switch kind := w.OwnerKinds[schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()]; {
+	case kind == Unserved:
+		return name + " is of a kind that the API server no longer serves"
+	case w.isGone(ref), d.removes(ref, deepest) != nil:
+		return name + " was deleted"
+	case kind == Hidden:
+		return name + " may have been deleted, because the generator may not get it"
+	}
+	return ""
+}
+
+func (w *World) annotations(namespace string) map[string]string {
+	if n := w.Namespaces[namespace]; n != nil {
+		return n.Annotations
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package deletion
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
+	"github.com/breakwater-k8s/breakwater/internal/desired"
+)
+
+// plan is a set of objects that are deleted at the same time.
+type plan struct {
+	world   *World
+	objects map[desired.Ref]*rootguard.Object
+	uids    map[types.UID]*rootguard.Object
+	// namespaces are those that are deleted, and kinds are those whose CustomResourceDefinitions are.
+	namespaces map[string]*rootguard.Object
+	kinds      map[schema.GroupKind]*rootguard.Object
+	// affecting are the objects that protectors of a namespace may depend on; those without a namespace have the key "".
+	affecting map[string][]*rootguard.Object
+}
+
+func newPlan(w *World, targets []*rootguard.Object) *plan {
+	d := &plan{
+		world: w, objects: map[desired.Ref]*rootguard.Object{}, uids: map[types.UID]*rootguard.Object{},
+		namespaces: map[string]*rootguard.Object{}, kinds: map[schema.GroupKind]*rootguard.Object{}, affecting: map[string][]*rootguard.Object{},
+	}
+	for _, o := range targets {
+		d.objects[desired.Ref{Group: o.Kind.Group, Kind: o.Kind.Kind, Namespace: o.Namespace, Name: o.Name}] = o
+		d.affecting[o.Namespace] = append(d.affecting[o.Namespace], o)
+		if o.UID != "" {
+			d.uids[o.UID] = o
+		}
+		switch {
+		case o.Class() == "Namespace":
+			d.namespaces[o.Name] = o
+		case o.Defines.Kind != "":
+			d.kinds[o.Defines] = o
+		}
+	}
+	return d
+}
+
+// deletes is the target by which an object of a kind is deleted; nil if it stays.
+func (d *plan) deletes(kind schema.GroupKind, object metav1.Object) *rootguard.Object {
+	if by := d.namespaces[object.GetNamespace()]; by != nil {
+		return by
+	}
+	if by := d.kinds[kind]; by != nil {
+		return by
+	}
+	if by := d.objects[desired.RefOf(kind, object)]; by != nil {
+		return by
+	}
+	return d.collects(object, deepest)
+}
+
+// deepest is how many owners above an object are looked at.
+const deepest = 4
+
+// collects is the target after which the garbage collector deletes an object, since it has no owner left; nil if it does not.
+func (d *plan) collects(object metav1.Object, depth int) (by *rootguard.Object) {
+	for _, ref := range object.GetOwnerReferences() {
+		if d.world.isGone(ref) {
+			continue
+		}
+		removed := d.removes(ref, depth)
+		if removed == nil {
+			return nil
+		}
+		by = removed
+	}
+	return by
+}
+
+// removes is the target by which an owner that exists is deleted; nil if it stays.
+func (d *plan) removes(ref metav1.OwnerReference, depth int) *rootguard.Object {
+	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
+	if by := d.uids[ref.UID]; by != nil {
+		return by
+	}
+	if by := d.kinds[kind]; by != nil {
+		return by
+	}
+	owner, known := d.world.Owners[ref.UID]
+	if !known || depth == 0 {
+		return nil
+	}
+	if by := d.namespaces[owner.Namespace]; by != nil {
+		return by
+	}
+	return d.collects(owner, depth-1)
+}
+
+// isGone reports whether an owner does not exist any more, before anything is deleted.
+func (w *World) isGone(ref metav1.OwnerReference) bool {
+	switch w.OwnerKinds[schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()] {
+	case Unserved:
+		return true
+	case Read:
+		owner, known := w.Owners[ref.UID]
+		return !known || owner.DeletionTimestamp != nil
+	default:
+		return false
+	}
+}

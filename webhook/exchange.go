@@ -1,0 +1,51 @@
+package webhook
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"reflect"
+)
+
+// exchangeVersion is raised when what replicas exchange comes to mean something else although its fields stay the same.
+const exchangeVersion = 2
+
+// exchange names the form of what replicas exchange, and is part of the path of a request. During a rolling upgrade replicas of two
+// versions meet. One that does not know a field of the other would ignore it, and reserve less than it was asked for, so it must say that
+// it cannot: the replica that asked then decides itself. The name is computed from the types, so that no change of them can be forgotten.
+//
+//nolint:gochecknoglobals // a constant in all but the language's sense
+var exchange = exchangeName(exchangeVersion, reflect.TypeFor[handedOver](), reflect.TypeFor[taken]())
+
+func exchangeName(version int, types ...reflect.Type) string {
+	form := sha256.New()
+	for _, t := range types {
+		describe(form, t, map[reflect.Type]bool{})
+	}
+	return fmt.Sprintf("v%d-%s", version, hex.EncodeToString(form.Sum(nil)[:6]))
+}
+
+// describe writes the form that values of a type have as JSON.
+func describe(out io.Writer, t reflect.Type, seen map[reflect.Type]bool) {
+	_, _ = fmt.Fprintf(out, "%s %s;", t, t.Kind())
+	if seen[t] {
+		return
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if field := t.Field(i); field.IsExported() {
+				_, _ = fmt.Fprintf(out, "%s %q ", field.Name, field.Tag.Get("json"))
+				describe(out, field.Type, seen)
+			}
+		}
+	case reflect.Map:
+		describe(out, t.Key(), seen)
+		describe(out, t.Elem(), seen)
+	case reflect.Slice, reflect.Array, reflect.Pointer:
+		describe(out, t.Elem(), seen)
+	default:
+	}
+}

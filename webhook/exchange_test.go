@@ -1,0 +1,89 @@
+package webhook_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/webhook"
+)
+
+func TestAnExchangeOfAnotherFormHasAnotherName(t *testing.T) {
+	type inner struct{ A int }
+	type plain struct{ Removals []inner }
+	type wider struct {
+		Removals []struct{ A, B int }
+	}
+	type renamed struct {
+		Removals []inner `json:"removals"`
+	}
+	type retyped struct{ Removals []struct{ A string } }
+	names := map[string]string{}
+	for kind, name := range map[string]string{
+		"plain":          webhook.ExchangeName(1, reflect.TypeFor[plain]()),
+		"a field more":   webhook.ExchangeName(1, reflect.TypeFor[wider]()),
+		"another name":   webhook.ExchangeName(1, reflect.TypeFor[renamed]()),
+		"another type":   webhook.ExchangeName(1, reflect.TypeFor[retyped]()),
+		"a later number": webhook.ExchangeName(2, reflect.TypeFor[plain]()),
+	} {
+		if other, taken := names[name]; taken {
+			t.Errorf("exchangeName() of %s and of %s are both %s", kind, other, name)
+		}
+		names[name] = kind
+	}
+	if a, b := webhook.ExchangeName(1, reflect.TypeFor[plain]()), webhook.ExchangeName(1, reflect.TypeFor[plain]()); a != b {
+		t.Errorf("exchangeName() of one type is %s and %s", a, b)
+	}
+}
+
+// During a rolling upgrade a replica meets one of another version. That one must not reserve by what it does not understand, and the
+// first decides itself.
+func TestAReplicaOfAnotherVersionReservesNothingForThisOne(t *testing.T) {
+	l := newLab(t)
+	l.protect("web", 1, 10)
+	body := `{"removals": [{"Cell": "` + l.cell + `", "PodUID": "u", "PodName": "web-0", "Operation": "Delete", "At": "2026-01-01T00:00:00Z", "New": true}]}`
+	r := l.serve()
+	own, err := tls.LoadX509KeyPair(r.server.CertFile, r.server.KeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range []string{"v1", "v99-0123456789ab"} {
+		code, answer, err := r.post(t.Context(), "/peers/"+version+"/cores/core/protectors/"+l.namespace+"/web", strings.NewReader(body), own)
+		if err != nil || code != http.StatusNotFound || !strings.Contains(answer, webhook.Exchange) {
+			t.Errorf("an exchange of version %s is answered %d %q %v, want 404 and the version of this replica", version, code, answer, err)
+		}
+	}
+	l.wantReserved("web", 0)
+}
+
+func TestAReplicaDecidesItselfWhenAnotherIsOfAnOlderVersion(t *testing.T) {
+	l := newLab(t)
+	l.protect("web", 1, 100_000)
+	certFile, keyFile := newAuthority(t).store(t.TempDir())
+	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It takes what has the path of its version, and admits all without a reservation.
+	older := func(listener net.Listener) {
+		mux := http.NewServeMux()
+		mux.HandleFunc("POST /peers/v1/cores/{core}/protectors/{namespace}/{name}", func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = fmt.Fprint(w, `{"decided": [{"verdict": {"Outcome": "Reserved"}}]}`)
+		})
+		l.serveHTTP(listener, cert, mux.ServeHTTP)
+	}
+	self := testplane.FreeAddress(l)
+	listener := l.owner(self)
+	older(listener)
+	r := []*replica{l.serve(among(self, []string{listener.Addr().String(), self}, certFile, keyFile))}
+	removed := l.contend(r, func() bool { return handedOver(r, "failed")+handedOver(r, "answered") > 0 })
+	if answered := handedOver(r, "answered"); answered > 0 {
+		t.Errorf("%d removals were answered by a replica of an older version, want none", answered)
+	}
+	l.wantReserved("web", removed)
+}
