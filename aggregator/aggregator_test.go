@@ -3,6 +3,7 @@ package aggregator_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,6 +37,8 @@ type lab struct {
 	cell      string
 	trigger   aggregator.Trigger
 	tracer    *tracing.Tracer
+	// now is the wall clock of the aggregators; nil is the machine's.
+	now func() time.Time
 }
 
 func newLab(t *testing.T) *lab {
@@ -110,7 +113,7 @@ func (l *lab) run(identity string) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	err = aggregator.SetupWithManager(ctx, mgr, aggregator.Options{
 		Cell: l.cell, CellConfig: config, Identity: identity, LeaseNamespace: l.namespace,
-		LeaseDuration: 2 * time.Second, Heartbeat: time.Second, Workers: 2, Metrics: prometheus.NewRegistry(), Trigger: l.trigger, Tracer: l.tracer,
+		LeaseDuration: 2 * time.Second, Heartbeat: time.Second, Workers: 2, Metrics: prometheus.NewRegistry(), Trigger: l.trigger, Tracer: l.tracer, Now: l.now,
 	})
 	if err != nil {
 		l.Fatal(err)
@@ -174,6 +177,24 @@ func TestAvailabilityComesByTimeWithoutAnEvent(t *testing.T) {
 	if p.Status.DisruptionsAllowed != 3 || p.Status.DesiredAvailable != 1 {
 		t.Errorf("%d disruptions allowed above a floor of %d, want 3 above 1", p.Status.DisruptionsAllowed, p.Status.DesiredAvailable)
 	}
+}
+
+// The clock of the aggregator's machine is set back, and then ahead.
+func TestAPodIsNotAvailableByAStepOfTheClock(t *testing.T) {
+	l := newLab(t)
+	var ahead atomic.Int64
+	ahead.Store(int64(time.Hour))
+	l.now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	l.createCell()
+	l.createProtector(func(s *v1alpha1.PodProtectorSpec) { s.MinReadySeconds = 600 })
+	l.createPod("web-0", true)
+	l.run("a")
+	l.wantSummary(v1alpha1.Summary{Total: 1, Available: 1, EstimatedAvailable: 1, Ready: 1, Running: 1, Scheduled: 1})
+	ahead.Store(0)
+	l.wantSummary(v1alpha1.Summary{Total: 1, Ready: 1, Running: 1, Scheduled: 1})
+	ahead.Store(int64(time.Hour))
+	l.createPod("web-1", false)
+	l.wantSummary(v1alpha1.Summary{Total: 2, Ready: 1, Running: 2, Scheduled: 2})
 }
 
 // reserve does to the status what a webhook does.

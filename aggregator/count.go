@@ -22,17 +22,20 @@ type count struct {
 	until time.Time
 	// sightings tell of the pods of the open reservations.
 	sightings map[quota.UIDHash]quota.Sighting
-	// owners are the controllers of the pods, with how many each has; only of a protector that needs them.
+	// owners are the controllers of the pods, with how many each has, also of those that are terminating; only of a protector that needs them.
 	owners map[owner]int32
 	// nextAvailable is when the next pod becomes available by time alone; zero when none does.
 	nextAvailable time.Time
+	// lastAvailable is when the last of the counted pods became available by time; zero when none did.
+	lastAvailable time.Time
 }
 
 // Count takes the counts of a protector and looks for the pods of its reservations, in one look at the
 // snapshot. Until that has come as far as first, only what is alive there is counted; nil is nothing to go by.
+// Pods that do not count by all of the earlier standards do not count towards the floor.
 // ok is false when there is no snapshot yet, or it does not cover the protector, or has not all pods of its namespace.
 func (s *Snapshot) Count(
-	key types.NamespacedName, spec *v1alpha1.PodProtectorSpec, reservations iter.Seq[quota.Reservation], first *liveRead,
+	key types.NamespacedName, spec *v1alpha1.PodProtectorSpec, reservations iter.Seq[quota.Reservation], first *liveRead, earlier []standard,
 ) (count, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,12 +58,13 @@ func (s *Snapshot) Count(
 		if p.came || behind && !first.alive(p.hash) {
 			continue
 		}
-		if handles != nil && !p.facts.Gone() {
+		if handles != nil && p.namesOwner() {
 			handles[p.owner]++
 		}
 		health := p.facts.At(spec.MinReadySeconds, now)
-		c.add(health, spec.Criterion)
-		if label != "" && health.Counted(spec.Criterion) {
+		counted := health.Counted(spec.Criterion) && s.countedEarlier(p, earlier, now, &c)
+		c.add(health, counted)
+		if label != "" && counted {
 			onNodes[p.node]++
 		}
 	}
@@ -79,12 +83,34 @@ func (s *Snapshot) Count(
 	}
 	c.aggregation.LastEventTime = metav1.NewMicroTime(now.Truncate(time.Microsecond))
 	for r := range reservations {
-		c.sightings[r.Hash] = s.sight(r, spec, now)
+		c.sightings[r.Hash] = s.sight(r, members, spec, now)
 	}
 	return c, true
 }
 
-func (c *count) add(h podhealth.Health, criterion v1alpha1.Criterion) {
+// namesOwner reports whether the owner of a pod is one whose pods are expected. That a pod terminates says nothing of its workload; one that
+// has finished may be of a Job, which wants none.
+func (p *pod) namesOwner() bool {
+	return !p.facts.Gone() || p.facts.Terminating() && !p.facts.Finished() && p.owner.Value() != noOwner()
+}
+
+// countedEarlier reports whether a pod counts by all earlier standards.
+func (s *Snapshot) countedEarlier(p *pod, earlier []standard, now time.Time, c *count) bool {
+	for i := range earlier {
+		if !earlier[i].covers(p.labels.read(s.read)) {
+			return false
+		}
+		health, counted := earlier[i].health(p.facts, now)
+		c.await(health)
+		if !counted {
+			return false
+		}
+	}
+	return true
+}
+
+// add adds a pod, and counted reports whether it counts towards the floor.
+func (c *count) add(h podhealth.Health, counted bool) {
 	a := &c.aggregation
 	a.TotalReplicas++
 	for _, state := range []struct {
@@ -92,18 +118,26 @@ func (c *count) add(h podhealth.Health, criterion v1alpha1.Criterion) {
 		total *int32
 	}{
 		{h.Scheduled, &a.ScheduledReplicas}, {h.Running, &a.RunningReplicas},
-		{h.Ready, &a.ReadyReplicas}, {h.Available, &a.AvailableReplicas}, {h.Counted(criterion), &a.CountedReplicas},
+		{h.Ready, &a.ReadyReplicas}, {h.Available, &a.AvailableReplicas}, {counted, &a.CountedReplicas},
 	} {
 		if state.holds {
 			*state.total++
 		}
 	}
+	if h.AvailableSince.After(c.lastAvailable) && counted {
+		c.lastAvailable = h.AvailableSince
+	}
+	c.await(h)
+}
+
+// await notes when a pod becomes available by time alone.
+func (c *count) await(h podhealth.Health) {
 	if !h.AvailableAt.IsZero() && (c.nextAvailable.IsZero() || h.AvailableAt.Before(c.nextAvailable)) {
 		c.nextAvailable = h.AvailableAt
 	}
 }
 
-func (s *Snapshot) sight(r quota.Reservation, spec *v1alpha1.PodProtectorSpec, now time.Time) quota.Sighting {
+func (s *Snapshot) sight(r quota.Reservation, members *membership, spec *v1alpha1.PodProtectorSpec, now time.Time) quota.Sighting {
 	p := s.pods[r.Hash]
 	_, departed := s.departed[r.Hash]
 	switch {
@@ -113,6 +147,8 @@ func (s *Snapshot) sight(r quota.Reservation, spec *v1alpha1.PodProtectorSpec, n
 		return quota.Unseen
 	case p.facts.Terminating():
 		return quota.Gone
+	case r.Relabel > 0 && p.version > r.Relabel:
+		return relabeled(r, members.has(p))
 	case r.Update.None():
 		return quota.Alive
 	case p.facts.Gone():

@@ -12,84 +12,168 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// expectation is how many pods the workloads of a cell want, of those that own pods of a protector.
+// expectation is how many pods the workloads of a protector want in one cell, and which workloads those are.
 type expectation struct {
-	replicas int32
-	retained []v1alpha1.RetainedOwner
+	replicas  int32
+	workloads []v1alpha1.ExpectedWorkload
 }
 
-// found is what became of the search for the workload at the top of an owner.
+// found is the result of a search for the workload at the top of an owner.
 type found struct {
-	// workload is the owner that nobody else controls. Of one that is gone it is the last that is known.
+	// workload is the owner that no other object controls. Of one that does not exist any more it is the last that is known.
 	workload owner
 	replicas int32
-	gone     bool
+	// gone reports that it does not exist; kindGone, that the API server does not even know its kind any more.
+	gone, kindGone bool
 }
 
-// errOwnerless only another spec, or other pods, can mend.
+// release says which workloads that do not exist any more are no longer expected: by the protector's policy those that were deleted, by a
+// confirmation also those whose kind is gone.
+type release struct{ byPolicy, confirmed bool }
+
+func (r release) of(t *tally) bool { return t.Gone && (r.confirmed || r.byPolicy && !t.kindGone) }
+
+// errOwnerless can be mended by another spec, or by other pods, only.
 var errOwnerless = errors.New("have no controller that tells how many are expected: set spec.expectedReplicas")
 
-// mostRetained bounds the owners that a status keeps.
-const mostRetained = 64
+const (
+	// mostWorkloads bounds the workloads that a status has; see v1alpha1.Aggregation.
+	mostWorkloads = 64
+	// others is the name of the entry for those beyond that.
+	others = "others"
+)
 
-// expect adds up what the workloads want that own these pods, each once: a Deployment has several ReplicaSets. search finds
-// the workload of an owner. One that is gone is still expected, as the policy says, for as long as pods of it are there:
-// at its last known size, or that of stored. Who has never seen it goes by what is left of all that was expected, since it
-// went while nobody looked.
+// expect adds up what the workloads of a protector want in a cell (rule 13). owners are the controllers of its pods, also of those that
+// are terminating, with how many pods each has. known are the workloads that were expected before, and before is the sum: a workload stays
+// expected, with or without pods, until its replicas are fewer. A workload that was deleted is expected at its last size, unless it is
+// released. search finds the workload of an owner.
+//
+// A workload that was deleted before any leader saw it gets what is left of the sum.
 func expect(
-	owners map[owner]int32, stored *v1alpha1.Aggregation, policy v1alpha1.TargetRemovalPolicy, search func(owner) (found, error),
+	owners map[owner]int32, known []v1alpha1.ExpectedWorkload, before *int32, release release, search func(owner) (found, error),
 ) (expectation, error) {
-	if alone := owners[nobody()]; alone > 0 {
-		return expectation{}, fmt.Errorf("%d pods %w", alone, errOwnerless)
-	}
-	sizes, gone, pods := map[owner]int32{}, map[owner]bool{}, map[owner]int32{}
-	var failed []error
-	for _, o := range slices.SortedFunc(maps.Keys(owners), byUID) {
-		top, err := search(o)
-		if err != nil {
-			failed = append(failed, err)
-			continue
-		}
-		sizes[top.workload] = max(sizes[top.workload], top.replicas)
-		gone[top.workload] = top.gone
-		pods[top.workload] += owners[o]
-	}
-	if len(failed) > 0 {
-		return expectation{}, errors.Join(failed...)
+	all, err := tallyAll(owners, known, search)
+	if err != nil {
+		return expectation{}, err
 	}
 	var e expectation
-	unseen := -1 // the first of e.retained whose size nobody knows
-	for _, workload := range slices.SortedFunc(maps.Keys(sizes), byUID) {
-		size := sizes[workload]
+	var kept []*tally
+	var unseen *tally
+	spare := int32(0) // pods of workloads that no leader saw, beyond those that are expected of other deleted workloads
+	for _, uid := range slices.Sorted(maps.Keys(all)) {
+		t := all[uid]
 		switch {
-		case !gone[workload]:
-			e.replicas += size
-		case policy != v1alpha1.TargetRemovalRelease:
-			if size = max(size, sizeOf(stored.RetainedOwners, workload.uid)); size == 0 && unseen < 0 {
-				unseen = len(e.retained)
-			}
-			size = max(size, pods[workload])
-			e.replicas += size
-			e.retained = append(e.retained, v1alpha1.RetainedOwner{
-				Kind: workload.kind, Name: workload.name, UID: workload.uid, Replicas: size,
-			})
+		case release.of(t):
+			continue
+		case t.Gone && !t.seen:
+			unseen, spare = cmp.Or(unseen, t), spare+t.pods
+			continue
+		case t.Gone:
+			t.Replicas = max(t.Replicas, t.pods)
+			spare -= t.Replicas
+		}
+		kept, e.replicas = append(kept, t), e.replicas+t.Replicas
+	}
+	if unseen != nil {
+		unseen.Replicas = max(spare, 0)
+		if before != nil {
+			unseen.Replicas = max(unseen.Replicas, *before-e.replicas)
+		}
+		if unseen.Replicas > 0 {
+			kept, e.replicas = append(kept, unseen), e.replicas+unseen.Replicas
 		}
 	}
-	if stored.ExpectedReplicas != nil && unseen >= 0 && *stored.ExpectedReplicas > e.replicas {
-		e.retained[unseen].Replicas += *stored.ExpectedReplicas - e.replicas
-		e.replicas = *stored.ExpectedReplicas
-	}
-	e.retained = e.retained[:min(len(e.retained), mostRetained)]
+	e.workloads = listed(kept)
 	return e, nil
 }
 
-func byUID(a, b owner) int { return cmp.Compare(a.uid, b.uid) }
+// tally is a workload while expectations are added up.
+type tally struct {
+	v1alpha1.ExpectedWorkload
 
-func sizeOf(retained []v1alpha1.RetainedOwner, uid types.UID) int32 {
-	for _, r := range retained {
-		if r.UID == uid {
-			return r.Replicas
+	// pods are those that it owns.
+	pods int32
+	// seen reports that its size is known.
+	seen, kindGone bool
+}
+
+// tallyAll finds the workloads of the owners of pods, each once (a Deployment has several ReplicaSets), and those that are known.
+func tallyAll(
+	owners map[owner]int32, known []v1alpha1.ExpectedWorkload, search func(owner) (found, error),
+) (map[types.UID]*tally, error) {
+	if alone := owners[noOwner()]; alone > 0 {
+		return nil, fmt.Errorf("%d pods %w", alone, errOwnerless)
+	}
+	all := map[types.UID]*tally{}
+	var failed []error
+	look := func(o owner, pods, last int32) {
+		top, err := search(o)
+		if err != nil {
+			failed = append(failed, err)
+			return
+		}
+		w := top.workload
+		t := all[w.uid]
+		if t == nil {
+			t = &tally{ExpectedWorkload: v1alpha1.ExpectedWorkload{APIVersion: w.apiVersion, Kind: w.kind, Name: w.name, UID: w.uid}}
+			all[w.uid] = t
+		}
+		t.Gone, t.kindGone = top.gone, top.kindGone
+		t.Replicas, t.pods = max(t.Replicas, top.replicas), t.pods+pods
+		if t.Gone && o.uid == w.uid {
+			t.Replicas = max(t.Replicas, last)
+		}
+		t.seen = !t.Gone || t.Replicas > 0
+	}
+	for _, w := range known {
+		if w.UID == "" {
+			all[w.UID] = &tally{ExpectedWorkload: w, seen: true}
+			continue
+		}
+		look(owner{apiVersion: w.APIVersion, kind: w.Kind, name: w.Name, uid: w.UID}, 0, w.Replicas)
+	}
+	for _, o := range slices.SortedFunc(maps.Keys(owners), byUID) {
+		look(o, owners[o], 0)
+	}
+	return all, errors.Join(failed...)
+}
+
+// listed are the workloads for the status. If there are too many, those come first that cannot be found again by their pods, and what is
+// expected of the rest of them is added up.
+func listed(all []*tally) []v1alpha1.ExpectedWorkload {
+	slices.SortStableFunc(all, func(a, b *tally) int { return cmp.Compare(a.rank(), b.rank()) })
+	var list []v1alpha1.ExpectedWorkload
+	rest := v1alpha1.ExpectedWorkload{Name: others, Gone: true}
+	for i, t := range all {
+		switch {
+		case i < mostWorkloads-1 || len(all) == mostWorkloads:
+			list = append(list, t.ExpectedWorkload)
+		case t.rank() < withPods:
+			rest.Replicas += t.Replicas
 		}
 	}
-	return 0
+	if rest.Replicas > 0 {
+		list = append(list, rest)
+	}
+	return list
 }
+
+// The ranks of workloads, by how well they can be found again.
+const (
+	isGone = iota
+	withoutPods
+	withPods
+)
+
+func (t *tally) rank() int {
+	switch {
+	case t.Gone:
+		return isGone
+	case t.pods == 0:
+		return withoutPods
+	default:
+		return withPods
+	}
+}
+
+func byUID(a, b owner) int { return cmp.Compare(a.uid, b.uid) }

@@ -2,84 +2,125 @@ package aggregator
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
 
+// The rows of the table in docs/concepts.md, by rule 13.
 func TestExpect(t *testing.T) {
 	set := func(uid types.UID) owner {
 		return owner{apiVersion: "apps/v1", kind: "ReplicaSet", name: "set-" + string(uid), uid: uid}
 	}
 	web := owner{apiVersion: "apps/v1", kind: "Deployment", name: "web", uid: "d-web"}
+	webAgain := owner{apiVersion: "apps/v1", kind: "Deployment", name: "web", uid: "d-web-2"}
 	api := owner{apiVersion: "apps/v1", kind: "StatefulSet", name: "api", uid: "s-api"}
 	there := func(workload owner, replicas int32) found { return found{workload: workload, replicas: replicas} }
 	lost := func(workload owner, last int32) found { return found{workload: workload, replicas: last, gone: true} }
-	retained := func(replicas int32) []v1alpha1.RetainedOwner {
-		return []v1alpha1.RetainedOwner{{Kind: "Deployment", Name: "web", UID: "d-web", Replicas: replicas}}
+	kindLost := func(workload owner) found { return found{workload: workload, gone: true, kindGone: true} }
+	listed := func(o owner, replicas int32, gone bool) v1alpha1.ExpectedWorkload {
+		return v1alpha1.ExpectedWorkload{APIVersion: o.apiVersion, Kind: o.kind, Name: o.name, UID: o.uid, Replicas: replicas, Gone: gone}
 	}
+	type workloads = []v1alpha1.ExpectedWorkload
 	for claim, c := range map[string]struct {
-		owners map[owner]int32
-		tops   map[owner]found
-		stored []v1alpha1.RetainedOwner
-		before int32
-		policy v1alpha1.TargetRemovalPolicy
-		want   expectation
-		fails  string
+		owners  map[owner]int32
+		tops    map[owner]found
+		known   workloads
+		before  int32
+		release release
+		want    expectation
+		fails   string
 	}{
-		"no pods, nothing expected": {want: expectation{}},
+		"no pods ever: nothing is expected": {},
 		"a Deployment counts once, whatever ReplicaSets it has": {
 			owners: map[owner]int32{set("a"): 7, set("b"): 4}, tops: map[owner]found{set("a"): there(web, 10), set("b"): there(web, 10)},
-			want: expectation{replicas: 10},
+			want: expectation{10, workloads{listed(web, 10, false)}},
 		},
 		"workloads add up": {
 			owners: map[owner]int32{set("a"): 7, api: 3}, tops: map[owner]found{set("a"): there(web, 10), api: there(api, 3)},
-			want: expectation{replicas: 13},
+			want: expectation{13, workloads{listed(web, 10, false), listed(api, 3, false)}},
 		},
-		"a workload that is scaled to 0 expects none": {
-			owners: map[owner]int32{set("a"): 7}, tops: map[owner]found{set("a"): there(web, 0)}, want: expectation{},
+		"a workload that exists is expected without any pod": {
+			tops: map[owner]found{web: there(web, 10)}, known: workloads{listed(web, 10, false)}, before: 10,
+			want: expectation{10, workloads{listed(web, 10, false)}},
+		},
+		"scaled up without any pod": {
+			tops: map[owner]found{web: there(web, 12)}, known: workloads{listed(web, 10, false)}, before: 10,
+			want: expectation{12, workloads{listed(web, 12, false)}},
+		},
+		"scaled to 0: none are expected": {
+			owners: map[owner]int32{set("a"): 7}, tops: map[owner]found{set("a"): there(web, 0), web: there(web, 0)}, known: workloads{listed(web, 10, false)},
+			before: 10, want: expectation{0, workloads{listed(web, 0, false)}},
 		},
 		"one that is gone is still expected": {
-			owners: map[owner]int32{set("a"): 7}, tops: map[owner]found{set("a"): lost(web, 10)}, want: expectation{10, retained(10)},
+			owners: map[owner]int32{set("a"): 7}, tops: map[owner]found{set("a"): lost(web, 10)}, want: expectation{10, workloads{listed(web, 10, true)}},
+		},
+		"also without any pod": {
+			tops: map[owner]found{web: lost(web, 0)}, known: workloads{listed(web, 10, false)}, before: 10,
+			want: expectation{10, workloads{listed(web, 10, true)}},
 		},
 		"also by a leader that has never seen it": {
-			owners: map[owner]int32{set("a"): 7}, tops: map[owner]found{set("a"): lost(web, 0)}, stored: retained(10),
-			want: expectation{10, retained(10)},
+			owners: map[owner]int32{set("a"): 7}, tops: map[owner]found{set("a"): lost(web, 0), web: lost(web, 0)}, known: workloads{listed(web, 10, true)},
+			want: expectation{10, workloads{listed(web, 10, true)}},
 		},
-		"at least its pods are": {
+		"one that wanted none is gone": {
+			tops: map[owner]found{web: lost(web, 0)}, known: workloads{listed(web, 0, false)}, want: expectation{},
+		},
+		"another of its name exists": {
+			tops: map[owner]found{web: there(webAgain, 4)}, known: workloads{listed(web, 10, true)}, before: 10,
+			want: expectation{4, workloads{listed(webAgain, 4, false)}},
+		},
+		"at least its pods are expected": {
 			owners: map[owner]int32{set("a"): 7, set("b"): 1}, tops: map[owner]found{set("a"): lost(web, 0), set("b"): lost(web, 0)},
-			want: expectation{8, retained(8)},
+			want: expectation{8, workloads{listed(web, 8, true)}},
 		},
 		"what went while nobody looked is what is left of all that was expected": {
 			owners: map[owner]int32{set("a"): 7, api: 3}, tops: map[owner]found{set("a"): lost(web, 0), api: there(api, 4)}, before: 13,
-			want: expectation{13, retained(9)},
+			want: expectation{13, workloads{listed(web, 9, true), listed(api, 4, false)}},
 		},
 		"or its pods, when those are more": {
 			owners: map[owner]int32{set("a"): 7, api: 3}, tops: map[owner]found{set("a"): lost(web, 0), api: there(api, 4)}, before: 5,
-			want: expectation{11, retained(7)},
+			want: expectation{11, workloads{listed(web, 7, true), listed(api, 4, false)}},
 		},
-		"not when the policy is to let go": {
-			owners: map[owner]int32{set("a"): 7}, tops: map[owner]found{set("a"): lost(web, 10)}, stored: retained(10),
-			policy: v1alpha1.TargetRemovalRelease, want: expectation{},
+		"pods of a ReplicaSet that no leader saw may be those of a deleted Deployment": {
+			owners: map[owner]int32{set("a"): 7}, tops: map[owner]found{set("a"): lost(set("a"), 0), web: lost(web, 0)}, known: workloads{listed(web, 10, true)},
+			before: 10, want: expectation{10, workloads{listed(web, 10, true)}},
 		},
-		"what is gone is forgotten with its last pod": {
-			owners: map[owner]int32{api: 3}, tops: map[owner]found{api: there(api, 3)}, stored: retained(10), want: expectation{replicas: 3},
+		"the policy releases what is gone": {
+			owners: map[owner]int32{set("a"): 7}, tops: map[owner]found{set("a"): lost(web, 10), web: lost(web, 0)}, known: workloads{listed(web, 10, true)},
+			release: release{byPolicy: true}, want: expectation{},
 		},
-		"pods without an owner do not tell":       {owners: map[owner]int32{nobody(): 2, api: 3}, tops: map[owner]found{api: there(api, 3)}, fails: "2 pods have no controller"},
-		"an owner that cannot be found out about": {owners: map[owner]int32{set("a"): 2}, fails: "no such answer"},
+		"but not what exists without pods": {
+			tops: map[owner]found{web: there(web, 10)}, known: workloads{listed(web, 10, false)}, release: release{byPolicy: true, confirmed: true},
+			want: expectation{10, workloads{listed(web, 10, false)}},
+		},
+		"nor what is gone with its kind": {
+			tops: map[owner]found{web: kindLost(web)}, known: workloads{listed(web, 10, false)}, release: release{byPolicy: true},
+			want: expectation{10, workloads{listed(web, 10, true)}},
+		},
+		"which a confirmation does": {
+			tops: map[owner]found{web: kindLost(web)}, known: workloads{listed(web, 10, false)}, release: release{confirmed: true}, want: expectation{},
+		},
+		"pods without an owner do not tell": {
+			owners: map[owner]int32{noOwner(): 2, api: 3}, tops: map[owner]found{api: there(api, 3)}, fails: "2 pods have no controller",
+		},
+		"an owner that cannot be found out about":            {owners: map[owner]int32{set("a"): 2}, fails: "no such answer"},
+		"a known workload that cannot be found out about is": {known: workloads{listed(web, 10, false)}, fails: "no such answer"},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			got, err := expect(c.owners, &v1alpha1.Aggregation{RetainedOwners: c.stored, ExpectedReplicas: &c.before}, c.policy, func(o owner) (found, error) {
-				top, ok := c.tops[o]
-				if !ok {
-					return found{}, errors.New("no such answer")
-				}
-				return top, nil
-			})
+			got, err := expect(c.owners, c.known, &c.before, c.release, answers(c.tops))
 			if c.fails != "" {
 				if err == nil || !strings.Contains(err.Error(), c.fails) {
 					t.Errorf("error %v, want %q", err, c.fails)
@@ -93,5 +134,86 @@ func TestExpect(t *testing.T) {
 				t.Errorf("expectation (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A pod that terminates says nothing of what its workload wants (rule 13).
+func TestWhichPodsNameTheirOwners(t *testing.T) {
+	set := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "s-db", Controller: new(true)}
+	key := types.NamespacedName{Namespace: "default", Name: "web"}
+	percent := intstr.FromString("50%")
+	for claim, c := range map[string]struct {
+		change func(p *corev1.Pod)
+		want   map[owner]int32
+	}{
+		"one that runs": {func(*corev1.Pod) {}, map[owner]int32{{"apps/v1", "StatefulSet", "db", "s-db"}: 1}},
+		"one that terminates": {
+			func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) }, map[owner]int32{{"apps/v1", "StatefulSet", "db", "s-db"}: 1},
+		},
+		"none that has finished": {func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }, map[owner]int32{}},
+		"one without an owner":   {func(p *corev1.Pod) { p.OwnerReferences = nil }, map[owner]int32{noOwner(): 1}},
+		"none without an owner that terminates": {
+			func(p *corev1.Pod) { p.OwnerReferences, p.DeletionTimestamp = nil, new(metav1.Now()) }, map[owner]int32{},
+		},
+	} {
+		s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { t.Fatal(err) }, time.Now)
+		s.Cover(key, selectorindex.Coverage{Selector: selectorindex.Everything()}, time.Second)
+		if err := s.Replace(nil, "1"); err != nil {
+			t.Fatal(err)
+		}
+		p := samplePod("db-0", "db-0", "2", nil)
+		p.OwnerReferences = []metav1.OwnerReference{set}
+		c.change(p)
+		if err := s.Update(p); err != nil {
+			t.Fatal(err)
+		}
+		got, ok := s.Count(key, &v1alpha1.PodProtectorSpec{MaxUnavailable: &percent}, func(func(quota.Reservation) bool) {}, nil, nil)
+		if !ok || !maps.Equal(got.owners, c.want) {
+			t.Errorf("%s: Count() has the owners %v, want %v", claim, got.owners, c.want)
+		}
+	}
+}
+
+func answers(tops map[owner]found) func(owner) (found, error) {
+	return func(o owner) (found, error) {
+		top, ok := tops[o]
+		if !ok {
+			return found{}, errors.New("no such answer")
+		}
+		return top, nil
+	}
+}
+
+func TestExpectOfMoreWorkloadsThanAStatusHas(t *testing.T) {
+	owners, tops := map[owner]int32{}, map[owner]found{}
+	for i := range 200 {
+		o := owner{apiVersion: "apps/v1", kind: "StatefulSet", name: fmt.Sprintf("db-%d", i), uid: types.UID(fmt.Sprintf("s-%03d", i))}
+		if tops[o] = (found{workload: o, replicas: 3}); i < 100 { // the others exist, and have pods
+			tops[o] = found{workload: o, replicas: 3, gone: true}
+		}
+		owners[o] = 1
+	}
+	before := int32(0)
+	first, err := expect(owners, nil, &before, release{}, answers(tops))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := first.workloads[len(first.workloads)-1]; first.replicas != 600 || len(first.workloads) != mostWorkloads ||
+		last.Kind != "" || last.Replicas != 3*(100-mostWorkloads+1) || !last.Gone {
+		t.Fatalf("%d are expected of %d workloads, of which the last is %+v", first.replicas, len(first.workloads), last)
+	}
+	for o, top := range tops { // the pods of deleted workloads end, and another aggregator leads
+		if top.gone {
+			tops[o] = found{workload: o, gone: true}
+			delete(owners, o)
+		}
+	}
+	second, err := expect(owners, first.workloads, &first.replicas, release{}, answers(tops))
+	if err != nil || second.replicas != 600 {
+		t.Errorf("%d are expected, error %v, want 600", second.replicas, err)
+	}
+	third, err := expect(owners, second.workloads, &second.replicas, release{byPolicy: true}, answers(tops))
+	if err != nil || third.replicas != 300 {
+		t.Errorf("%d are expected after a release, error %v, want 300", third.replicas, err)
 	}
 }

@@ -22,11 +22,14 @@ type first struct {
 	spec string
 	// selector is that of the target, where the spec names one.
 	selector string
-	live     liveRead
+	// inTransition reports that it is for counts that an earlier spec restricts. When they no longer are, pods that went without a
+	// reservation must be looked for again.
+	inTransition bool
+	live         liveRead
 }
 
-func (f *first) is(p *v1alpha1.PodProtector, target *v1alpha1.Target) bool {
-	return f != nil && f.uid == p.UID && f.spec == quota.CountedSpec(&p.Spec) && f.selector == selectorOf(target)
+func (f *first) is(p *v1alpha1.PodProtector, target *v1alpha1.Target, inTransition bool) bool {
+	return f != nil && f.uid == p.UID && f.inTransition == inTransition && f.spec == quota.CountedSpec(&p.Spec) && f.selector == selectorOf(target)
 }
 
 // selectorOf is the text of a target's selector; none chooses no pod.
@@ -63,18 +66,19 @@ func (t *term) mustCount(p *v1alpha1.PodProtector) bool {
 	return cell == nil || !t.isCounted(p, cell.Aggregation.Target)
 }
 
-// firstOf returns the live list that a protector's count goes by; nil when the snapshot is enough.
-func (t *term) firstOf(ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target) (*liveRead, error) {
+// firstOf returns the live list that a protector's count goes by; nil when the snapshot is enough. It is not when the stored counts are of a
+// transition and these are not, or the other way round.
+func (t *term) firstOf(ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, inTransition bool) (*liveRead, error) {
 	key := keyOf(p)
 	t.mu.Lock()
-	f, counted := t.firsts[key], t.isCounted(p, target)
-	if f != nil && counted && (!f.is(p, target) || t.snapshot.Reached(f.live.version)) {
+	f, counted := t.firsts[key], t.isCounted(p, target) && quota.CellOf(p, t.options.Cell).Aggregation.InTransition == inTransition
+	if f != nil && counted && (!f.is(p, target, inTransition) || t.snapshot.Reached(f.live.version)) {
 		delete(t.firsts, key)
 		f = nil
 	}
 	t.mu.Unlock()
 	switch {
-	case f.is(p, target):
+	case f.is(p, target, inTransition):
 		return &f.live, nil
 	case counted:
 		return nil, nil
@@ -89,6 +93,6 @@ func (t *term) firstOf(ctx context.Context, p *v1alpha1.PodProtector, target *v1
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.firsts[key] = &first{uid: p.UID, spec: quota.CountedSpec(&p.Spec), selector: selectorOf(target), live: live}
+	t.firsts[key] = &first{uid: p.UID, spec: quota.CountedSpec(&p.Spec), selector: selectorOf(target), inTransition: inTransition, live: live}
 	return &live, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -12,6 +13,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/confirm"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/slot"
@@ -24,7 +26,7 @@ const longestProblem = 512
 type followed struct {
 	mu         sync.Mutex
 	last       map[types.NamespacedName]map[owner]found
-	protectors map[types.UID]map[types.NamespacedName]bool
+	protectors map[workloadName]map[types.NamespacedName]bool
 	// targets are the workloads that protectors name, and named the protectors that do so.
 	targets map[types.NamespacedName]workloadName
 	named   map[workloadName]map[types.NamespacedName]bool
@@ -32,7 +34,7 @@ type followed struct {
 
 func newFollowed() *followed {
 	return &followed{
-		last: map[types.NamespacedName]map[owner]found{}, protectors: map[types.UID]map[types.NamespacedName]bool{},
+		last: map[types.NamespacedName]map[owner]found{}, protectors: map[workloadName]map[types.NamespacedName]bool{},
 		targets: map[types.NamespacedName]workloadName{}, named: map[workloadName]map[types.NamespacedName]bool{},
 	}
 }
@@ -49,9 +51,9 @@ func (f *followed) set(protector types.NamespacedName, now map[owner]found) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, found := range f.last[protector] {
-		delete(f.protectors[found.workload.uid], protector)
-		if len(f.protectors[found.workload.uid]) == 0 {
-			delete(f.protectors, found.workload.uid)
+		name := found.workload.nameIn(protector.Namespace)
+		if delete(f.protectors[name], protector); len(f.protectors[name]) == 0 {
+			delete(f.protectors, name)
 		}
 	}
 	delete(f.last, protector)
@@ -60,10 +62,11 @@ func (f *followed) set(protector types.NamespacedName, now map[owner]found) {
 	}
 	f.last[protector] = now
 	for _, found := range now {
-		if f.protectors[found.workload.uid] == nil {
-			f.protectors[found.workload.uid] = map[types.NamespacedName]bool{}
+		name := found.workload.nameIn(protector.Namespace)
+		if f.protectors[name] == nil {
+			f.protectors[name] = map[types.NamespacedName]bool{}
 		}
-		f.protectors[found.workload.uid][protector] = true
+		f.protectors[name][protector] = true
 	}
 }
 
@@ -95,16 +98,18 @@ func (f *followed) in(slots slot.Set, keys map[types.NamespacedName]bool) {
 	keysOf(slots, f.targets, keys)
 }
 
-// by returns the protectors that go by a workload, since they name it or it owns their pods.
-func (f *followed) by(target workloadName, workload types.UID) []types.NamespacedName {
+// by returns the protectors that go by a workload, since they name it or it owns, or owned, their pods.
+func (f *followed) by(workload workloadName) []types.NamespacedName {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all := slices.Collect(maps.Keys(f.named[target]))
+	all := slices.Collect(maps.Keys(f.named[workload]))
 	for protector := range f.protectors[workload] {
-		if !f.named[target][protector] {
+		if !f.named[workload][protector] {
 			all = append(all, protector)
 		}
 	}
+	// In order, so that the simulation can repeat a run.
+	slices.SortFunc(all, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 	return all
 }
 
@@ -114,8 +119,8 @@ func (t *term) followWorkloads(ctx context.Context) {
 	t.workloads = &workloads{
 		metadata: t.podNames, dynamic: t.scales, mapper: t.kinds,
 		run: func(informer toolscache.SharedIndexInformer) { go informer.RunWithContext(ctx) },
-		changed: func(target workloadName, workload types.UID) {
-			for _, protector := range t.followed.by(target, workload) {
+		changed: func(workload workloadName) {
+			for _, protector := range t.followed.by(workload) {
 				t.queue.Add(protector)
 			}
 		},
@@ -123,12 +128,13 @@ func (t *term) followWorkloads(ctx context.Context) {
 	}
 }
 
-// expect notes how many pods are expected in this cell, if the floor is reckoned from that. What cannot be found out now
-// stays as it was; it is false when that is worth another look.
+// expect notes how many pods are expected in this cell, if the floor depends on that. What cannot be found out now stays as it was; it is
+// false when that is worth another look.
 func (t *term) expect(
 	ctx context.Context, p *v1alpha1.PodProtector, stored, now *v1alpha1.Aggregation, owners map[owner]int32,
 ) bool {
 	key := keyOf(p)
+	now.SelectedSpec = quota.SelectedSpec(&p.Spec)
 	switch {
 	case !quota.NeedsExpected(&p.Spec):
 		t.followed.set(key, nil)
@@ -138,8 +144,15 @@ func (t *term) expect(
 		now.ExpectedReplicas = replicasOf(now.Target)
 		return true
 	}
+	known, before := stored.Workloads, stored.ExpectedReplicas
+	if stored.SelectedSpec != now.SelectedSpec {
+		known = nil
+		if stored.SelectedSpec != "" { // it is when an older version wrote it
+			before = nil
+		}
+	}
 	last, seen := t.followed.of(key), map[owner]found{}
-	expected, err := expect(owners, stored, p.Spec.TargetRemovalPolicy, func(o owner) (found, error) {
+	expected, err := expect(owners, known, before, t.releaseOf(p), func(o owner) (found, error) {
 		top, err := t.workloads.find(ctx, key.Namespace, o, last[o])
 		if before, known := last[o]; err != nil && known {
 			seen[o] = before
@@ -151,15 +164,20 @@ func (t *term) expect(
 	t.followed.set(key, seen)
 	switch {
 	case err == nil:
-		now.ExpectedReplicas, now.RetainedOwners = &expected.replicas, expected.retained
+		now.ExpectedReplicas, now.Workloads = &expected.replicas, expected.workloads
 	case errors.Is(err, errOwnerless):
-		now.ExpectedReplicasProblem = err.Error()
+		now.ExpectedReplicasProblem, now.Workloads = err.Error(), known
 	default:
 		t.log.Error(err, "It cannot be found out how many pods are expected", "protector", key)
-		now.ExpectedReplicas, now.RetainedOwners = stored.ExpectedReplicas, stored.RetainedOwners
+		now.ExpectedReplicas, now.Workloads = stored.ExpectedReplicas, known
 		if now.ExpectedReplicas == nil {
 			now.ExpectedReplicasProblem = fleet.Shorten(err.Error(), longestProblem)
 		}
 	}
 	return err == nil || errors.Is(err, errOwnerless)
+}
+
+// releaseOf is what the user of a protector says of workloads that are gone.
+func (t *term) releaseOf(p *v1alpha1.PodProtector) release {
+	return release{byPolicy: p.Spec.TargetRemovalPolicy == v1alpha1.TargetRemovalRelease, confirmed: confirm.Confirmed(p.Annotations, t.now())}
 }

@@ -19,6 +19,12 @@ type membership struct {
 	pods map[*pod]struct{}
 }
 
+// has reports whether the protector covers a pod.
+func (m *membership) has(p *pod) bool {
+	_, ok := m.pods[p]
+	return ok
+}
+
 // Cover counts pods for a protector from now on.
 func (s *Snapshot) Cover(key types.NamespacedName, coverage selectorindex.Coverage, rate time.Duration) {
 	s.mu.Lock()

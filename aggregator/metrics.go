@@ -49,7 +49,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		liveReads:  liveReads,
 		writes:     counter("writes_total", "Status writes by result: written, conflict or error.", "result"),
 		spread:     spread, writeDuration: writeDuration,
-		settled: counter("settled_total", "Reservations settled by reason: gone, expired, superseded, updated or overdue.", "reason"),
+		settled: counter("settled_total", "Reservations settled by reason: gone, expired, relabeled, superseded, updated or overdue.", "reason"),
 	}
 }
 
@@ -70,7 +70,7 @@ func (*metrics) probe(registry prometheus.Registerer, cell *rest.Config, every t
 // settle counts what was settled.
 func (m *metrics) settle(done *quota.Settled) {
 	for reason, number := range map[string]int{
-		"gone": done.Gone, "expired": done.Expired, "superseded": done.Superseded, "updated": done.Updated, "overdue": len(done.Overdue),
+		"gone": done.Gone, "expired": done.Expired, "relabeled": done.Relabeled, "superseded": done.Superseded, "updated": done.Updated, "overdue": len(done.Overdue),
 	} {
 		m.settled.WithLabelValues(reason).Add(float64(number))
 	}

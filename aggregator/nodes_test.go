@@ -113,7 +113,7 @@ func (w *nodeWorld) check(t *rapid.T) {
 				unknown++
 			}
 		}
-		c, ok := w.snapshot.Count(key, spec, none, nil)
+		c, ok := w.snapshot.Count(key, spec, none, nil, nil)
 		if !ok {
 			t.Fatalf("%s is not counted", key)
 		}

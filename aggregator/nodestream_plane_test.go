@@ -122,11 +122,6 @@ func TestTheStreamOfNodesKeepsUp(t *testing.T) {
 			requests.checkPages(t, paged)
 
 			way.end()
-			relabelled := prefix + "-000"
-			patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:"elsewhere"}}}`, zoneLabel)
-			if _, err := plane.CoreV1().Nodes().Patch(t.Context(), relabelled, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-				t.Fatal(err)
-			}
 			testplane.Eventually(t, func() string {
 				if n.mu.Lock(); n.problem == "" {
 					defer n.mu.Unlock()
@@ -135,6 +130,11 @@ func TestTheStreamOfNodesKeepsUp(t *testing.T) {
 				n.mu.Unlock()
 				return ""
 			})
+			relabelled := prefix + "-000"
+			patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:"elsewhere"}}}`, zoneLabel)
+			if _, err := plane.CoreV1().Nodes().Patch(t.Context(), relabelled, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+				t.Fatal(err)
+			}
 			if diff := cmp.Diff(zones, zonesOf(n, prefix)); diff != "" {
 				t.Errorf("in a partition: zones (-want +got):\n%s", diff)
 			}

@@ -21,8 +21,13 @@ func (o owner) groupKind() schema.GroupKind {
 	return schema.GroupKind{Group: version.Group, Kind: o.kind}
 }
 
-// nobody is the owner of a pod that has no controller.
-func nobody() owner { return owner{} }
+// nameIn is the owner by its name in a namespace.
+func (o owner) nameIn(namespace string) workloadName {
+	return workloadName{o.groupKind(), types.NamespacedName{Namespace: namespace, Name: o.name}}
+}
+
+// noOwner is the owner of a pod that has no controller.
+func noOwner() owner { return owner{} }
 
 // ownerOf shares one text among all pods of a controller: a pod keeps 8 bytes of it.
 func ownerOf(p *corev1.Pod) unique.Handle[owner] {
@@ -32,7 +37,7 @@ func ownerOf(p *corev1.Pod) unique.Handle[owner] {
 func controllerOf(object metav1.Object) owner {
 	ref := metav1.GetControllerOfNoCopy(object)
 	if ref == nil {
-		return nobody()
+		return noOwner()
 	}
 	return owner{apiVersion: ref.APIVersion, kind: ref.Kind, name: ref.Name, uid: ref.UID}
 }

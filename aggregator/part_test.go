@@ -146,7 +146,7 @@ func (w *partWorld) check(t *rapid.T, namespaces []string) {
 		coverage, _ := selectorindex.CountedOf(&partSpec, nil)
 		w.snapshot.Cover(key, coverage, time.Second)
 		whole := w.whole.Has(slot.Of(namespace))
-		count, ok := w.snapshot.Count(key, &partSpec, func(func(quota.Reservation) bool) {}, nil)
+		count, ok := w.snapshot.Count(key, &partSpec, func(func(quota.Reservation) bool) {}, nil, nil)
 		w.snapshot.Uncover(key)
 		if ok != whole {
 			t.Fatalf("namespace %s is counted: %v, and all of its pods are there: %v", namespace, ok, whole)

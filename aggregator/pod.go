@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 	"unique"
 
@@ -23,6 +24,8 @@ type pod struct {
 	// node is the name of its node; empty until it has one.
 	node   unique.Handle[string]
 	labels *labelSet
+	// version is the resourceVersion of the pod; 0 when it is not a number.
+	version int64
 	// came tells that the pod was in another cell before; see stray.go.
 	came bool
 	// list is how many lists there had been when the pod was last seen: a list drops those that it does not show.
@@ -36,8 +39,17 @@ func isReady(p *pod) bool { return p.facts.At(0, time.Time{}).Available }
 func strip(p *corev1.Pod) *pod {
 	return &pod{
 		hash: quota.HashUID(p.UID), facts: podhealth.FactsOf(p), namespace: unique.Make(p.Namespace), owner: ownerOf(p),
-		node: unique.Make(p.Spec.NodeName),
+		node: unique.Make(p.Spec.NodeName), version: podVersion(p.ResourceVersion),
 	}
+}
+
+// podVersion is the resourceVersion of a pod as a number; 0 when it is none.
+func podVersion(resourceVersion string) int64 {
+	version, err := strconv.ParseInt(resourceVersion, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return version
 }
 
 // stripping strips the pods of one list, one by one as they arrive. A reflector gathers a list before it hands it

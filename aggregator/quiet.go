@@ -38,3 +38,17 @@ func (t *term) quiet(key types.NamespacedName, p *v1alpha1.PodProtector, cell *v
 	}
 	return wait
 }
+
+// afterEnding returns how long a protector is not to be counted yet, since another of its name has just ended.
+func (t *term) afterEnding(key types.NamespacedName, p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCell) time.Duration {
+	if cell != nil {
+		return 0
+	}
+	wait := t.endings.wait(p, time.Duration(t.admissionDeadline.Load()), t.monotonic())
+	if wait > 0 {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.firsts, key) // for the same reason
+	}
+	return wait
+}

@@ -56,8 +56,12 @@ func (t *term) write(ctx context.Context, key types.NamespacedName, p *v1alpha1.
 		return nil
 	}
 	t.metrics.spread.tell(key, p)
-	if work.settled.Any() || !same(before, p, t.options.Cell) {
-		if err := t.store(ctx, p, &work.settled); err != nil {
+	if work.settled.Any() || work.aged || !same(before, p, t.options.Cell) {
+		err := t.store(ctx, p, &work.settled)
+		if cell := quota.CellOf(p, t.options.Cell); cell != nil && work.settled.Any() && !apierrors.IsConflict(err) {
+			t.deadlinesOf(key).Forget(&cell.AdmissionHistory)
+		}
+		if err != nil {
 			return err
 		}
 		t.metrics.settle(&work.settled)
@@ -73,6 +77,9 @@ func (t *term) write(ctx context.Context, key types.NamespacedName, p *v1alpha1.
 type outcome struct {
 	settled       quota.Settled
 	nextAvailable time.Time
+	// aged reports that a pod is counted that was not available yet at the time of the stored counts. They are written even if they are the
+	// same: a webhook whose clock is behind judges the age of pods no earlier than that time.
+	aged bool
 	// wait asks for another look after that time.
 	wait time.Duration
 	// again asks for another look after the aggregation rate, since a live read could not tell.
@@ -106,7 +113,7 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 		cell.Aggregation.TermVersion = formatVersion(t.version)
 		return outcome{again: true}, nil
 	}
-	if wait := max(held, t.quiet(key, p, cell)); wait > 0 {
+	if wait := max(held, t.quiet(key, p, cell), t.afterEnding(key, p, cell)); wait > 0 {
 		return outcome{wait: wait}, nil
 	}
 	aim := t.aimOf(ctx, p, &stored.Aggregation)
@@ -122,7 +129,8 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 	if wait := t.cover(p, aim.target); wait > 0 {
 		return outcome{wait: wait, postponed: true}, nil
 	}
-	look, ok, err := t.look(ctx, p, aim.target, &stored.AdmissionHistory)
+	earlier, transition := t.transitions.earlier(p, t.options.Cell, t.underWay(p), t.monotonic())
+	look, ok, err := t.look(ctx, p, aim.target, &stored.AdmissionHistory, earlier)
 	if err != nil || !ok {
 		return outcome{}, err
 	}
@@ -133,16 +141,22 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 	cell.Aggregation = look.aggregation
 	cell.Aggregation.Target, cell.Aggregation.TargetProblem = aim.target, aim.problem
 	expectable := t.expect(ctx, p, &stored.Aggregation, &cell.Aggregation, look.owners)
-	cell.Aggregation.CountedSpec = quota.CountedSpec(&p.Spec)
-	cell.Aggregation.Epoch = t.epochOf(key.Namespace)
-	cell.Aggregation.Holder = t.holder()
-	cell.Aggregation.TermVersion = formatVersion(t.version)
-	done := outcome{nextAvailable: look.nextAvailable, again: look.again || !expectable}
+	cell.Aggregation.CountedSpec, cell.Aggregation.InTransition = quota.CountedSpec(&p.Spec), transition > 0
+	t.sign(&cell.Aggregation, key.Namespace)
+	done := outcome{nextAvailable: look.nextAvailable, wait: transition, again: look.again || !expectable}
+	done.aged = look.lastAvailable.After(stored.Aggregation.LastEventTime.Time)
 	done.settled = quota.Settle(&cell.AdmissionHistory, look.see)
 	if cell.Discount = ""; t.silent(stored.Discount) {
 		cell.Discount = v1alpha1.DiscountStale
 	}
 	return done, nil
+}
+
+// sign makes counts those of this leadership.
+func (t *term) sign(counts *v1alpha1.Aggregation, namespace string) {
+	counts.Epoch = t.epochOf(namespace)
+	counts.Holder = t.holder()
+	counts.TermVersion = formatVersion(t.version)
 }
 
 // cover makes the snapshot count for a protector, and returns how long that is to wait for the nodes that its spec asks for.
@@ -154,6 +168,7 @@ func (t *term) cover(p *v1alpha1.PodProtector, target *v1alpha1.Target) time.Dur
 
 // entry is the cell's part of the status, which there is from now on.
 func (t *term) entry(p *v1alpha1.PodProtector) *v1alpha1.PodProtectorCell {
+	t.endings.count(p)
 	if quota.CellOf(p, t.options.Cell) == nil {
 		p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{CellID: t.options.Cell})
 	}
@@ -176,7 +191,7 @@ func same(a, b *v1alpha1.PodProtector, cellID string) bool {
 func (t *term) comeBack(key types.NamespacedName, p *v1alpha1.PodProtector, work outcome) {
 	atLeast := max(aggregationRate(p), 100*time.Millisecond)
 	if !work.nextAvailable.IsZero() {
-		t.queue.AddAfter(key, max(work.nextAvailable.Sub(t.now()), 0))
+		t.queue.AddAfter(key, max(work.nextAvailable.Sub(t.clock.now()), 0))
 	}
 	exact := t.snapshot.hearing.isExact()
 	if cell := quota.CellOf(p, t.options.Cell); !exact && cell != nil && quota.Open(&cell.AdmissionHistory) > 0 {

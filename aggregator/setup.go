@@ -94,6 +94,10 @@ type Aggregator struct {
 	log    logr.Logger
 	// now is the wall clock, for minReadySeconds. Deadlines are timed by monotonic, which nobody can set.
 	now, monotonic func() time.Time
+	// endings are the protectors that ended lately.
+	endings endings
+	// transitions are the specs of protectors that changed lately.
+	transitions transitions
 
 	// leading has room for one: the term that runs, so that there is never more than one.
 	leading chan struct{}
@@ -178,9 +182,9 @@ func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 	}
 	a.informer = shared
 	a.handler, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { a.protectorChanged(obj) },
-		UpdateFunc: func(_, obj any) { a.protectorChanged(obj) },
-		DeleteFunc: func(obj any) { a.protectorChanged(obj) },
+		AddFunc:    func(obj any) { a.protectorSeen(obj); a.protectorChanged(obj) },
+		UpdateFunc: func(old, obj any) { a.protectorReplaced(old, obj); a.protectorSeen(obj); a.protectorChanged(obj) },
+		DeleteFunc: func(obj any) { a.protectorDeleted(obj); a.protectorChanged(obj) },
 	})
 	if err != nil || a.options.Membership == nil {
 		return err

@@ -47,7 +47,10 @@ func (l *look) see(r quota.Reservation) quota.Sighting {
 }
 
 // endsByTime tells whether a reservation ends by nothing but a later event. Those of updates never do: no event tells that one is done.
-func (l *look) endsByTime(r quota.Reservation) bool { return !l.until.IsZero() && r.Update.None() }
+// Those of relabels end by the version of their pods, which tells more.
+func (l *look) endsByTime(r quota.Reservation) bool {
+	return !l.until.IsZero() && r.Update.None() && r.Relabel == 0
+}
 
 // look counts for a protector and says of each reservation whether it is settled by that count. Mostly the
 // snapshot itself tells. A live read is asked for three kinds of reservation:
@@ -58,18 +61,18 @@ func (l *look) endsByTime(r quota.Reservation) bool { return !l.until.IsZero() &
 //     request.
 //   - the pod seems to be updated and available again; see isUpdated.
 func (t *term) look(
-	ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, history *v1alpha1.AdmissionHistory,
+	ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, history *v1alpha1.AdmissionHistory, earlier []standard,
 ) (look, bool, error) {
 	key := keyOf(p)
 	deadlines := t.deadlinesOf(key)
 	deadlines.Observe(history, t.monotonic())
 	reservations := quota.Reservations(history)
 
-	first, err := t.firstOf(ctx, p, target)
+	first, err := t.firstOf(ctx, p, target, len(earlier) > 0)
 	if err != nil {
 		return look{}, false, err
 	}
-	count, ok := t.snapshot.Count(key, &p.Spec, reservations, first)
+	count, ok := t.snapshot.Count(key, &p.Spec, reservations, first, earlier)
 	if !ok {
 		return look{}, false, nil
 	}
@@ -92,7 +95,7 @@ func (t *term) look(
 		switch pod, listed := live.pods[r.Hash]; {
 		case !listed && l.sightings[r.Hash] == quota.Unseen:
 			unlisted = append(unlisted, r.Hash)
-		case listed && !pod.terminating && passed(r):
+		case listed && !pod.terminating && passed(r) && l.shows(pod):
 			l.passed(r, pod, deadlines, updateTimeout(p))
 		default:
 			l.again = true
@@ -100,11 +103,24 @@ func (t *term) look(
 	}
 	if len(unlisted) > 0 {
 		t.snapshot.BuryUnlisted(unlisted, live.version)
-		if l.count, ok = t.snapshot.Count(key, &p.Spec, reservations, first); !ok {
+		if l.count, ok = t.snapshot.Count(key, &p.Spec, reservations, first, earlier); !ok {
 			return look{}, false, nil
 		}
 	}
 	return l, true, nil
+}
+
+// shows reports whether the counts are of the state in which a live read has found a pod. An older snapshot can count a pod that was
+// relabelled since, whose reservation must stay until a newer one does not (rule 14).
+func (l *look) shows(pod livePod) bool { return pod.version > 0 && uint64(pod.version) <= l.version }
+
+// relabeled is what is known of a reservation once no relabel can take effect any more that it was made for. A pod that stays covered may
+// be under update yet.
+func relabeled(r quota.Reservation, covered bool) quota.Sighting {
+	if covered && !r.Update.None() {
+		return quota.Unremoved
+	}
+	return quota.Relabeled
 }
 
 // doubt returns the reservations that a live read of the namespace could settle, and finds out which updates are done.
@@ -128,7 +144,11 @@ func (t *term) doubt(
 				continue
 			}
 		}
-		if sighting == quota.Unseen || sighting != quota.Gone && passed(r) {
+		switch {
+		case sighting == quota.Gone, sighting == quota.Relabeled:
+		case sighting == quota.Unremoved:
+			l.again = true // the update is looked at next
+		case sighting == quota.Unseen, passed(r):
 			doubtful = append(doubtful, r)
 		}
 	}
@@ -159,6 +179,7 @@ type liveRead struct {
 type livePod struct {
 	terminating bool
 	generation  int64
+	version     int64
 }
 
 // alive tells whether a pod was there and not on its way out.
@@ -181,7 +202,7 @@ func (a *Aggregator) readLive(ctx context.Context, namespace, selector string) (
 		}
 		for i := range page.Items {
 			item := &page.Items[i]
-			read.pods[quota.HashUID(item.UID)] = livePod{item.DeletionTimestamp != nil, item.Generation}
+			read.pods[quota.HashUID(item.UID)] = livePod{item.DeletionTimestamp != nil, item.Generation, podVersion(item.ResourceVersion)}
 		}
 		if read.version, err = listVersion(page); err != nil {
 			return nil, err

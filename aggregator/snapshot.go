@@ -225,7 +225,7 @@ func (s *Snapshot) put(seen *pod, labels map[string]string) {
 		s.byNamespace[p.namespace][p] = struct{}{}
 	}
 	wasReady := isReady(p)
-	p.facts, p.owner, p.node, p.list = seen.facts, seen.owner, seen.node, s.lists
+	p.facts, p.owner, p.node, p.version, p.list = seen.facts, seen.owner, seen.node, seen.version, s.lists
 	if p.labels == nil || !p.labels.equal(labels) {
 		s.relabel(p, labels)
 	}

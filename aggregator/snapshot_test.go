@@ -95,12 +95,12 @@ func TestAPodThatALiveReadDidNotListIsNeverCounted(t *testing.T) {
 	if err := s.Add(samplePod("late", "late", "15", nil)); err != nil {
 		t.Fatal(err)
 	}
-	c, ok := s.Count(key, &v1alpha1.PodProtectorSpec{}, none, nil)
+	c, ok := s.Count(key, &v1alpha1.PodProtectorSpec{}, none, nil, nil)
 	if !ok || c.aggregation.CountedReplicas != 0 || c.aggregation.SettledVersion != "20" {
 		t.Errorf("counted %+v, want none, and that version 20 tells so", c.aggregation)
 	}
 	s.UpdateResourceVersion("21")
-	if c, _ := s.Count(key, &v1alpha1.PodProtectorSpec{}, none, nil); c.aggregation.SettledVersion != "" {
+	if c, _ := s.Count(key, &v1alpha1.PodProtectorSpec{}, none, nil, nil); c.aggregation.SettledVersion != "" {
 		t.Errorf("settled version %q of a snapshot that has come further", c.aggregation.SettledVersion)
 	}
 }
@@ -303,7 +303,7 @@ func checkCounts(
 				counted++
 			}
 		}
-		c, ok := s.Count(key, spec, none, nil)
+		c, ok := s.Count(key, spec, none, nil, nil)
 		if a := c.aggregation; !ok || a.TotalReplicas != total || a.AvailableReplicas != available || a.CountedReplicas != counted {
 			t.Fatalf("%s counts %+v, want %d pods, %d available, %d that count", key, a, total, available, counted)
 		}

@@ -90,6 +90,6 @@ func (t *term) store(ctx context.Context, p *v1alpha1.PodProtector, settled *quo
 	span.SetAttributes(
 		attribute.Int(tracing.SettledGone, settled.Gone), attribute.Int(tracing.SettledExpired, settled.Expired),
 		attribute.Int(tracing.SettledSuperseded, settled.Superseded), attribute.Int(tracing.SettledUpdated, settled.Updated),
-		attribute.Int(tracing.SettledOverdue, len(settled.Overdue)))
+		attribute.Int(tracing.SettledOverdue, len(settled.Overdue)), attribute.Int(tracing.SettledRelabeled, settled.Relabeled))
 	return err
 }

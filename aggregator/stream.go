@@ -33,7 +33,8 @@ func newStream(cell kubernetes.Interface, snapshot *Snapshot, log logr.Logger) *
 	pods, past := cell.CoreV1().Pods(metav1.NamespaceAll), &continuity{now: time.Now}
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			listed, err := listStripped(ctx, options, snapshot.own(pods.List))
+			past.listing()
+			listed, err := listStripped(ctx, options, snapshot.own(past.pages(pods.List)))
 			past.listed(err)
 			return listed, err
 		},

@@ -56,20 +56,24 @@ func (t *term) aimOf(ctx context.Context, p *v1alpha1.PodProtector, stored *v1al
 	named := nameOf(p)
 	t.followed.follow(keyOf(p), &named)
 	found, err := t.workloads.named(ctx, named.Namespace, p.Spec.TargetRef)
-	counted := stored.CountedSpec == quota.CountedSpec(&p.Spec)
+	release := t.releaseOf(p)
+	known := stored.SelectedSpec == quota.SelectedSpec(&p.Spec) || stored.CountedSpec == quota.CountedSpec(&p.Spec)
 	var last *v1alpha1.Target
-	if counted {
+	if known {
 		last = stored.Target
 	}
 	switch {
 	case meta.IsNoMatchError(err): // a definition may be lost with all that it defines
 		t.queue.AddAfter(keyOf(p), unknownKindPause)
+		if release.confirmed {
+			return aim{}
+		}
 		return aim{target: retain(last)}
 	case err != nil:
 		t.queue.AddAfter(keyOf(p), problemPause)
 		t.log.Error(err, "It cannot be found out what a protector names", "protector", keyOf(p), "kind", named.Kind, "name", named.Name)
-		return aim{target: last, unknown: !counted, problem: fleet.Shorten(fmt.Sprintf("%s %s: %v", named.Kind, named.Name, err), longestProblem)}
-	case found == nil && p.Spec.TargetRemovalPolicy != v1alpha1.TargetRemovalRelease:
+		return aim{target: last, unknown: !known, problem: fleet.Shorten(fmt.Sprintf("%s %s: %v", named.Kind, named.Name, err), longestProblem)}
+	case found == nil && !release.byPolicy && !release.confirmed:
 		return aim{target: retain(last)}
 	default:
 		return aim{target: found}
@@ -89,7 +93,7 @@ func retain(last *v1alpha1.Target) *v1alpha1.Target {
 // named finds a workload by its name; nil when there is none.
 func (w *workloads) named(ctx context.Context, namespace string, ref *v1alpha1.TargetRef) (*v1alpha1.Target, error) {
 	o := owner{apiVersion: ref.APIVersion, kind: ref.Kind, name: ref.Name}
-	object, err := w.object(ctx, namespace, o)
+	object, err := w.object(ctx, namespace, o, false)
 	if err != nil || object == nil {
 		return nil, err
 	}
@@ -122,7 +126,7 @@ func (t *term) giveUpCounting(p *v1alpha1.PodProtector, unknown aim) {
 	cell := t.entry(p)
 	stored := cell.Aggregation
 	cell.Aggregation = v1alpha1.Aggregation{
-		TargetProblem: unknown.problem, LastEventTime: metav1.NewMicroTime(t.now()),
+		TargetProblem: unknown.problem, LastEventTime: metav1.NewMicroTime(t.clock.now()),
 		SnapshotVersion: stored.SnapshotVersion, SettledVersion: stored.SettledVersion,
 		TermVersion: formatVersion(t.version), Epoch: cmp.Or(stored.Epoch, t.epochOf(p.Namespace)), Holder: cmp.Or(stored.Holder, t.holder()),
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
 // aimAt protects the pods of a workload, of which three may be missing.
@@ -103,6 +104,18 @@ func TestALaterLeaderKeepsATargetThatIsGone(t *testing.T) {
 	l.wantTarget(v1alpha1.ReasonTargetGone, "stay protected")
 	l.wantFloor(7, 10)
 	l.wantSummary(v1alpha1.Summary{Total: 1, Available: 1, EstimatedAvailable: 1, Ready: 1, Running: 1, Scheduled: 1})
+
+	// What pods count for has nothing to do with which ones are chosen.
+	l.change(func(spec *v1alpha1.PodProtectorSpec) { spec.Criterion = v1alpha1.CriterionReady })
+	l.eventually(func() string {
+		if p := l.protector(); p.Status.Cells[0].Aggregation.CountedSpec != quota.CountedSpec(&p.Spec) {
+			return "it is not counted by the new spec"
+		}
+		return ""
+	})
+	l.wantFloor(7, 10)
+	l.confirmRelease()
+	l.wantFloor(0, 0)
 }
 
 // A definition may be lost with all that it defines.

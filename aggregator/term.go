@@ -36,6 +36,8 @@ type term struct {
 	// began is when, on the monotonic clock.
 	began    time.Time
 	snapshot *Snapshot
+	// clock judges how long pods have been ready.
+	clock *steadyClock
 	// readLive asks the cell's apiserver itself for the pods of a namespace that a selector matches.
 	readLive func(ctx context.Context, namespace, selector string) (liveRead, error)
 	// readPod asks it for one pod; nil when there is none of that name.
@@ -121,7 +123,8 @@ func (a *Aggregator) newTerm(ctx context.Context, l leadership, end context.Canc
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 5*time.Second)),
 	}
 	t.followWorkloads(ctx)
-	t.snapshot = newSnapshot(t.podsChanged, func(err error) { end(err) }, a.now)
+	t.clock = &steadyClock{wall: a.now, monotonic: a.monotonic}
+	t.snapshot = newSnapshot(t.podsChanged, func(err error) { end(err) }, t.clock.now)
 	t.snapshot.scope, t.snapshot.isSpent = pods, t.isSpent
 	t.heed(l.cell)
 	return t
@@ -144,6 +147,7 @@ func (t *term) run(ctx context.Context) {
 		t.enqueueAll(everywhere)
 		running.Go(func() { t.report(ctx) })
 		running.Go(func() { t.trigger(ctx) })
+		running.Go(func() { t.recountAfterSteps(ctx) })
 		for range t.options.Workers {
 			running.Go(func() { t.work(ctx) })
 		}

@@ -66,7 +66,7 @@ func (t *term) isUpdated(ctx context.Context, p *v1alpha1.PodProtector, r quota.
 			return false, nil
 		}
 	}
-	return podhealth.Of(pod, p.Spec.MinReadySeconds, t.now()).Counted(p.Spec.Criterion), nil
+	return podhealth.Of(pod, p.Spec.MinReadySeconds, t.clock.now()).Counted(p.Spec.Criterion), nil
 }
 
 // readPod reads a pod, not from an old cache; nil when there is none of that name.

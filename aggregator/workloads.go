@@ -28,7 +28,7 @@ type workloads struct {
 	// run lets an informer work for as long as the term lasts.
 	run func(toolscache.SharedIndexInformer)
 	// changed is told of each workload that came, changed or went; it must not block.
-	changed func(workloadName, types.UID)
+	changed func(workloadName)
 
 	mu    sync.Mutex
 	kinds map[schema.GroupVersionResource]toolscache.SharedIndexInformer
@@ -49,24 +49,29 @@ const (
 	longestChain = 8
 )
 
-// find finds the workload at the top of an owner, and how many replicas it wants. last is what was found for the owner
-// before: who controls an object does not change in its life, and so is still known when it is gone.
+// find finds the workload at the top of an owner, and how many replicas it wants. last is what was found for the owner before: the controller
+// of an object does not change in its life, and so is still known when the object is gone. A workload that does not exist any more is
+// succeeded by another of its kind and name.
 func (w *workloads) find(ctx context.Context, namespace string, bottom owner, last found) (found, error) {
 	at := bottom
 	for range longestChain {
-		object, err := w.object(ctx, namespace, at)
-		switch {
-		case err != nil:
+		object, err := w.object(ctx, namespace, at, last.gone)
+		kindGone := meta.IsNoMatchError(err)
+		if err != nil && !kindGone {
 			return found{}, err
-		case object == nil && at == bottom && last.workload != nobody() && last.workload != bottom:
-			at = last.workload // the ReplicaSet is gone, and its Deployment may be there
+		}
+		exists := object != nil && object.UID == at.uid
+		switch {
+		case !exists && at == bottom && last.workload != noOwner() && last.workload != bottom:
+			at = last.workload // the ReplicaSet is gone, and its Deployment may exist
 		case object == nil && at == last.workload:
-			return found{workload: at, replicas: last.replicas, gone: true}, nil
+			return found{workload: at, replicas: last.replicas, gone: true, kindGone: kindGone}, nil
 		case object == nil:
-			return found{workload: at, gone: true}, nil
-		case controllerOf(object) != nobody():
+			return found{workload: at, gone: true, kindGone: kindGone}, nil
+		case controllerOf(object) != noOwner():
 			at = controllerOf(object)
 		default:
+			at.uid = object.UID
 			wanted, err := w.size(ctx, at, object)
 			return found{workload: at, replicas: wanted.replicas}, err
 		}
@@ -74,9 +79,9 @@ func (w *workloads) find(ctx context.Context, namespace string, bottom owner, la
 	return found{}, fmt.Errorf("%s %s has more than %d controllers above it", bottom.kind, bottom.name, longestChain)
 }
 
-// object returns the metadata of an owner; nil when there is none of that UID, if it has one, by that name. That it is there
-// the cache may tell, that it is not only the apiserver.
-func (w *workloads) object(ctx context.Context, namespace string, o owner) (*metav1.PartialObjectMetadata, error) {
+// object returns the metadata of the object of an owner's kind and name, which may have another UID; nil if there is none. The cache may
+// show that an owner exists. Only the API server can show that it does not, unless it has already: knownGone is for later looks.
+func (w *workloads) object(ctx context.Context, namespace string, o owner, knownGone bool) (*metav1.PartialObjectMetadata, error) {
 	resource, err := w.resource(o)
 	if err != nil {
 		return nil, err
@@ -86,18 +91,16 @@ func (w *workloads) object(ctx context.Context, namespace string, o owner) (*met
 		return nil, err
 	}
 	stored, there, _ := informer.GetStore().GetByKey(namespace + "/" + o.name)
-	is := func(object *metav1.PartialObjectMetadata) bool { return o.uid == "" || object.UID == o.uid }
-	if object, ok := stored.(*metav1.PartialObjectMetadata); there && ok && is(object) {
+	object, _ := stored.(*metav1.PartialObjectMetadata)
+	if knownGone || there && (o.uid == "" || object.UID == o.uid) {
 		return object, nil
 	}
 	live, err := w.metadata.Resource(resource).Namespace(namespace).Get(ctx, o.name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
+	if apierrors.IsNotFound(err) {
 		return nil, nil
-	case err != nil:
+	}
+	if err != nil {
 		return nil, fmt.Errorf("get %s %s/%s: %w", o.kind, namespace, o.name, err)
-	case !is(live):
-		return nil, nil
 	}
 	return live, nil
 }
@@ -177,7 +180,7 @@ func (w *workloads) informerOf(resource schema.GroupVersionResource, kind schema
 		return nil, err
 	}
 	tell := func(object *metav1.PartialObjectMetadata) {
-		w.changed(workloadName{kind, types.NamespacedName{Namespace: object.Namespace, Name: object.Name}}, object.UID)
+		w.changed(workloadName{kind, types.NamespacedName{Namespace: object.Namespace, Name: object.Name}})
 	}
 	_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
@@ -189,7 +192,6 @@ func (w *workloads) informerOf(resource schema.GroupVersionResource, kind schema
 			before, ok := old.(*metav1.PartialObjectMetadata)
 			after, okToo := obj.(*metav1.PartialObjectMetadata)
 			if ok && okToo && (before.UID != after.UID || before.Generation != after.Generation) {
-				tell(before)
 				tell(after)
 			}
 		},

@@ -138,12 +138,12 @@ func TestTheFloorFollowsWhatTheWorkloadsWant(t *testing.T) {
 	l.erase(web)
 	p := l.wantFloor(7, 10) // an accident
 	l.eventually(func() string {
-		if p = l.protector(); len(p.Status.Cells[0].Aggregation.RetainedOwners) != 1 {
-			return fmt.Sprintf("nothing tells of the Deployment that is gone: %+v", p.Status)
+		if p = l.protector(); len(goneOf(p)) != 1 {
+			return fmt.Sprintf("the status does not have the deleted Deployment: %+v", p.Status)
 		}
 		return ""
 	})
-	if got := p.Status.Cells[0].Aggregation.RetainedOwners[0]; got.Name != "web" || got.Kind != "Deployment" || got.Replicas != 10 {
+	if got := goneOf(p)[0]; got.Name != "web" || got.Kind != "Deployment" || got.Replicas != 10 {
 		t.Errorf("retained %+v", got)
 	}
 	l.change(func(spec *v1alpha1.PodProtectorSpec) { spec.TargetRemovalPolicy = v1alpha1.TargetRemovalRelease })
@@ -160,7 +160,7 @@ func TestALaterLeaderKnowsWhatWasExpected(t *testing.T) {
 	l.wantFloor(7, 10)
 	l.erase(web)
 	l.eventually(func() string {
-		if p := l.protector(); len(p.Status.Cells[0].Aggregation.RetainedOwners) != 1 {
+		if p := l.protector(); len(goneOf(p)) != 1 {
 			return fmt.Sprintf("%+v", p.Status)
 		}
 		return ""
@@ -174,6 +174,96 @@ func TestALaterLeaderKnowsWhatWasExpected(t *testing.T) {
 		return ""
 	})
 	l.wantFloor(7, 10)
+}
+
+// goneOf are the workloads of the first cell that are expected and do not exist any more.
+func goneOf(p *v1alpha1.PodProtector) (gone []v1alpha1.ExpectedWorkload) {
+	for _, w := range p.Status.Cells[0].Aggregation.Workloads {
+		if w.Gone {
+			gone = append(gone, w)
+		}
+	}
+	return gone
+}
+
+// A workload without pods still wants them (rule 13).
+func TestTheFloorStaysWhenAWorkloadHasNoPods(t *testing.T) {
+	l := newLab(t)
+	l.createCell()
+	web := l.deployment("web", 10)
+	set := l.replicaSet("web-1", 10, web)
+	l.ownedPods(set, 3)
+	l.createProtector(percentMissing)
+	stop := l.run("a")
+	l.wantFloor(7, 10)
+	pods := &corev1.PodList{}
+	if err := l.client.List(t.Context(), pods, client.InNamespace(l.namespace)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range pods.Items {
+		l.erase(&pods.Items[i]) // no kubelet ends them
+	}
+	l.eventually(func() string {
+		if p := l.protector(); p.Status.Summary.Available != 0 {
+			return fmt.Sprintf("pods are available that terminate: %+v", p.Status)
+		}
+		return ""
+	})
+	l.wantFloor(7, 10)
+	for i := range pods.Items {
+		if err := l.client.Delete(t.Context(), &pods.Items[i], client.GracePeriodSeconds(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.awaitTotal(0)
+	l.wantFloor(7, 10)
+	l.erase(set)
+	stop()
+	defer l.run("b")()
+	l.eventually(func() string {
+		if p := l.protector(); p.Status.Cells[0].Aggregation.Holder != "b" {
+			return "b does not lead yet"
+		}
+		return ""
+	})
+	l.change(func(spec *v1alpha1.PodProtectorSpec) { spec.MinReadySeconds = 1 })
+	l.wantFloor(7, 10)
+	l.scale(web, 20)
+	l.wantFloor(14, 20)
+	l.erase(web)
+	l.eventually(func() string {
+		if p := l.protector(); len(goneOf(p)) != 1 {
+			return fmt.Sprintf("the status does not have the deleted Deployment: %+v", p.Status)
+		}
+		return ""
+	})
+	l.wantFloor(14, 20)
+	l.deployment("web", 5)
+	l.wantFloor(3, 5)
+	again := &appsv1.Deployment{}
+	again.Namespace, again.Name = l.namespace, "web"
+	l.erase(again)
+	l.wantFloor(3, 5)
+	l.confirmRelease()
+	l.wantFloor(0, 0)
+}
+
+func (l *lab) confirmRelease() {
+	l.Helper()
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, v1alpha1.AnnotationConfirmRelease))
+	if err := l.client.Patch(l.Context(), l.protector(), patch); err != nil {
+		l.Fatal(err)
+	}
+}
+
+func (l *lab) awaitTotal(pods int32) {
+	l.Helper()
+	l.eventually(func() string {
+		if p := l.protector(); p.Status.Summary.Total != pods {
+			return fmt.Sprintf("%d pods are counted, want %d", p.Status.Summary.Total, pods)
+		}
+		return ""
+	})
 }
 
 func TestPodsThatNobodyOwnsDoNotTellHowManyAreExpected(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
@@ -43,8 +44,10 @@ type world struct {
 	// counts those that it has.
 	toRestart map[types.UID]bool
 	restarts  int
-	events    []event
-	inFlight  []inFlight
+	// left counts the relabels that took effect.
+	left     int
+	events   []event
+	inFlight []inFlight
 
 	stored        *v1alpha1.PodProtector
 	storedVersion int
@@ -78,6 +81,8 @@ type inFlight struct {
 	till time.Time
 	// generation is that of the pod with an update; 0 when it is removed.
 	generation int64
+	// version is that of the pod that a relabel was reviewed for; empty for all else.
+	version string
 }
 
 type pendingWrite struct {
@@ -150,7 +155,9 @@ func setReady(p *corev1.Pod, ready bool) {
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}
 }
 
-func (w *world) available(p *corev1.Pod) bool { return podhealth.Of(p, 0, w.clock).Available }
+func (w *world) available(p *corev1.Pod) bool {
+	return isCovered(p) && podhealth.Of(p, 0, w.clock).Available
+}
 
 func (w *world) availableNow() int {
 	n := 0
@@ -180,9 +187,10 @@ func (w *world) lead() {
 	t.leadership = leadership{version: uint64(w.storedVersion), restored: uint64(w.lost)}
 	t.began = w.clock
 	t.admissionDeadline.Store(int64(worldDeadline))
-	t.snapshot = newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, now)
+	t.clock = &steadyClock{wall: now, monotonic: now}
+	t.snapshot = newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, t.clock.now)
 	t.snapshot.scope = w.scope
-	t.readLive = func(context.Context, string, string) (liveRead, error) { return w.readLive(), nil }
+	t.readLive = func(_ context.Context, _, selector string) (liveRead, error) { return w.readLive(selector), nil }
 	t.readPod = func(_ context.Context, _, name string) (*corev1.Pod, error) { return w.named(name), nil }
 	if !t.isCounted(w.stored, nil) { // as expectFirsts does
 		t.firsts[w.key()] = &first{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)}
@@ -206,10 +214,17 @@ func (w *world) relist(l *leader) {
 	l.delivered = len(w.events)
 }
 
-func (w *world) readLive() liveRead {
+func (w *world) readLive(selector string) liveRead {
+	chosen, err := labels.Parse(selector)
+	if err != nil {
+		panic(err)
+	}
 	read := liveRead{version: w.version, pods: map[quota.UIDHash]livePod{}}
 	for uid, p := range w.pods {
-		read.pods[quota.HashUID(uid)] = livePod{p.DeletionTimestamp != nil, p.Generation}
+		if !chosen.Matches(labels.Set(p.Labels)) {
+			continue
+		}
+		read.pods[quota.HashUID(uid)] = livePod{p.DeletionTimestamp != nil, p.Generation, podVersion(p.ResourceVersion)}
 	}
 	return read
 }
@@ -262,6 +277,11 @@ func (w *world) finish(i int) {
 
 func (w *world) store(p *v1alpha1.PodProtector) {
 	w.storedVersion++
+	if w.stored.UID != p.UID {
+		for _, l := range w.leaders { // their watches report the deletion
+			l.endings.end(w.stored, worldCell, false, w.clock)
+		}
+	}
 	w.stored = p
 	w.past = append(w.past, p)
 }
@@ -285,7 +305,7 @@ func (w *world) restoreCore(i int) {
 
 // ask is the webhook: it decides on the newest object and answers after the write.
 func (w *world) ask(p *corev1.Pod, operation v1alpha1.Operation) {
-	if !podhealth.Of(p, 0, w.clock).Charged(w.stored.Spec.Criterion) || !w.has(p) {
+	if !podhealth.Of(p, 0, w.clock).Charged(w.stored.Spec.Criterion) || !w.has(p) || !isCovered(p) {
 		return
 	}
 	copied := w.stored.DeepCopy()
@@ -295,6 +315,10 @@ func (w *world) ask(p *corev1.Pod, operation v1alpha1.Operation) {
 		removal.Generation = p.Generation + 1
 		removal.Containers = []v1alpha1.ContainerRestarts{{Name: "web", Restarts: p.Status.ContainerStatuses[0].RestartCount + 1}}
 	}
+	version := ""
+	if operation == v1alpha1.OperationRelabel {
+		version, removal.PodVersion = p.ResourceVersion, podVersion(p.ResourceVersion)
+	}
 	verdict := quota.Decide(copied, []quota.Removal{removal})[0]
 	if verdict.Outcome.Written() {
 		quota.Compact(copied, w.clock)
@@ -302,17 +326,22 @@ func (w *world) ask(p *corev1.Pod, operation v1alpha1.Operation) {
 		w.store(copied)
 	}
 	if verdict.Outcome.Admitted() {
-		w.inFlight = append(w.inFlight, inFlight{uid: p.UID, till: w.clock.Add(worldDeadline), generation: removal.Generation})
+		w.inFlight = append(w.inFlight, inFlight{uid: p.UID, till: w.clock.Add(worldDeadline), generation: removal.Generation, version: version})
 	}
 }
 
 // takeEffect lets one request in flight do what it was admitted for.
 func (w *world) takeEffect(i int, graceful bool) {
-	uid, generation := w.inFlight[i].uid, w.inFlight[i].generation
+	uid, generation, version := w.inFlight[i].uid, w.inFlight[i].generation, w.inFlight[i].version
 	w.inFlight = slices.Delete(w.inFlight, i, i+1)
 	p := w.pods[uid]
 	switch {
 	case p == nil:
+	case version != "":
+		if p.ResourceVersion == version { // otherwise it meets a conflict, and is reviewed again
+			w.relabel(p, "")
+			w.left++
+		}
 	case generation > 0:
 		if p.DeletionTimestamp == nil && p.Generation+1 == generation { // otherwise it meets a conflict
 			p.Generation, w.toRestart[uid] = generation, true
@@ -340,6 +369,15 @@ func (w *world) clear() {
 		SnapshotVersion: was.SnapshotVersion, SettledVersion: was.SettledVersion, LastEventTime: was.LastEventTime, Epoch: was.Epoch, Holder: was.Holder,
 	}}
 	w.store(copied)
+}
+
+// isCovered reports whether the labels of a pod are those that the protector selects.
+func isCovered(p *corev1.Pod) bool { return p.Labels["app"] == "web" }
+
+// relabel takes a pod out of the protector's coverage, or into it.
+func (w *world) relabel(p *corev1.Pod, app string) {
+	p.Labels["app"] = app
+	w.happen(p, false)
 }
 
 // observe lets a kubelet tell that it has seen the newest generation of a pod, whose old container still runs.
@@ -373,7 +411,9 @@ func (w *world) check() error {
 	budget := quota.BudgetOf(trusted)
 	truth := 0
 	for uid, p := range w.pods {
-		flying := slices.ContainsFunc(w.inFlight, func(r inFlight) bool { return r.uid == uid })
+		flying := slices.ContainsFunc(w.inFlight, func(r inFlight) bool {
+			return r.uid == uid && (r.version == "" || r.version == p.ResourceVersion)
+		})
 		if w.available(p) && !flying && !w.toRestart[uid] {
 			truth++
 		}
@@ -382,7 +422,7 @@ func (w *world) check() error {
 		return fmt.Errorf("%d pods are promised (%+v), and %d will be there when all in flight is done\nstatus %+v\nin flight %+v",
 			promised, budget, truth, w.stored.Status.Cells, w.inFlight)
 	}
-	if now := w.availableNow(); len(w.ended)+w.restarts > 0 && now < budget.Floor {
+	if now := w.availableNow(); len(w.ended)+w.restarts+w.left > 0 && now < budget.Floor {
 		return fmt.Errorf("%d pods are available, and the floor is %d", now, budget.Floor)
 	}
 	return nil
@@ -411,6 +451,9 @@ func TestNothingInFlightIsEverFreed(t *testing.T) {
 		guarded := []v1alpha1.Operation{v1alpha1.OperationDelete}
 		if rapid.Bool().Draw(t, "guards updates") {
 			guarded = append(guarded, v1alpha1.OperationUpdate)
+		}
+		if rapid.Bool().Draw(t, "guards relabels") {
+			guarded = append(guarded, v1alpha1.OperationRelabel)
 		}
 		w.stored.Spec.Operations = guarded
 		for range rapid.IntRange(0, 8).Draw(t, "pods") {
@@ -441,6 +484,11 @@ func TestNothingInFlightIsEverFreed(t *testing.T) {
 			"ask": func(t *rapid.T) {
 				operation := rapid.SampledFrom(guarded).Draw(t, "operation")
 				w.ask(drawPod(t, w.pods, "pod"), operation)
+			},
+			"relabel into coverage": func(t *rapid.T) {
+				if p := drawPod(t, w.pods, "pod"); !isCovered(p) {
+					w.relabel(p, "web")
+				}
 			},
 			"kubelet observes": func(t *rapid.T) { w.observe(drawPod(t, w.pods, "pod")) },
 			"kubelet restarts": func(t *rapid.T) { w.restart(drawPod(t, w.pods, "pod")) },

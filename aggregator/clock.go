@@ -1,0 +1,95 @@
+package aggregator
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+const (
+	// stepTolerance is how much further than the monotonic clock the wall clock may go between two readings and not be taken for stepped: the
+	// times of pods have seconds.
+	stepTolerance = time.Second
+	// stepAdoptedAfter is how long the wall clock must be ahead for its step to be adopted. A time daemon that was misled, or the user who
+	// set the clock, usually corrects it within minutes. A clock that stays ahead was behind before, or its machine was suspended: until it is
+	// adopted, pods become available later, which is the stricter side.
+	stepAdoptedAfter = 5 * time.Minute
+	// clockReadEvery is how often the clock is read for steps back.
+	clockReadEvery = time.Second
+)
+
+// steadyClock is the wall clock by which a leader judges how long pods have been ready. It follows every step back at once, and a step ahead
+// only when that lasts: pods that are counted too early release budget. It is safe for concurrent use.
+type steadyClock struct {
+	wall, monotonic func() time.Time
+
+	mu sync.Mutex
+	// last is the last time that the clock returned, and read is when, on the monotonic clock.
+	last, read time.Time
+	// ahead is since when the wall clock has been ahead, on the monotonic clock; zero while it is not.
+	ahead time.Time
+	// back reports that the clock was stepped back since that was asked last.
+	back bool
+}
+
+// now is the time.
+func (c *steadyClock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	wall, read := c.wall().Round(0), c.monotonic()
+	expected := c.last.Add(read.Sub(c.read))
+	switch {
+	case c.read.IsZero():
+		c.last = wall
+	case !wall.After(expected.Add(stepTolerance)):
+		c.back = c.back || wall.Before(expected.Add(-stepTolerance))
+		c.last, c.ahead = wall, time.Time{}
+	case c.ahead.IsZero():
+		c.last, c.ahead = expected, read
+	case read.Sub(c.ahead) >= stepAdoptedAfter:
+		c.last, c.ahead = wall, time.Time{}
+	default:
+		c.last = expected
+	}
+	c.read = read
+	return c.last
+}
+
+// wasSetBack reports whether the clock was stepped back since the last call.
+func (c *steadyClock) wasSetBack() bool {
+	c.now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	back := c.back
+	c.back = false
+	return back
+}
+
+// recountAfterSteps recounts protectors after each step back of the clock, until ctx ends: pods that were available are not any more, and no
+// event reports that.
+func (t *term) recountAfterSteps(ctx context.Context) {
+	tick := time.NewTicker(clockReadEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if t.clock.wasSetBack() {
+			t.log.Info("The clock was set back: pods that must be ready for some time are counted again")
+			t.recountAged()
+		}
+	}
+}
+
+// recountAged enqueues the protectors that count pods by how long they have been ready.
+func (t *term) recountAged() {
+	for _, found := range t.informer.GetStore().List() {
+		if p, ok := found.(*v1alpha1.PodProtector); ok && p.Spec.MinReadySeconds > 0 && t.has(p.Namespace) {
+			t.queue.Add(keyOf(p))
+		}
+	}
+}

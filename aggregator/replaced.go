@@ -1,0 +1,123 @@
+package aggregator
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// endings remembers the protectors that ended while removals were reserved with them. A protector of the same name may follow at once, as
+// when a GitOps controller replaces it: what was admitted by the old one and has not taken effect is in no reservation of the new one, and
+// its pods must not be counted before (rule 4). All processes of a cell watch protectors, also those that do not lead, so that only one that
+// starts between the two does not know. They are safe for concurrent use.
+type endings struct {
+	mu sync.Mutex
+	// counted are the protectors that were counted last, by name.
+	counted map[types.NamespacedName]types.UID
+	ended   map[types.NamespacedName]ending
+	// gone is when each protector ended: a count of it that began before can end later, and no event follows that.
+	gone map[types.UID]time.Time
+}
+
+// ending is of one protector.
+type ending struct {
+	uid types.UID
+	// at is when, on the monotonic clock. It is zero when nothing was reserved, so that nothing is to be waited for.
+	at time.Time
+	// updates is how much longer than others its updates may take.
+	updates time.Duration
+}
+
+// rememberEndings is how long an ending is remembered: longer than any removal that was admitted takes, apart from updates.
+const rememberEndings = time.Hour
+
+// end records that a protector ended. unknown reports whether it may have changed since that state of it.
+func (e *endings) end(last *v1alpha1.PodProtector, cell string, unknown bool, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	key := keyOf(last)
+	if e.ended == nil {
+		e.ended, e.gone = map[types.NamespacedName]ending{}, map[types.UID]time.Time{}
+	}
+	maps.DeleteFunc(e.gone, func(_ types.UID, at time.Time) bool { return now.Sub(at) > rememberEndings })
+	e.gone[last.UID] = now
+	for other, ended := range e.ended {
+		if now.Sub(ended.at) > rememberEndings+ended.updates {
+			delete(e.ended, other)
+		}
+	}
+	delete(e.counted, key)
+	ended := ending{uid: last.UID}
+	if entry := quota.CellOf(last, cell); entry != nil && (unknown || len(entry.AdmissionHistory.Buckets) > 0) {
+		ended.at = now
+	}
+	if slices.ContainsFunc(last.Spec.Operations, isUpdate) {
+		ended.updates = updateTimeout(last)
+	}
+	if before := e.ended[key]; !ended.at.IsZero() || before.at.IsZero() {
+		e.ended[key] = ended
+	}
+}
+
+// count notes which protector of a name is counted.
+func (e *endings) count(p *v1alpha1.PodProtector) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, gone := e.gone[p.UID]; gone {
+		return
+	}
+	if e.counted == nil {
+		e.counted = map[types.NamespacedName]types.UID{}
+	}
+	e.counted[keyOf(p)] = p.UID
+}
+
+// exists records that the watch shows a protector. One that ended exists again when its core was restored.
+func (e *endings) exists(uid types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.gone, uid)
+}
+
+// wait returns how long a protector that was never counted must wait until what was admitted by one of its name has taken effect.
+func (e *endings) wait(p *v1alpha1.PodProtector, deadline time.Duration, now time.Time) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	key := keyOf(p)
+	if uid, counted := e.counted[key]; counted && uid != p.UID {
+		// The cache shows the new one, and its watch has not reported the end of the old one yet.
+		return max(aggregationRate(p), 100*time.Millisecond)
+	}
+	ended, known := e.ended[key]
+	if !known || ended.uid == p.UID || ended.at.IsZero() {
+		return 0
+	}
+	return max(ended.at.Add(deadline+ended.updates).Sub(now), 0)
+}
+
+// protectorReplaced takes in a change of the watch, which shows one protector in the place of another when it missed the deletion.
+func (a *Aggregator) protectorReplaced(old, now any) {
+	p, ok := old.(*v1alpha1.PodProtector)
+	if next, isNext := now.(*v1alpha1.PodProtector); ok && isNext && p.UID != next.UID {
+		a.endings.end(p, a.options.Cell, true, a.monotonic())
+	}
+}
+
+// protectorDeleted takes in a deletion. A watch that has missed it gives the last state that it knows.
+func (a *Aggregator) protectorDeleted(obj any) {
+	tombstone, missed := obj.(toolscache.DeletedFinalStateUnknown)
+	if missed {
+		obj = tombstone.Obj
+	}
+	if p, ok := obj.(*v1alpha1.PodProtector); ok {
+		a.endings.end(p, a.options.Cell, missed, a.monotonic())
+		a.transitions.forget(p)
+	}
+}

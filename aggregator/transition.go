@@ -1,0 +1,179 @@
+package aggregator
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/podhealth"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+)
+
+// A removal of a pod that a protector did not count when the removal was admitted is in no reservation (rule 4). When the spec changes so
+// that the pod counts, it must not be counted until that removal has taken effect or cannot any more: only pods that also counted by the
+// earlier specs are counted until the admission deadline has passed since the change was seen. So a narrower spec takes effect at once, and
+// a wider one after the deadline.
+
+// standard says which pods count by one spec.
+type standard struct {
+	coverage  selectorindex.Coverage
+	minReady  int32
+	criterion v1alpha1.Criterion
+}
+
+// standardOf compiles that of a spec. One that cannot be compiled, or whose target is not known, counts no pod: as the earlier spec of a
+// transition it must rather count too few pods.
+func standardOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) standard {
+	coverage, err := selectorindex.CountedOf(spec, target)
+	if err != nil {
+		return countsNothing()
+	}
+	return standard{coverage: coverage, minReady: spec.MinReadySeconds, criterion: spec.Criterion}
+}
+
+// countsNothing is the standard of a spec that is not known.
+func countsNothing() standard {
+	return standard{coverage: selectorindex.Coverage{Selector: selectorindex.Nothing()}}
+}
+
+// covers reports whether a pod with these labels can count.
+func (s *standard) covers(labels map[string]string) bool { return s.coverage.Covers(labels) }
+
+// health is that of a covered pod, and counted whether it counts at that time.
+func (s *standard) health(facts podhealth.Facts, now time.Time) (health podhealth.Health, counted bool) {
+	health = facts.At(s.minReady, now)
+	return health, health.Counted(s.criterion)
+}
+
+// period is a time in which a process saw one spec of a protector.
+type period struct {
+	// counted is the hash of the spec; empty of one that the process does not know.
+	counted string
+	spec    v1alpha1.PodProtectorSpec
+	target  *v1alpha1.Target
+	// ended is when the process first saw another spec, on the monotonic clock; zero of the spec that it saw last.
+	ended time.Time
+}
+
+// periods are those of one protector, each spec once.
+type periods struct {
+	uid types.UID
+	all []period
+}
+
+// see takes in a state of the protector with which it is stored: its spec, and the counts of the cell, nil if there are none. A process that
+// sees the protector for the first time does not know the spec before when the counts are of another one, or of a transition.
+func (s *periods) see(p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCell, now time.Time) {
+	counted := quota.CountedSpec(&p.Spec)
+	isCounted := cell != nil && cell.Aggregation.CountedSpec == counted
+	if s.uid != p.UID || len(s.all) == 0 {
+		*s = periods{uid: p.UID}
+		if cell != nil && cell.Discount != v1alpha1.DiscountCleared && (!isCounted || cell.Aggregation.InTransition) {
+			s.all = append(s.all, period{ended: now})
+		}
+	}
+	kept, current := s.all[:0], period{counted: counted, spec: countedParts(&p.Spec)}
+	for _, other := range s.all {
+		switch {
+		case other.counted == counted:
+			current.target = other.target
+			continue
+		case other.ended.IsZero():
+			other.ended = now
+		case now.Sub(other.ended) > rememberEndings+updateTimeout(p):
+			continue
+		}
+		kept = append(kept, other)
+	}
+	if isCounted && cell.Aggregation.Target != nil {
+		current.target = cell.Aggregation.Target
+	}
+	kept = append(kept, current)
+	s.all = kept
+}
+
+// countedParts are the parts of a spec that the counts depend on.
+func countedParts(spec *v1alpha1.PodProtectorSpec) v1alpha1.PodProtectorSpec {
+	return v1alpha1.PodProtectorSpec{
+		Selector: spec.Selector, TargetRef: spec.TargetRef, AggregationSelector: spec.AggregationSelector, ExemptPodSelector: spec.ExemptPodSelector,
+		MinReadySeconds: spec.MinReadySeconds, Criterion: spec.Criterion,
+	}
+}
+
+// earlier are the standards of the specs before the one that was seen last, as long as what was admitted by them may be under way. wait is
+// how long that is for the last of them; 0 is none.
+func (s *periods) earlier(underWay time.Duration, now time.Time) (earlier []standard, wait time.Duration) {
+	for i := range s.all {
+		other := &s.all[i]
+		left := other.ended.Add(underWay).Sub(now)
+		if other.ended.IsZero() || left <= 0 {
+			continue
+		}
+		wait = max(wait, left)
+		if other.counted == "" {
+			earlier = append(earlier, countsNothing())
+			continue
+		}
+		earlier = append(earlier, standardOf(&other.spec, other.target))
+	}
+	return earlier, wait
+}
+
+// transitions remembers by which specs protectors were counted. All processes of a cell watch protectors, also those that do not lead, so
+// that only one that starts after a change does not know. It is safe for concurrent use.
+type transitions struct {
+	mu sync.Mutex
+	of map[types.NamespacedName]*periods
+}
+
+// see takes in a state of a protector.
+func (t *transitions) see(p *v1alpha1.PodProtector, cell string, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.periodsOf(p).see(p, quota.CellOf(p, cell), now)
+}
+
+// forget drops what is known of a protector that was deleted, or that another shard counts.
+func (t *transitions) forget(p *v1alpha1.PodProtector) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if known := t.of[keyOf(p)]; known != nil && known.uid == p.UID {
+		delete(t.of, keyOf(p))
+	}
+}
+
+// earlier takes in the newest state of a protector, and returns what periods.earlier does.
+func (t *transitions) earlier(p *v1alpha1.PodProtector, cell string, underWay time.Duration, now time.Time) (earlier []standard, wait time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known := t.periodsOf(p)
+	known.see(p, quota.CellOf(p, cell), now)
+	return known.earlier(underWay, now)
+}
+
+func (t *transitions) periodsOf(p *v1alpha1.PodProtector) *periods {
+	if t.of == nil {
+		t.of = map[types.NamespacedName]*periods{}
+	}
+	if t.of[keyOf(p)] == nil {
+		t.of[keyOf(p)] = &periods{}
+	}
+	return t.of[keyOf(p)]
+}
+
+// protectorSeen takes in what the watch shows of a protector. Of one that is another shard's it does not show the spec.
+func (a *Aggregator) protectorSeen(obj any) {
+	p, ok := obj.(*v1alpha1.PodProtector)
+	switch {
+	case !ok:
+	case fleet.IsLeftOut(p):
+		a.transitions.forget(p)
+	default:
+		a.endings.exists(p.UID)
+		a.transitions.see(p, a.options.Cell, a.monotonic())
+	}
+}

@@ -1,0 +1,273 @@
+package aggregator
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"pgregory.net/rapid"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/podhealth"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// widening is a world with two pods of each of two tiers, whose protector covers one tier at first.
+type widening struct{ *world }
+
+func newWidening(t *testing.T) widening {
+	t.Helper()
+	w := widening{newWorld(1, 0)}
+	w.stored.Spec.Selector.MatchLabels["tier"] = "front"
+	for _, name := range []string{"front-0", "front-1", "back-0", "back-1"} {
+		w.add(name)
+	}
+	w.lead()
+	w.aggregate(t, 2, 0)
+	return w
+}
+
+func (w widening) add(name string) {
+	p := samplePod(name, name, "1", map[string]string{"app": "web", "tier": name[:len(name)-2]})
+	w.pods[p.UID] = p
+	w.happen(p, false)
+}
+
+// widen changes what the protector covers.
+func (w widening) widen(change func(*v1alpha1.PodProtectorSpec)) {
+	p := w.stored.DeepCopy()
+	change(&p.Spec)
+	p.Generation++
+	w.store(p)
+}
+
+func wholeApp(s *v1alpha1.PodProtectorSpec) {
+	s.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
+}
+
+// aggregate lets the newest leader count, and checks what the cell's budget is then.
+func (w widening) aggregate(t *testing.T, available, reserved int) {
+	t.Helper()
+	w.newest().deliver(w.events, len(w.events))
+	p := w.stored.DeepCopy()
+	if _, err := w.newest().aggregate(t.Context(), w.key(), p); err != nil {
+		t.Fatal(err)
+	}
+	w.store(p)
+	if got := quota.BudgetOf(p); got.Available != available || got.Reserved != reserved {
+		t.Errorf("budget %+v, want %d available and %d reserved", got, available, reserved)
+	}
+}
+
+func (w widening) remove(uid types.UID) {
+	p := w.pods[uid]
+	delete(w.pods, uid)
+	w.happen(p, true)
+}
+
+// A selector is widened in the midst of a storm. What was reserved stays so. A removal of a pod that was not covered when it was admitted is
+// not charged, so that the pod is not counted before the removal must have taken effect.
+func TestAWiderSelectorCountsNewPodsAfterTheDeadline(t *testing.T) {
+	w := newWidening(t)
+	w.ask(w.pods["front-0"], v1alpha1.OperationDelete)
+	w.aggregate(t, 2, 1)
+	w.widen(wholeApp)
+	if got := quota.BudgetOf(w.stored); got.Left() >= 0 {
+		t.Errorf("budget %+v before the first count by the new selector, want none", got)
+	}
+	w.aggregate(t, 2, 1)
+	w.clock = w.clock.Add(worldDeadline - time.Second)
+	w.aggregate(t, 2, 1)
+	w.remove("back-0") // its removal was admitted before the change
+	w.aggregate(t, 2, 1)
+	w.clock = w.clock.Add(time.Second)
+	w.aggregate(t, 3, 0) // the removal of front-0 failed
+}
+
+func TestASpecThatIsNarrowedTakesEffectAtOnce(t *testing.T) {
+	w := newWidening(t)
+	w.widen(func(s *v1alpha1.PodProtectorSpec) { s.Selector.MatchLabels["tier"] = "back" })
+	w.aggregate(t, 0, 0)
+	w.widen(wholeApp)
+	w.aggregate(t, 0, 0)
+	w.clock = w.clock.Add(worldDeadline)
+	w.aggregate(t, 4, 0)
+	w.widen(func(s *v1alpha1.PodProtectorSpec) { s.Selector.MatchLabels["tier"] = "back" })
+	w.aggregate(t, 2, 0)
+}
+
+// Other changes than those of the selector make pods count as well.
+func TestEveryChangeByWhichPodsCountIsATransition(t *testing.T) {
+	for claim, change := range map[string]struct {
+		before, after func(*v1alpha1.PodProtectorSpec)
+	}{
+		"the exempt pods": {
+			func(s *v1alpha1.PodProtectorSpec) {
+				s.ExemptPodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"tier": "back"}}
+			},
+			func(s *v1alpha1.PodProtectorSpec) { s.ExemptPodSelector = nil },
+		},
+		"minReadySeconds": {
+			func(s *v1alpha1.PodProtectorSpec) { s.MinReadySeconds = 1 << 30 },
+			func(s *v1alpha1.PodProtectorSpec) { s.MinReadySeconds = 0 },
+		},
+		"the criterion": {
+			func(s *v1alpha1.PodProtectorSpec) { s.MinReadySeconds = 1 << 30 },
+			func(s *v1alpha1.PodProtectorSpec) { s.Criterion = v1alpha1.CriterionReady },
+		},
+		"the aggregationSelector": {
+			func(s *v1alpha1.PodProtectorSpec) { s.Selector.MatchLabels["tier"] = "front" },
+			func(s *v1alpha1.PodProtectorSpec) {
+				s.AggregationSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
+			},
+		},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			w := newWidening(t)
+			w.widen(wholeApp)
+			w.widen(change.before)
+			w.aggregate(t, w.countedNow(), 0)
+			w.clock = w.clock.Add(2 * worldDeadline)
+			before := w.countedNow()
+			w.aggregate(t, before, 0)
+			w.widen(change.after)
+			w.aggregate(t, before, 0)
+			w.clock = w.clock.Add(worldDeadline)
+			w.aggregate(t, 4, 0)
+		})
+	}
+}
+
+// countedNow is how many pods count by the stored spec alone.
+func (w widening) countedNow() (n int) {
+	s := standardOf(&w.stored.Spec, nil)
+	for _, p := range w.pods {
+		if _, counted := s.health(podhealth.FactsOf(p), w.clock); counted && s.covers(p.Labels) {
+			n++
+		}
+	}
+	return n
+}
+
+// A process that starts after the change knows the earlier spec neither from memory nor from the status.
+func TestAnAggregatorThatDoesNotKnowTheEarlierSpecCountsNothingBeforeTheDeadline(t *testing.T) {
+	for claim, counted := range map[string]bool{"before the first count by the new spec": false, "after it": true} {
+		t.Run(claim, func(t *testing.T) {
+			w := newWidening(t)
+			w.widen(wholeApp)
+			if counted {
+				w.aggregate(t, 2, 0)
+			}
+			w.lead()
+			w.aggregate(t, 0, 0)
+			w.clock = w.clock.Add(worldDeadline)
+			w.aggregate(t, 4, 0)
+			w.lead() // the status does not tell of a transition any more
+			w.aggregate(t, 4, 0)
+		})
+	}
+}
+
+// When the transition ends, a snapshot that lags still shows pods that went without a reservation.
+func TestTheEndOfATransitionGoesByALiveList(t *testing.T) {
+	w := newWidening(t)
+	w.widen(wholeApp)
+	w.aggregate(t, 2, 0)
+	w.clock = w.clock.Add(worldDeadline)
+	w.remove("back-0")
+	p := w.stored.DeepCopy()
+	if _, err := w.newest().aggregate(t.Context(), w.key(), p); err != nil { // the snapshot has not heard of that
+		t.Fatal(err)
+	}
+	if got := quota.BudgetOf(p).Available; got != 3 {
+		t.Errorf("%d pods are counted, want the 3 that live", got)
+	}
+}
+
+// A new protector has no earlier spec, and is counted at once.
+func TestTheFirstSpecOfAProtectorIsNoTransition(t *testing.T) {
+	w := widening{newWorld(1, 0)}
+	w.add("front-0")
+	w.lead()
+	w.aggregate(t, 1, 0)
+	if quota.CellOf(w.stored, worldCell).Aggregation.InTransition {
+		t.Error("the counts of a new protector are said to be of a transition")
+	}
+}
+
+// While the counts are restricted, the workloads of all pods that are covered are expected (rule 13).
+func TestATransitionLeavesOwnersExpected(t *testing.T) {
+	w := newWidening(t)
+	percent := intstr.FromString("50%")
+	w.widen(func(s *v1alpha1.PodProtectorSpec) { wholeApp(s); s.MinAvailable = &percent })
+	w.newest().snapshot.Cover(w.key(), standardOf(&w.stored.Spec, nil).coverage, 0)
+	none := func(func(quota.Reservation) bool) {}
+	restricted, _ := w.newest().snapshot.Count(w.key(), &w.stored.Spec, none, nil, []standard{countsNothing()})
+	whole, _ := w.newest().snapshot.Count(w.key(), &w.stored.Spec, none, nil, nil)
+	if fmt.Sprint(restricted.owners) != fmt.Sprint(whole.owners) || restricted.aggregation.CountedReplicas != 0 || whole.aggregation.CountedReplicas != 4 {
+		t.Errorf("restricted: %+v of owners %v, want those of %+v, %v", restricted.aggregation, restricted.owners, whole.aggregation, whole.owners)
+	}
+}
+
+// The oracle of a transition (rule 4): a pod may be counted at a time if by every spec that was in force within the deadline before it the
+// pod counted, so that each removal under way was charged. Processes that start in between may count less, never more; and when no change has
+// happened for as long as the deadline since one that knows it began, all count.
+func TestWhatCountsInATransition(t *testing.T) {
+	type change struct{ at, tier int }
+	tiers := []map[string]string{{"app": "web"}, {"app": "web", "tier": "front"}, {"app": "web", "tier": "back"}}
+	pods := []map[string]string{{"app": "web", "tier": "front"}, {"app": "web", "tier": "back"}, {"app": "web"}}
+	rapid.Check(t, func(t *rapid.T) {
+		const deadline = 10
+		begin := time.Unix(1000, 0)
+		p := &v1alpha1.PodProtector{}
+		p.UID = "p"
+		cell := "c0"
+		changes := []change{{-1 << 20, rapid.IntRange(0, 2).Draw(t, "tier")}}
+		known, since, restarted := &periods{}, 0, false
+		set := func(tier int) { p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: tiers[tier]} }
+		set(changes[0].tier)
+		p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: cell, Aggregation: v1alpha1.Aggregation{CountedSpec: quota.CountedSpec(&p.Spec)}}}
+		known.see(p, quota.CellOf(p, cell), begin)
+		now := 0
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			now += rapid.IntRange(0, 4).Draw(t, "seconds")
+			at := begin.Add(time.Duration(now) * time.Second)
+			switch rapid.IntRange(0, 5).Draw(t, "step") {
+			case 0, 1:
+				if tier := rapid.IntRange(0, 2).Draw(t, "tier"); tier != changes[len(changes)-1].tier {
+					changes = append(changes, change{now, tier})
+					set(tier)
+					known.see(p, quota.CellOf(p, cell), at)
+				}
+			case 2:
+				known, since, restarted = &periods{}, now, true
+			}
+			stored := quota.CellOf(p, cell)
+			known.see(p, stored, at)
+			earlier, wait := known.earlier(deadline*time.Second, at)
+			stored.Aggregation.CountedSpec, stored.Aggregation.InTransition = quota.CountedSpec(&p.Spec), wait > 0
+			last := changes[len(changes)-1]
+			for _, labels := range pods {
+				may := true
+				for i, c := range changes {
+					ended := i+1 < len(changes) && changes[i+1].at+deadline <= now
+					if s := standardOf(&v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{MatchLabels: tiers[c.tier]}}, nil); !ended && !s.covers(labels) {
+						may = false
+					}
+				}
+				current := standardOf(&p.Spec, nil)
+				is := current.covers(labels) && !slices.ContainsFunc(earlier, func(s standard) bool { return !s.covers(labels) })
+				if is && !may {
+					t.Fatalf("at %d, after %v, a pod with %v is counted", now, changes, labels)
+				}
+				must := current.covers(labels) && now-max(last.at, since) >= deadline || may && !restarted
+				if !is && must {
+					t.Fatalf("at %d, after %v and a restart at %d, a pod with %v is not counted", now, changes, since, labels)
+				}
+			}
+		}
+	})
+}
