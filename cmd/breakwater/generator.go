@@ -18,6 +18,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
 	"github.com/breakwater-k8s/breakwater/controllers/keeper"
 	"github.com/breakwater-k8s/breakwater/controllers/overlap"
+	"github.com/breakwater-k8s/breakwater/internal/commandline"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/share"
 	"github.com/breakwater-k8s/breakwater/internal/tracing"
@@ -28,10 +29,10 @@ type generatorFlags struct {
 	traceFlags
 	electionFlags
 	ringFlags
-	decreaseFlags
-	core     fleet.Connection
-	selector string
-	kinds    []string
+	decreases commandline.DecreaseFlags
+	core      fleet.Connection
+	selector  string
+	kinds     []string
 }
 
 func generatorCommand() *cobra.Command {
@@ -83,7 +84,7 @@ is made anew whichever shards are left. All replicas need the same --ring, or no
 	flags.StringSliceVar(&f.kinds, "kinds", kindNames(), "`kinds` of Kubernetes' own workloads that are watched; a protector of any other stays as it is")
 	f.electionFlags.bind(flags)
 	f.ringFlags.bind(flags, "namespaces")
-	f.decreaseFlags.bind(flags)
+	f.decreases.Bind(flags)
 	f.traceFlags.bind(flags)
 	f.componentFlags.bind(flags)
 	return command
@@ -102,10 +103,10 @@ func (f *generatorFlags) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
-	if err := f.ringFlags.validate(); err != nil {
+	if err := f.validate(); err != nil {
 		return err
 	}
-	limits, err := f.decreaseFlags.validate()
+	limits, err := f.decreases.Validate()
 	if err != nil {
 		return err
 	}

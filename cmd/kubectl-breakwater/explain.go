@@ -27,9 +27,9 @@ type explainFlags struct {
 func explainCommand(p *plugin) *cobra.Command {
 	f := &explainFlags{plugin: p}
 	command := &cobra.Command{
-		Use:   "explain pod/NAME [--operation delete|evict|update|resize] [--cell NAME] [--ask]",
+		Use:   "explain pod/NAME [--operation delete|evict|update|resize|relabel] [--cell NAME] [--ask]",
 		Short: "Explain why a removal of a pod is refused or not, and what would have to change",
-		Long: `Tells what the webhook would answer now if the pod were deleted, evicted, updated or resized, and its very message: who is asked, whether the
+		Long: `Tells what the webhook would answer now if the pod were deleted, evicted, updated, resized or relabelled, and its very message: who is asked, whether the
 pod counts, each protector's arithmetic, and what would let the pod go.
 
 It reads the pod from the cluster of its cell, and protectors and Cells from the core, and decides by the code that the webhook decides by. What
@@ -37,7 +37,8 @@ webhooks alone know is left out: protectors that vanished without release, and c
 apiserver a dry run, which changes nothing, and tells whether both answers agree.
 
 An update or resize is taken for one that restarts the pod's first container. With --ask that is another image, which needs the right to patch
-pods; a resize asks for half as much of a resource for which a container is restarted.
+pods; a resize asks for half as much of a resource for which a container is restarted. A relabel is taken for one that takes the pod out of
+the coverage of all protectors; with --ask it takes all labels off the pod.
 
 The exit code is 0 if the pod may go, 2 if it would be refused, and 3 if the answers of --ask differ.`,
 		Example: `  kubectl breakwater explain pod/web-0 -n shop
@@ -54,10 +55,10 @@ The exit code is 0 if the pod may go, 2 if it would be refused, and 3 if the ans
 	}
 	f.output.bind(command)
 	flags := command.Flags()
-	flags.StringVar(&f.operation, "operation", "delete", "`what` is done to the pod: delete, evict, update or resize")
+	flags.StringVar(&f.operation, "operation", "delete", "`what` is done to the pod: delete, evict, update, resize or relabel")
 	flags.BoolVar(&f.ask, "ask", false, "also ask the apiserver, by a dry run")
 	p.bindCell(command, &f.cell)
-	_ = command.RegisterFlagCompletionFunc("operation", cobra.FixedCompletions([]string{"delete", "evict", "update", "resize"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = command.RegisterFlagCompletionFunc("operation", cobra.FixedCompletions([]string{"delete", "evict", "update", "resize", "relabel"}, cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 
@@ -102,12 +103,14 @@ func podNamed(arguments []string) (string, error) {
 }
 
 func operationNamed(text string) (v1alpha1.Operation, error) {
-	for _, operation := range []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationEvict, v1alpha1.OperationUpdate, v1alpha1.OperationResize} {
+	for _, operation := range []v1alpha1.Operation{
+		v1alpha1.OperationDelete, v1alpha1.OperationEvict, v1alpha1.OperationUpdate, v1alpha1.OperationResize, v1alpha1.OperationRelabel,
+	} {
 		if strings.EqualFold(text, string(operation)) {
 			return operation, nil
 		}
 	}
-	return "", fmt.Errorf("--operation %q: want delete, evict, update or resize", text)
+	return "", fmt.Errorf("--operation %q: want delete, evict, update, resize or relabel", text)
 }
 
 func (f *explainFlags) run(ctx context.Context, name string) error {

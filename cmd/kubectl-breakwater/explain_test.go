@@ -120,7 +120,7 @@ func TestArgumentsOfExplain(t *testing.T) {
 		"explain deployment/web":                                              `"deployment/web": want pod/NAME`,
 		"explain web-0":                                                       `"web-0": want pod/NAME`,
 		"explain pod/":                                                        `want pod/NAME`,
-		"explain pod/web-0 --operation scale":                                 `--operation "scale": want delete, evict, update or resize`,
+		"explain pod/web-0 --operation scale":                                 `--operation "scale": want delete, evict, update, resize or relabel`,
 		"explain pod/web-0 -o xml":                                            `--output "xml"`,
 		"explain pod/web-0 --cell c --cell-context c=here":                    `pods "web-0" not found`,
 		"explain pod/web-0":                                                   "asks Breakwater about no cell",

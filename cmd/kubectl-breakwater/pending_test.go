@@ -19,7 +19,7 @@ func decreasing(reason, cause, effect string) func(*v1alpha1.PodProtector) {
 		request := brake.Request{Protector: p, Cause: cause, Effect: effect}
 		p.Status.Conditions = append(p.Status.Conditions, metav1.Condition{
 			Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionTrue, Reason: reason,
-			Message: brake.Message(request, reason, brake.DefaultLimits(), "its owner was deleted"), LastTransitionTime: metav1.NewTime(time.Now().Add(-2 * time.Minute)),
+			Message: brake.Message(request, reason, brake.DefaultLimits(), "its owner was deleted"), LastTransitionTime: metav1.NewTime(time.Now().Add(-20 * time.Minute)),
 		})
 	}
 }
@@ -57,8 +57,8 @@ func TestPendingDecreasesAreShown(t *testing.T) {
 	h.protect("web", 5, 9, decreasing(v1alpha1.ReasonCascade, "Deployment web was deleted", "release the floor of 5"))
 	h.protect("quiet", 5, 5, decreasing(v1alpha1.ReasonQuietPeriod, "Deployment quiet was deleted", "release the floor of 5"))
 	wantWords(t, h.kb("status"), "web 5 9 0 4 ok; decrease pending", "quiet 5 5 0 0 at floor; decrease pending")
-	wantWords(t, h.kb("status", "web"), "Decrease pending since 2m: Cascade. Deployment web was deleted, which would release the floor of 5. The floor stays in force.",
-		"To confirm the decrease: kubectl breakwater release --pending -n "+h.namespace+" web", "DecreasePending True Cascade, since 2m")
+	wantWords(t, h.kb("status", "web"), "Decrease pending since 20m: Cascade. Deployment web was deleted, which would release the floor of 5. The floor stays in force.",
+		"To confirm the decrease: kubectl breakwater release --pending -n "+h.namespace+" web", "DecreasePending True Cascade, since 20m")
 	wantNot(t, h.kb("status", "quiet"), "release --pending")
 	var list protectorList
 	h.must(json.Unmarshal([]byte(h.kb("status", "-o", "json", "web")), &list))
@@ -77,8 +77,8 @@ func TestReleasePending(t *testing.T) {
 
 	text := h.kb("release", "--pending")
 	wantWords(t, text, "NAMESPACE NAME FLOOR AVAILABLE REASON SINCE ASKED FOR",
-		h.namespace+" api 8 9 LimitExceeded 2m Deployment api, or its policy, changed, which would lower the floor from 8 to 2",
-		h.namespace+" web 5 4 LimitExceeded 2m Deployment web was deleted, which would release the floor of 5",
+		h.namespace+" api 8 9 LimitExceeded 20m Deployment api, or its policy, changed, which would lower the floor from 8 to 2",
+		h.namespace+" web 5 4 LimitExceeded 20m Deployment web was deleted, which would release the floor of 5",
 		"Pending decreases: 2. Until they take effect, the floors keep 12 available pods from removal.", "Nothing was changed. Add --yes to confirm.")
 	wantNot(t, text, "calm")
 	wantNot(t, h.kb("release", "--pending", "--dry-run"), "--yes")
@@ -108,7 +108,7 @@ func TestReleasePendingOfAllNamespaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantWords(t, out, h.namespace+" web 5 9 Cascade 2m Deployment web was deleted, which would release the floor of 5 ")
+	wantWords(t, out, h.namespace+" web 5 9 Cascade 20m Deployment web was deleted, which would release the floor of 5 ")
 }
 
 func TestArgumentsOfReleasePending(t *testing.T) {

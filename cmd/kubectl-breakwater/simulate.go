@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/drain"
@@ -86,34 +84,6 @@ func (f *simulateFlags) drainCommand() *cobra.Command {
 			})
 		},
 	}, true)
-}
-
-func (f *simulateFlags) deleteCommand() *cobra.Command {
-	selector := ""
-	command := f.bindTo(&cobra.Command{
-		Use:     "delete -l SELECTOR",
-		Short:   "As kubectl delete pods -l SELECTOR, in the namespace",
-		Example: `  kubectl breakwater simulate delete -l app=web -n shop`,
-		Args:    cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error {
-			if selector == "" {
-				return errors.New("-l is required: which pods?")
-			}
-			return f.run(command.Context(), "deletion of pods with "+selector, func(ctx context.Context, at place) (s simulated, err error) {
-				namespace, err := f.clusters.Namespace()
-				if err != nil {
-					return s, err
-				}
-				list, err := at.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
-				if err != nil {
-					return s, failure(at.config, fmt.Errorf("list pods of namespace %q: %w", namespace, err))
-				}
-				return s, f.play(ctx, at, list.Items, v1alpha1.OperationDelete, &s)
-			})
-		},
-	}, true)
-	command.Flags().StringVarP(&selector, "selector", "l", "", "`labels` of the pods, as app=web")
-	return command
 }
 
 // run finds the cell, simulates and writes.

@@ -5,7 +5,6 @@ package brake
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
-	"github.com/breakwater-k8s/breakwater/internal/core/confirm"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
@@ -44,8 +42,8 @@ type Brake struct {
 
 	ledger  *ledger
 	metrics *metrics
-	// mu makes this process decide on one decrease at a time, so that each sees the grants of the one before.
-	mu sync.Mutex
+	// turn has one place: this process decides on one decrease at a time, so that each sees the grants of the one before.
+	turn chan struct{}
 }
 
 // Ask answers whether a large decrease may take effect now (rule 13). If it may not, the condition of the protector says why, and the
@@ -57,8 +55,15 @@ func (b *Brake) Ask(ctx context.Context, request brake.Request) (brake.Answer, e
 		return brake.Answer{Verdict: brake.Granted}, nil
 	}
 	budget, limits := brake.BudgetOf(request.Protector, b.Limits)
-	pending, known := brake.PendingOf(request.Protector)
-	if !known || !pending.Cascade && request.Deleted != nil {
+	pending, _ := brake.PendingOf(request.Protector)
+	asks := request.Asks()
+	if request.UndoesCascade() {
+		if err := b.Withdraw(ctx, request.Protector); err != nil {
+			return brake.Answer{}, err
+		}
+		asks = true
+	}
+	if asks {
 		cascade, err := b.cascade(ctx, request, limits)
 		if err != nil {
 			return brake.Answer{}, err
@@ -69,12 +74,10 @@ func (b *Brake) Ask(ctx context.Context, request brake.Request) (brake.Answer, e
 			return brake.Answer{}, err
 		}
 	}
-	if pending.Cascade {
-		if limits.OnCascade != v1alpha1.CascadeRelease {
-			return brake.Answer{Verdict: brake.Held, Retry: cascadeRetry}, nil
-		}
-		pending.Cascade = false
+	if limits.Held(pending) {
+		return brake.Answer{Verdict: brake.Held, Retry: cascadeRetry}, nil
 	}
+	pending.Cascade = false
 	answer, err := b.decide(ctx, budget, limits, pending)
 	if err != nil {
 		return brake.Answer{}, err
@@ -119,13 +122,12 @@ func (b *Brake) Reference(before, after *v1alpha1.PodProtector) string {
 // isConfirmed looks for the confirmation on the protector, its source and its namespace.
 func (b *Brake) isConfirmed(ctx context.Context, request brake.Request) bool {
 	now := b.Now()
-	if confirm.Confirmed(request.Protector.Annotations, now) || request.Source != nil && confirm.Confirmed(request.Source.GetAnnotations(), now) ||
-		request.Deleted != nil && confirm.Confirmed(request.Deleted.GetAnnotations(), now) {
+	if request.IsConfirmed(nil, now) {
 		return true
 	}
 	namespace := emptyNamespace()
 	// Without an answer nothing is confirmed: the decrease waits.
-	return b.Client.Get(ctx, client.ObjectKey{Name: request.Protector.Namespace}, namespace) == nil && confirm.Confirmed(namespace.Annotations, now)
+	return b.Client.Get(ctx, client.ObjectKey{Name: request.Protector.Namespace}, namespace) == nil && request.IsConfirmed(namespace.Annotations, now)
 }
 
 // record writes the condition of a decrease that is new, or that turns out to be a cascade, and returns it as it is stored.
@@ -134,22 +136,15 @@ func (b *Brake) record(ctx context.Context, request brake.Request, limits brake.
 	if err := b.Live.Get(ctx, client.ObjectKeyFromObject(request.Protector), live); err != nil {
 		return brake.Pending{}, fmt.Errorf("get the PodProtector from the API server: %w", err)
 	}
-	pending, known := brake.PendingOf(live)
-	if known && (cascade == "" || pending.Cascade) {
+	pending, isNew := brake.NextPending(live, cascade, b.Now())
+	if !isNew {
 		return pending, nil
 	}
 	reason := v1alpha1.ReasonQuietPeriod
 	if cascade != "" {
 		reason = v1alpha1.ReasonCascade
 	}
-	if err := b.announce(ctx, request, limits, reason, cascade); err != nil {
-		return brake.Pending{}, err
-	}
-	if !known {
-		pending = brake.Pending{Protector: live.UID, Since: b.Now()}
-	}
-	pending.Cascade = cascade != ""
-	return pending, nil
+	return pending, b.announce(ctx, request, limits, reason, cascade)
 }
 
 func (b *Brake) announce(ctx context.Context, request brake.Request, limits brake.Limits, reason, cascade string) error {
@@ -173,8 +168,12 @@ func (b *Brake) announcer() fleet.Announcer {
 // decide decides on one decrease by all that are pending, and stores the grant. A grant that conflicts with another leader's is
 // decided again from what that one has stored.
 func (b *Brake) decide(ctx context.Context, budget string, limits brake.Limits, pending brake.Pending) (brake.Answer, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	select {
+	case b.turn <- struct{}{}:
+		defer func() { <-b.turn }()
+	case <-ctx.Done():
+		return brake.Answer{}, fmt.Errorf("wait for the decision on another large decrease: %w", context.Cause(ctx))
+	}
 	state, err := b.state(ctx, budget, limits, pending)
 	if err != nil {
 		return brake.Answer{}, err

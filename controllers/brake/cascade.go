@@ -11,14 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
 
 // cascade says why the deletion of an object is one of a cascade; empty if it is not. A namespace and an owner are marked or removed
 // before anything is deleted for their sake, so that a live read finds them so.
 func (b *Brake) cascade(ctx context.Context, request brake.Request, limits brake.Limits) (why string, err error) {
-	if request.Deleted == nil || limits.OnCascade == v1alpha1.CascadeRelease {
+	if !request.MayCascade(limits) {
 		return "", nil
 	}
 	if request.Cascade != "" {
@@ -26,23 +25,12 @@ func (b *Brake) cascade(ctx context.Context, request brake.Request, limits brake
 	}
 	namespace := emptyNamespace()
 	err = b.Live.Get(ctx, client.ObjectKey{Name: request.Deleted.GetNamespace()}, namespace)
-	switch {
-	case apierrors.IsNotFound(err) || err == nil && namespace.DeletionTimestamp != nil:
-		return fmt.Sprintf("namespace %q is being deleted", request.Deleted.GetNamespace()), nil
-	case err != nil:
+	if client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("get namespace %s: %w", request.Deleted.GetNamespace(), err)
 	}
-	for _, owner := range request.Deleted.GetOwnerReferences() {
-		gone, err := b.isOwnerGone(ctx, request.Deleted.GetNamespace(), owner)
-		if err != nil {
-			return "", err
-		}
-		if gone == "" {
-			return "", nil // the garbage collector deletes nothing that has an owner left
-		}
-		why = gone
-	}
-	return why, nil
+	return brake.CascadeOf(request.Deleted, err != nil || namespace.DeletionTimestamp != nil, func(owner metav1.OwnerReference) (string, error) {
+		return b.isOwnerGone(ctx, request.Deleted.GetNamespace(), owner)
+	})
 }
 
 // isOwnerGone says that an owner was deleted, or may have been; empty if it is there. An owner that cannot be read may be gone: a floor

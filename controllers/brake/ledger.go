@@ -2,13 +2,10 @@ package brake
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,46 +17,42 @@ import (
 )
 
 // ConfigMapName is the name of the ConfigMap that has the grants of the current windows, in the namespace of the generator.
-const ConfigMapName = "breakwater-large-decreases"
+const ConfigMapName = brake.ConfigMapName
 
 // mostConflicts bounds how often a write is tried again. Each conflict is a grant of another leader.
 const mostConflicts = 20
 
 // ledger stores grants by compare-and-swap: a restarted generator continues with the budget that was left, and leaders share it.
+// Only the goroutine that has Brake.turn may use it.
 type ledger struct {
 	key client.ObjectKey
 	// live reads from the API server; writer writes.
 	live   client.Reader
 	writer client.Writer
 
-	mu sync.Mutex
 	// last are the grants of each budget as this process has seen them last: a ConfigMap that was deleted is written again.
 	last map[string][]brake.Grant
 }
 
 // remembered are the grants of a budget that this process knows.
 func (l *ledger) remembered(budget string) []brake.Grant {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.last[entry(budget)])
+	return slices.Clone(l.last[brake.Key(budget)])
 }
 
 // update stores what change returns for the grants of a budget; nil stores nothing. change is called again after a conflict.
 func (l *ledger) update(ctx context.Context, budget string, change func([]brake.Grant) []brake.Grant) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	for range mostConflicts {
-		stored, exists, err := l.read(ctx, entry(budget))
+		stored, exists, err := l.read(ctx, brake.Key(budget))
 		if err != nil {
 			return err
 		}
-		grants := change(l.last[entry(budget)])
+		grants := change(l.last[brake.Key(budget)])
 		if grants == nil {
 			return nil
 		}
-		err = l.write(ctx, stored, exists, entry(budget), grants)
+		err = l.write(ctx, stored, exists, brake.Key(budget), grants)
 		if err == nil {
-			l.last[entry(budget)] = grants
+			l.last[brake.Key(budget)] = grants
 			return nil
 		}
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
@@ -77,11 +70,9 @@ func (l *ledger) read(ctx context.Context, entry string) (stored *corev1.ConfigM
 	} else if err != nil {
 		return nil, false, fmt.Errorf("read the grants of large decreases: %w", err)
 	}
-	var grants []brake.Grant
-	if text := stored.Data[entry]; text != "" {
-		if err := json.Unmarshal([]byte(text), &grants); err != nil {
-			return nil, false, fmt.Errorf("ConfigMap %s: key %s is not what Breakwater wrote: %w; delete the key", l.key, entry, err)
-		}
+	grants, err := brake.ReadGrants(stored.Data, entry)
+	if err != nil {
+		return nil, false, fmt.Errorf("ConfigMap %s: %w", l.key, err)
 	}
 	l.last[entry] = merge(l.last[entry], grants)
 	return stored, true, nil
@@ -118,16 +109,4 @@ func merge(a, b []brake.Grant) []brake.Grant {
 		}
 	}
 	return all
-}
-
-// longestKey is how long a key of a ConfigMap may be.
-const longestKey = 253
-
-// entry is the key of a budget. Budgets are named by policies, whose names have no other characters than keys may have.
-func entry(budget string) string {
-	if len(budget) <= longestKey {
-		return budget
-	}
-	sum := sha256.Sum256([]byte(budget))
-	return budget[:longestKey-2*len(sum)-1] + "-" + hex.EncodeToString(sum[:])
 }

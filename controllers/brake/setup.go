@@ -44,7 +44,7 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) (*Brake, e
 	}
 	b := &Brake{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Mapper: mgr.GetRESTMapper(), Events: mgr.GetEventRecorder(Name),
-		Limits: limits, Now: options.Now,
+		Limits: limits, Now: options.Now, turn: make(chan struct{}, 1),
 		ledger: &ledger{
 			key: client.ObjectKey{Namespace: options.Namespace, Name: ConfigMapName}, live: mgr.GetAPIReader(), writer: mgr.GetClient(),
 			last: map[string][]brake.Grant{},

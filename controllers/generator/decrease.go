@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -154,17 +155,39 @@ func (r *Reconciler) removeAll(
 // errVanished reports that a protector is not there any more: it may have vanished.
 var errVanished = errors.New("the PodProtector does not exist")
 
-// brakeFloor returns what of the wanted protector may be applied now: without a large decrease, all of it. The record of a decrease is
-// taken back when the protector is as it is wanted: before, a cache that lags would make it be recorded again.
+// errOutdated reports that the API server knows more than the cache, so that an event will follow.
+var errOutdated = errors.New("the cache is outdated")
+
+// brakeFloor returns what of the wanted protector may be applied now: without a large decrease, all of it; and the protector that this was
+// decided on, which is the one of the API server: to a cache that lags, a large decrease may look like a small one. The record of a
+// decrease is taken back when the protector is as it is wanted: before, it would be recorded again.
 func (r *Reconciler) brakeFloor(
-	ctx context.Context, ref desired.Ref, source client.Object, protector *v1alpha1.PodProtector, wanted desired.Protector,
-) (desired.Protector, error) {
-	if !differs(protector, wanted) {
-		return wanted, r.Brake.Withdraw(ctx, protector)
+	ctx context.Context, ref desired.Ref, source client.Object, cached *v1alpha1.PodProtector, wanted desired.Protector, choice desired.Choice,
+) (*v1alpha1.PodProtector, desired.Protector, error) {
+	if !differs(cached, wanted) {
+		return cached, wanted, r.Brake.Withdraw(ctx, cached)
 	}
+	live, err := get(ctx, r.Live, client.ObjectKeyFromObject(cached), &v1alpha1.PodProtector{})
+	if err != nil {
+		return cached, wanted, fmt.Errorf("get the PodProtector from the API server: %w", err)
+	}
+	if live == nil || live.UID != cached.UID {
+		return cached, wanted, errOutdated
+	}
+	wanted, err = r.brakeLive(ctx, ref, source, live, wanted, choice)
+	return live, wanted, err
+}
+
+// brakeLive is brakeFloor for a protector that was read from the API server.
+func (r *Reconciler) brakeLive(
+	ctx context.Context, ref desired.Ref, source client.Object, protector *v1alpha1.PodProtector, wanted desired.Protector, choice desired.Choice,
+) (desired.Protector, error) {
 	after := applied(protector, wanted)
 	effect, large := r.Brake.Weakened(protector, after)
 	if large {
+		if err := r.checkSource(ctx, ref, source, wanted, choice); err != nil {
+			return wanted, err
+		}
 		verdict, err := r.ask(ctx, ref, brake.Request{
 			Protector: protector, Source: source, Effect: effect, Cause: fmt.Sprintf("%s, or its policy, changed", ref),
 		})
@@ -175,7 +198,8 @@ func (r *Reconciler) brakeFloor(
 			return held(protector, wanted), nil
 		}
 	}
-	if reference := r.Brake.Reference(protector, after); reference != "" {
+	// One that has ended is emptied, which removes it also where the keeper wrote it: a field manager gives up only what is its own.
+	if reference := r.Brake.Reference(protector, after); reference != protector.Annotations[v1alpha1.AnnotationFloorReference] || reference != "" {
 		wanted.Object = wanted.Object.DeepCopy()
 		wanted.Object.Annotations[v1alpha1.AnnotationFloorReference] = reference
 	}
@@ -183,6 +207,27 @@ func (r *Reconciler) brakeFloor(
 		return wanted, nil
 	}
 	return wanted, r.Brake.Withdraw(ctx, protector)
+}
+
+// checkSource is errOutdated if the source of a large decrease is not any more what the cache shows. Sources of other kinds than Kubernetes'
+// own were read from the API server just now.
+func (r *Reconciler) checkSource(ctx context.Context, ref desired.Ref, source client.Object, wanted desired.Protector, choice desired.Choice) error {
+	kind, isBuiltIn := r.Kinds.builtIn(ref.GroupKind())
+	if !isBuiltIn {
+		return nil
+	}
+	current, err := r.Kinds.live(ctx, ref)
+	if err != nil {
+		return fmt.Errorf("get the %s from the API server: %w", ref.Kind, err)
+	}
+	if current == nil || current.GetUID() != source.GetUID() || current.GetDeletionTimestamp() != nil {
+		return errOutdated
+	}
+	now, err := desired.Protectors(desired.Source{Kind: kind, Object: current}, r.Kinds.interpreter(ref, choice.Origin), choice.Origin)
+	if err != nil || len(now) != 1 || !equality.Semantic.DeepEqual(now[0].Object.Spec, wanted.Object.Spec) {
+		return errOutdated
+	}
+	return nil
 }
 
 // applied is what a protector will be when the generator has applied what it wants.

@@ -176,6 +176,25 @@ func TestACascadeIsHeldUntilItIsConfirmed(t *testing.T) {
 	}
 }
 
+// The cascade is undone when its source exists again: what that one asks for is a decrease of its own.
+func TestASmallerSourceThatCameBackAfterACascadeIsNoCascade(t *testing.T) {
+	p := newPlane(t)
+	configMaps := brake.OwnerRules(schema.GroupResource{Resource: "configmaps"})
+	p.startWith(p.account(slices.Concat(ClusterRules(), brake.Rules(), configMaps)), fewLimits())
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "owner"}}
+	p.create(owner)
+	all := p.services(1, func(d *appsv1.Deployment) {
+		d.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}}
+	})
+	p.delete(owner)
+	p.delete(all[0])
+	p.braked(all, v1alpha1.ReasonCascade)
+	p.gone(all[0])
+
+	p.create(p.deployment("web-0", func(d *appsv1.Deployment) { *d.Spec.Replicas = 4 }))
+	p.protector("deployment-web-0", "its decrease is within the limit", floorIs(3))
+}
+
 func TestAnOwnerThatMayNotBeReadCountsAsDeleted(t *testing.T) {
 	p := newPlane(t)
 	p.startWith(p.brakeAccount(), fewLimits())

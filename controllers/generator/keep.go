@@ -29,6 +29,9 @@ func (r *Reconciler) keep(ctx context.Context, ref desired.Ref, protectors []*v1
 		result = sourceVanished
 		want := vanished(ref)
 		if want.Stands(protector) {
+			if err := r.withdraw(ctx, protector); err != nil {
+				return "", err
+			}
 			continue
 		}
 		source, err := r.Kinds.live(ctx, ref)
@@ -51,6 +54,15 @@ func (r *Reconciler) keep(ctx context.Context, ref desired.Ref, protectors []*v1
 		}
 	}
 	return result, nil
+}
+
+// withdraw takes back the record of a decrease that a source wanted which vanished: no component asks for it any more, and it would stay
+// among the oldest that are pending, for which others wait.
+func (r *Reconciler) withdraw(ctx context.Context, protector *v1alpha1.PodProtector) error {
+	if r.Brake == nil {
+		return nil
+	}
+	return r.Brake.Withdraw(ctx, protector)
 }
 
 // end releases the protectors of a source that is being deleted. One that is deleted because its whole kind is goes by a cascade.

@@ -2,6 +2,7 @@ package generator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -73,7 +74,10 @@ func (r *Reconciler) protectOne(
 	}
 	if r.Brake != nil {
 		var err error
-		if wanted, err = r.brakeFloor(ctx, ref, source, protector, wanted); err != nil {
+		protector, wanted, err = r.brakeFloor(ctx, ref, source, protector, wanted, choice)
+		if errors.Is(err, errOutdated) {
+			return outdated, nil
+		} else if err != nil {
 			return "", err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 	"github.com/breakwater-k8s/breakwater/internal/desired"
 )
 
@@ -59,7 +60,8 @@ func sourceChanged() predicate.TypedPredicate[client.Object] {
 }
 
 // protectorChanged drops the status writes of webhooks and aggregators, of which a storm makes many; but somebody
-// who undoes our condition is heard. A loss is noted here before its Deployment's turn comes, whoever else notes it.
+// who undoes our condition is heard. So is the record of a decrease, which may come when the source does not want it any more. A loss
+// is recorded here before its Deployment's turn comes, even if another component records it too.
 func protectorChanged(losses Losses) predicate.TypedPredicate[*v1alpha1.PodProtector] {
 	return predicate.TypedFuncs[*v1alpha1.PodProtector]{
 		DeleteFunc: func(e event.TypedDeleteEvent[*v1alpha1.PodProtector]) bool {
@@ -70,11 +72,17 @@ func protectorChanged(losses Losses) predicate.TypedPredicate[*v1alpha1.PodProte
 		},
 		UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.PodProtector]) bool {
 			return metadataChanged(e.ObjectOld, e.ObjectNew) ||
-				!equality.Semantic.DeepEqual(e.ObjectOld.Spec, e.ObjectNew.Spec) || !equality.Semantic.DeepEqual(
-				meta.FindStatusCondition(e.ObjectOld.Status.Conditions, v1alpha1.ConditionTargetResolved),
-				meta.FindStatusCondition(e.ObjectNew.Status.Conditions, v1alpha1.ConditionTargetResolved))
+				!equality.Semantic.DeepEqual(e.ObjectOld.Spec, e.ObjectNew.Spec) || isDecreasePending(e.ObjectOld) != isDecreasePending(e.ObjectNew) ||
+				!equality.Semantic.DeepEqual(
+					meta.FindStatusCondition(e.ObjectOld.Status.Conditions, v1alpha1.ConditionTargetResolved),
+					meta.FindStatusCondition(e.ObjectNew.Status.Conditions, v1alpha1.ConditionTargetResolved))
 		},
 	}
+}
+
+func isDecreasePending(p *v1alpha1.PodProtector) bool {
+	_, pending := brake.PendingOf(p)
+	return pending
 }
 
 // metadataChanged sees a begin of deletion and a change of labels, annotations (which cached sources do not

@@ -47,3 +47,18 @@ func TestAnotherSpecOfTheSameGenerationIsAChange(t *testing.T) {
 		t.Error("another floor is no change")
 	}
 }
+
+// The record of a decrease may reach the cache when its source does not want the decrease any more.
+func TestADecreaseThatIsRecordedIsAChange(t *testing.T) {
+	protector := func(version, status string) *v1alpha1.PodProtector {
+		p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "2", ResourceVersion: version}}
+		p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionStatus(status), Reason: "QuietPeriod"}}
+		return p
+	}
+	if e := (event.TypedUpdateEvent[*v1alpha1.PodProtector]{ObjectOld: protector("7", "False"), ObjectNew: protector("8", "True")}); !protectorChanged(nil).Update(e) {
+		t.Error("Update() = false for a decrease that is recorded, want true")
+	}
+	if e := (event.TypedUpdateEvent[*v1alpha1.PodProtector]{ObjectOld: protector("7", "True"), ObjectNew: protector("8", "True")}); protectorChanged(nil).Update(e) {
+		t.Error("Update() = true for a write of something else, want false")
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -183,5 +184,26 @@ func TestALossIsOverWhenTheProtectorIsThereAndWhole(t *testing.T) {
 				t.Errorf("%+v; %d losses are remembered", p, r.Losses.number())
 			}
 		})
+	}
+}
+
+// Without the record no confirmation would find the release, which a user may have waited for.
+func TestAProtectorThatVanishedKeepsThatItsReleaseIsPending(t *testing.T) {
+	pending := []metav1.Condition{
+		{Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonCascade, Message: "Deployment web was deleted"},
+		{Type: v1alpha1.ConditionTargetResolved, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSourceDeleted},
+	}
+	r := newReconciler(t)
+	r.Losses.Note(held("a", func(p *v1alpha1.PodProtector) { p.Status.Conditions = pending }))
+	r.now(t)
+	p := r.now(t)
+	if p == nil {
+		t.Fatal("the protector was not recreated")
+	}
+	for _, want := range pending {
+		got := meta.FindStatusCondition(p.Status.Conditions, want.Type)
+		if got == nil || got.Status != want.Status || got.Reason != want.Reason {
+			t.Errorf("condition %s is %v, want %v", want.Type, got, want)
+		}
 	}
 }

@@ -71,6 +71,7 @@ func (r *Reconciler) finish(ctx context.Context, cached *v1alpha1.PodProtector) 
 	lost, known := r.Losses.of(key)
 	if known && string(lost.last.UID) == p.Annotations[v1alpha1.AnnotationRestored] {
 		p.Status.Cells = quota.Restored(&lost.last.Status)
+		recallDecrease(p, lost.last)
 		what = fmt.Sprintf("It has its %d reservations", quota.BudgetOf(p).Reserved)
 	}
 	restored := metav1.Condition{
@@ -92,6 +93,20 @@ func (r *Reconciler) finish(ctx context.Context, cached *v1alpha1.PodProtector) 
 	r.metrics.restored.Inc()
 	r.Events.Eventf(p, nil, corev1.EventTypeWarning, v1alpha1.ConditionRestored, "Restore", "%s", fleet.Note(restored.Message))
 	return nil
+}
+
+// recallDecrease gives a protector the conditions by which the release of the one that vanished was pending (rule 13): without them no
+// confirmation would find it, and the generator would take its workload for one that vanished, as it may have done meanwhile.
+func recallDecrease(p, last *v1alpha1.PodProtector) {
+	if !meta.IsStatusConditionTrue(last.Status.Conditions, v1alpha1.ConditionDecreasePending) {
+		return
+	}
+	for _, kind := range []string{v1alpha1.ConditionDecreasePending, v1alpha1.ConditionTargetResolved} {
+		if c := meta.FindStatusCondition(last.Status.Conditions, kind); c != nil {
+			meta.RemoveStatusCondition(&p.Status.Conditions, kind) // with its time
+			p.Status.Conditions = append(p.Status.Conditions, *c)
+		}
+	}
 }
 
 // recall forgets the loss of a protector that is there and whole: as it was, since its core was restored to before its loss, or

@@ -31,7 +31,7 @@ func CacheOptions() cache.Options {
 			for i := range p.Status.Cells {
 				buckets := p.Status.Cells[i].AdmissionHistory.Buckets
 				for j := range buckets {
-					buckets[j].PodUIDHashes, buckets[j].Containers = nil, nil
+					buckets[j].PodUIDHashes, buckets[j].PodTimes, buckets[j].Containers = nil, nil, nil
 				}
 			}
 		}

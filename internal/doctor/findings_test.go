@@ -179,6 +179,9 @@ func TestWhatIsWrongWithProtectors(t *testing.T) {
 			c.Protectors.Value[0].Status.Conditions = decreasing(v1alpha1.ReasonLimitExceeded)
 			c.Held.Value = []doctor.Held{{Name: "PodProtector shop/web", Deleted: now.Add(-time.Hour)}}
 		}), finding{"core", "protectors", doctor.Warning, "is held although a large decrease", "decreases-held"}},
+		"stored before changes of labels were guarded": {with(func(p *v1alpha1.PodProtector) {
+			p.Spec.Operations = []v1alpha1.Operation{v1alpha1.OperationEvict, v1alpha1.OperationDelete}
+		}), finding{"core", "protectors", doctor.Warning, "lacks Relabel, as older versions stored it: shop/web.", ""}},
 		"counted in a cell that is none": {core(func(c *doctor.Core) {
 			c.Cells.Value[0].Name, c.Cells.Value[0].Spec.Namespaces = "b", []string{"another"}
 		}),

@@ -35,6 +35,9 @@ func protectors(core *Core, now time.Time) []Finding {
 		for _, kind := range ailmentsOf(&p, late, now) {
 			all[kind].names = append(all[kind].names, p.Namespace+"/"+p.Name)
 		}
+		if hasFormerOperations(&core.Protectors.Value[i]) {
+			all[formerOperations].names = append(all[formerOperations].names, p.Namespace+"/"+p.Name)
+		}
 		for _, cell := range uncounted(&p, core.Cells.Value) {
 			all[neverCounted].names = append(all[neverCounted].names, p.Namespace+"/"+p.Name+" in "+cell)
 		}
@@ -60,6 +63,7 @@ const (
 	belowFloor
 	sourceGone
 	noSuchCell
+	formerOperations
 	ailmentCount
 )
 
@@ -95,6 +99,10 @@ func ailments() []ailment {
 	all[noSuchCell] = ailment{
 		Warning, "Counted in a cell of which there is no Cell: %s.", "Create the Cell again, or clear it out: docs/topology.md.", "", nil,
 	}
+	all[formerOperations] = ailment{
+		Warning, "Changes of labels that take their pods out of protection are not guarded, since spec.operations lacks Relabel, as older versions stored it: %s.",
+		"Add Relabel to spec.operations, or to the ProtectionPolicy: docs/upgrade.md.", "", nil,
+	}
 	return all
 }
 
@@ -119,6 +127,12 @@ func ailmentsOf(p *view.Protector, late map[string]time.Duration, now time.Time)
 	add(sourceGone, slices.ContainsFunc(p.Conditions, func(c view.Condition) bool { return c.Reason == v1alpha1.ReasonSourceVanished }))
 	add(noSuchCell, slices.ContainsFunc(p.Cells, func(s view.Share) bool { return s.NoCell }))
 	return kinds
+}
+
+// hasFormerOperations reports whether a protector guards what was the default before there was Relabel. Other lists were chosen.
+func hasFormerOperations(p *v1alpha1.PodProtector) bool {
+	listed := slices.Sorted(slices.Values(p.Spec.Operations))
+	return slices.Equal(listed, []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationEvict})
 }
 
 // uncounted are the cells that can have pods of a protector and have never counted them.

@@ -61,7 +61,8 @@ func (c Core) has(cell string, pod *corev1.Pod) bool {
 	return err != nil || of.Has(pod.Namespace, pod.Labels) // of a Cell that cannot be understood all pods are
 }
 
-// Request is the removal of a pod by an operation. An update is one that restarts the pod's first container.
+// Request is the removal of a pod by an operation. An update is one that restarts the pod's first container, and a relabel one that takes
+// the pod out of the coverage of all protectors.
 func Request(pod *corev1.Pod, operation v1alpha1.Operation) removal.Request {
 	r := removal.Request{Operation: operation, Namespace: pod.Namespace, PodName: pod.Name, Pod: pod, DryRun: true}
 	if operation == v1alpha1.OperationUpdate || operation == v1alpha1.OperationResize {

@@ -96,7 +96,7 @@ func TestWhyAPodCounts(t *testing.T) {
 		"one that is terminating": {pod: func(p *corev1.Pod) { p.DeletionTimestamp = &second }, want: "costs nothing: it is terminating already"},
 		"one without a node":      {pod: func(p *corev1.Pod) { p.Spec.NodeName = "" }, want: "costs nothing: it is not scheduled to a node"},
 		"one that has finished":   {pod: func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, want: "costs nothing: it has finished (Failed)"},
-		"an update":               {operation: v1alpha1.OperationUpdate, want: "costs nothing: Update is none of the operations that it is protected from (Delete, Evict)"},
+		"an update":               {operation: v1alpha1.OperationUpdate, want: "costs nothing: Update is none of the operations that it is protected from (Delete, Evict, Relabel)"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			pod, p := web(), protector(3, 2, 2)

@@ -197,7 +197,7 @@ func state(health podhealth.Health) string {
 func guarded(p *v1alpha1.PodProtector) string {
 	operations := p.Spec.Operations
 	if len(operations) == 0 {
-		operations = []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationEvict}
+		operations = v1alpha1.DefaultOperations()
 	}
 	var names []string
 	for _, operation := range operations {

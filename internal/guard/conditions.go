@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
 // costless drops, inside the apiserver, what the webhook would allow without a look: deletions and updates of pods that
@@ -14,8 +16,16 @@ const costless = `oldObject == null || !(` +
 	`!has(oldObject.spec.nodeName) || oldObject.spec.nodeName == '' || ` +
 	`(has(oldObject.status) && has(oldObject.status.phase) && oldObject.status.phase in ['Succeeded', 'Failed']))`
 
-// harmless drops updates of anything but the spec.
-const harmless = `request.operation != 'UPDATE' || object.spec != oldObject.spec`
+// changesSpec drops updates of anything but the spec.
+const changesSpec = `request.operation != 'UPDATE' || object.spec != oldObject.spec`
+
+// changesCoverage keeps, besides, updates of what decides which protectors cover a pod and count it: labels, and one annotation.
+const changesCoverage = changesSpec + ` || object.metadata.?labels != oldObject.metadata.?labels || ` +
+	`object.metadata.?annotations[?'` + v1alpha1.AnnotationCriterion + `'] != oldObject.metadata.?annotations[?'` + v1alpha1.AnnotationCriterion + `']`
+
+// changesName is the name of both conditions. It is older than changesCoverage: another name would be a foreign condition to the other
+// version of Breakwater while one replaces the other.
+const changesName = "changes-the-spec"
 
 // aimed is a protector that names a workload, which it did not before.
 const aimed = `has(object.spec.targetRef) && (oldObject == null || !has(oldObject.spec.targetRef) || ` +
@@ -23,12 +33,14 @@ const aimed = `has(object.spec.targetRef) && (oldObject == null || !has(oldObjec
 
 // RemovalConditions are the match conditions of webhooks about removals.
 func RemovalConditions() []admissionregistrationv1.MatchCondition {
-	return append([]admissionregistrationv1.MatchCondition{{Name: "costs-availability", Expression: costless}}, TemplateConditions()...)
+	return []admissionregistrationv1.MatchCondition{
+		{Name: "costs-availability", Expression: costless}, {Name: changesName, Expression: changesCoverage},
+	}
 }
 
 // TemplateConditions are those of webhooks about workloads that are stored.
 func TemplateConditions() []admissionregistrationv1.MatchCondition {
-	return []admissionregistrationv1.MatchCondition{{Name: "changes-the-spec", Expression: harmless}}
+	return []admissionregistrationv1.MatchCondition{{Name: changesName, Expression: changesSpec}}
 }
 
 // ProtectorConditions are those of webhooks about protectors.

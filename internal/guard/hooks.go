@@ -80,7 +80,7 @@ func askedFor(operation v1alpha1.Operation) asked {
 	switch operation {
 	case v1alpha1.OperationEvict:
 		return ofPods(admissionregistrationv1.Create, "pods/eviction")
-	case v1alpha1.OperationUpdate:
+	case v1alpha1.OperationUpdate, v1alpha1.OperationRelabel:
 		return ofPods(admissionregistrationv1.Update, "pods")
 	case v1alpha1.OperationResize:
 		return ofPods(admissionregistrationv1.Update, "pods/resize")

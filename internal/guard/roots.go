@@ -5,6 +5,9 @@ import (
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // rootsPrefix is before what RootsPath says of a cluster.
@@ -32,6 +35,40 @@ func RootsPlace(path string) (core string, cells []string, ok bool) {
 		cells, path = strings.Split(rest, "/"), ""
 	}
 	return core, cells, path == "" && core+strings.Join(cells, "") != "" && !slices.Contains(cells, "")
+}
+
+// RootWebhook is a webhook that an API server asks about deletions of objects that floors depend on.
+type RootWebhook struct {
+	Webhook
+	// Core and Cells are what the API server tells it about the cluster; see RootsPlace.
+	Core  string
+	Cells []string
+}
+
+// Roots are these webhooks of configurations.
+func Roots(configurations []admissionregistrationv1.ValidatingWebhookConfiguration) (all []RootWebhook) {
+	for _, hook := range Validating(configurations, func(path string) bool { return strings.Contains(path, rootsPrefix) }) {
+		_, place, _ := strings.Cut(pathOf(&hook.Client), rootsPrefix)
+		if core, cells, ok := RootsPlace(place); ok {
+			all = append(all, RootWebhook{hook, core, cells})
+		}
+	}
+	return all
+}
+
+// Asks reports whether the webhook is asked about the deletion of objects of a resource in a namespace with these labels; nil is for
+// objects that have no namespace. It does not evaluate match conditions.
+func (w *RootWebhook) Asks(resource schema.GroupResource, namespace map[string]string) bool {
+	asks := slices.ContainsFunc(w.Rules, func(rule admissionregistrationv1.RuleWithOperations) bool {
+		has := func(in []string, what string) bool { return slices.Contains(in, what) || slices.Contains(in, "*") }
+		return has(rule.APIGroups, resource.Group) && (has(rule.Resources, resource.Resource) || slices.Contains(rule.Resources, "*/*")) &&
+			(slices.Contains(rule.Operations, admissionregistrationv1.Delete) || slices.Contains(rule.Operations, admissionregistrationv1.OperationAll))
+	})
+	if !asks || w.NamespaceSelector == nil || namespace == nil {
+		return asks
+	}
+	selector, err := metav1.LabelSelectorAsSelector(w.NamespaceSelector)
+	return err == nil && selector.Matches(labels.Set(namespace))
 }
 
 // The conditions drop, inside the apiserver, what the webhook would allow without a look.

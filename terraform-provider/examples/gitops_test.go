@@ -27,7 +27,7 @@ spec: {expectedReplicas: 50, operations: [Update], admissionHistory: {maxConcurr
   min_available = "4"`)
 		p := s.live()
 		if p.Labels["tier"] != "web" || p.Annotations["argocd.argoproj.io/tracking-id"] != "shop" || *p.Spec.ExpectedReplicas != 50 ||
-			len(p.Spec.Operations) != 3 || p.Spec.AdmissionHistory.MaxConcurrentLag != 5 {
+			len(p.Spec.Operations) != 4 || p.Spec.AdmissionHistory.MaxConcurrentLag != 5 {
 			t.Errorf("an apply has taken what is of others: %+v", p)
 		}
 		if _, there := p.Labels["team"]; there || p.Spec.MinAvailable.IntValue() != 4 {

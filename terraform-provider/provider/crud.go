@@ -108,7 +108,7 @@ func (t *task) isFree(ctx context.Context, d *diag.Diagnostics) bool {
 		t.kind.explain(d, "looked for", t.want.String(), err)
 		return false
 	case found.GetDeletionTimestamp() != nil:
-		return t.gone(ctx, t.want, found.GetUID(), d)
+		return t.gone(ctx, t.want, found.GetUID(), confirmation{}, d)
 	}
 	t.kind.taken(t.want, d)
 	return false

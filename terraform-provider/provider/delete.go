@@ -41,34 +41,49 @@ func (o *object) Delete(ctx context.Context, req resource.DeleteRequest, resp *r
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 
-	uid := types.UID(readOf(all, "uid"))
-	options := metav1.DeleteOptions{}
-	if uid != "" {
-		options.Preconditions = &metav1.Preconditions{UID: &uid}
-	}
-	err = persist(ctx, func(ctx context.Context) error {
-		return o.cluster.of(o.kind, w.namespace).Delete(ctx, w.name, options)
-	})
-	switch {
-	case apierrors.IsNotFound(err):
-	case apierrors.IsConflict(err):
-		resp.Diagnostics.AddWarning(fmt.Sprintf("%s %s is another one now", o.kind.Kind.Kind, w),
-			"The one that Terraform knew is gone, and somebody has made a new one of its name, which was left alone.")
-	case err != nil:
-		o.kind.explain(&resp.Diagnostics, "deleted", w.String(), err)
+	if o.remove(ctx, w, types.UID(readOf(all, "uid")), o.kind.isLifted(all), &resp.Diagnostics); resp.Diagnostics.HasError() {
 		return
-	default:
-		if !o.gone(ctx, w, uid, &resp.Diagnostics) {
-			return
-		}
+	}
+	if o.kind.derived != nil {
+		o.warnHeld(ctx, w, &resp.Diagnostics)
 	}
 	if namespace, name, key := secretOf(w); o.kind.kubeconfigs && name != "" {
 		o.clearKubeconfig(ctx, namespace, name, key, &resp.Diagnostics)
 	}
 }
 
-// gone waits until the object is no more; if the time is over before, it tells what holds it.
-func (o *object) gone(ctx context.Context, w *wanted, uid types.UID, d *diag.Diagnostics) bool {
+// remove deletes the object, with a confirmation if its protection was lifted, and waits until the API server has removed it.
+func (o *object) remove(ctx context.Context, w *wanted, uid types.UID, lifted bool, d *diag.Diagnostics) {
+	var confirmed confirmation
+	if lifted {
+		var err error
+		if confirmed, err = o.confirm(ctx, w, uid); err != nil {
+			o.kind.explain(d, "deleted", w.String(), err)
+			return
+		}
+	}
+	options := metav1.DeleteOptions{}
+	if uid != "" {
+		options.Preconditions = &metav1.Preconditions{UID: &uid}
+	}
+	err := persist(ctx, func(ctx context.Context) error {
+		return o.cluster.of(o.kind, w.namespace).Delete(ctx, w.name, options)
+	})
+	switch {
+	case apierrors.IsNotFound(err):
+	case apierrors.IsConflict(err):
+		d.AddWarning(fmt.Sprintf("%s %s is another one now", o.kind.Kind.Kind, w),
+			"The one that Terraform knew is gone, and somebody has made a new one of its name, which was left alone.")
+	case err != nil:
+		o.kind.explain(d, "deleted", w.String(), err)
+	default:
+		o.gone(ctx, w, uid, confirmed, d)
+	}
+}
+
+// gone waits until the API server has removed the object, and reports whether it has. If the time ends before, the error says what holds
+// the object, and what confirms its deletion.
+func (o *object) gone(ctx context.Context, w *wanted, uid types.UID, confirmed confirmation, d *diag.Diagnostics) bool {
 	why := ""
 	err := wait.PollUntilContextCancel(ctx, pace, true, func(ctx context.Context) (bool, error) {
 		live, err := o.cluster.of(o.kind, w.namespace).Get(ctx, w.name, metav1.GetOptions{})
@@ -82,7 +97,11 @@ func (o *object) gone(ctx context.Context, w *wanted, uid types.UID, d *diag.Dia
 		case uid != "" && live.GetUID() != uid:
 			return true, nil
 		}
-		if now := holding(live); now != why {
+		now := holding(live)
+		if pendingOf(live) != nil {
+			now = strings.TrimSpace(now + " " + confirmed.advice())
+		}
+		if now != why {
 			why = now
 			tflog.Info(ctx, "waiting for a deletion", map[string]any{"kind": o.kind.Kind.Kind, "name": w.String(), "held by": now})
 		}
@@ -93,23 +112,27 @@ func (o *object) gone(ctx context.Context, w *wanted, uid types.UID, d *diag.Dia
 		return true
 	case wait.Interrupted(err):
 		d.AddError(fmt.Sprintf("%s %s was deleted, and is still held", o.kind.Kind.Kind, w),
-			fmt.Sprintf("The time for it is over. %s It stays in force until then; apply again to go on waiting.", why))
+			fmt.Sprintf("The time for it is over. %s It stays in force until then. Apply again to continue waiting.", why))
 	default:
 		o.kind.explain(d, "deleted", w.String(), err)
 	}
 	return false
 }
 
-// holding tells which finalizers hold an object, and who takes them off.
+// holding says what holds an object: a large decrease that is pending for a protector, and finalizers with the components that remove them.
 func holding(live *unstructured.Unstructured) string {
 	var all []string
 	for _, name := range live.GetFinalizers() {
 		all = append(all, fmt.Sprintf("%s: %s.", name, takenOff(name, live)))
 	}
-	if len(all) == 0 {
-		return "It has no finalizers, and will be gone at once."
+	finalizers := "It has no finalizers, and will be gone at once."
+	if len(all) > 0 {
+		finalizers = "It is held by " + strings.Join(all, " And by ")
 	}
-	return "It is held by " + strings.Join(all, " And by ")
+	if c := pendingOf(live); c != nil {
+		return fmt.Sprintf("The release brake keeps its floor in force (condition %s, reason %s): %s %s", c.Type, c.Reason, sentence(c.Message), finalizers)
+	}
+	return finalizers
 }
 
 func takenOff(finalizer string, live *unstructured.Unstructured) string {
@@ -119,6 +142,9 @@ func takenOff(finalizer string, live *unstructured.Unstructured) string {
 		return fmt.Sprintf("breakwater generator takes it off when the workload %s that it was derived from is deleted, or no policy asks for it any more; "+
 			"breakwater release takes it off by hand", source)
 	case v1alpha1.FinalizerHold:
+		if pendingOf(live) != nil {
+			return "breakwater generator takes it off when the release brake allows it"
+		}
 		return "breakwater generator takes it off as soon as it sees the deletion, so see whether it runs; breakwater release takes it off by hand"
 	case v1alpha1.FinalizerCell:
 		return "breakwater topology takes it off when the cell's aggregator has stopped and no protector counts pods of the cell any more"

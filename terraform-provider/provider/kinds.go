@@ -19,16 +19,19 @@ type kind struct {
 	protected bool
 	// kubeconfigs tells that the resource can write the Secret that the object refers to.
 	kubeconfigs bool
+	// derived is the kind of the protectors that a policy generates; nil for a kind that is not a policy.
+	derived *kind
 
 	rules func() (*shape.Rules, error)
 }
 
 // kinds are all of them, as their CustomResourceDefinitions say.
 func kinds() ([]*kind, error) {
+	protectors := &kind{name: "pod_protector", protected: true}
 	all := []*kind{
-		{name: "pod_protector", protected: true},
-		{name: "protection_policy"},
-		{name: "cluster_protection_policy"},
+		protectors,
+		{name: "protection_policy", derived: protectors},
+		{name: "cluster_protection_policy", derived: protectors},
 		{name: "cell", kubeconfigs: true},
 		{name: "cluster_ring"},
 		{name: "pod_scheduling_policy"},

@@ -15,6 +15,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
 // object is a resource: one object of a kind.
@@ -98,14 +100,28 @@ func (k *kind) behaviourAttributes() map[string]schema.Attribute {
 		},
 		"deletion_protection": schema.BoolAttribute{
 			Optional: true, Computed: true, Default: booldefault.StaticBool(k.protected),
-			MarkdownDescription: "Refuse to delete or to replace the object. It must be set to `false`, and applied, before. " +
-				fmt.Sprintf("Default: `%t`.", k.protected),
+			MarkdownDescription: k.protectionText(),
 		},
 	}
 	if k.kubeconfigs {
 		maps.Copy(all, kubeconfigAttributes())
 	}
 	return all
+}
+
+// protectionText describes deletion_protection, and what it means for the release brake.
+func (k *kind) protectionText() string {
+	text := "Refuse to delete or to replace the object. It must be set to `false`, and applied, before. "
+	switch {
+	case k.protected:
+		text += "Then a destroy is a decision: Terraform confirms it to the release brake with the annotation `" + v1alpha1.AnnotationConfirmRelease +
+			"`, which ends shortly after the `delete` timeout. So the floors of many protectors are released at once. If the configuration sets the " +
+			"annotation, Terraform leaves it as it is. "
+	case k.derived != nil:
+		text += "The deletion of a policy confirms nothing to the release brake, which may hold the floors of protectors that the policy generated: " +
+			"Terraform warns of them. "
+	}
+	return text + fmt.Sprintf("Default: `%t`.", k.protected)
 }
 
 // IdentitySchema is what an object is found by.

@@ -66,7 +66,7 @@ func (o *object) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest,
 
 // keep refuses what would delete a protected object.
 func (k *kind) keep(w *wanted, had map[string]tftypes.Value, doing string, d *diag.Diagnostics) {
-	if !isTrue(had, "deletion_protection") {
+	if !k.isProtected(had) {
 		return
 	}
 	d.AddError(fmt.Sprintf("%s %s is protected from deletion", k.Kind.Kind, w),

@@ -101,8 +101,10 @@ func (v *Protector) add(cell *view.Share, counts *v1alpha1.Aggregation) {
 
 func problemsOf(cell *view.Share, counts *v1alpha1.Aggregation) []string {
 	problems := slices.Clone(cell.Problems)
-	for _, owner := range counts.RetainedOwners {
-		problems = append(problems, owner.Kind+" "+owner.Name+" is gone, and "+plural(int(owner.Replicas), "pod")+" of it are still expected")
+	for _, w := range counts.Workloads {
+		if w.Gone {
+			problems = append(problems, w.Kind+" "+w.Name+" is gone, and "+plural(int(w.Replicas), "pod")+" of it are still expected")
+		}
 	}
 	if cell.Worthless == view.WorthlessVoid {
 		problems = append(problems, "waits to be counted anew")

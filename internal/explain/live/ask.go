@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/breakwater-k8s/breakwater/internal/explain"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 func evict(ctx context.Context, c kubernetes.Interface, namespace, name string, how metav1.DeleteOptions) error {
@@ -28,7 +29,7 @@ func Compare(e *explain.Explanation, said error) error {
 		answer.Agrees = e.Goes()
 	case errors.As(said, &status):
 		answer.Code, answer.Message = status.Status().Code, status.Status().Message
-		answer.OfBudget = apierrors.HasStatusCause(said, policyv1.DisruptionBudgetCause)
+		answer.OfBudget = removal.IsOfDisruptionBudget(said)
 		answer.Agrees = answer.OfBudget && e.Goes() || !answer.OfBudget && !e.Goes() && answer.Code == e.Code && strings.HasSuffix(answer.Message, e.Message)
 	default:
 		return said

@@ -35,6 +35,13 @@ func (c *Cluster) change(ctx context.Context, namespace, name string, operation 
 	return err
 }
 
+// unlabel sends a dry run of a change that takes all labels off a pod.
+func (c *Cluster) unlabel(ctx context.Context, namespace, name string) error {
+	patch := []byte(`{"metadata":{"labels":null}}`)
+	_, err := c.Client.CoreV1().Pods(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+	return err
+}
+
 // otherImage is the first container with another image.
 func otherImage(pod *corev1.Pod) map[string]any {
 	first := &pod.Spec.Containers[0]

@@ -136,6 +136,8 @@ func (c *Cluster) Ask(ctx context.Context, namespace, name string, operation v1a
 		return c.Client.CoreV1().Pods(namespace).Delete(ctx, name, dry)
 	case v1alpha1.OperationEvict:
 		return evict(ctx, c.Client, namespace, name, dry)
+	case v1alpha1.OperationRelabel:
+		return c.unlabel(ctx, namespace, name)
 	default:
 		return c.change(ctx, namespace, name, operation)
 	}

@@ -5,7 +5,7 @@ resource "breakwater_pod_protector" "checkout" {
   name            = "checkout"
   target_ref      = { api_version = "apps/v1", kind = "Deployment", name = "checkout" }
   max_unavailable = "10%"
-  operations      = ["Delete", "Evict", "Update"]
+  operations      = ["Delete", "Evict", "Relabel", "Update"]
 
   wait {}
 

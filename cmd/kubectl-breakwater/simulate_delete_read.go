@@ -1,0 +1,303 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/brake"
+	"github.com/breakwater-k8s/breakwater/internal/core/deletion"
+	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
+	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/doctor"
+	"github.com/breakwater-k8s/breakwater/internal/guard"
+)
+
+// deletionReader reads what decides on the deletion of objects: lists of each kind, page by page, and no object by itself.
+type deletionReader struct {
+	core
+	targets []*rootguard.Object
+	// only is the one namespace that the targets are in; empty for several.
+	only  string
+	world *deletion.World
+	// notes say what could not be read, and what is assumed instead.
+	notes []string
+	// refs are owner references whose objects are to be read.
+	refs []metav1.OwnerReference
+}
+
+func newDeletionReader(c core, targets []*rootguard.Object, now time.Time) *deletionReader {
+	return &deletionReader{core: c, targets: targets, only: onlyNamespace(targets), world: &deletion.World{
+		Now: now, Namespaces: map[string]*metav1.PartialObjectMetadata{}, Sources: map[desired.Ref]*metav1.PartialObjectMetadata{},
+		Owners: map[types.UID]deletion.Owner{}, OwnerKinds: map[schema.GroupKind]deletion.Knowledge{},
+	}}
+}
+
+func (r *deletionReader) note(format string, arguments ...any) {
+	if text := fmt.Sprintf(format, arguments...); !slices.Contains(r.notes, text) {
+		r.notes = append(r.notes, text)
+	}
+}
+
+// unread notes that something could not be read that can be done without; it returns all other errors.
+func (r *deletionReader) unread(err error, consequence string) error {
+	if apierrors.IsForbidden(err) {
+		r.note("%v; %s", err, consequence)
+		return nil
+	}
+	return r.failure(err)
+}
+
+func (r *deletionReader) read(ctx context.Context) (*deletion.World, error) {
+	settings, err := r.readSettings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.world.Limits, r.world.OptedIn = settings.limits, settings.optedIn
+	if r.world.Protectors, err = readProtectors(ctx, r.core); err != nil {
+		return nil, err
+	}
+	for _, step := range []func(context.Context, *componentSettings) error{r.readNamespaces, r.readSources, r.readOwners, r.readPolicies, r.readGrants, r.readGuard} {
+		if err := step(ctx, settings); err != nil {
+			return nil, err
+		}
+	}
+	return r.world, nil
+}
+
+// metadata lists the metadata of all objects of a kind, of the one namespace if there is one.
+func (r *deletionReader) metadata(ctx context.Context, mapping *meta.RESTMapping, visit func(*metav1.PartialObjectMetadata)) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind(mapping.GroupVersionKind.Kind + "List"))
+	options := []client.ListOption{}
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		options = append(options, client.InNamespace(r.only))
+	}
+	return pages(ctx, r.core, list, func(l *metav1.PartialObjectMetadataList) {
+		for i := range l.Items {
+			visit(&l.Items[i])
+		}
+	}, options...)
+}
+
+func (r *deletionReader) readNamespaces(ctx context.Context, _ *componentSettings) error {
+	const consequence = "confirmations on namespaces, and namespaces that are being deleted, are not taken into account"
+	mapping, err := r.RESTMapper().RESTMapping(schema.GroupKind{Kind: "Namespace"})
+	if err != nil {
+		return r.failure(err)
+	}
+	if r.only == "" {
+		return r.unread(r.metadata(ctx, mapping, func(n *metav1.PartialObjectMetadata) { r.world.Namespaces[n.Name] = n }), consequence)
+	}
+	one := &metav1.PartialObjectMetadata{}
+	one.SetGroupVersionKind(mapping.GroupVersionKind)
+	if err := r.Get(ctx, keyOf("", r.only), one); err != nil {
+		return r.unread(client.IgnoreNotFound(err), consequence)
+	}
+	r.world.Namespaces[one.Name] = one
+	return nil
+}
+
+// readSources reads the workloads that protectors were generated from.
+func (r *deletionReader) readSources(ctx context.Context, _ *componentSettings) error {
+	kinds := map[schema.GroupKind]bool{}
+	for i := range r.world.Protectors {
+		p := &r.world.Protectors[i]
+		if r.only != "" && p.Namespace != r.only {
+			continue
+		}
+		if ref, _, known := desired.SourceOf(p); known && desired.IsGenerated(p) {
+			kinds[ref.GroupKind()] = true
+		}
+		r.refs = append(r.refs, p.OwnerReferences...)
+	}
+	for _, kind := range sortedKinds(kinds) {
+		mapping, err := r.RESTMapper().RESTMapping(kind)
+		if meta.IsNoMatchError(err) {
+			continue
+		}
+		if err == nil {
+			err = r.metadata(ctx, mapping, func(source *metav1.PartialObjectMetadata) {
+				r.world.Sources[desired.RefOf(kind, source)] = source
+				r.refs = append(r.refs, source.OwnerReferences...)
+			})
+		}
+		if err != nil {
+			return r.failure(err)
+		}
+	}
+	return nil
+}
+
+func sortedKinds(kinds map[schema.GroupKind]bool) []schema.GroupKind {
+	return slices.SortedFunc(maps.Keys(kinds), func(a, b schema.GroupKind) int { return cmp.Compare(a.String(), b.String()) })
+}
+
+// deepestOwners is how many owners above a workload are read.
+const deepestOwners = 4
+
+// readOwners reads the kinds of owners, level by level.
+func (r *deletionReader) readOwners(ctx context.Context, s *componentSettings) error {
+	for range deepestOwners {
+		kinds := map[schema.GroupKind]bool{}
+		versions := map[schema.GroupKind]string{}
+		for _, ref := range r.refs {
+			kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+			if _, known := r.world.OwnerKinds[kind.GroupKind()]; !known {
+				kinds[kind.GroupKind()], versions[kind.GroupKind()] = true, kind.Version
+			}
+		}
+		r.refs = nil
+		for _, kind := range sortedKinds(kinds) {
+			if err := r.readOwnerKind(ctx, s, kind, versions[kind]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *deletionReader) readOwnerKind(ctx context.Context, s *componentSettings, kind schema.GroupKind, version string) error {
+	mapping, err := r.RESTMapper().RESTMapping(kind, version)
+	if meta.IsNoMatchError(err) {
+		r.world.OwnerKinds[kind] = deletion.Unserved
+		return nil
+	}
+	if err != nil {
+		return r.failure(err)
+	}
+	r.world.OwnerKinds[kind] = deletion.Read
+	err = r.metadata(ctx, mapping, func(owner *metav1.PartialObjectMetadata) {
+		r.world.Owners[owner.UID] = deletion.Owner{Kind: kind, PartialObjectMetadata: owner}
+		r.refs = append(r.refs, owner.OwnerReferences...)
+	})
+	if apierrors.IsForbidden(err) {
+		r.world.OwnerKinds[kind] = "" // not known
+	}
+	if err := r.unread(err, "these owners are taken to exist"); err != nil {
+		return err
+	}
+	return r.checkGenerator(ctx, s, kind, mapping.Resource.GroupResource())
+}
+
+// checkGenerator finds out whether the generator may get owners of a kind. It takes those that it may not get for deleted.
+func (r *deletionReader) checkGenerator(ctx context.Context, s *componentSettings, kind schema.GroupKind, resource schema.GroupResource) error {
+	if s.account == "" {
+		return nil
+	}
+	client, err := kubernetes.NewForConfig(r.Config)
+	if err != nil {
+		return err
+	}
+	may, err := mayDo(ctx, client, &doctor.Right{Account: s.account, Verb: "get", Group: resource.Group, Resource: resource.Resource})
+	if err == nil && !may {
+		r.world.OwnerKinds[kind] = deletion.Hidden
+		r.note("the generator may not get %s, and takes every owner of that kind for deleted: grant it the right", resource)
+	}
+	return r.unread(err, "the generator is taken to have the right to get owners")
+}
+
+// readPolicies reads all policies if one of them, or the kind of one, is deleted.
+func (r *deletionReader) readPolicies(ctx context.Context, _ *componentSettings) error {
+	if !slices.ContainsFunc(r.targets, func(o *rootguard.Object) bool {
+		return o.Kind.Group == v1alpha1.GroupVersion.Group && (o.Kind.Kind == desired.NamespacedPolicy || o.Kind.Kind == desired.ClusterPolicy)
+	}) {
+		return nil
+	}
+	err := pages(ctx, r.core, &v1alpha1.ProtectionPolicyList{}, func(l *v1alpha1.ProtectionPolicyList) {
+		for i := range l.Items {
+			r.world.Policies = append(r.world.Policies, desired.NewPolicy(&l.Items[i]))
+		}
+	})
+	return errors.Join(err, pages(ctx, r.core, &v1alpha1.ClusterProtectionPolicyList{}, func(l *v1alpha1.ClusterProtectionPolicyList) {
+		for i := range l.Items {
+			r.world.Policies = append(r.world.Policies, desired.NewPolicy(&l.Items[i]))
+		}
+	}))
+}
+
+// readGrants reads what is left of the limit.
+func (r *deletionReader) readGrants(ctx context.Context, s *componentSettings) error {
+	const consequence = "the limit is taken to be unused"
+	if s.namespace == "" {
+		list := &corev1.ConfigMapList{}
+		err := r.List(ctx, list, client.MatchingFields{"metadata.name": brake.ConfigMapName})
+		if err != nil || len(list.Items) == 0 {
+			return r.unread(err, consequence)
+		}
+		r.takeGrants(&list.Items[0])
+		return nil
+	}
+	stored := &corev1.ConfigMap{}
+	if err := r.Get(ctx, keyOf(s.namespace, brake.ConfigMapName), stored); err != nil {
+		return r.unread(client.IgnoreNotFound(err), consequence)
+	}
+	r.takeGrants(stored)
+	return nil
+}
+
+func (r *deletionReader) takeGrants(stored *corev1.ConfigMap) {
+	r.world.Grants = stored.Data
+	for key := range stored.Data {
+		if _, err := brake.ReadGrants(stored.Data, key); err != nil {
+			r.note("ConfigMap %s/%s: %v. Until then the generator releases nothing by this budget", stored.Namespace, stored.Name, err)
+		}
+	}
+}
+
+// readGuard reads whether the API server asks the root guard about deletions.
+func (r *deletionReader) readGuard(ctx context.Context, s *componentSettings) error {
+	r.world.Guard.Mode = rootguard.Off
+	configurations, err := webhookConfigurations(ctx, r.Config)
+	if err != nil {
+		r.note("%v: it is not known whether the root guard would refuse", err)
+		return nil
+	}
+	r.world.Cells = guard.Cells(configurations)
+	roots := guard.Roots(configurations)
+	if len(roots) == 0 {
+		return nil
+	}
+	at := max(0, slices.IndexFunc(roots, func(w guard.RootWebhook) bool { return w.Core != "" }))
+	hook := &roots[at]
+	r.world.Guard = deletion.Guard{
+		Mode: s.rootGuard, At: rootguard.Place{Core: hook.Core, Cells: hook.Cells}, OwnerKinds: s.ownerKinds,
+		Asks: func(o *rootguard.Object) bool {
+			var labels map[string]string
+			if name := namespaceOf(o); name != "" {
+				labels = map[string]string{}
+				if namespace := r.world.Namespaces[name]; namespace != nil && namespace.Labels != nil {
+					labels = namespace.Labels
+				}
+			}
+			return hook.Asks(o.Resource, labels)
+		},
+	}
+	if s.rootGuard == "" {
+		r.world.Guard.Mode = rootguard.Warn
+		r.note("the Deployment of the webhook was not found in the core cluster: its root guard is taken to warn (--root-guard=Warn), and denies if it has --root-guard=Deny")
+	}
+	return nil
+}
+
+// namespaceOf is the namespace that an object is in, or is; empty if it has none.
+func namespaceOf(o *rootguard.Object) string {
+	if o.Class() == "Namespace" {
+		return o.Name
+	}
+	return o.Namespace
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/deletion"
+)
+
+// deletionText is a simulated deletion as a table with a summary.
+func deletionText(d *deleted, wide, coloured bool) string {
+	var b strings.Builder
+	if len(d.Protectors) == 0 {
+		fmt.Fprintf(&b, "%s: no floor depends on %s.\n", d.What, count(d.Objects, "object"))
+		b.WriteString(remainder(nil, d.Notes, wide))
+		return b.String()
+	}
+	fmt.Fprintf(&b, "%s: %s, and %s on %s\n\n", d.What, count(d.Objects, "object"), dependents(len(d.Protectors)), pronoun(d.Objects))
+	b.WriteString(deletionTable(d.Protectors, wide).text(coloured))
+	b.WriteString("\n" + deletionSummary(d))
+	b.WriteString(remainder(nil, d.Notes, wide))
+	return b.String()
+}
+
+func dependents(n int) string {
+	if n == 1 {
+		return "1 floor depends"
+	}
+	return strconv.Itoa(n) + " floors depend"
+}
+
+func pronoun(n int) string {
+	if n == 1 {
+		return "it"
+	}
+	return "them"
+}
+
+func deletionTable(rows []deletion.Row, wide bool) *table {
+	headings := []string{"NAMESPACE", "NAME", "FLOOR", "AVAILABLE", "RESULT", "WHY"}
+	if wide {
+		headings = append(headings, "DELETED")
+	}
+	t := newTable(headings...)
+	t.alignRight("FLOOR", "AVAILABLE")
+	for i := range rows {
+		r := &rows[i]
+		as := map[deletion.Result]paint{deletion.Released: warn, deletion.Held: good, deletion.Refused: bad}[r.Result]
+		row := []cell{
+			{r.Namespace, plain}, {r.Name, plain}, {number(r.Floor), plain}, {strconv.Itoa(r.Available), plain}, {string(r.Result), as}, {r.Because, plain},
+		}
+		if wide {
+			row = append(row, cell{r.Object, plain})
+		}
+		t.add(row...)
+	}
+	return t
+}
+
+// deletionSummary counts floors, and says which pods stay protected and what to do.
+func deletionSummary(d *deleted) string {
+	var parts []string
+	for _, one := range []struct {
+		n    int
+		word string
+	}{{d.Released, "released"}, {d.Held, "held"}, {d.Refused, "refused"}, {d.Kept, "kept"}} {
+		if one.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", one.n, one.word))
+		}
+	}
+	text := "Floors: " + strings.Join(parts, ", ") + "."
+	floor, available := staying(d.Protectors)
+	if available > 0 {
+		text += fmt.Sprintf(" Those that stay in force keep %d of %s available.", floor, count(available, "pod"))
+	}
+	if d.Denied > 0 {
+		text += fmt.Sprintf(" The root guard denies %s.", count(d.Denied, "deletion"))
+	}
+	if d.Warned > 0 {
+		text += fmt.Sprintf(" The root guard warns about %s, and allows them.", count(d.Warned, "deletion"))
+	}
+	return wrapped(text, "", 100) + "\n" + confirmation(d)
+}
+
+// staying are the pods that floors keep which stay in force, and the available pods of those. A floor that is not known keeps all.
+func staying(rows []deletion.Row) (floor, available int) {
+	for i := range rows {
+		r := &rows[i]
+		if r.Result == deletion.Released {
+			continue
+		}
+		available += r.Available
+		if r.Floor == nil {
+			floor += r.Available
+			continue
+		}
+		floor += min(*r.Floor, r.Available)
+	}
+	return floor, available
+}
+
+// confirmation says how to confirm what is not released, where a confirmation changes that.
+func confirmation(d *deleted) string {
+	text, namespaces := "", map[string]bool{}
+	for i := range d.Protectors {
+		switch r := &d.Protectors[i]; {
+		case r.Reason == v1alpha1.ReasonCascade, r.Reason == v1alpha1.ReasonLimitExceeded:
+			namespaces[r.Namespace] = true
+		case r.Reason == deletion.ReasonRootGuard && text == "":
+			text = wrapped(r.Message, "", 100) + "\n"
+		}
+	}
+	for namespace := range namespaces {
+		in, of, name := "-n "+namespace, "the namespace", namespace
+		if len(namespaces) > 1 {
+			in, of, name = "-A", fmt.Sprintf("each of the %d namespaces", len(namespaces)), "NAME"
+		}
+		return text + fmt.Sprintf("If it is intended, confirm it. Before, for all floors of %s:\n  kubectl annotate namespace %s %s=true\n"+
+			"Or afterwards, while the floors are held:\n  kubectl breakwater release --pending %s\n", of, name, v1alpha1.AnnotationConfirmRelease, in)
+	}
+	return text
+}

@@ -1,0 +1,112 @@
+package generator
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	core "github.com/breakwater-k8s/breakwater/internal/core/brake"
+)
+
+// heldBrake holds all, and notes what it was asked for.
+type heldBrake struct{ asked, withdrawn []string }
+
+func (b *heldBrake) Ask(_ context.Context, request core.Request) (core.Answer, error) {
+	b.asked = append(b.asked, request.Effect)
+	return core.Answer{Verdict: core.Held}, nil
+}
+
+func (b *heldBrake) Withdraw(_ context.Context, p *v1alpha1.PodProtector) error {
+	b.withdrawn = append(b.withdrawn, p.Name)
+	return nil
+}
+
+func (*heldBrake) Weakened(before, after *v1alpha1.PodProtector) (effect string, large bool) {
+	return core.Weakened(before, after, 0)
+}
+
+func (*heldBrake) Reference(before, after *v1alpha1.PodProtector) string {
+	return core.NextReference(before, after, time.Hour, time.Now())
+}
+
+// The cache may show a protector with a lower floor than it has, to which a large decrease looks like a small one.
+func TestALargeDecreaseIsNoticedByTheProtectorThatTheAPIServerHas(t *testing.T) {
+	p := newPlane(t)
+	web, stale := p.pair() // a floor of 7
+	live := stale.DeepCopy()
+	edit(p, live, func(live *v1alpha1.PodProtector) { live.Spec.MinAvailable = v1alpha1.Pods(20) })
+	edit(p, web, func(d *appsv1.Deployment) { *d.Spec.Replicas = 7 })
+	brake, r := &heldBrake{}, p.reconciler()
+	r.Brake = brake
+
+	if _, err := r.settle(t.Context(), p.ref("web"), web, []*v1alpha1.PodProtector{stale}); err != nil {
+		t.Fatal(err)
+	}
+	if len(brake.asked) != 1 || brake.asked[0] != "lower the floor from 20 to 5" {
+		t.Errorf("the brake was asked to %q, want \"lower the floor from 20 to 5\"", brake.asked)
+	}
+	if got := p.protector("deployment-web", "it exists", sourceFound); got.Spec.MinAvailable.IntValue() != 20 {
+		t.Errorf("the floor is %s, want 20", got.Spec.MinAvailable)
+	}
+}
+
+// The cache may show a source that was scaled down, which it is not any more, or in a core that was restored never was.
+func TestNoFloorFallsByASourceThatTheAPIServerDoesNotHave(t *testing.T) {
+	p := newPlane(t)
+	web, protector := p.pair()
+	stale := web.DeepCopy()
+	*stale.Spec.Replicas = 1
+	brake, r := &heldBrake{}, p.reconciler()
+	r.Brake = brake
+
+	got, err := r.settle(t.Context(), p.ref("web"), stale, []*v1alpha1.PodProtector{protector})
+	if err != nil || got != outdated {
+		t.Errorf("settle() = %q, %v, want %q", got, err, outdated)
+	}
+	if len(brake.asked) != 0 {
+		t.Errorf("the brake was asked to %q, want nothing", brake.asked)
+	}
+	if err := p.Get(t.Context(), client.ObjectKeyFromObject(protector), protector); err != nil || protector.Spec.MinAvailable.IntValue() != 7 {
+		t.Errorf("the floor is %s, %v, want 7", protector.Spec.MinAvailable, err)
+	}
+}
+
+// The keeper recreates a protector with the annotations of the lost one, and so owns them.
+func TestAReferenceThatTheKeeperWroteEnds(t *testing.T) {
+	p := newPlane(t)
+	web, protector := p.pair()
+	edit(p, protector, func(protector *v1alpha1.PodProtector) {
+		protector.Annotations[v1alpha1.AnnotationFloorReference] = "9@2020-01-01T00:00:00Z"
+	})
+	r := p.reconciler()
+	r.Brake = &heldBrake{}
+	if _, err := r.settle(t.Context(), p.ref("web"), web, []*v1alpha1.PodProtector{protector}); err != nil {
+		t.Fatal(err)
+	}
+	got := p.protector("deployment-web", "it exists", sourceFound)
+	if reference := got.Annotations[v1alpha1.AnnotationFloorReference]; reference != "" {
+		t.Errorf("the annotation %s is %q, want it empty", v1alpha1.AnnotationFloorReference, reference)
+	}
+}
+
+// Decreases that are pending for a window wait for older ones, so that one which no source asks for would hold them for ever.
+func TestADecreaseOfASourceThatVanishedIsWithdrawn(t *testing.T) {
+	p := newPlane(t)
+	web, protector := p.pair()
+	p.lose(web)
+	brake, r := &heldBrake{}, p.reconciler()
+	r.Brake = brake
+	for range 2 { // it is told that the source vanished, and then is as it should be
+		if got, err := r.keep(t.Context(), p.ref("web"), []*v1alpha1.PodProtector{protector}); err != nil || got != sourceVanished {
+			t.Fatalf("keep() = %q, %v, want %q", got, err, sourceVanished)
+		}
+		protector = p.protector("deployment-web", "its source vanished", isVanished)
+	}
+	if len(brake.withdrawn) != 1 || brake.withdrawn[0] != "deployment-web" {
+		t.Errorf("withdrawn are the decreases of %q, want deployment-web", brake.withdrawn)
+	}
+}
