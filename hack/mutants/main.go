@@ -42,10 +42,11 @@ func proofs() []proof {
 	return []proof{
 		{"properties", []string{
 			"./internal/quota", "./internal/slot", "./internal/podhealth", "./internal/desired", "./internal/fleet", "./aggregator", "./webhook",
-			"./internal/core/brake",
+			"./internal/core/brake", "./controllers/brake", "./internal/removal",
 		}, "^(" + strings.Join([]string{
-			"TestNothingIsReleasedByAnAccident",
+			"TestNothingIsReleasedByAnAccident", "TestExpect", "TestWhichPodsNameTheirOwners",
 			"TestDecide", "TestNoWindowExceedsItsLimitAndABurstLosesNoFloor", "TestABurstLosesNoFloorForAWindow", "TestWeakened", "TestReference",
+			"TestLeadersShareTheGrants",
 			"TestBudgetOf",
 			"TestTheHistoryAgreesWithTheBooks", "TestABatchDecidesAsOneByOne", "TestDisruptionsAllowedIsWhatDecideAdmits",
 			"TestStatesImplyEachOther", "TestNothingInFlightIsEverFreed", "TestASnapshotCountsAsALinearScan",
@@ -59,6 +60,14 @@ func proofs() []proof {
 			"TestWhatAShardMayClaim", "TestASlotIsCountedWhenAllOfItsPodsAreThere", "TestNothingOfASlotIsWrittenThatWasGivenUp",
 			"TestWhatIsLeftOutIsReadFromTheApiserver", "TestAProtectorWithoutCountsIsNotCountedAtOnceInACoreThatWasRestored",
 			"TestReportsDoNotEffaceThatTheCoreWasRestored",
+			"TestAStreamContinuesOnlyWhereItsCellCertainlyDid", "TestAListWhosePagesAreFarApartFails",
+			"TestAnAbandonedReservationExpiresWhileOthersAreRenewed", "TestATimerRunsFromTheLastAttempt", "TestAReservationHasNoTimerOfOneThatWasSettled",
+			"TestAPodThatIsCountedIsChargedByAReplicaThatIsBehind", "TestASteadyClock", "TestEqualCountsAreWrittenWhenAPodBecameAvailableByTime",
+			"TestWhatARelabelCosts", "TestWhoLosesAPodIsCharged", "TestARelabelAddsUpWithWhatElseIsAsked", "TestRelabelsAreMergedApartFromRemovals",
+			"TestARelabelIsReservedUntilTheSnapshotShowsIt", "TestALivePodDoesNotSettleItsRelabelWhileTheWatchIsLate",
+			"TestAPodThatCameAndLeavesAgainStaysReserved",
+			"TestAWiderSelectorCountsNewPodsAfterTheDeadline", "TestTheEndOfATransitionGoesByALiveList", "TestWhatCountsInATransition",
+			"TestAnAggregatorThatDoesNotKnowTheEarlierSpecCountsNothingBeforeTheDeadline",
 			"TestALossIsJudgedByTheWorstThatMayBe", "TestAPodOfAnUnknownDomainMayBeInAny", "TestNoLossBecomesFatal", "TestBatchesThatMindLossesAreDecidedLikeOneByOne",
 		}, "|") + ")$"},
 		{"simulation", []string{"./internal/simulation"}, "^TestSeeds$"},

@@ -44,6 +44,8 @@ type removal struct {
 	pod    types.NamespacedName
 	grace  time.Duration
 	dryRun bool
+	// relabel is the labels that the request changes, if it removes nothing.
+	relabel relabel
 	// stuck is how long the request hangs in the apiserver between its review and its effect.
 	stuck time.Duration
 	// refusedLater is a refusal by somebody else, after ours.
@@ -58,8 +60,13 @@ type removal struct {
 	era int
 	// knew is up to which version the webhook that was asked last knew the protectors of each core.
 	knew map[string]uint64
+	// skew is what its clock is ahead, and counted when the count that each protector had at the review was taken.
+	skew    time.Duration
+	counted map[*watched]time.Time
 	// witness is since when that webhook has run.
 	witness time.Time
+	// latest is the last review of it; the judge's.
+	latest *reviewed
 	// openIn are the pods whose removal is admitted and has not come to its end; the judge's.
 	openIn []openKey
 }
@@ -94,10 +101,11 @@ func (c *clusterState) remove(r *removal) string {
 // admit asks the webhook, unless its matchConditions leave the pod out, and then the others. "" is admitted.
 func (c *clusterState) admit(ctx context.Context, r *removal, pod *corev1.Pod) string {
 	finished := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
-	if r.evict || pod.DeletionTimestamp == nil && !finished && pod.Spec.NodeName != "" {
+	costs := pod.DeletionTimestamp == nil && !finished && pod.Spec.NodeName != ""
+	if r.evict || costs && r.changes(pod) {
 		// A deletion without a grace period is reviewed once to begin it and once to end it.
 		reviews := 1
-		if !r.evict && r.grace == 0 {
+		if !r.evict && r.grace == 0 && r.relabel == nil {
 			reviews = 2
 		}
 		for range reviews {
@@ -127,6 +135,7 @@ func (c *clusterState) ask(ctx context.Context, r *removal, pod *corev1.Pod) str
 	}
 	r.asked, r.reviewed, r.knew, r.witness = time.Now(), pod, replica.knowledge(), replica.began
 	c.world.judge.asks(c.name, r)
+	c.world.judge.notesClock(c.name, r, replica)
 	c.world.trace.add("%s: review of removal %s reaches %s", c.name, r.id, replica.name)
 	answer, answered := replica.review(ctx, c.name, r, c.reviewOf(r, pod))
 	lost := c.world.dice.Chance(c.world.storm.LoseAnswers, what+" lost")
@@ -134,6 +143,7 @@ func (c *clusterState) ask(ctx context.Context, r *removal, pod *corev1.Pod) str
 		return "no answer from " + replica.name
 	}
 	c.world.trace.add("%s: removal %s has the answer of %s: %s", c.name, r.id, replica.name, answer.Verdict)
+	c.world.judge.judgeAnswer(c.name, r, answer)
 	if !answer.Allowed {
 		return fmt.Sprintf("%d %s", answer.Status.Code, answer.Verdict)
 	}
@@ -149,22 +159,31 @@ func (c *clusterState) reviewOf(r *removal, pod *corev1.Pod) *admissionv1.Admiss
 		Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
 	}
 	var object any = pod
-	if r.evict {
+	switch {
+	case r.relabel != nil:
+		review.Operation = admissionv1.Update
+		review.Object = runtime.RawExtension{Raw: encode(r.relabel.of(pod))}
+	case r.evict:
 		review.SubResource, review.Operation = "eviction", admissionv1.Create
 		object = &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: r.pod.Namespace, Name: r.pod.Name}}
-	} else {
+	default:
 		review.Operation = admissionv1.Delete
 	}
-	raw, err := json.Marshal(object)
-	if err != nil {
-		panic(err)
-	}
+	raw := encode(object)
 	if r.evict {
 		review.Object = runtime.RawExtension{Raw: raw}
 	} else {
 		review.OldObject = runtime.RawExtension{Raw: raw}
 	}
 	return review
+}
+
+func encode(object any) []byte {
+	raw, err := json.Marshal(object)
+	if err != nil {
+		panic(err)
+	}
+	return raw
 }
 
 // effect does what was admitted, if nothing has changed since and there is time left.
@@ -189,7 +208,10 @@ func (c *clusterState) effect(ctx context.Context, r *removal, pod *corev1.Pod) 
 	actor := removalActor(r)
 	c.world.judge.about(c.name, r)
 	var err error
-	if r.grace > 0 {
+	switch {
+	case r.relabel != nil:
+		_, err = c.store.Update("pods", key, version, actor, r.relabel.apply)
+	case r.grace > 0:
 		_, err = c.store.Update("pods", key, version, actor, func(object client.Object) error {
 			if object.GetDeletionTimestamp() == nil {
 				now := metav1.NewTime(time.Now().Truncate(time.Second))
@@ -200,7 +222,7 @@ func (c *clusterState) effect(ctx context.Context, r *removal, pod *corev1.Pod) 
 		if err == nil {
 			c.world.later(r.grace, func() { c.finalize(key, pod.UID) })
 		}
-	} else {
+	default:
 		_, err = c.store.Delete("pods", key, version, actor)
 	}
 	switch {

@@ -68,7 +68,7 @@ func (j *judge) judgeBooksOfLoss(w *watched, in string, e *apiserver.Event) {
 
 // judgeLosses is the promise: a removal has taken effect in a cell; would each other be outlived?
 func (j *judge) judgeLosses(w *watched, r *removal, in string, line *lifeline, made charged, now time.Time) {
-	floor := w.lowestFloorSince(made.at)
+	floor := w.floorFor(made.floor, made.nth)
 	if !w.mindsLoss() || floor == 0 {
 		return
 	}
@@ -80,7 +80,7 @@ func (j *judge) judgeLosses(w *watched, r *removal, in string, line *lifeline, m
 		for name, cell := range j.cells {
 			if name != lost {
 				left += cell.available(w, now)
-				excused += cell.lostSince(made.seen[name], w)
+				excused += cell.lostSince(made.seen[name], w, "")
 			}
 		}
 		if left+excused < floor {

@@ -9,6 +9,7 @@ import (
 
 // fault breaks something for a while.
 func (w *world) fault(s Step) {
+	w.judge.disturbs(s)
 	switch s.What {
 	case KillWebhook:
 		w.replace(&w.hooks, s, func(old *process) *process { return w.startWebhook(old.name) })
@@ -24,6 +25,8 @@ func (w *world) fault(s Step) {
 		w.hold(w.hooks, s)
 	case PauseAggregator:
 		w.hold(w.aggregators, s)
+	case PauseGenerator:
+		w.hold(w.generators, s)
 	case CutLink, StallWatches:
 		w.cut(s)
 	case StallCell:
@@ -51,6 +54,9 @@ func (w *world) fault(s Step) {
 			jump *= 60
 		}
 		if p, ok := pick(w.everybody(), s.Who); ok {
+			if p.isGenerator() { // the brake compares clocks, which may differ by little against its window
+				jump = time.Duration(s.N) * maxClockSkew / 2
+			}
 			p.skew.Store(int64(jump))
 		}
 	}
@@ -74,8 +80,7 @@ func (w *world) restoreCore(c *clusterState, s Step) {
 	c.restored = last + bumped
 	leases, _ := c.store.List("leases", "")
 	w.judge.sharesAreOld(c.name, leases)
-	objects, _ := c.store.List("deployments", namespace)
-	w.judge.coreIsOld(c.name, last+bumped, c.protectors(), objects)
+	w.judge.coreIsOld(c, version, last+bumped)
 }
 
 func (w *world) cluster(s Step) *clusterState {
@@ -118,6 +123,7 @@ func (w *world) hold(all []*process, s Step) {
 		return
 	}
 	p.hold()
+	w.judge.stalls(p, s.For)
 	w.later(s.For, p.proceed)
 }
 
@@ -132,6 +138,7 @@ func (w *world) cut(s Step) {
 	if link == nil {
 		link = p.cells[name]
 	}
+	w.judge.stalls(p, s.For)
 	if s.What == StallWatches {
 		link.HoldWatches()
 	} else {

@@ -36,14 +36,14 @@ type judge struct {
 	leases  map[string]string
 	leaseOf map[string]time.Time
 	givenUp map[slotOf]time.Time
-	// released tells whether the protector of a core's Deployment may go.
-	released map[string]bool
+	// sources are the Deployments, by their protectors.
+	sources map[protectorKey]*sourceTruth
+	// decreases judges large decreases of floors.
+	decreases *decreases
+	// liveness judges refusals in the storm.
+	liveness *liveness
 	// notes are those that a generator has made of a protector that it was about to release.
 	notes map[string]bool
-	// vanished tells whether it went without an end.
-	vanished map[string]bool
-	// unreleased is when a restore of a core undid the deletion of its Deployment.
-	unreleased map[string]time.Time
 	// beginOf is when each process began that runs under a name.
 	beginOf map[string]time.Time
 	// lenience is by how much clocks differ at most.
@@ -57,8 +57,16 @@ type judge struct {
 // Counts say what a simulation was made of.
 type Counts struct {
 	Removals, Admitted, Refused, Effective, Writes, Races, Losses int
+	// Usable are answers in the storm that could not refuse for lack of budget.
+	Usable int
 	// Moves are writes by which a shard took slots.
 	Moves int
+	// Excused is how often each loosening of the judge was all that kept it from a failure (judge_excuses.go).
+	Excused Excused
+	// Decreases are large decreases of floors that took effect within the limit, and Confirmed those that were confirmed.
+	Decreases, Confirmed int
+	// Relabels are those that took an available pod out of coverage.
+	Relabels int
 }
 
 // Add adds other counts.
@@ -70,7 +78,12 @@ func (c *Counts) Add(other Counts) {
 	c.Writes += other.Writes
 	c.Races += other.Races
 	c.Losses += other.Losses
+	c.Usable += other.Usable
 	c.Moves += other.Moves
+	c.Decreases += other.Decreases
+	c.Confirmed += other.Confirmed
+	c.Relabels += other.Relabels
+	c.Excused.add(other.Excused)
 }
 
 type protectorKey struct {
@@ -83,14 +96,19 @@ type openKey struct {
 	uid  types.UID
 }
 
-func newJudge(trace *Trace) *judge {
-	return &judge{
+func newJudge(s Scenario, trace *Trace) *judge {
+	j := &judge{
 		began: time.Now(), cells: map[string]*truth{}, protectors: map[protectorKey]*watched{}, open: map[openKey]map[*removal]time.Time{}, asked: map[openKey]bool{},
-		effecting: map[string]*removal{}, epochs: map[string]map[int64]int{}, released: map[string]bool{}, notes: map[string]bool{},
+		effecting: map[string]*removal{}, epochs: map[string]map[int64]int{}, sources: map[protectorKey]*sourceTruth{}, notes: map[string]bool{},
 		leases: map[string]string{}, leaseOf: map[string]time.Time{}, givenUp: map[slotOf]time.Time{},
-		unreleased: map[string]time.Time{}, vanished: map[string]bool{}, beginOf: map[string]time.Time{},
-		trace: trace,
+		beginOf: map[string]time.Time{},
+		trace:   trace,
 	}
+	j.counts.Excused = Excused{}
+	j.liveness = newLiveness(s.Storm)
+	j.decreases = newDecreases(s, j.fail, &j.counts)
+	j.decreases.cascadeOf = func(protector protectorKey) time.Time { return j.sourceOf(protector).now().cascade }
+	return j
 }
 
 // fail notes that the promise was broken.
@@ -102,12 +120,13 @@ func (j *judge) fail(format string, arguments ...any) {
 
 // cellChanged judges a change in a worker cluster.
 func (j *judge) cellChanged(cell string, e *apiserver.Event) {
-	if e.Kind.Kind != "Pod" {
-		return
-	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	t := j.cells[cell]
+	t.workloads.observe(e)
+	if e.Kind.Kind != "Pod" {
+		return
+	}
 	line, before, after := t.observe(e)
 	j.trace.add("%s: pod %s %s by %s: %s", cell, line.name, strings.ToLower(string(e.Type)), orWorld(e.By), describe(after))
 	if before == nil || before.over() {
@@ -121,7 +140,9 @@ func (j *judge) cellChanged(cell string, e *apiserver.Event) {
 	}
 	j.counts.Effective++
 	for _, key := range j.sortedProtectors() {
-		j.judgeEffect(j.protectors[key], r, cell, line, *before, e.Version)
+		if w := j.protectors[key]; r.relabel == nil || j.isLeaving(t, w, r, *before, e.Version) {
+			j.judgeEffect(w, r, cell, line, *before, e.Version)
+		}
 	}
 }
 
@@ -148,7 +169,7 @@ func describe(s podState) string {
 func (j *judge) lost(t *truth, before, after podState, version uint64) {
 	if before.ready() && (!after.ready() || !maps.Equal(before.pod.Labels, after.pod.Labels)) {
 		j.counts.Losses++
-		t.losses = append(t.losses, loss{era: t.era, version: version, pod: before.pod})
+		t.losses = append(t.losses, loss{why: lossByItself, era: t.era, version: version, pod: before.pod})
 	}
 }
 
@@ -165,36 +186,46 @@ func (j *judge) judgeEffect(w *watched, r *removal, cellID string, line *lifelin
 		return
 	}
 	made, reserved := w.decisions[quota.HashUID(line.uid)]
-	floor := w.lowestFloorSince(made.at)
+	floor := w.floorFor(made.floor, made.nth)
 	available := 0
 	for _, cell := range j.cells {
 		available += cell.available(w, now)
 	}
+	lost := func(why Reason) {
+		t.losses = append(t.losses, loss{why: why, era: t.era, version: version, pod: before.pod})
+	}
 	switch {
-	case reserved && made.blind:
-		t.losses = append(t.losses, loss{era: t.era, version: version, pod: before.pod, only: w})
-		return
 	case (!reserved || made.seen[cellID].era < r.era) && (r.reviewed == nil || !j.wasCharged(w, r, line.states[:len(line.states)-1])):
-		// It was not available when it was reviewed: the readiness race. What was reserved before the cell was restored was
-		// for another removal: none outlives that.
+		// "The readiness race": it was not available when it was reviewed. What was reserved before the cell was restored was for another
+		// removal: none outlives that.
 		j.counts.Races++
-		t.losses = append(t.losses, loss{era: t.era, version: version, pod: before.pod})
+		lost(lossByRace)
 		return
-	case !reserved && (w.isUnheardOf(r) || floor == 0):
-		t.losses = append(t.losses, loss{era: t.era, version: version, pod: before.pod})
+	case !reserved && w.isSpokenFor(r, cellID, before, now):
+		return // it was admitted by an earlier spec, and the pod must not have been counted by this one yet
+	case !reserved && w.isUnheardOf(r):
+		j.excuse(excuseUnheardOf)
+		lost(lossUnheardOf)
+		return
+	case !reserved && w.waived(r.asked):
+		j.excuse(excuseWaived)
+		lost(lossWaived)
 		return
 	case !reserved:
 		j.fail("removal %s of %s took effect, and protector %s never reserved it", r.id, line.name, w.name())
 		return
-	case made.countedSpec != quota.CountedSpec(&w.stored.Spec):
-		t.losses = append(t.losses, loss{era: t.era, version: version, pod: before.pod})
+	case made.countedSpec != quota.CountedSpec(&w.stored.Spec) || w.hasChangedSince(made.version):
+		return // what it was decided on promised nothing of the pods that count now; it stays reserved for those that are decided on later
+	}
+	w.effected[quota.HashUID(line.uid)] = r.relabel == nil
+	excused := j.excusedBy(w, made.seen, floor-available)
+	switch {
+	case available+excused >= floor:
+	case made.blind:
+		j.excuse(excuseBlind)
+		t.losses = append(t.losses, loss{why: lossBlind, era: t.era, version: version, pod: before.pod, only: w})
 		return
-	}
-	excused := 0
-	for name, cell := range j.cells {
-		excused += cell.lostSince(made.seen[name], w)
-	}
-	if available+excused < floor {
+	default:
 		j.fail("over-admission: removal %s of %s left %d pods of protector %s available (and %d lost by themselves); the floor is %d",
 			r.id, line.name, available, w.name(), excused, floor)
 	}
@@ -205,7 +236,7 @@ func (j *judge) judgeEffect(w *watched, r *removal, cellID string, line *lifelin
 // reads the pod of an eviction, at some time after its apiserver has.
 func (j *judge) wasCharged(w *watched, r *removal, states []podState) bool {
 	for _, s := range states {
-		if s.version >= parseVersion(r.reviewed.ResourceVersion) && !s.charged(w, r.asked.Add(-j.lenience)) {
+		if s.version >= parseVersion(r.reviewed.ResourceVersion) && !s.charged(w, r.agedAt(w, j.lenience)) {
 			return false
 		}
 	}
@@ -224,6 +255,7 @@ func (j *judge) restored(cell string, version uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	lost := j.cells[cell].restore(version)
+	j.cells[cell].workloads.restore(version)
 	j.counts.Losses += lost
 	j.trace.add("%s: restored to version %d; %d available pods are lost by that", cell, version, lost)
 }

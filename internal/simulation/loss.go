@@ -31,6 +31,10 @@ func (w *world) endProtector(s Step) {
 		return
 	}
 	key := client.ObjectKeyFromObject(p)
+	space, err := core.store.Get(apiserver.Namespaces, types.NamespacedName{Name: key.Namespace})
+	if s.What == LoseOne && err == nil && space.GetDeletionTimestamp() != nil {
+		return // no API server lets a keeper create it again there
+	}
 	if s.What == LoseOne {
 		core.store.Lose("podprotectors", key)
 	} else if p.Labels == nil { // a generated one is the generator's
@@ -106,12 +110,12 @@ func (w *world) areThere() string {
 // releaseNoted takes a protector for released that vanishes just when its generator has noted that it may go: its Deployment was deleted
 // on purpose, and from the note on nobody enforces it.
 func (j *judge) releaseNoted(core string, note *eventsv1.Event) {
-	if !j.released[core] {
-		return
-	}
-	j.notes[core+"/"+note.Name] = true
 	for key, w := range j.protectors {
-		if key.core == core && w.isLost() && j.isNoted(w) {
+		if key.core != core || w.stored == nil || releaseNote(w) != note.Name || !j.sourceOf(key).now().released {
+			continue
+		}
+		j.notes[core+"/"+note.Name] = true
+		if w.isLost() {
 			delete(j.protectors, key)
 		}
 	}
@@ -132,7 +136,7 @@ func (w *world) isReleased(lost *watched) bool {
 	return false
 }
 
-func isAnew(p *v1alpha1.PodProtector) bool {
+func isRecreated(p *v1alpha1.PodProtector) bool {
 	_, anew := p.Annotations[v1alpha1.AnnotationRestored]
 	return anew
 }
@@ -154,8 +158,8 @@ func (j *judge) protectorEnds(key protectorKey, e *apiserver.Event) {
 	delete(j.protectors, key)
 }
 
-// isAnew judges a protector that is made anew, which is at first without its status, and then must count nothing.
-func (j *judge) isAnew(w *watched, p *v1alpha1.PodProtector, e *apiserver.Event) {
+// recreated judges a protector that was recreated, which is at first without its status, and then must count nothing.
+func (j *judge) recreated(w *watched, p *v1alpha1.PodProtector, e *apiserver.Event) {
 	if w.isLost() {
 		w.back = e.Version
 		// A keeper whose watch was behind, or whose core had gone back, has seen another spec last.

@@ -5,7 +5,6 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
@@ -28,10 +27,17 @@ func (j *judge) coreWillBeOld(core string, version uint64) {
 	}
 }
 
-// coreIsOld notes the state that a core has been restored to.
-func (j *judge) coreIsOld(core string, version uint64, protectors []*v1alpha1.PodProtector, sources []client.Object) {
+// coreIsOld notes the state that a core has been restored to, of a version. It continues with version.
+func (j *judge) coreIsOld(restored *clusterState, to, version uint64) {
+	core, protectors := restored.name, restored.protectors()
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	for key, source := range j.sources {
+		if key.core == core {
+			source.restore(to)
+		}
+	}
+	j.decreases.restore(restored, to, version)
 	there := map[protectorKey]bool{}
 	for _, p := range protectors {
 		key := protectorKey{core, client.ObjectKeyFromObject(p)}
@@ -59,13 +65,6 @@ func (j *judge) coreIsOld(core string, version uint64, protectors []*v1alpha1.Po
 			delete(j.protectors, key)
 		}
 	}
-	if j.released[core] {
-		j.unreleased[core] = time.Now()
-	}
-	j.released[core] = false
-	for _, source := range sources {
-		j.released[core] = source.GetDeletionTimestamp() != nil
-	}
 }
 
 // mourn notes that a protector which a restore brought back knows nothing of the pods that went while there was none.
@@ -73,7 +72,7 @@ func (j *judge) mourn(w *watched) {
 	for _, t := range j.cells {
 		for _, line := range t.pods {
 			if before, went := line.end(); went {
-				t.losses = append(t.losses, loss{era: t.era, version: before.next, pod: before.pod, only: w})
+				t.losses = append(t.losses, loss{why: lossMourned, era: t.era, version: before.next, pod: before.pod, only: w})
 			}
 		}
 	}

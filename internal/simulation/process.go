@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -105,6 +106,8 @@ func (p *pause) wait(ctx context.Context) bool {
 	}
 }
 
+func (p *process) isGenerator() bool { return strings.HasPrefix(p.name, "generator") }
+
 func (w *world) newProcess(name string) *process {
 	p := &process{
 		name: name, world: w, cores: map[string]*apiserver.Link{}, cells: map[string]*apiserver.Link{}, paused: &pause{},
@@ -171,7 +174,7 @@ func (p *process) eachLink(do func(*apiserver.Link)) {
 func (p *process) run(link *apiserver.Link, past *fleet.Past, setup func(context.Context, manager.Manager) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
-	options := p.world.managerOptions(past)
+	options := p.world.managerOptions(p.name, past)
 	if p.world.scenario.Shared {
 		members.Select(&options.Cache)
 		if p.interest != nil {
@@ -196,12 +199,12 @@ func (p *process) run(link *apiserver.Link, past *fleet.Past, setup func(context
 	}()
 }
 
-func (w *world) managerOptions(past *fleet.Past) manager.Options {
+func (w *world) managerOptions(process string, past *fleet.Past) manager.Options {
 	skip := true
 	return manager.Options{
 		Scheme: w.scheme, Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return apiserver.Mapper(), nil },
-		Cache:          fleet.CacheOptionsOf(past),
+		Cache:          w.steadied(process, fleet.CacheOptionsOf(past)),
 		Controller:     config.Controller{SkipNameValidation: &skip},
 	}
 }
@@ -219,7 +222,7 @@ func (w *world) startWebhook(name string) *process {
 		}
 		for _, c := range w.cores[1:] {
 			other, err := cluster.New(p.cores[c.name].Config(), func(o *cluster.Options) {
-				o.Scheme, o.MapperProvider, o.Logger = w.scheme, w.managerOptions(nil).MapperProvider, logr.Discard()
+				o.Scheme, o.MapperProvider, o.Logger = w.scheme, w.managerOptions(name, nil).MapperProvider, logr.Discard()
 				o.Cache = fleet.CacheOptionsOf(pasts[c.name])
 			})
 			if err != nil {
@@ -266,14 +269,18 @@ func (w *world) startAggregator(name, core, cell string) *process {
 func (w *world) startGenerator(name, core string) *process {
 	p := w.newProcess(name)
 	p.run(p.cores[core], nil, func(ctx context.Context, mgr manager.Manager) error {
+		held, err := p.setUpBrake(ctx, mgr, core)
+		if err != nil {
+			return err
+		}
 		options := generator.Options{
-			Selector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"}), Registry: prometheus.NewRegistry(),
+			Brake: held, Selector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"}), Registry: prometheus.NewRegistry(),
 			Kinds: generator.AllKinds()[:1],
 		}
 		if w.scenario.isKept() {
 			losses := keeper.NewLosses()
 			options.Losses = losses
-			if err := keeper.Setup(ctx, apart{inOrder{mgr}}, prometheus.NewRegistry(), losses, nil, nil); err != nil {
+			if err := keeper.Setup(ctx, apart{inOrder{mgr}}, prometheus.NewRegistry(), losses, nil, held); err != nil {
 				return err
 			}
 		}

@@ -35,14 +35,20 @@ func (j *judge) allowed(p *process, cell string, r *removal) {
 	for _, key := range j.sortedProtectors() {
 		w := j.protectors[key]
 		status := quota.CellOf(w.stored, cell)
-		if !line.now().charged(w, r.asked.Add(-j.lenience)) || w.isUnheardOf(r) ||
-			floorOf(w.stored) == 0 || w.excuses(quota.HashUID(line.uid), r.asked) {
+		if !w.isCharged(r, line.now().pod) || !line.now().charged(w, r.agedAt(w, j.lenience)) ||
+			status != nil && holds(&status.AdmissionHistory, quota.HashUID(line.uid)) {
 			continue
 		}
-		if status != nil && j.isCountedGone(w, status, line, false) {
-			continue // a restore has brought it back, and the counts are of before
-		}
-		if status == nil || !holds(&status.AdmissionHistory, quota.HashUID(line.uid)) {
+		switch {
+		case w.isUnheardOf(r):
+			j.excuse(excuseUnheardOfAnswer)
+		case w.waived(r.asked):
+			j.excuse(excuseWaivedAnswer)
+		case w.excuses(quota.HashUID(line.uid), r.asked):
+			j.excuse(excuseForgottenAnswer)
+		case status != nil && j.isCountedGone(w, status, line, false): // a restore has brought it back, and the counts are of before
+			j.excuse(excuseCountedGone)
+		default:
 			j.fail("%s allowed the removal of %s, and protector %s holds no reservation for it", p.name, line.name, w.name())
 		}
 	}
@@ -72,6 +78,7 @@ func (j *judge) asks(cell string, r *removal) {
 	defer j.mu.Unlock()
 	if !r.dryRun {
 		j.asked[openKey{cell, r.uid}] = true
+		j.liveness.asked(openKey{cell, r.uid}, r)
 	}
 }
 

@@ -55,6 +55,7 @@ func Run(s Scenario, scheme *runtime.Scheme, trace *Trace) Result {
 		c.begin = c.store.Version()
 	}
 	began := time.Now()
+	w.judge.liveness.began = began
 	for n, step := range s.Steps {
 		time.Sleep(time.Until(began.Add(step.At)))
 		w.take(n, step)
@@ -62,6 +63,7 @@ func Run(s Scenario, scheme *runtime.Scheme, trace *Trace) Result {
 	time.Sleep(time.Until(began.Add(stormTime)))
 	w.calmDown()
 	w.makeGood()
+	w.abandon()
 	w.live()
 	w.stopAll()
 	return Result{Failures: w.judge.failures, Counts: w.judge.counts}
@@ -82,8 +84,12 @@ func (w *world) calmDown() {
 
 // live is the second half of the promise: when budget exists it is usable, and not one pod more.
 func (w *world) live() {
-	if err := w.await(convergence, w.isCalm); err != nil {
+	if err := w.await(convergence+w.scenario.releaseTime(), w.isCalm); err != nil {
 		w.judge.fail("the status does not become the truth %v", err)
+		return
+	}
+	if err := w.confirmHeld(); err != nil {
+		w.judge.fail("what was held by a cascade is confirmed, and not released %v", err)
 		return
 	}
 	for round := range 3 {

@@ -25,8 +25,12 @@ type Scenario struct {
 	// then.
 	Shared bool
 	Spaces int
-	Storm  Storm
-	Steps  []Step
+	// Brake has the limits of the release brake, and Deployments for it.
+	Brake BrakePlan
+	Storm Storm
+	Steps []Step
+	// Workloads are the workloads of the worker clusters; see workloads.go.
+	Workloads []WorkloadPlan
 }
 
 // ProtectorPlan is a protector of the pods with a label.
@@ -37,6 +41,10 @@ type ProtectorPlan struct {
 	RateMillis             int
 	// MindsLoss makes it outlive the loss of a cell.
 	MindsLoss bool
+	// Computed is a floor that is not a number of pods.
+	Computed ComputedFloor
+	// NoRelabels leaves relabels out of the operations that it guards.
+	NoRelabels bool
 }
 
 // Storm is how bad the weather is.
@@ -55,6 +63,9 @@ type Step struct {
 	N int
 	// For is how long it lasts: the grace of a removal, a pause, a cut.
 	For time.Duration
+	// To is the size that Deployments are scaled to, in percent, and Every the time from one to the next.
+	To    int
+	Every time.Duration
 	// Stuck is how long a removal hangs after its review; RefusedLater that another webhook refuses it.
 	Stuck        time.Duration
 	RefusedLater bool
@@ -69,45 +80,78 @@ const (
 	Evict            What = "evict"
 	DryRun           What = "delete --dry-run"
 	DeleteCollection What = "deletecollection"
+	Renew            What = "ask again and again for an eviction that is refused later"
 	CreatePod        What = "create a pod"
 	BecomeReady      What = "a pod becomes ready"
 	BecomeUnready    What = "a pod becomes unready"
 	BecomeUnknown    What = "a pod's readiness becomes unknown"
 	Die              What = "a pod dies"
 	Relabel          What = "a pod changes its labels"
+	AskRelabel       What = "ask to change the labels of a pod"
 	SetFloor         What = "set the floor"
 	SetSelector      What = "set the selector"
+	Widen            What = "set what a protector covers"
 	ScaleSource      What = "scale the Deployment"
 	Rollout          What = "roll out pods of a cell"
 	DeleteSource     What = "delete the Deployment"
 	CreateSource     What = "create the Deployment again"
 
-	KillWebhook     What = "kill a webhook"
-	PauseWebhook    What = "pause a webhook"
-	KillAggregator  What = "kill an aggregator"
-	PauseAggregator What = "pause an aggregator"
-	StopAggregator  What = "stop an aggregator, which may come back"
-	KillGenerator   What = "kill the generator"
-	CutLink         What = "cut a process off a cluster"
-	StallWatches    What = "stall the watches of a process"
-	StallCell       What = "stall what the aggregators of a cell watch"
-	DeleteLease     What = "delete the Lease of a cell"
-	CompactHistory  What = "compact the history"
-	RestartCluster  What = "restart an apiserver"
-	RestoreWorker   What = "restore a worker from a backup"
-	RestoreCore     What = "restore a core from a backup"
-	LoseSource      What = "lose the Deployment"
-	LoseProtector   What = "lose the generated protector"
-	LoseOne         What = "lose a protector"
-	DeleteProtector What = "delete a protector"
-	CreateProtector What = "create the protectors again"
-	JumpClock       What = "set a clock"
+	KillWebhook      What = "kill a webhook"
+	PauseWebhook     What = "pause a webhook"
+	KillAggregator   What = "kill an aggregator"
+	PauseAggregator  What = "pause an aggregator"
+	FreezeAggregator What = "stop an aggregator by SIGSTOP"
+	StopAggregator   What = "stop an aggregator, which may come back"
+	KillGenerator    What = "kill the generator"
+	CutLink          What = "cut a process off a cluster"
+	StallWatches     What = "stall the watches of a process"
+	StallCell        What = "stall what the aggregators of a cell watch"
+	DeleteLease      What = "delete the Lease of a cell"
+	CompactHistory   What = "compact the history"
+	RestartCluster   What = "restart an apiserver"
+	RestoreWorker    What = "restore a worker from a backup"
+	RestoreCore      What = "restore a core from a backup"
+	LoseSource       What = "lose the Deployment"
+	LoseProtector    What = "lose the generated protector"
+	LoseOne          What = "lose a protector"
+	DeleteProtector  What = "delete a protector"
+	CreateProtector  What = "create the protectors again"
+	JumpClock        What = "set a clock"
+
+	StepWebhookClock    What = "set the clock of a webhook by minutes"
+	StepAggregatorClock What = "set the clock of an aggregator by minutes"
+
+	DeleteSources    What = "delete Deployments"
+	ScaleSources     What = "scale Deployments"
+	CreateSources    What = "create Deployments again"
+	DeleteNamespace  What = "delete a namespace"
+	DeleteOwner      What = "delete the owner of Deployments"
+	OptOut           What = "take the label for protection off a Deployment"
+	OptIn            What = "put the label for protection on all Deployments"
+	ConfirmSource    What = "confirm on a Deployment"
+	ConfirmProtector What = "confirm on a protector"
+	ConfirmNamespace What = "confirm on a namespace"
+	TakeBack         What = "take all confirmations back"
+	DeleteGenerated  What = "delete a generated protector"
+	LoseGrants       What = "delete the ConfigMap of the grants"
+	SecondGenerator  What = "run a second generator"
+	PauseGenerator   What = "pause the generator"
+
+	SyncWorkloads    What = "let the controllers of a cell sync"
+	ScaleWorkload    What = "scale a workload of a cell"
+	DeleteWorkload   What = "delete a workload of a cell"
+	CreateWorkload   What = "create the workloads of a cell again"
+	ConfirmWorkloads What = "confirm on a protector that deleted workloads are released"
+	RestartPods      What = "remove all pods of a cell"
 )
 
 func (s Step) String() string {
 	text := fmt.Sprintf("%12s  %s (cell %d, core %d, who %d, n %d", s.At, s.What, s.Cell, s.Core, s.Who, s.N)
 	if s.For > 0 {
 		text += fmt.Sprintf(", for %s", s.For)
+	}
+	if s.Every > 0 {
+		text += fmt.Sprintf(", to %d %%, every %s", s.To, s.Every)
 	}
 	if s.Stuck > 0 {
 		text += fmt.Sprintf(", stuck for %s", s.Stuck)
@@ -126,6 +170,9 @@ func (s Scenario) String() string {
 	for _, p := range s.Protectors {
 		fmt.Fprintf(&b, "protector %+v\n", p)
 	}
+	if s.Brake.Window > 0 {
+		fmt.Fprintf(&b, "brake %+v\n", s.Brake)
+	}
 	for _, step := range s.Steps {
 		fmt.Fprintln(&b, step)
 	}
@@ -137,7 +184,7 @@ func (s Scenario) isKept() bool { return s.Kept || s.Generated }
 
 // agesMatter tells whether any protector counts pods by how long they have been ready.
 func (s Scenario) agesMatter() bool {
-	return slices.ContainsFunc(s.Protectors, func(p ProtectorPlan) bool { return p.MinReady > 0 })
+	return s.isWidened() || slices.ContainsFunc(s.Protectors, func(p ProtectorPlan) bool { return p.MinReady > 0 })
 }
 
 // stormTime is how long things happen, before all faults end.
@@ -190,6 +237,14 @@ func Draw(seed uint64) Scenario {
 		s.drawLosses(r)
 	}
 	s.drawSpread(randOf(seed, 0x6c6f7373d9))
+	s.drawDecreases(randOf(seed, 0x6272616c16))
+	s.drawWidenings(randOf(seed, 0x776964656e))
+	s.drawComputed(randOf(seed, 0x666c6f6f72))
+	s.drawRelabels(randOf(seed, relabelLuck))
+	s.drawRenewals(randOf(seed, renewalLuck))
+	s.drawClocks(randOf(seed, clockLuck))
+	s.drawUsable(randOf(seed, 0x757361626c65))
+	s.drawFreeze(randOf(seed, 0x667265657a65))
 	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return s
 }

@@ -39,6 +39,8 @@ func (s Scenario) shorter() []Scenario {
 	add(s.Kept, func(s *Scenario) { s.Kept = false })
 	add(s.Shared && s.AggregatorsPerCell == 1, func(s *Scenario) { s.Shared = false })
 	add(s.Generated, func(s *Scenario) { s.Generated = false })
+	add(len(s.Brake.Sources) > 1, func(s *Scenario) { s.Brake.Sources = s.Brake.Sources[:len(s.Brake.Sources)/2] })
+	add(len(s.Brake.Sources) > 0, func(s *Scenario) { s.Brake.Sources = s.Brake.Sources[1:] })
 	add(s.Cores > 1, func(s *Scenario) { s.Cores-- })
 	add(s.Webhooks > 1, func(s *Scenario) { s.Webhooks-- })
 	add(s.AggregatorsPerCell > 1, func(s *Scenario) { s.AggregatorsPerCell-- })

@@ -37,10 +37,13 @@ func TestSeeds(t *testing.T) { playAll(t, *seeds, simulation.Draw) }
 // Shards share the cells out, and come and go.
 func TestSharedSeeds(t *testing.T) { playAll(t, *seeds/4, simulation.DrawShared) }
 
+// What protectors cover is changed in the midst of bursts.
+func TestWidenedSeeds(t *testing.T) { playAll(t, *seeds/4, simulation.DrawWidened) }
+
 func playAll(t *testing.T, seeds int, draw func(seed uint64) simulation.Scenario) {
 	t.Helper()
 	scheme := simulation.NewScheme()
-	var total simulation.Counts
+	total := simulation.Counts{Excused: simulation.Excused{}}
 	for i := range seeds {
 		s := draw(*from + uint64(i))
 		result := play(t, scheme, s, nil)

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,13 +16,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
 )
 
-// sourceName is the Deployment's, whose protector the generator makes.
+// sourceName is the Deployment's that the pods belong to, whose protector the generator makes.
 const sourceName = "web"
-
-// protectorName is the name of that protector.
-func protectorName() string {
-	return desired.ProtectorName(desired.Ref{Group: "apps", Kind: "Deployment", Name: sourceName})
-}
 
 // changeSource is what becomes of the Deployment: a user deletes it or makes it anew, or it vanishes, or its protector
 // does. An object that vanishes was never seen to terminate.
@@ -29,82 +25,159 @@ func (w *world) changeSource(s Step) {
 	store, key := w.cores[0].store, types.NamespacedName{Namespace: namespace, Name: sourceName}
 	switch s.What {
 	case DeleteSource:
-		_, _ = store.Delete("deployments", key, "", "user")
+		_, _ = store.Delete("deployments", key, "", user)
 	case CreateSource:
-		_, _ = store.Create("deployments", w.deployment(), "user")
+		_, _ = store.Create("deployments", w.deployment(), user)
 	case LoseSource:
 		store.Lose("deployments", key)
 	case LoseProtector:
-		store.Lose("podprotectors", types.NamespacedName{Namespace: namespace, Name: protectorName()})
+		store.Lose("podprotectors", protectorOf(key))
 	}
 }
 
-// isSourceServed tells whether the Deployment has the protector that it should have, or none if it was deleted.
-func (w *world) isSourceServed() string {
-	core := w.cores[0]
-	protector, absent := core.store.Get("podprotectors", types.NamespacedName{Namespace: namespace, Name: protectorName()})
-	source, gone := core.store.Get("deployments", types.NamespacedName{Namespace: namespace, Name: sourceName})
-	switch {
-	case gone == nil && source.GetDeletionTimestamp() != nil:
-		return "the Deployment is not released"
-	case gone == nil && absent != nil:
-		return "the Deployment has no protector"
-	case gone != nil && absent == nil && w.judge.isReleased(core.name):
-		return "the Deployment was deleted, and its protector is there"
-	case gone == nil:
-		return isAsAsked(source, protector)
-	}
-	return ""
+// sourceTruth is what the judge knows of a Deployment.
+type sourceTruth struct {
+	// states are all of its states, oldest first.
+	states []sourceState
+	// undone is when its deletion was undone last, by a restore or since it was created again.
+	undone time.Time
 }
 
-func isAsAsked(source, protector client.Object) string {
-	d, ok := source.(*appsv1.Deployment)
-	p, okToo := protector.(*v1alpha1.PodProtector)
-	if !ok || !okToo {
-		return "the store mixes up its kinds"
+// sourceState is what is true of a Deployment from a version on.
+type sourceState struct {
+	version uint64
+	at      time.Time
+	// released reports that the protector may go, because the Deployment is being deleted, was deleted, or does not ask for protection.
+	released bool
+	// vanished reports that it went without a deletion.
+	vanished bool
+	// cascade is when a cascade deleted it; zero if none did.
+	cascade time.Time
+	// object is as it was last.
+	object client.Object
+}
+
+func (s *sourceTruth) now() sourceState {
+	if len(s.states) == 0 {
+		return sourceState{}
 	}
-	wanted, err := desired.FromDeployment(d)
-	if err != nil {
-		return err.Error()
+	return s.states[len(s.states)-1]
+}
+
+// restore takes the truth back to a version.
+func (s *sourceTruth) restore(version uint64) {
+	if s.now().released {
+		s.undone = time.Now()
 	}
-	if got, want := floorOf(p), floorOf(wanted.Object); got != want {
-		return fmt.Sprintf("the Deployment asks for a floor of %d, and its protector has %d", want, got)
+	s.states = slices.DeleteFunc(s.states, func(state sourceState) bool { return state.version > version })
+}
+
+// sourceOf is the truth about the Deployment of a protector.
+func (j *judge) sourceOf(protector protectorKey) *sourceTruth {
+	if j.sources[protector] == nil {
+		j.sources[protector] = &sourceTruth{}
 	}
-	return ""
+	return j.sources[protector]
 }
 
 // sourceChanged notes whether the Deployment's protector may be released: from the begin of its deletion on, until
 // there is another one.
 func (j *judge) sourceChanged(core string, e *apiserver.Event) {
 	j.trace.add("%s: Deployment %s %s by %s", core, e.New.GetName(), strings.ToLower(string(e.Type)), orWorld(e.By))
-	if e.Type != watch.Deleted {
-		j.released[core] = e.New.GetDeletionTimestamp() != nil
+	truth := j.sourceOf(protectorKey{core, protectorOf(client.ObjectKeyFromObject(e.New))})
+	before, now := truth.now(), sourceState{version: e.Version, at: time.Now(), object: e.New}
+	deleted := e.New.GetDeletionTimestamp() != nil
+	switch {
+	case e.Type == watch.Deleted:
+		// One without a finalizer goes at once, and a generator may never have seen it: its protector may be held for the one before.
+		now.released, now.vanished, now.cascade = before.released || !deleted && e.By != "", e.By == "" || !deleted, before.cascade
+	case deleted && before.object != nil && before.object.GetDeletionTimestamp() != nil:
+		now.released, now.cascade = true, before.cascade
+	case deleted:
+		if now.released = true; j.decreases.isCascade(core, e.New) {
+			now.cascade = time.Now()
+		}
+	default:
+		now.released = e.New.GetLabels()[v1alpha1.LabelProtect] == ""
 	}
-	j.vanished[core] = e.Type == watch.Deleted && e.By == ""
-}
-
-// isReleased tells whether the protector has to go. That of a Deployment which vanished may: the generator may not have
-// been there when it was deleted.
-func (j *judge) isReleased(core string) bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.released[core] && !j.vanished[core]
+	if before.released && !now.released {
+		truth.undone = time.Now()
+	}
+	truth.states = append(truth.states, now)
 }
 
 // judgeEnd judges the end of a protector. Nobody of us ends one but the generator, and that only when its Deployment is
 // deleted; what it was about to do when a restore undid the deletion takes some requests.
 func (j *judge) judgeEnd(core string, e *apiserver.Event) {
-	undone, ever := j.unreleased[core]
 	if p, ok := e.Old.(*v1alpha1.PodProtector); ok && p.DeletionTimestamp != nil && !desired.IsGenerated(p) {
 		return // a user has deleted it
 	}
-	if ours := e.By != "" && e.By != "user"; ours && !j.released[core] && (!ever || time.Since(undone) > 5*time.Second) {
+	source := j.sourceOf(protectorKey{core, client.ObjectKeyFromObject(e.New)})
+	by, isOurs := writer(e)
+	if isOurs && !source.now().released && source.undone.Before(j.decreases.since(by, time.Now().Add(-inFlightRelease))) {
 		j.fail("%s has ended protector %s/%s, and nobody has deleted its Deployment", e.By, core, e.New.GetName())
 	}
+}
+
+// writer is the process that made a change; ours is false for users and other controllers.
+func writer(e *apiserver.Event) (process string, ours bool) {
+	process, _, ours = strings.Cut(e.By, "@")
+	return process, ours
 }
 
 // isSource tells whether an object is a Deployment.
 func isSource(o client.Object) bool {
 	_, ok := o.(*appsv1.Deployment)
 	return ok
+}
+
+// areSourcesServed says which Deployment has not the protector that it should have, or which protector should have been released.
+func (w *world) areSourcesServed() string {
+	for _, plan := range w.scenario.sources() {
+		if word := w.isSourceServed(plan); word != "" {
+			return fmt.Sprintf("%s of Deployment %s", word, plan.key())
+		}
+	}
+	return ""
+}
+
+func (w *world) isSourceServed(plan SourcePlan) string {
+	core := w.cores[0]
+	stored, absent := core.store.Get("podprotectors", plan.protector())
+	object, gone := core.store.Get("deployments", plan.key())
+	p, _ := stored.(*v1alpha1.PodProtector)
+	w.judge.mu.Lock()
+	truth := w.judge.sourceOf(protectorKey{core.name, plan.protector()}).now()
+	isHeld := absent == nil && (w.judge.decreases.isHeldCascade(core.name, p, truth) || w.judge.decreases.isCutOff(core.name, p, truth))
+	w.judge.mu.Unlock()
+	source, _ := object.(*appsv1.Deployment)
+	switch {
+	case gone == nil && source.DeletionTimestamp != nil:
+		return "the finalizer is not removed"
+	case gone == nil && source.Labels[v1alpha1.LabelProtect] == "" && absent == nil && !isHeld:
+		return "the protector is there, although no label asks for it:" + describePending(p)
+	case gone == nil && source.Labels[v1alpha1.LabelProtect] == "":
+		return ""
+	case gone == nil && absent != nil:
+		return "there is no protector"
+	case gone != nil && absent == nil && truth.released && !truth.vanished && !isHeld:
+		return "the protector is there after the deletion:" + describePending(p)
+	case gone == nil:
+		return isAsAsked(source, p)
+	}
+	return ""
+}
+
+func isAsAsked(d *appsv1.Deployment, p *v1alpha1.PodProtector) string {
+	wanted, err := desired.FromDeployment(d)
+	if err != nil {
+		return err.Error()
+	}
+	if got, want := floorOf(p), floorOf(wanted.Object); got != want {
+		return fmt.Sprintf("the floor is %d and not %d as asked for:%s", got, want, describePending(p))
+	}
+	if pending := pendingOf(p); pending != nil {
+		return "a decrease is pending that the Deployment does not ask for:" + describePending(p)
+	}
+	return ""
 }

@@ -22,6 +22,7 @@ func (j *judge) judgeStatus(w *watched, old *v1alpha1.PodProtector, e *apiserver
 		j.judgeCounts(w, cell, &before)
 		j.judgeWriter(w, cell, &before, e)
 		j.judgeReservations(w, cell, &before, e)
+		j.judgeExpectation(w, cell, &before, old)
 	}
 	if old != nil && old.UID == w.stored.UID {
 		for i := range old.Status.Cells {
@@ -39,7 +40,8 @@ func (j *judge) judgeCounts(w *watched, cell, before *v1alpha1.PodProtectorCell)
 	if a.Epoch == b.Epoch && a.Epoch > 0 && a.Holder != b.Holder && w.restored.IsZero() {
 		j.fail("%s and %s have both written cell %s of protector %s with epoch %d", b.Holder, a.Holder, cell.CellID, w.name(), a.Epoch)
 	}
-	if a.Epoch == b.Epoch && a.SnapshotVersion == b.SnapshotVersion {
+	if a.Epoch == b.Epoch && a.SnapshotVersion == b.SnapshotVersion && a.CountedReplicas == b.CountedReplicas &&
+		a.Void == b.Void && a.CountedSpec == b.CountedSpec {
 		return
 	}
 	version := parseVersion(a.SnapshotVersion)
@@ -61,7 +63,8 @@ func (j *judge) judgeCounts(w *watched, cell, before *v1alpha1.PodProtectorCell)
 	first := j.eraOf(w.core, cell.CellID, a.Epoch)
 	for era := first; era <= t.era; era++ {
 		then, goneSince = t.availableAt(w, first, era, version, parseVersion(a.SettledVersion), a.LastEventTime.Time)
-		if got := int(a.CountedReplicas); got <= then && got >= then-goneSince {
+		if got := int(a.CountedReplicas); got <= then && (got >= then-goneSince || a.InTransition && w.mayBeInTransition()) {
+			j.excuseCounts(era < t.era, got < then)
 			return
 		}
 	}
@@ -90,8 +93,9 @@ func (j *judge) judgeReservations(w *watched, cell, before *v1alpha1.PodProtecto
 		if !held {
 			fresh = true
 			// A pod that a restore has undone is not known any more.
-			if line := j.cells[cell.CellID].byHash[hash]; line != nil && !j.asked[openKey{cell.CellID, line.uid}] {
-				j.fail("%s reserved with protector %s what nobody has asked for", e.By, w.name())
+			line, was := j.cells[cell.CellID].byHash[hash], j.cells[cell.CellID].era > 0
+			if line == nil && !was || line != nil && !j.asked[openKey{cell.CellID, line.uid}] {
+				j.fail("%s reserved a removal with protector %s that no client has asked for", e.By, w.name())
 			}
 		}
 		// A repeated removal is decided again. Of merged ones nobody can tell.
@@ -159,12 +163,14 @@ func hashesOf(h *v1alpha1.AdmissionHistory) map[quota.UIDHash]bool {
 func (j *judge) decide(w *watched) decision {
 	d := decision{
 		at: time.Now(), version: parseVersion(w.stored.ResourceVersion), countedSpec: quota.CountedSpec(&w.stored.Spec), seen: map[string]sighting{},
+		floor: w.floorNow(), nth: len(w.decided),
 	}
+	w.decided = append(w.decided, d.floor)
 	for i := range w.stored.Status.Cells {
 		c := &w.stored.Status.Cells[i]
 		d.seen[c.CellID] = sighting{j.eraOf(w.core, c.CellID, c.Aggregation.Epoch), parseVersion(c.Aggregation.SnapshotVersion)}
 	}
-	d.charged = charged{d.at, d.seen}
+	d.charged = charged{d.at, d.floor, d.nth, d.seen}
 	return d
 }
 
@@ -184,21 +190,39 @@ func (j *judge) judgeDrop(w *watched, cell *v1alpha1.PodProtectorCell, hash quot
 	t := j.cells[cell.CellID]
 	line := t.byHash[hash]
 	if line == nil {
-		return // a pod that never was
+		if t.era == 0 {
+			j.fail("%s dropped a reservation from protector %s for a pod that %s never had", orWorld(e.By), w.name(), cell.CellID)
+		}
+		return // a restore has undone the pod
+	}
+	if j.isCountedGone(w, cell, line, false) {
+		return
 	}
 	if j.isCountedGone(w, cell, line, strings.HasPrefix(e.By, "aggregator")) {
+		if len(j.open[openKey{cell.CellID, line.uid}]) > 0 {
+			j.excuse(excuseListed)
+		}
 		return
+	}
+	if w.effected[hash] && w.restored.IsZero() && t.era == 0 && line.now().over() {
+		j.fail("%s dropped the reservation of pod %s from protector %s, which is removed and still counted", orWorld(e.By), line.name, w.name())
 	}
 	for r, asked := range j.open[openKey{cell.CellID, line.uid}] {
 		if w.excuses(hash, asked) {
+			j.excuse(excuseForgottenDrop)
 			return // what a restored core still had of it is no more than a part: it is judged by what it was decided on
 		}
-		waived := w.lowestFloorSince(asked) == 0
-		if r.reviewed != nil && j.wasCharged(w, r, line.states) && !waived {
+		switch {
+		case r.reviewed == nil || !w.isCharged(r, r.reviewed) || r.isMoot(line) || !j.wasCharged(w, r, line.states): // it cost nothing
+		case w.isUncharged(r, line.now(), time.Now()): // an earlier spec admitted it without a charge
+		case w.waived(asked):
+			j.excuse(excuseWaivedDrop)
+		default:
 			j.fail("%s dropped the reservation of pod %s from protector %s, and removal %s of it was admitted and may still take effect",
 				orWorld(e.By), line.name, w.name(), r.id)
 		}
 	}
+	delete(w.effected, hash)
 	delete(w.decisions, hash) // whoever removes the pod now does not do so by this reservation
 }
 
@@ -228,7 +252,7 @@ func (j *judge) judgeSummary(w *watched) {
 		return
 	}
 	available, reserved := w.books()
-	if int(s.Summary.Available) != available || int(s.Summary.Reserved) != reserved || int(s.DesiredAvailable) != floorOf(w.stored) {
+	if int(s.Summary.Available) != available || int(s.Summary.Reserved) != reserved || w.isFloorWrong() {
 		j.fail("the summary of protector %s says %+v with a floor of %d; its cells say %d available and %d reserved",
 			w.name(), s.Summary, s.DesiredAvailable, available, reserved)
 	}

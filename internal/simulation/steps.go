@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -16,8 +17,12 @@ import (
 func (w *world) take(n int, s Step) {
 	w.trace.add("step %d: %s", n, s.What)
 	switch s.What {
-	case Delete, Evict, DryRun:
+	case Delete, Evict, DryRun, AskRelabel:
 		w.removeOne(fmt.Sprint(n), s)
+	case StepWebhookClock, StepAggregatorClock:
+		w.stepClock(s)
+	case Renew:
+		w.renewForever(n, s)
 	case DeleteCollection:
 		w.removeAll(n, s)
 	case CreatePod:
@@ -26,12 +31,24 @@ func (w *world) take(n int, s Step) {
 		w.changePod(s)
 	case SetFloor, SetSelector:
 		w.changeProtector(s)
+	case Widen:
+		w.widen(s)
 	case Rollout:
 		w.rollOut(n, s)
 	case ScaleSource:
 		w.scaleSource(s)
 	case DeleteSource, CreateSource, LoseSource, LoseProtector:
 		w.changeSource(s)
+	case DeleteSources, ScaleSources, CreateSources, DeleteNamespace, DeleteOwner, OptOut, OptIn, ConfirmSource, ConfirmProtector, ConfirmNamespace,
+		TakeBack, DeleteGenerated, LoseGrants:
+		w.accident(s)
+	case FreezeAggregator:
+		w.judge.disturbs(s)
+		w.freeze(s)
+	case SecondGenerator:
+		w.runSecond(n, s)
+	case SyncWorkloads, ScaleWorkload, DeleteWorkload, CreateWorkload, ConfirmWorkloads, RestartPods:
+		w.changeWorkloads(n, s)
 	case LoseOne, DeleteProtector, CreateProtector:
 		w.endProtector(s)
 	default:
@@ -52,6 +69,7 @@ func pick[T any](all []T, who int) (one T, ok bool) {
 func (w *world) removal(id string, pod *corev1.Pod, s Step) *removal {
 	return &removal{
 		id: id, pod: client.ObjectKeyFromObject(pod), evict: s.What == Evict, dryRun: s.What == DryRun, grace: s.For, stuck: s.Stuck, refusedLater: s.RefusedLater,
+		relabel: relabelOf(s),
 	}
 }
 
@@ -150,7 +168,7 @@ func (w *world) changeProtector(s Step) {
 			return nil
 		}
 		if s.What == SetFloor {
-			p.Spec.MinAvailable = v1alpha1.Pods(int32(s.N))
+			setFloor(&p.Spec, s.N)
 		} else {
 			p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{[]string{"app", "tier"}[s.N%2]: "x"}}
 		}
@@ -161,11 +179,7 @@ func (w *world) changeProtector(s Step) {
 
 func (w *world) scaleSource(s Step) {
 	core := w.cores[0]
-	objects, _ := core.store.List("deployments", namespace)
-	if len(objects) == 0 {
-		return
-	}
-	_, _ = core.store.Update("deployments", client.ObjectKeyFromObject(objects[0]), "", "user", func(o client.Object) error {
+	_, _ = core.store.Update("deployments", types.NamespacedName{Namespace: namespace, Name: sourceName}, "", "user", func(o client.Object) error {
 		if d, ok := o.(*appsv1.Deployment); ok {
 			replicas := int32(s.N)
 			d.Spec.Replicas = &replicas
@@ -177,10 +191,8 @@ func (w *world) scaleSource(s Step) {
 
 // isCalm tells whether a protector's status is the truth and nothing is reserved.
 func (w *world) isCalm() string {
-	if w.scenario.Generated {
-		if word := w.isSourceServed(); word != "" {
-			return word
-		}
+	if word := w.areSourcesServed(); word != "" {
+		return word
 	}
 	for _, core := range w.cores {
 		if word := w.isSharedOut(core); word != "" {
@@ -188,6 +200,9 @@ func (w *world) isCalm() string {
 		}
 		for _, p := range core.protectors() {
 			if word := w.isHeardOf(core.name, p); word != "" {
+				return word
+			}
+			if word := w.isExpected(core.name, p); word != "" {
 				return word
 			}
 			watched := w.judge.protectors[protectorKey{core.name, client.ObjectKeyFromObject(p)}]
@@ -203,7 +218,7 @@ func (w *world) isCalm() string {
 				if got := int(cell.Aggregation.CountedReplicas); got != want || cell.Aggregation.Void || cell.Aggregation.CountedSpec != quota.CountedSpec(&p.Spec) {
 					return fmt.Sprintf("protector %s counts %d pods of %s, which has %d", p.Name, got, worker.name, want)
 				}
-				if open := quota.Open(&cell.AdmissionHistory); open > 0 {
+				if open := w.unrenewed(&cell.AdmissionHistory); open > 0 {
 					return fmt.Sprintf("protector %s has %d open reservations of %s: %s", p.Name, open, worker.name, describeStatus(p))
 				}
 			}

@@ -22,6 +22,8 @@ type truth struct {
 	era   int
 	past  []map[types.UID]*lifeline
 	begin uint64
+	// workloads are the workloads of the cell.
+	workloads workloadTruths
 }
 
 // lifeline is all states of a pod, oldest first.
@@ -33,11 +35,13 @@ type lifeline struct {
 
 type podState struct {
 	version uint64
+	at      time.Time
 	pod     *corev1.Pod
 	gone    bool
 }
 
 type loss struct {
+	why     Reason
 	era     int
 	version uint64
 	// pod is as it was before.
@@ -47,7 +51,7 @@ type loss struct {
 }
 
 func newTruth() *truth {
-	return &truth{pods: map[types.UID]*lifeline{}, byHash: map[quota.UIDHash]*lifeline{}}
+	return &truth{pods: map[types.UID]*lifeline{}, byHash: map[quota.UIDHash]*lifeline{}, workloads: newWorkloadTruths()}
 }
 
 // observe takes in a change and returns the pod's states before and after it; before is nil for a new pod.
@@ -65,7 +69,7 @@ func (t *truth) observe(e *apiserverEvent) (line *lifeline, before *podState, af
 		state := line.states[n-1]
 		before = &state
 	}
-	after = podState{version: e.Version, pod: pod, gone: e.Type == watch.Deleted}
+	after = podState{version: e.Version, at: time.Now(), pod: pod, gone: e.Type == watch.Deleted}
 	line.states = append(line.states, after)
 	return line, before, after
 }
@@ -160,11 +164,11 @@ func (t *truth) podsOf(era int) map[types.UID]*lifeline {
 	return t.pods
 }
 
-// lostSince counts the pods of a protector that were lost without a charged removal after a version.
-func (t *truth) lostSince(seen sighting, p *watched) int {
+// lostSince counts the pods of a protector that were lost without a charged removal after a version, but for one reason.
+func (t *truth) lostSince(seen sighting, p *watched, but Reason) int {
 	n := 0
 	for _, l := range t.losses {
-		if after := l.era > seen.era || l.era == seen.era && l.version > seen.version; after && p.covers(l.pod) && (l.only == nil || l.only == p) {
+		if after := l.era > seen.era || l.era == seen.era && l.version > seen.version; after && p.covers(l.pod) && (l.only == nil || l.only == p) && l.why != but {
 			n++
 		}
 	}
@@ -191,7 +195,7 @@ func (t *truth) restore(version uint64) (lost int) {
 			}
 		}
 		if was := line.now(); was.ready() && (len(kept.states) == 0 || !kept.now().ready()) {
-			t.losses = append(t.losses, loss{era: t.era, pod: was.pod})
+			t.losses = append(t.losses, loss{why: lossByRestore, era: t.era, pod: was.pod})
 			lost++
 		}
 		if len(kept.states) > 0 {

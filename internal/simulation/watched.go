@@ -22,18 +22,25 @@ type watched struct {
 	stored *v1alpha1.PodProtector
 	// since is the version at which it began to cover what it covers now.
 	since uint64
+	// changes are the changes of what it covers.
+	changes []coverageChange
 	// guards is the version at which its floor rose from zero. With a floor of zero nothing is reserved, and no
 	// compare-and-swap tells a webhook that is behind of the new floor: to it the protector is one that it has not heard of.
 	guards uint64
 	// floors are its floors over time.
 	floors []floorSince
-	// decisions are what each reservation was decided on, by pod.
+	// decisions are what each reservation was decided on, by pod, and decided are the floors of all decisions in their order.
 	decisions map[quota.UIDHash]decision
+	decided   []int
+	// effected are the pods that were removed by their reservations.
+	effected map[quota.UIDHash]bool
 	// forgotten are the pods whose reservation was lost when the core was restored, which was last at restored.
 	forgotten map[quota.UIDHash]bool
 	restored  time.Time
 	// renewed is the version that the core went on with then.
 	renewed uint64
+	// confirmed is when it had last the annotation that releases workloads.
+	confirmed time.Time
 	// lost is when it vanished without having been released, and back the version at which it was made anew; 0 until then.
 	lost time.Time
 	back uint64
@@ -48,7 +55,7 @@ func (w *watched) isUnheardOf(r *removal) bool {
 }
 
 func newWatched(core string) *watched {
-	return &watched{core: core, decisions: map[quota.UIDHash]decision{}, forgotten: map[quota.UIDHash]bool{}}
+	return &watched{core: core, decisions: map[quota.UIDHash]decision{}, forgotten: map[quota.UIDHash]bool{}, effected: map[quota.UIDHash]bool{}}
 }
 
 type floorSince struct {
@@ -60,6 +67,8 @@ type decision struct {
 	at          time.Time
 	version     uint64
 	countedSpec string
+	// floor is the floor of the version that it was made on, and nth its place among the decisions on the protector.
+	floor, nth int
 	// blind tells that it was decided by counts that a webhook could not know to be of a lost past.
 	blind bool
 	// seen are the snapshots of the cells that were added up.
@@ -70,8 +79,9 @@ type decision struct {
 
 // charged is when something was charged, and by which snapshots.
 type charged struct {
-	at   time.Time
-	seen map[string]sighting
+	at         time.Time
+	floor, nth int
+	seen       map[string]sighting
 }
 
 // covers tells whether a pod is the protector's. Selectors of scenarios have labels only.
@@ -89,21 +99,11 @@ func (w *watched) covers(pod *corev1.Pod) bool {
 
 func (w *watched) name() string { return w.core + "/" + w.stored.Name }
 
-// lowestFloorSince is the lowest floor that held at that time or later.
-func (w *watched) lowestFloorSince(at time.Time) int {
-	lowest := floorOf(w.stored)
-	for i, f := range w.floors {
-		if i+1 == len(w.floors) || w.floors[i+1].at.After(at) {
-			lowest = min(lowest, f.floor)
-		}
-	}
-	return lowest
-}
-
 // coreChanged judges a change in a core cluster.
 func (j *judge) coreChanged(core string, e *apiserver.Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.decreases.observe(core, e)
 	switch object := e.New.(type) {
 	case *v1alpha1.Cell:
 		j.leads(core, object)
@@ -128,16 +128,19 @@ func (j *judge) coreChanged(core string, e *apiserver.Event) {
 		return
 	}
 	w := j.protectors[key]
-	if w == nil || w.isLost() && !isAnew(p) {
+	if w == nil || w.isLost() && !isRecreated(p) {
 		w = newWatched(core)
 		j.protectors[key] = w
 	}
 	old, _ := e.Old.(*v1alpha1.PodProtector)
-	if isAnew(p) && (old == nil || quota.Unfinished(old)) {
-		j.isAnew(w, p, e)
+	if isRecreated(p) && (old == nil || quota.Unfinished(old)) {
+		j.recreated(w, p, e)
 		return
 	}
 	j.trace.add("%s: protector %s by %s: %s", core, p.Name, orWorld(e.By), describeStatus(p))
+	if old == nil || quota.CountedSpec(&old.Spec) != quota.CountedSpec(&p.Spec) {
+		j.liveness.changed[key] = time.Now()
+	}
 	w.take(p, old, e.Version)
 	j.judgeStatus(w, old, e)
 }
@@ -150,6 +153,7 @@ func (j *judge) leads(core string, cell *v1alpha1.Cell) {
 	}
 	if _, ok := j.epochs[key][cell.Status.Aggregator.Epoch]; !ok {
 		j.epochs[key][cell.Status.Aggregator.Epoch] = j.cells[cell.Name].era
+		j.cells[cell.Name].workloads.led[epochKey{core, cell.Status.Aggregator.Epoch}] = time.Now()
 	}
 }
 
@@ -159,13 +163,16 @@ func (j *judge) eraOf(core, cell string, epoch int64) int { return j.epochs[core
 // take makes p the stored state.
 func (w *watched) take(p, old *v1alpha1.PodProtector, version uint64) {
 	w.stored = p
+	w.noteConfirmed(old)
 	if old == nil || quota.CountedSpec(&old.Spec) != quota.CountedSpec(&p.Spec) {
 		w.since = version
+		w.change(old, version)
 	}
+	w.hear()
 	if old != nil && floorOf(old) == 0 && floorOf(p) > 0 {
 		w.guards = version
 	}
-	if floor := floorOf(p); len(w.floors) == 0 || w.floors[len(w.floors)-1].floor != floor {
+	if floor := w.floorNow(); len(w.floors) == 0 || w.floors[len(w.floors)-1].floor != floor {
 		w.floors = append(w.floors, floorSince{at: time.Now(), floor: floor})
 	}
 }
@@ -189,10 +196,4 @@ func describeStatus(p *v1alpha1.PodProtector) string {
 			c.CellID, counted, c.Aggregation.SnapshotVersion, c.Aggregation.Epoch, c.Aggregation.TermVersion, pods))
 	}
 	return fmt.Sprintf("floor %d; %s", floorOf(p), strings.Join(parts, "; "))
-}
-
-// floorOf is the floor of a protector, which is a number in all that are simulated.
-func floorOf(p *v1alpha1.PodProtector) int {
-	floor, _ := quota.Floor(p)
-	return floor
 }

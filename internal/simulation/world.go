@@ -45,8 +45,11 @@ type world struct {
 	hooks       []*process
 	aggregators []*process
 	generators  []*process
+	seconds     []*process
 	buried      []*process
+	collector   *collector
 	serial      int
+	renewals    *renewals
 
 	// busy counts what the world still does.
 	busy sync.WaitGroup
@@ -54,7 +57,7 @@ type world struct {
 
 func newWorld(s Scenario, scheme *runtime.Scheme, trace *Trace) *world {
 	trace.start()
-	w := &world{scenario: s, dice: dice.New(s.Seed), scheme: scheme, storm: s.Storm, trace: trace, judge: newJudge(trace)}
+	w := &world{scenario: s, dice: dice.New(s.Seed), scheme: scheme, storm: s.Storm, trace: trace, judge: newJudge(s, trace), renewals: newRenewals()}
 	// Clocks are set forth and back by whole seconds; a Ready condition has whole seconds too.
 	w.judge.lenience = 4 * time.Second
 	for i := range s.Cores {
@@ -102,6 +105,9 @@ func (w *world) populate() {
 	if w.scenario.Shared {
 		w.createRings()
 	}
+	for _, worker := range w.workers {
+		w.createWorkloads(worker)
+	}
 	for i := range w.scenario.Pods {
 		w.createPod(w.workers[i%len(w.workers)], true)
 	}
@@ -109,8 +115,9 @@ func (w *world) populate() {
 		w.cores[plan.Core%len(w.cores)].create("podprotectors", plan.object())
 	}
 	if w.scenario.Generated {
-		w.cores[0].create("deployments", w.deployment())
+		w.collector = w.startCollector()
 	}
+	w.populateSources()
 }
 
 func (p ProtectorPlan) object() *v1alpha1.PodProtector {
@@ -123,7 +130,9 @@ func (p ProtectorPlan) object() *v1alpha1.PodProtector {
 		AdmissionHistory: v1alpha1.AdmissionHistorySpec{
 			MaxConcurrentLag: int32(p.Lag), CompactThreshold: &compact, AggregationRateMillis: &rate,
 		},
+		Operations: p.operations(),
 	}
+	p.Computed.set(&o.Spec)
 	return o
 }
 
@@ -152,6 +161,7 @@ func (w *world) createPod(c *clusterState, ready bool) types.NamespacedName {
 	p.Spec.NodeName = "node-1"
 	p.Status.Phase = corev1.PodRunning
 	setReady(p, ready)
+	c.own(p)
 	c.create("pods", p)
 	return client.ObjectKeyFromObject(p)
 }
@@ -193,7 +203,7 @@ func (w *world) everybody() []*process {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var all []*process
-	for _, some := range [][]*process{w.hooks, w.aggregators, w.generators} {
+	for _, some := range [][]*process{w.hooks, w.aggregators, w.generators, w.seconds} {
 		all = append(all, some...)
 	}
 	return all
@@ -236,6 +246,10 @@ func (w *world) stopAll() {
 		<-p.ended
 	}
 	w.busy.Wait()
+	if w.collector != nil {
+		w.collector.stop()
+		<-w.collector.ended
+	}
 	for _, c := range append(w.cores, w.workers...) {
 		c.store.Wait()
 	}

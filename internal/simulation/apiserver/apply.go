@@ -6,13 +6,14 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
 // apply is server-side apply as far as the generator uses it: it owns a protector's spec, its labels, annotations
-// and finalizer, and one condition of its status, and never gives up a field.
+// and finalizer, and one condition of its status. It gives up no field but annotations.
 func (s *Store) apply(c *call, by *Link) (any, error) {
 	object, err := c.object()
 	if err != nil {
@@ -35,6 +36,7 @@ func (s *Store) apply(c *call, by *Link) (any, error) {
 			}
 			return nil
 		}
+		s.giveUp(stored, applied, c.query.Get("fieldManager"))
 		applyMain(stored, applied)
 		return nil
 	})
@@ -43,9 +45,33 @@ func (s *Store) apply(c *call, by *Link) (any, error) {
 		return nil, conflict
 	case apierrors.IsNotFound(err) && c.subresource == "":
 		applied.Status = v1alpha1.PodProtectorStatus{}
+		if err := s.refuses(c); err != nil {
+			return nil, err
+		}
 		return s.Create(c.kind.Resource, applied, by.name)
 	}
 	return updated, err
+}
+
+// ownership names what a field manager has applied of an object.
+type ownership struct {
+	uid     types.UID
+	manager string
+}
+
+// giveUp removes the annotations that a field manager has ever applied and does not apply any more.
+func (s *Store) giveUp(stored, applied *v1alpha1.PodProtector, manager string) {
+	of := ownership{stored.UID, manager}
+	for _, key := range s.owned[of] {
+		if _, still := applied.Annotations[key]; !still {
+			delete(stored.Annotations, key)
+		}
+	}
+	for key := range applied.Annotations {
+		if !slices.Contains(s.owned[of], key) {
+			s.owned[of] = append(s.owned[of], key)
+		}
+	}
 }
 
 func applyMain(stored, applied *v1alpha1.PodProtector) {

@@ -19,7 +19,7 @@ type call struct {
 	subresource  string
 	query        url.Values
 	watch        bool
-	// metadata asks for nothing but the metadata of a list.
+	// metadata asks for nothing but the metadata of objects.
 	metadata    bool
 	contentType string
 	body        []byte
@@ -33,7 +33,11 @@ type call struct {
 func (l *Link) parse(request *http.Request) (*call, error) {
 	c := &call{
 		method: request.Method, path: request.URL.Path, query: request.URL.Query(), contentType: request.Header.Get(contentType),
-		metadata: strings.Contains(request.Header.Get("Accept"), "PartialObjectMetadataList"),
+		metadata: strings.Contains(request.Header.Get("Accept"), "PartialObjectMetadata"),
+	}
+	if isDiscovery(c.path) {
+		c.luck = fmt.Sprintf("%s %s %d", c.method, c.path, time.Now().UnixNano())
+		return c, nil
 	}
 	if request.Body != nil {
 		var err error
@@ -46,7 +50,7 @@ func (l *Link) parse(request *http.Request) (*call, error) {
 		parts = parts[1:]
 	}
 	parts = parts[min(2, len(parts)):]
-	if len(parts) >= 2 && parts[0] == "namespaces" {
+	if len(parts) > 2 && parts[0] == Namespaces {
 		c.key.Namespace, parts = parts[1], parts[2:]
 	}
 	if len(parts) == 0 || l.store.kinds[parts[0]] == nil {

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,6 +27,8 @@ func Kinds() []Kind {
 	return []Kind{
 		{corev1.SchemeGroupVersion.WithKind("Pod"), "pods", true, func() client.Object { return &corev1.Pod{} }},
 		{appsv1.SchemeGroupVersion.WithKind("Deployment"), "deployments", true, func() client.Object { return &appsv1.Deployment{} }},
+		{appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), "replicasets", true, func() client.Object { return &appsv1.ReplicaSet{} }},
+		{appsv1.SchemeGroupVersion.WithKind("StatefulSet"), "statefulsets", true, func() client.Object { return &appsv1.StatefulSet{} }},
 		{v1alpha1.GroupVersion.WithKind("PodProtector"), "podprotectors", true, func() client.Object { return &v1alpha1.PodProtector{} }},
 		{v1alpha1.GroupVersion.WithKind("Cell"), "cells", false, func() client.Object { return &v1alpha1.Cell{} }},
 		{v1alpha1.GroupVersion.WithKind("ProtectionPolicy"), "protectionpolicies", true, func() client.Object { return &v1alpha1.ProtectionPolicy{} }},
@@ -34,8 +37,23 @@ func Kinds() []Kind {
 		{v1alpha1.GroupVersion.WithKind("ClusterRing"), "clusterrings", false, func() client.Object { return &v1alpha1.ClusterRing{} }},
 		{coordinationv1.SchemeGroupVersion.WithKind("Lease"), "leases", true, func() client.Object { return &coordinationv1.Lease{} }},
 		{eventsv1.SchemeGroupVersion.WithKind("Event"), "events", true, func() client.Object { return &eventsv1.Event{} }},
+		{corev1.SchemeGroupVersion.WithKind("Namespace"), Namespaces, false, func() client.Object { return &corev1.Namespace{} }},
+		{corev1.SchemeGroupVersion.WithKind("ConfigMap"), "configmaps", true, func() client.Object { return &corev1.ConfigMap{} }},
+		{schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, "customresourcedefinitions", false, newMetadata},
+		{Application(), "applications", true, newMetadata},
 	}
 }
+
+// Namespaces is the resource of namespaces.
+const Namespaces = "namespaces"
+
+// Application is a kind of owners of workloads.
+func Application() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Application"}
+}
+
+// newMetadata is an empty object of a kind of which only the metadata are served.
+func newMetadata() client.Object { return &metav1.PartialObjectMetadata{} }
 
 // Mapper tells clients of the kinds, which saves them the discovery.
 func Mapper() meta.RESTMapper {

@@ -36,6 +36,8 @@ type Link struct {
 	weather atomic.Pointer[Weather]
 	// requests and answers hold up what is under way, watches the events of watches alone.
 	requests, answers, watches *gate
+	// frozen tells that its process is stopped.
+	frozen atomic.Bool
 	// seen is the version of the newest state of the protectors that was delivered.
 	seen atomic.Uint64
 }
@@ -68,6 +70,7 @@ func (l *Link) HoldWatches() { l.watches.set(true, false) }
 
 // Heal ends all holds.
 func (l *Link) Heal() {
+	l.frozen.Store(false)
 	for _, g := range []*gate{l.requests, l.answers, l.watches} {
 		if !g.isSevered() {
 			g.set(false, false)
@@ -130,6 +133,9 @@ func (l *Link) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if l.frozen.Load() && c.renewsLease() {
+		return renewed(c).response(request), nil
+	}
 	if err := l.through(ctx, l.requests, c.luck); err != nil {
 		return nil, err
 	}
@@ -162,7 +168,8 @@ func (l *Link) travel(ctx context.Context, c *call, answered chan<- *reply) {
 	r := l.store.serve(c, l)
 	l.store.Traffic("%s: %s %s is answered with %d", l.name, c.method, c.path, r.code)
 	time.Sleep(l.way(what + " back"))
-	if l.dice.Chance(weather.Lose, l.name+" lose answer "+what) || l.through(ctx, l.answers, what+" answer") != nil {
+	if l.dice.Chance(weather.Lose, l.name+" lose answer "+what) ||
+		(!l.frozen.Load() || !c.renewsLease()) && l.through(ctx, l.answers, what+" answer") != nil {
 		answered <- nil
 		return
 	}

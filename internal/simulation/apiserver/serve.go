@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -55,10 +56,16 @@ func failure(err error) *reply {
 func (s *Store) handle(c *call, by *Link) (any, error) {
 	switch c.method {
 	case http.MethodGet:
+		if c.kind == nil {
+			return s.discover(c.path)
+		}
+		if c.subresource == scaleSubresource {
+			return s.scale(c)
+		}
 		if c.key.Name == "" {
 			return s.list(c, by), nil
 		}
-		return s.Get(c.kind.Resource, c.key)
+		return s.get(c)
 	case http.MethodPost:
 		return s.create(c, by)
 	case http.MethodPut:
@@ -69,6 +76,14 @@ func (s *Store) handle(c *call, by *Link) (any, error) {
 		return s.Delete(c.kind.Resource, c.key, c.precondition(), by.name)
 	}
 	return nil, apierrors.NewMethodNotSupported(s.group(c.kind.Resource), c.method)
+}
+
+func (s *Store) get(c *call) (any, error) {
+	object, err := s.Get(c.kind.Resource, c.key)
+	if err == nil && c.metadata {
+		return metadataOf(object), nil
+	}
+	return object, err
 }
 
 // list answers from the newest state, or, when any state will do, from one of the last.
@@ -86,7 +101,7 @@ func (s *Store) list(c *call, by *Link) any {
 		objects = slices.DeleteFunc(objects, func(o client.Object) bool { return !wanted.Matches(labels.Set(o.GetLabels())) })
 	}
 	if c.metadata {
-		return metadataOf(objects, version)
+		return metadataList(objects, version)
 	}
 	return map[string]any{
 		"kind": c.kind.Kind + "List", "apiVersion": c.kind.GroupVersion().String(),
@@ -95,7 +110,7 @@ func (s *Store) list(c *call, by *Link) any {
 }
 
 func (l *Link) sawProtectors(c *call, version uint64) {
-	if c.kind.Kind == "PodProtector" && c.key.Name == "" {
+	if c.kind != nil && c.kind.Kind == "PodProtector" && c.key.Name == "" {
 		l.sees(version)
 	}
 }
@@ -113,18 +128,26 @@ func (s *Store) some(c *call, by *Link) (map[types.NamespacedName]client.Object,
 	return s.at(c.kind.Resource, version), version
 }
 
-func metadataOf(objects []client.Object, version uint64) any {
+func metadataList(objects []client.Object, version uint64) any {
 	list := &metav1.PartialObjectMetadataList{
 		TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: metav1.SchemeGroupVersion.String()},
 		ListMeta: metav1.ListMeta{ResourceVersion: strconv.FormatUint(version, 10)},
 	}
 	for _, o := range objects {
-		list.Items = append(list.Items, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-			Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
-			DeletionTimestamp: o.GetDeletionTimestamp(), Labels: o.GetLabels(),
-		}})
+		list.Items = append(list.Items, *metadataOf(o))
 	}
 	return list
+}
+
+func metadataOf(o client.Object) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{
+		TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: metav1.SchemeGroupVersion.String()},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
+			DeletionTimestamp: o.GetDeletionTimestamp(), Labels: o.GetLabels(), Annotations: o.GetAnnotations(),
+			Generation: o.GetGeneration(), OwnerReferences: o.GetOwnerReferences(),
+		},
+	}
 }
 
 // precondition is the version that an object must have to be deleted; empty is any.
@@ -153,7 +176,22 @@ func (s *Store) create(c *call, by *Link) (any, error) {
 		return object, nil // nobody reads them
 	}
 	object.SetNamespace(c.key.Namespace)
+	if err := s.refuses(c); err != nil {
+		return nil, err
+	}
 	return s.Create(c.kind.Resource, object, by.name)
+}
+
+// refuses is an error if the namespace of an object that is to be created is being deleted.
+func (s *Store) refuses(c *call) error {
+	namespace, err := s.Get(Namespaces, types.NamespacedName{Name: c.key.Namespace})
+	if err != nil || namespace.GetDeletionTimestamp() == nil {
+		return nil
+	}
+	refusal := apierrors.NewForbidden(s.group(c.kind.Resource), c.key.Name, errors.New("the namespace is being terminated"))
+	cause := metav1.StatusCause{Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace"}
+	refusal.ErrStatus.Details.Causes = append(refusal.ErrStatus.Details.Causes, cause)
+	return refusal
 }
 
 // put replaces an object, or, by its subresource, the status of one.
@@ -180,7 +218,7 @@ func replace(stored, object client.Object, status bool) {
 			return
 		}
 	}
-	for _, part := range []string{"Spec", "Labels", "Annotations", "Finalizers"} {
+	for _, part := range []string{"Spec", "Data", "Labels", "Annotations", "Finalizers"} {
 		if field := to.FieldByName(part); field.IsValid() {
 			field.Set(from.FieldByName(part))
 		}

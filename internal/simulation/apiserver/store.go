@@ -28,12 +28,16 @@ type Event struct {
 	// By is the connection that wrote, empty for the world.
 	By string
 
-	encode sync.Once
-	json   []byte
+	encode, encodeMetadata sync.Once
+	json, jsonMetadata     []byte
 }
 
-// encoded is the event as a watch shows it; all watchers share the bytes.
-func (e *Event) encoded() []byte {
+// encoded is the event as a watch shows it, of objects or of their metadata; all watchers share the bytes.
+func (e *Event) encoded(metadata bool) []byte {
+	if metadata {
+		e.encodeMetadata.Do(func() { e.jsonMetadata = encodeEvent(e.Type, metadataOf(e.New)) })
+		return e.jsonMetadata
+	}
 	e.encode.Do(func() { e.json = encodeEvent(e.Type, e.New) })
 	return e.json
 }
@@ -66,6 +70,8 @@ type Store struct {
 	history   []*Event
 	compacted uint64
 	uids      int
+	// owned are the annotations that each field manager has applied.
+	owned map[ownership][]string
 	// moved is closed at the next change, and then made anew.
 	moved chan struct{}
 	// era counts restores and restarts, each of which ends all watches.
@@ -76,6 +82,7 @@ type Store struct {
 func NewStore() *Store {
 	s := &Store{
 		kinds: map[string]*Kind{}, objects: map[string]map[types.NamespacedName]client.Object{}, version: 100, moved: make(chan struct{}),
+		owned:     map[ownership][]string{},
 		Committed: func(*Event) {}, Traffic: func(string, ...any) {},
 	}
 	for _, k := range Kinds() {

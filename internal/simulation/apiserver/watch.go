@@ -26,7 +26,11 @@ func (l *Link) openWatch(ctx context.Context, request *http.Request, c *call) (*
 	ctx, cancel := context.WithCancel(ctx)
 	l.store.underWay.Go(func() {
 		defer cancel()
-		writer.CloseWithError(stream.run(ctx, writer))
+		end := stream.run(ctx, writer)
+		if l.frozen.Load() {
+			_ = l.through(ctx, l.answers, stream.luck+" end")
+		}
+		writer.CloseWithError(end)
 	})
 	return &http.Response{
 		StatusCode: http.StatusOK, Status: "200 OK", Proto: "HTTP/2.0", ProtoMajor: 2, Request: request, ContentLength: -1,
@@ -79,6 +83,9 @@ func (s *Store) watchFrom(c *call, l *Link) *stream {
 			objects, w.version = s.some(c, l)
 		}
 		for _, o := range sorted(objects, c.key.Namespace) {
+			if c.metadata {
+				o = metadataOf(o)
+			}
 			w.initial = append(w.initial, encodeEvent(watch.Added, o))
 		}
 	case asked == "" || asked == "0":
@@ -117,7 +124,7 @@ func (w *stream) run(ctx context.Context, to io.Writer) error {
 		if event == nil {
 			continue // of another resource
 		}
-		if err := w.send(ctx, to, event.encoded(), event.At, event.Version); err != nil {
+		if err := w.send(ctx, to, event.encoded(w.call.metadata), event.At, event.Version); err != nil {
 			return io.EOF
 		}
 		what := fmt.Sprintf("%s %d", w.luck, event.Version)
@@ -207,6 +214,9 @@ func (w *stream) bookmark(version uint64, annotations map[string]string) []byte 
 	object.GetObjectKind().SetGroupVersionKind(w.call.kind.GroupVersionKind)
 	object.SetResourceVersion(strconv.FormatUint(version, 10))
 	object.SetAnnotations(annotations)
+	if w.call.metadata {
+		object = metadataOf(object)
+	}
 	return encodeEvent(watch.Bookmark, object)
 }
 

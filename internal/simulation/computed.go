@@ -1,0 +1,221 @@
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// In a fifth of the seeds, floors are computed: from percentages, from maxUnavailable, from expectedReplicas, and from what the workloads of
+// the cells want, which users scale, delete and create again while controllers stop and resume. judge_expectation.go judges what is expected.
+
+// ComputedFloor is a floor that is not a number of pods. The zero value is none.
+type ComputedFloor struct {
+	// Min and Max are minAvailable and maxUnavailable, as "30%" or "2"; one of them is empty.
+	Min, Max string
+	// Expected is expectedReplicas; 0 leaves it out, so that the workloads are asked.
+	Expected int
+	// Release is the policy that a deleted workload is not expected any more.
+	Release bool
+}
+
+// set gives a spec the floor.
+func (c ComputedFloor) set(spec *v1alpha1.PodProtectorSpec) {
+	if c == (ComputedFloor{}) {
+		return
+	}
+	spec.MinAvailable = nil
+	if c.Min != "" {
+		spec.MinAvailable = parseAmount(c.Min)
+	} else {
+		spec.MaxUnavailable = parseAmount(c.Max)
+	}
+	if c.Expected > 0 {
+		expected := int32(c.Expected)
+		spec.ExpectedReplicas = &expected
+	}
+	if c.Release {
+		spec.TargetRemovalPolicy = v1alpha1.TargetRemovalRelease
+	}
+}
+
+func parseAmount(text string) *intstr.IntOrString {
+	amount := intstr.Parse(text)
+	return &amount
+}
+
+// setFloor changes a floor to a number, and a floor that is computed in its own terms.
+func setFloor(spec *v1alpha1.PodProtectorSpec, n int) {
+	of := &spec.MinAvailable
+	if spec.MaxUnavailable != nil {
+		of = &spec.MaxUnavailable
+	}
+	switch {
+	case *of != nil && (*of).Type == intstr.String:
+		*of = parseAmount(fmt.Sprintf("%d%%", n*10%101))
+	default:
+		*of = v1alpha1.Pods(int32(n))
+	}
+}
+
+// dependsOnWorkloads reports whether the floor of a spec is computed from what workloads want.
+func dependsOnWorkloads(spec *v1alpha1.PodProtectorSpec) bool {
+	isNumber := spec.MinAvailable != nil && spec.MinAvailable.Type == intstr.Int
+	return spec.ExpectedReplicas == nil && !isNumber
+}
+
+// writtenFloor is the floor of a protector by the expectations that its status records. It is not known while a cell records none by the
+// current spec. Percentages are rounded up. It is computed here, not by the code that is on trial.
+func writtenFloor(p *v1alpha1.PodProtector) (floor int, known bool) {
+	spec := &p.Spec
+	if spec.MinAvailable != nil && spec.MinAvailable.Type == intstr.Int {
+		return int(spec.MinAvailable.IntVal), true
+	}
+	expected, known := writtenExpectation(p)
+	if !known {
+		return 0, false
+	}
+	switch {
+	case spec.MinAvailable != nil:
+		return percentOf(spec.MinAvailable, expected), true
+	case spec.MaxUnavailable != nil && spec.MaxUnavailable.Type == intstr.Int:
+		return max(0, expected-int(spec.MaxUnavailable.IntVal)), true
+	case spec.MaxUnavailable != nil:
+		return max(0, expected-percentOf(spec.MaxUnavailable, expected)), true
+	}
+	return 0, false
+}
+
+// writtenExpectation is how many pods a protector expects over all cells by its spec and status.
+func writtenExpectation(p *v1alpha1.PodProtector) (pods int, known bool) {
+	if p.Spec.ExpectedReplicas != nil {
+		return int(*p.Spec.ExpectedReplicas), true
+	}
+	for i := range p.Status.Cells {
+		a := &p.Status.Cells[i].Aggregation
+		if !isCounted(p, a) || a.ExpectedReplicas == nil {
+			return 0, false
+		}
+		pods, known = pods+int(*a.ExpectedReplicas), true
+	}
+	return pods, known
+}
+
+func percentOf(amount *intstr.IntOrString, whole int) int {
+	percent, err := strconv.Atoi(strings.TrimSuffix(amount.StrVal, "%"))
+	if err != nil {
+		panic(fmt.Sprintf("simulation: %q is not a percentage", amount.StrVal))
+	}
+	return (whole*percent + 99) / 100
+}
+
+// floorOf is the floor of a protector; 0 when it is not known.
+func floorOf(p *v1alpha1.PodProtector) int {
+	floor, _ := writtenFloor(p)
+	return floor
+}
+
+// isFloorWrong reports whether the status shows another floor than the one that follows from its cells. One that is not known is
+// informational.
+func (w *watched) isFloorWrong() bool {
+	floor, known := writtenFloor(w.stored)
+	return known && int(w.stored.Status.DesiredAvailable) != floor
+}
+
+// floorNow is the floor that holds: the last known one while none can be computed, since no removal is admitted then.
+func (w *watched) floorNow() int {
+	floor, known := writtenFloor(w.stored)
+	if !known && len(w.floors) > 0 {
+		return w.floors[len(w.floors)-1].floor
+	}
+	return floor
+}
+
+// drawComputed makes floors computed, in a random stream of its own.
+func (s *Scenario) drawComputed(r *rand.Rand) {
+	if r.IntN(5) > 0 {
+		return
+	}
+	for i := range s.Protectors {
+		if r.IntN(4) > 0 {
+			s.Protectors[i].Computed = drawComputedFloor(r, s.Pods)
+		}
+	}
+	s.drawWorkloads(r)
+	for cell := range s.Workers { // each cell has a controller, which is dead for a while
+		deadFrom, deadFor := at(r), time.Duration(r.IntN(3))*time.Duration(r.IntN(15000))*time.Millisecond
+		for when := at(r) % (2 * time.Second); when < stormTime; when += time.Duration(500+r.IntN(2500)) * time.Millisecond {
+			if when < deadFrom || when > deadFrom+deadFor {
+				s.Steps = append(s.Steps, Step{At: when + time.Duration(r.IntN(1000)), What: SyncWorkloads, Cell: cell})
+			}
+		}
+	}
+	for range 1 + r.IntN(7) {
+		whats := []What{ScaleWorkload, ScaleWorkload, ScaleWorkload, DeleteWorkload, DeleteWorkload, CreateWorkload, CreateWorkload, ConfirmWorkloads, RestartPods}
+		s.Steps = append(s.Steps, Step{
+			At: at(r), What: whats[r.IntN(len(whats))], Cell: r.IntN(s.Workers), Core: r.IntN(s.Cores), Who: r.IntN(16), N: r.IntN(s.Pods + 2),
+			For: time.Duration(r.IntN(8000)) * time.Millisecond,
+		})
+	}
+	if r.IntN(3) == 0 { // a cell loses all its pods at once, and asks for removals elsewhere follow
+		begin, cell := at(r), r.IntN(s.Workers)
+		s.Steps = append(s.Steps, Step{At: begin, What: RestartPods, Cell: cell, Who: r.IntN(2), For: time.Duration(2000+r.IntN(8000)) * time.Millisecond})
+		for range 2 + r.IntN(8) {
+			s.Steps = append(s.Steps, Step{
+				At: begin + time.Duration(500+r.IntN(7000))*time.Millisecond, What: Delete, Cell: r.IntN(s.Workers), Who: r.IntN(16), For: time.Second,
+			})
+		}
+	}
+	s.drawBurst(r)
+}
+
+func drawComputedFloor(r *rand.Rand, pods int) ComputedFloor {
+	c := ComputedFloor{Release: r.IntN(3) == 0}
+	percent := fmt.Sprintf("%d%%", r.IntN(101))
+	switch r.IntN(4) {
+	case 0, 1:
+		c.Min = percent
+	case 2:
+		c.Max = percent
+	default:
+		c.Max = strconv.Itoa(r.IntN(pods + 1))
+	}
+	if r.IntN(3) == 0 {
+		c.Expected = 1 + r.IntN(pods+2)
+	}
+	return c
+}
+
+// drawWorkloads shares the pods of each cell out among workloads.
+func (s *Scenario) drawWorkloads(r *rand.Rand) {
+	for cell := range s.Workers {
+		pods := 0
+		for i := range s.Pods {
+			if i%s.Workers == cell {
+				pods++
+			}
+		}
+		first := r.IntN(pods + 1)
+		for i, replicas := range []int{first, pods - first} {
+			kind := []string{kindDeployment, kindStatefulSet}[(i+r.IntN(2))%2]
+			s.Workloads = append(s.Workloads, WorkloadPlan{Cell: cell, Kind: kind, Name: fmt.Sprint("web-", string(rune('a'+i))), Replicas: replicas})
+		}
+	}
+}
+
+// withoutWorkloads is the scenario with floors that are numbers.
+func (s Scenario) withoutWorkloads() Scenario {
+	s.Workloads = nil
+	s.Protectors = slices.Clone(s.Protectors)
+	for i := range s.Protectors {
+		s.Protectors[i].Computed = ComputedFloor{}
+	}
+	return s
+}

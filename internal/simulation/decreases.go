@@ -1,0 +1,143 @@
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/brake"
+)
+
+// BrakePlan is what the release brake plays with: its limits, and Deployments that accidents and users take down.
+type BrakePlan struct {
+	// Count and Percent bound the large decreases of a Window; each waits for Quiet.
+	Count, Percent int
+	Quiet, Window  time.Duration
+	// Sources are the Deployments with a protector, besides the one that pods belong to.
+	Sources []SourcePlan
+}
+
+// SourcePlan is a Deployment that asks for protection. It has no pods: what is played is its floor.
+type SourcePlan struct {
+	Namespace, Name string
+	// Owner is the Application that owns it, if any.
+	Owner    string
+	Replicas int
+}
+
+// mostSources are as many as a generator has workers, besides the first: which of several sources waits for a worker would be the luck of
+// the scheduler.
+const mostSources = 7
+
+// shop is the namespace that may be deleted.
+const shop = "shop"
+
+// brakePlan is the plan with limits, which old scenarios do not have.
+func (s Scenario) brakePlan() BrakePlan {
+	plan := s.Brake
+	if plan.Window == 0 {
+		plan.Count, plan.Percent, plan.Quiet, plan.Window = 1, 5, 2*time.Second, 15*time.Second
+	}
+	return plan
+}
+
+// limits are the flags of the generators.
+func (s Scenario) limits() brake.Limits {
+	plan := s.brakePlan()
+	return brake.Limits{Count: plan.Count, Percent: plan.Percent, Quiet: plan.Quiet, Window: plan.Window, OnCascade: v1alpha1.CascadeHold}
+}
+
+// releaseTime is how long it takes until all decreases that no user confirms have had their windows, one after another.
+func (s Scenario) releaseTime() time.Duration {
+	plan := s.brakePlan()
+	return time.Duration(len(s.sources())/plan.Count) * (plan.Window + time.Second)
+}
+
+// sources are all Deployments of the first core.
+func (s Scenario) sources() []SourcePlan {
+	if !s.Generated {
+		return nil
+	}
+	return append([]SourcePlan{{Namespace: namespace, Name: sourceName, Replicas: s.Pods}}, s.Brake.Sources...)
+}
+
+// drawDecreases adds accidents that lower many floors at once, in a random stream of its own: all other seeds stay what they were. It
+// is chosen such that it leaves out the seeds that other tests and docs/safety.md name.
+func (s *Scenario) drawDecreases(r *rand.Rand) {
+	if r.IntN(5) > 0 {
+		return
+	}
+	s.Generated = true
+	s.Brake = BrakePlan{
+		Count: 1 + r.IntN(2), Percent: []int{0, 5, 30}[r.IntN(3)],
+		Quiet: time.Duration(2+r.IntN(2)) * time.Second, Window: time.Duration(12+r.IntN(9)) * time.Second,
+	}
+	for i := range 3 + r.IntN(mostSources-2) {
+		plan := SourcePlan{Namespace: []string{namespace, namespace, shop}[r.IntN(3)], Name: fmt.Sprint("app-", i), Replicas: 1 + r.IntN(20)}
+		if r.IntN(3) == 0 {
+			plan.Owner = fmt.Sprint("owner-", r.IntN(2))
+		}
+		s.Brake.Sources = append(s.Brake.Sources, plan)
+	}
+	for range 1 + r.IntN(2) {
+		s.drawAccident(r)
+	}
+	for range r.IntN(6) {
+		s.drawIntent(r)
+	}
+	for range r.IntN(3) {
+		s.drawLeaders(r)
+	}
+}
+
+// drawAccident is many floors that are asked to fall for one reason.
+func (s *Scenario) drawAccident(r *rand.Rand) {
+	whats := []What{DeleteSources, DeleteSources, ScaleSources, ScaleSources, DeleteNamespace, DeleteOwner}
+	accident := Step{
+		At: at(r), What: whats[r.IntN(len(whats))], Who: r.IntN(16), N: 2 + r.IntN(12), To: []int{0, 5, 20, 50, 70}[r.IntN(5)],
+		Every: time.Duration(1+r.IntN(100)) * time.Millisecond,
+	}
+	if r.IntN(4) == 0 { // a slow one
+		accident.Every = time.Duration(500+r.IntN(6000)) * time.Millisecond
+	}
+	s.Steps = append(s.Steps, accident)
+	if r.IntN(3) == 0 { // that is undone
+		s.Steps = append(s.Steps, Step{
+			At: accident.At + time.Duration(1+r.IntN(20000))*time.Millisecond, What: []What{CreateSources, ScaleSources}[r.IntN(2)], N: 16, To: 200,
+			Every: 20 * time.Millisecond,
+		})
+	}
+}
+
+// drawIntent is what users do to single Deployments, and by which they confirm.
+func (s *Scenario) drawIntent(r *rand.Rand) {
+	whats := []What{
+		DeleteSources, ScaleSources, ScaleSources, CreateSources, OptOut, OptIn, ConfirmSource, ConfirmProtector, ConfirmNamespace, TakeBack,
+		DeleteGenerated,
+	}
+	s.Steps = append(s.Steps, Step{
+		At: at(r), What: whats[r.IntN(len(whats))], Who: r.IntN(16), N: 1 + r.IntN(2), To: []int{0, 40, 60, 80, 150, 300}[r.IntN(6)],
+		Every: time.Duration(1+r.IntN(4000)) * time.Millisecond, For: time.Duration(r.IntN(3)) * 7 * time.Second,
+	})
+}
+
+// drawLeaders is what becomes of generators and of what they have stored.
+func (s *Scenario) drawLeaders(r *rand.Rand) {
+	whats := []What{SecondGenerator, SecondGenerator, PauseGenerator, KillGenerator, KillGenerator, LoseGrants, StallWatches, CutLink, RestoreCore, CompactHistory}
+	step := Step{At: at(r), What: whats[r.IntN(len(whats))], For: time.Duration(100+r.IntN(15000)) * time.Millisecond}
+	switch step.What {
+	case StallWatches, CutLink:
+		step.Who = s.generatorIndex()
+	case RestoreCore:
+		step.N = r.IntN(60)
+	case SecondGenerator: // the first one stalls, another leads, and then the first resumes
+		if r.IntN(2) == 0 {
+			s.Steps = append(s.Steps, Step{At: step.At, What: PauseGenerator, For: step.For / 2})
+		}
+	}
+	s.Steps = append(s.Steps, step)
+}
+
+// generatorIndex is where the generator of the first core is among all processes.
+func (s *Scenario) generatorIndex() int { return s.Webhooks + s.Cores*s.Workers*s.AggregatorsPerCell }

@@ -1,0 +1,57 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+)
+
+// steadied lets the informers of a process watch for times that are the seed's. client-go draws them from a source that all goroutines share.
+//
+// Watches of metadata end besides: those of controller-runtime pass a filter of apimachinery, which leaks a goroutine when it has an event at
+// the instant at which its reader leaves, and no bubble of testing/synctest ends before its last goroutine.
+func (w *world) steadied(process string, options cache.Options) cache.Options {
+	inner := options.NewInformer
+	options.NewInformer = func(
+		source toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers,
+	) toolscache.SharedIndexInformer {
+		_, isMetadata := object.(*metav1.PartialObjectMetadata)
+		name := fmt.Sprintf("%s watches %T %s", process, object, object.GetObjectKind().GroupVersionKind().Kind)
+		from := toolscache.ToListerWatcherWithContext(source)
+		return inner(&toolscache.ListWatch{
+			ListWithContextFunc: from.ListWithContext,
+			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+				if options.TimeoutSeconds != nil {
+					seconds := int64(w.dice.Between(watchTime, 2*watchTime, name).Seconds())
+					options.TimeoutSeconds = &seconds
+				}
+				stream, err := from.WatchWithContext(ctx, options)
+				if err != nil || !isMetadata {
+					return stream, err
+				}
+				return drained{stream}, nil
+			},
+		}, object, resync, indexers)
+	}
+	return options
+}
+
+// watchTime is the least that client-go watches for.
+const watchTime = 5 * time.Minute
+
+type drained struct{ watch.Interface }
+
+// Stop implements watch.Interface.
+func (d drained) Stop() {
+	d.Interface.Stop()
+	go func() {
+		for range d.ResultChan() {
+		}
+	}()
+}

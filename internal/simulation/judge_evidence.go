@@ -1,0 +1,82 @@
+package simulation
+
+import (
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// objectKey names an object that may confirm.
+type objectKey struct {
+	core, kind string
+	name       types.NamespacedName
+}
+
+// confirmation is whether and how long an object confirms, or did last.
+type confirmation struct{ until time.Time }
+
+type stall struct{ from, to time.Time }
+
+// confirmed notes whether an object confirms.
+func (d *decreases) confirmed(core, kind string, object client.Object, gone bool) {
+	key, now := objectKey{core, kind, client.ObjectKeyFromObject(object)}, time.Now()
+	value, is := object.GetAnnotations()[v1alpha1.AnnotationConfirmRelease]
+	c := d.confirms[key]
+	switch {
+	case is && !gone:
+		c = &confirmation{now.Add(24 * time.Hour)}
+		if ends, err := time.Parse(time.RFC3339, value); err == nil {
+			c.until = ends
+		}
+		d.confirms[key] = c
+	case c != nil && c.until.After(now):
+		c.until = now
+	}
+}
+
+// isConfirmed reports whether the decrease of a protector was confirmed at a time or later.
+func (d *decreases) isConfirmed(protector protectorKey, from time.Time) bool {
+	source := strings.TrimPrefix(protector.name.Name, "deployment-")
+	for _, key := range []objectKey{
+		{protector.core, "PodProtector", protector.name},
+		{protector.core, "Deployment", types.NamespacedName{Namespace: protector.name.Namespace, Name: source}},
+		{protector.core, "Namespace", types.NamespacedName{Name: protector.name.Namespace}},
+	} {
+		if c := d.confirms[key]; c != nil && !c.until.Before(from) {
+			return true
+		}
+	}
+	return false
+}
+
+// isCascade reports whether a Deployment that is deleted now goes with its namespace or with all of its owners.
+func (d *decreases) isCascade(core string, source client.Object) bool {
+	if d.terminating[core+"/"+source.GetNamespace()] {
+		return true
+	}
+	return areOwnersGone(source, d.owners)
+}
+
+// stalls notes that a process is stalled, or sees nothing, for a while.
+func (j *judge) stalls(p *process, length time.Duration) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.decreases.stalled[p.name] = append(j.decreases.stalled[p.name], stall{time.Now(), time.Now().Add(length)})
+}
+
+// since is from when on a process may be acting on, that would act on what is so since a time if it were not stalled.
+func (d *decreases) since(process string, from time.Time) time.Time {
+	for again := true; again; {
+		again = false
+		for _, s := range d.stalled[process] {
+			if earlier := s.from.Add(-inFlightRelease); !s.to.Before(from) && earlier.Before(from) {
+				from, again = earlier, true
+			}
+		}
+	}
+	return from
+}

@@ -1,0 +1,101 @@
+package simulation
+
+import (
+	"maps"
+	"slices"
+)
+
+// A loosening of the judge stands for a limit of "What is not promised" of docs/safety.md. Each is counted whenever it alone keeps the judge
+// from a failure: one that no seed needs goes. judge_test.go shows of each that the judge still fails just outside of it.
+
+// Reason names a loosening.
+type Reason string
+
+const (
+	// "Pods that die by themselves": they tighten the budget when a snapshot shows it, and not before.
+	lossByItself Reason = "a pod was lost by itself"
+	// "The readiness race".
+	lossByRace Reason = "a pod was lost by the readiness race"
+	// "What it rests on", 5: a restored cell does not have what came after its backup.
+	lossByRestore Reason = "a pod was lost when its cell was restored"
+	// "Labels that change with the status": a protector that lists operations without Relabel does not guard labels.
+	lossRelabelled Reason = "a pod was relabelled out of a protector that does not guard labels"
+	// "What a webhook has not heard of".
+	lossUnheardOf Reason = "a pod was lost by a webhook that had not heard of the protector"
+	// "What a webhook has not heard of": with a floor of 0 nothing is reserved, and the floor may be above 0 when the pod goes.
+	lossWaived Reason = "a pod was lost that a floor of zero admitted"
+	// "A webhook that begins after its core was restored".
+	lossBlind Reason = "a pod was lost by a webhook that began after a restore of the core"
+	// "The budget of the brake after damage" has the same for grants: a protector that a restore brings back knows nothing of what went
+	// while there was none.
+	lossMourned Reason = "a pod went while its protector did not exist"
+
+	excuseUnheardOf Reason = "the webhook of an effect had not heard of the protector"
+	excuseWaived    Reason = "an effect was reviewed under a floor of zero"
+	excuseBlind     Reason = "the webhook of an effect began after a restore of the core"
+
+	excuseUnheardOfAnswer Reason = "the webhook of an answer had not heard of the protector"
+	excuseWaivedAnswer    Reason = "an answer was decided under a floor of zero"
+	excuseForgottenAnswer Reason = "the reservation of an answer was lost with a core"
+	excuseCountedGone     Reason = "the counts of an answer are of before a restore of the cell"
+
+	excuseListed        Reason = "a reservation left by a list that is newer than the snapshot"
+	excuseForgottenDrop Reason = "a reservation left that a core had lost in part"
+	excuseWaivedDrop    Reason = "a reservation left of a pod that was reviewed under a floor of zero"
+
+	excuseEra  Reason = "a count is of before a restore of the cell"
+	excuseGone Reason = "a count leaves out what had gone since its snapshot"
+)
+
+// Excused is how often each loosening was needed.
+type Excused map[Reason]int
+
+func (e Excused) add(other Excused) {
+	for why, n := range other {
+		e[why] += n
+	}
+}
+
+func (j *judge) excuse(why Reason) { j.counts.Excused[why]++ }
+
+func (j *judge) excuseCounts(past, fewer bool) {
+	if past {
+		j.excuse(excuseEra)
+	}
+	if fewer {
+		j.excuse(excuseGone)
+	}
+}
+
+// excusedBy counts the pods that were lost without a charged removal since the snapshots of a decision. Each reason
+// without which too few of the missing ones are excused is counted.
+func (j *judge) excusedBy(w *watched, seen map[string]sighting, missing int) int {
+	sum := func(but Reason) int {
+		n := 0
+		for name, cell := range j.cells {
+			n += cell.lostSince(seen[name], w, but)
+		}
+		return n
+	}
+	all := sum("")
+	if missing <= 0 || all < missing {
+		return all
+	}
+	for _, why := range slices.Sorted(maps.Keys(j.lossReasons())) {
+		if sum(why) < missing {
+			j.excuse(why)
+		}
+	}
+	return all
+}
+
+// lossReasons are the reasons of all losses that there were.
+func (j *judge) lossReasons() map[Reason]bool {
+	reasons := map[Reason]bool{}
+	for _, cell := range j.cells {
+		for _, l := range cell.losses {
+			reasons[l.why] = true
+		}
+	}
+	return reasons
+}

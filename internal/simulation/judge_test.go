@@ -1,0 +1,270 @@
+package simulation
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
+)
+
+const (
+	testCell = "worker-0"
+	testCore = "core-0"
+)
+
+// history is what a test shows to a judge: pods of one cell and one protector, changed in the stores as clients and components do.
+type history struct {
+	*judge
+	core, cell *apiserver.Store
+	key        types.NamespacedName
+	serial     int
+}
+
+func newHistory(floor, pods int) *history {
+	h := &history{
+		judge: newJudge(Scenario{}, nil), core: apiserver.NewStore(), cell: apiserver.NewStore(),
+		key: types.NamespacedName{Namespace: namespace, Name: "p0"},
+	}
+	h.cells[testCell] = newTruth()
+	h.core.Committed = func(e *apiserver.Event) { h.coreChanged(testCore, e) }
+	h.cell.Committed = func(e *apiserver.Event) { h.cellChanged(testCell, e) }
+	for range pods {
+		h.pod(true)
+	}
+	p := ProtectorPlan{Name: "p0", Label: "app", Floor: floor}.object()
+	p.Generation = 1
+	must(h.core.Create("podprotectors", p, "user"))
+	h.count(pods)
+	return h
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+func (h *history) pod(ready bool) types.NamespacedName {
+	h.serial++
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: string(rune('a' + h.serial - 1)), Labels: map[string]string{"app": "x"}}}
+	p.Status.Phase = corev1.PodRunning
+	setReady(p, ready)
+	must(h.cell.Create("pods", p, ""))
+	return client.ObjectKeyFromObject(p)
+}
+
+func (h *history) setReady(pod string, ready bool) {
+	must(h.cell.Update("pods", h.podKey(pod), "", "", func(o client.Object) error {
+		setReady(o.(*corev1.Pod), ready) //nolint:forcetypeassert // the store keeps its kinds apart
+		return nil
+	}))
+}
+
+func (h *history) podKey(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+func (h *history) change(by string, change func(p *v1alpha1.PodProtector)) {
+	must(h.core.Update("podprotectors", h.key, "", by, func(o client.Object) error {
+		change(o.(*v1alpha1.PodProtector)) //nolint:forcetypeassert // the store keeps its kinds apart
+		return nil
+	}))
+}
+
+// count is a write of the aggregator, by the newest version of the cell.
+func (h *history) count(n int) { h.countAt(n, h.cell.Version()) }
+
+func (h *history) countAt(n int, version uint64) {
+	h.change("aggregator-0@core-0", func(p *v1alpha1.PodProtector) {
+		if len(p.Status.Cells) == 0 {
+			p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: testCell}}
+		}
+		a := &p.Status.Cells[0].Aggregation
+		a.CountedReplicas, a.SnapshotVersion, a.Epoch, a.Holder = int32(n), uintText(version), 1, "aggregator-0"
+		a.LastEventTime = metav1.NowMicro()
+		a.CountedSpec = quota.CountedSpec(&p.Spec)
+	})
+}
+
+func uintText(n uint64) string {
+	text := ""
+	for ; n > 0; n /= 10 {
+		text = string(rune('0'+n%10)) + text
+	}
+	return text
+}
+
+func (h *history) setFloor(floor int) {
+	h.change("user", func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = v1alpha1.Pods(int32(floor)) })
+}
+
+// ask begins a removal that a webhook reviews which has seen all of the core.
+func (h *history) ask(pod string) *removal {
+	o := must(h.cell.Get("pods", h.podKey(pod)))
+	r := &removal{
+		id: pod, pod: h.podKey(pod), uid: o.GetUID(), reviewed: o.(*corev1.Pod), //nolint:forcetypeassert // the store keeps its kinds apart
+		asked: time.Now(), knew: map[string]uint64{testCore: h.core.Version()}, era: h.era(testCell),
+	}
+	h.asks(testCell, r)
+	return r
+}
+
+// reserve is the write of a webhook.
+func (h *history) reserve(r *removal) *removal {
+	h.change("webhook-0@core-0", func(p *v1alpha1.PodProtector) {
+		buckets := &p.Status.Cells[0].AdmissionHistory.Buckets
+		*buckets = append(*buckets, v1alpha1.Bucket{PodUID: r.uid, PodName: r.pod.Name, Counter: 1, StartTime: metav1.NowMicro()})
+	})
+	return r
+}
+
+// drop ends all reservations.
+func (h *history) drop(by string) {
+	h.change(by, func(p *v1alpha1.PodProtector) { p.Status.Cells[0].AdmissionHistory.Buckets = nil })
+}
+
+func (h *history) effect(r *removal) {
+	h.about(testCell, r)
+	must(h.cell.Delete("pods", r.pod, "", removalActor(r)))
+}
+
+// remove is a removal from its review to its effect.
+func (h *history) remove(pod string) { h.effect(h.reserve(h.ask(pod))) }
+
+// What the judge excuses ends where the documented limit ends: each case outside of it differs from one inside in one thing.
+func TestTheJudgeExcusesNoMoreThanIsDocumented(t *testing.T) {
+	overAdmission, unreserved, dropped := "over-admission", "never reserved it", "dropped the reservation"
+	for name, c := range map[string]struct {
+		floor, pods int
+		play        func(h *history)
+		want        string // part of the one failure; "" is none
+	}{
+		"a removal that keeps the floor":             {2, 3, func(h *history) { h.remove("a") }, ""},
+		"a removal that does not":                    {3, 3, func(h *history) { h.remove("a") }, "leaves 1 pods too few"},
+		"a removal that was not reserved":            {1, 3, func(h *history) { h.effect(h.ask("a")) }, unreserved},
+		"a floor that is raised after the decision":  {2, 3, func(h *history) { r := h.reserve(h.ask("a")); h.setFloor(3); h.effect(r) }, ""},
+		"a floor that was lower before the decision": {1, 3, func(h *history) { h.setFloor(3); h.remove("a") }, "leaves 1 pods too few"},
+		"a pod that died before the effect":          {2, 3, func(h *history) { r := h.reserve(h.ask("a")); h.setReady("b", false); h.effect(r) }, ""},
+		"a floor that is lowered after the decision and admits no removal": {2, 3, func(h *history) {
+			r := h.reserve(h.ask("a"))
+			h.setFloor(1)
+			h.setReady("b", false)
+			h.cells[testCell].losses = nil // as if it was not excused
+			h.effect(r)
+		}, overAdmission},
+		"a floor that is lowered after the decision and admits another removal": {2, 3, func(h *history) {
+			r := h.reserve(h.ask("a"))
+			h.setFloor(1)
+			h.remove("b")
+			h.effect(r)
+		}, ""},
+		"a pod that died before it was counted": {2, 3, func(h *history) {
+			h.setReady("b", false)
+
+			h.change("aggregator-0@core-0", func(p *v1alpha1.PodProtector) {
+				p.Status.Cells[0].Aggregation.SnapshotVersion = uintText(h.cell.Version())
+			})
+			h.remove("a")
+		}, "says that 3 pods were available"},
+		"the readiness race": {2, 2, func(h *history) {
+			h.pod(false)
+			h.count(2)
+			r := h.ask("c")
+			h.setReady("c", true)
+			h.effect(r)
+		}, ""},
+		"a pod that was available when it was reviewed": {2, 2, func(h *history) {
+			h.pod(false)
+			h.count(2)
+			h.setReady("c", true)
+			h.effect(h.ask("c"))
+		}, unreserved},
+		"a floor of zero at the review": {0, 3, func(h *history) { h.effect(h.ask("a")) }, ""},
+		"a floor of zero long before the review": {0, 3, func(h *history) {
+			time.Sleep(time.Minute)
+			h.setFloor(1)
+			time.Sleep(time.Minute)
+			h.effect(h.ask("a"))
+		}, unreserved},
+		"a floor of zero long after the review": {1, 3, func(h *history) {
+			r := h.ask("a")
+			time.Sleep(reviewPatience + time.Second)
+			h.setFloor(0)
+			h.effect(r)
+		}, unreserved},
+		"a webhook that has not heard of the floor": {0, 3, func(h *history) {
+			time.Sleep(time.Minute)
+			r := h.ask("a")
+			h.setFloor(1)
+			r.asked = r.asked.Add(time.Nanosecond)
+			h.effect(r)
+		}, ""},
+		"a webhook that has heard of the floor": {0, 3, func(h *history) {
+			time.Sleep(time.Minute)
+			h.setFloor(1)
+			r := h.ask("a")
+			h.effect(r)
+		}, unreserved},
+		"a count that leaves out a pod that is there": {1, 3, func(h *history) {
+			h.pod(true)
+			h.count(3)
+		}, "says that 3 pods were available"},
+		"a count that leaves out a pod that has gone since its snapshot": {1, 3, func(h *history) {
+			version := h.cell.Version()
+			h.remove("a")
+			h.countAt(2, version)
+		}, ""},
+		"a count that has a pod too many": {1, 3, func(h *history) { h.countAt(4, h.cell.Version()) }, "says that 4 pods"},
+		"a reservation that leaves when its pod is gone": {1, 3, func(h *history) {
+			h.remove("a")
+			h.count(2)
+			h.drop("aggregator-0@core-0")
+		}, ""},
+		"a reservation that a webhook drops while its removal may take effect": {1, 3, func(h *history) {
+			h.admitted(testCell, h.reserve(h.ask("a")))
+			h.drop("webhook-0@core-0")
+		}, dropped},
+		"a reservation that a webhook drops before the count is without its pod": {1, 3, func(h *history) {
+			r := h.reserve(h.ask("a"))
+			h.admitted(testCell, r)
+			h.effect(r)
+			h.finished(r)
+			h.drop("webhook-0@core-0")
+		}, "which is removed and still counted"},
+		"a reservation that an aggregator drops by a list": {1, 3, func(h *history) {
+			r := h.reserve(h.ask("a"))
+			h.admitted(testCell, r)
+			h.effect(r)
+			h.drop("aggregator-0@core-0")
+		}, ""},
+		"a reservation of a pod that never was": {1, 3, func(h *history) {
+			h.reserve(&removal{uid: "no-such-pod", pod: h.podKey("z")})
+		}, "that no client has asked for"},
+		"an effect after its reservation was dropped": {1, 3, func(h *history) {
+			r := h.reserve(h.ask("a"))
+			h.drop("aggregator-0@core-0")
+			h.effect(r)
+		}, unreserved},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHistory(c.floor, c.pods)
+				c.play(h)
+				switch got := strings.Join(h.failures, "\n"); {
+				case c.want == "" && got != "", c.want != "" && !strings.Contains(got, c.want):
+					t.Errorf("the judge reports %q, want %q", got, c.want)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,140 @@
+package simulation
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// Clients change labels of pods, and API servers have the changes reviewed. A change that takes an available pod out of a protector's
+// coverage is a removal (rule 14): it is judged when it takes effect. For a protector without the operation Relabel it is a loss, and so are
+// the changes of the step Relabel, which no review sees.
+
+// relabelLuck is the random stream of relabels. It was chosen so that no seed changes that is named in tests, mutants or docs.
+const relabelLuck = 0x6f706572bf65
+
+// relabel is a change of labels, as a merge patch has it: those that it names get its values, or are removed if that is empty.
+type relabel map[string]string
+
+// relabels are the changes that clients ask for: of one label or of two, out of coverage and into it, and of a label that no protector selects by.
+func relabels() []relabel {
+	return []relabel{
+		{"app": "y"}, {"tier": "y"}, {"app": ""}, {"app": "y", "tier": "y"}, {"app": "x"}, {"tier": "x"}, {"app": "x", "tier": "x"}, {"color": "red"},
+	}
+}
+
+// relabelOf is what a step changes; nil for a removal.
+func relabelOf(s Step) relabel {
+	if s.What != AskRelabel {
+		return nil
+	}
+	all := relabels()
+	return all[s.N%len(all)]
+}
+
+// apply changes a pod.
+func (l relabel) apply(object client.Object) error {
+	labels := maps.Clone(object.GetLabels())
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	for key, value := range l {
+		if labels[key] = value; value == "" {
+			delete(labels, key)
+		}
+	}
+	object.SetLabels(labels)
+	return nil
+}
+
+// of is the pod as it is after the change.
+func (l relabel) of(pod *corev1.Pod) *corev1.Pod {
+	changed := pod.DeepCopy()
+	_ = l.apply(changed)
+	return changed
+}
+
+// changes reports whether the match conditions of the webhook keep the request: an update that changes no label is not reviewed.
+func (r *removal) changes(pod *corev1.Pod) bool {
+	return r.relabel == nil || !maps.Equal(pod.Labels, r.relabel.of(pod).Labels)
+}
+
+// isMoot reports whether a relabel can take effect no more by the review that it had: API servers store it only while the pod has the version that
+// was reviewed.
+func (r *removal) isMoot(line *lifeline) bool {
+	return r.relabel != nil && line.now().version != parseVersion(r.reviewed.ResourceVersion)
+}
+
+// isCharged reports whether a request takes a pod from a protector that it covers, by an operation that the protector guards.
+func (w *watched) isCharged(r *removal, pod *corev1.Pod) bool {
+	return r.relabel == nil || w.guardsRelabels() && !w.covers(r.relabel.of(pod))
+}
+
+// guardsRelabels reports whether relabels consume budget; they do by default. It is read here, not by the code that is on trial.
+func (w *watched) guardsRelabels() bool {
+	operations := w.stored.Spec.Operations
+	return len(operations) == 0 || slices.Contains(operations, v1alpha1.OperationRelabel)
+}
+
+// isLeaving reports whether a relabel that took effect is to be judged as a removal from a protector. From one that does not guard relabels the
+// pod is lost.
+func (j *judge) isLeaving(t *truth, w *watched, r *removal, before podState, version uint64) bool {
+	if w.covers(r.relabel.of(before.pod)) {
+		return false
+	}
+	if !w.guardsRelabels() {
+		t.losses = append(t.losses, loss{why: lossRelabelled, era: t.era, version: version, pod: before.pod, only: w})
+		return false
+	}
+	if before.available(w, time.Now()) {
+		j.counts.Relabels++
+	}
+	return true
+}
+
+// operations are those of a protector that leaves relabels out; nil is the default.
+func (p ProtectorPlan) operations() []v1alpha1.Operation {
+	if !p.NoRelabels {
+		return nil
+	}
+	return []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationEvict}
+}
+
+// drawRelabels lets clients relabel pods in a fourth of the seeds: several the same pod, there and back, in the midst of removals.
+func (s *Scenario) drawRelabels(r *rand.Rand) {
+	if r.IntN(4) > 0 {
+		return
+	}
+	for i := range s.Protectors {
+		s.Protectors[i].NoRelabels = r.IntN(6) == 0
+	}
+	for range 1 + r.IntN(4) {
+		begin, width, cell := at(r), time.Duration(1+r.IntN(4000))*time.Millisecond, r.IntN(s.Workers)
+		for range 2 + r.IntN(8) {
+			step := Step{
+				At: begin + time.Duration(r.Int64N(int64(width))), What: AskRelabel, Cell: cell, Who: r.IntN(16), N: r.IntN(5), RefusedLater: r.IntN(8) == 0,
+			}
+			if r.IntN(4) == 0 {
+				step.Stuck = time.Duration(r.Int64N(int64(requestLimit)))
+			}
+			s.Steps = append(s.Steps, step)
+			if r.IntN(3) == 0 { // another client, which may undo it
+				step.At += time.Duration(r.IntN(3000)) * time.Millisecond
+				step.N, step.Stuck = 3+r.IntN(5), 0
+				s.Steps = append(s.Steps, step)
+			}
+			if r.IntN(3) == 0 { // and one that removes the pod
+				s.Steps = append(s.Steps, Step{
+					At: step.At + time.Duration(r.IntN(2000))*time.Millisecond, What: []What{Delete, Evict, BecomeUnready, BecomeReady}[r.IntN(4)],
+					Cell: cell, Who: step.Who, For: time.Second,
+				})
+			}
+		}
+	}
+}
