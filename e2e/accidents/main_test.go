@@ -13,43 +13,29 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/internal/federation"
 	"github.com/breakwater-k8s/breakwater/internal/federation/local"
-	"github.com/breakwater-k8s/breakwater/internal/install"
 	"github.com/breakwater-k8s/breakwater/internal/release"
 )
 
 const root = "../../"
 
 // What the tests of the package share.
-var (
-	single    = e2e.NewSuiteBy("single", begin)
-	installed *release.Release
-)
-
-func TestMain(m *testing.M) { os.Exit(single.Main(m)) }
-
-// begin installs the charts with the defaults of the README.
-func begin(ctx context.Context, s *e2e.Suite) (func(), error) {
-	cluster := s.Federation().Clusters()[0]
-	r, err := release.New(ctx, cluster, s.Program(), s.Dir(), root+"charts/")
+var single = e2e.NewSuiteBy("single", func(ctx context.Context, s *e2e.Suite) (func(), error) {
+	r, err := setup(s.Program(), s.Dir()).Single(ctx, s.Federation().Clusters()[0])
 	if err != nil {
-		return nil, err
-	}
-	installed = r
-	if err = r.InstallDefinitions(ctx); err == nil {
-		err = r.Install(ctx, map[string]any{
-			"role": "single", "core": map[string]any{"name": cluster.Name()},
-			"cells": []any{map[string]any{"name": cluster.Name(), "spec": map[string]any{"admissionDeadline": e2e.AdmissionDeadline.String()}}},
-		}, "--wait")
-	}
-	if err != nil {
-		r.Close()
 		return nil, err
 	}
 	return r.Close, nil
+})
+
+func TestMain(m *testing.M) { os.Exit(single.Main(m)) }
+
+// setup installs the charts with their defaults.
+func setup(program, dir string) release.Setup {
+	return release.Setup{Program: program, Dir: dir, Charts: root + "charts/", Deadline: e2e.AdmissionDeadline}
 }
 
-// startFederation brings up a core and two workers, with Breakwater beside them, until the test ends.
-func startFederation(t *testing.T) *e2e.Suite {
+// startFederation brings up a core and two workers with Breakwater until the test ends.
+func startFederation(t *testing.T) *e2e.Lab {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -65,13 +51,12 @@ func startFederation(t *testing.T) *e2e.Suite {
 	})
 	must(err)
 	t.Cleanup(func() { must(f.Stop(context.Background())) })
-	breakwater, err := install.Start(t.Context(), install.Options{
-		Program: single.Program(), Dir: dir, Cores: f.Cores(), Workers: f.Workers(), AdmissionDeadline: e2e.AdmissionDeadline,
-	})
+	installed, err := setup(single.Program(), dir).Federation(t.Context(), f.Cores()[0], f.Workers())
 	must(err)
-	t.Cleanup(breakwater.Stop)
-	must(breakwater.Guard(t.Context()))
+	t.Cleanup(installed.Close)
 	s, err := e2e.Over(f)
 	must(err)
-	return s
+	l := s.Lab(t, nil)
+	l.AwaitCells(installed.Complaints)
+	return l
 }

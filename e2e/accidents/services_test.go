@@ -49,7 +49,7 @@ type site struct {
 	source, runs bool
 }
 
-// stage is the namespaces and services of an installation. The first site has the sources.
+// stage is the namespaces, the policy and the services of an installation. The first site has the sources.
 type stage struct {
 	*e2e.Lab
 	prefix   string
@@ -78,6 +78,7 @@ func newStage(l *e2e.Lab) *stage {
 			s.services = append(s.services, service{namespace, fmt.Sprintf("service-%d", i)})
 		}
 	}
+	l.Must(client.IgnoreAlreadyExists(s.Core.Create(l.Context(), s.policy())))
 	return s
 }
 
@@ -153,7 +154,7 @@ func (s *stage) kubectlAt(at site, arguments ...string) {
 	program, err := local.BuiltProgram("kubectl")
 	s.Must(err)
 	command := exec.CommandContext(s.Context(), program, arguments...)
-	command.Env = append(os.Environ(), "KUBECONFIG="+at.Kubeconfig())
+	command.Env = append(os.Environ(), "KUBECONFIG="+at.Kubeconfig(), "HOME="+s.Dir())
 	out, err := command.CombinedOutput()
 	if err != nil {
 		s.Fatalf("kubectl %v: %v\n%s", arguments, err, out)
@@ -164,9 +165,15 @@ func (s *stage) kubectlAt(at site, arguments ...string) {
 func (s *stage) inEach(arguments ...string) {
 	s.Helper()
 	for _, at := range s.sites {
-		for n := range namespaces {
-			s.kubectlAt(at, slices.Concat(arguments, []string{"--namespace", fmt.Sprintf("%s-%d", s.prefix, n)})...)
-		}
+		s.in(at, arguments...)
+	}
+}
+
+// in runs kubectl in each namespace of the services, in one site.
+func (s *stage) in(at site, arguments ...string) {
+	s.Helper()
+	for n := range namespaces {
+		s.kubectlAt(at, slices.Concat(arguments, []string{"--namespace", fmt.Sprintf("%s-%d", s.prefix, n)})...)
 	}
 }
 

@@ -21,22 +21,11 @@ var (
 func TestMain(m *testing.M) { os.Exit(single.Main(m)) }
 
 func begin(ctx context.Context, s *e2e.Suite) (func(), error) {
-	cluster := s.Federation().Clusters()[0]
-	r, err := release.New(ctx, cluster, s.Program(), s.Dir(), folder)
+	setup := release.Setup{Program: s.Program(), Dir: s.Dir(), Charts: folder, Deadline: e2e.AdmissionDeadline, Scheduling: true}
+	r, err := setup.Single(ctx, s.Federation().Clusters()[0])
 	if err != nil {
 		return nil, err
 	}
 	installed = r
-	err = r.InstallDefinitions(ctx)
-	if err == nil {
-		err = r.Install(ctx, map[string]any{
-			"role": "single", "core": map[string]any{"name": cluster.Name()}, "webhook": map[string]any{"scheduling": map[string]any{"enabled": true}},
-			"cells": []any{map[string]any{"name": cluster.Name(), "spec": map[string]any{"admissionDeadline": e2e.AdmissionDeadline.String()}}},
-		}, "--wait")
-	}
-	if err != nil {
-		r.Close()
-		return nil, err
-	}
 	return r.Close, nil
 }

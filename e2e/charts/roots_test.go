@@ -23,7 +23,7 @@ func TestKubectlWarnsOfADeletion(t *testing.T) {
 			`kubectl annotate namespace %s breakwater.dev/confirm-release=true`, l.Namespace, l.Namespace)
 		l.Eventually(func() string { // the webhook reads PodProtectors from a watch
 			command := exec.CommandContext(l.Context(), kubectl, "delete", "namespace", l.Namespace, "--dry-run=server")
-			command.Env = append(os.Environ(), "KUBECONFIG="+installed.Cluster.Kubeconfig())
+			command.Env = append(os.Environ(), "KUBECONFIG="+installed.Cluster.Kubeconfig(), "HOME="+l.TempDir())
 			if out, err := command.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
 				return fmt.Sprintf("error %v and output %q, want %q", err, out, want)
 			}

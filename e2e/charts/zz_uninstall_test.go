@@ -83,7 +83,7 @@ func removeDefinitions(l *e2e.Lab) {
 	kubectl, err := local.BuiltProgram("kubectl")
 	l.Must(err)
 	command := exec.CommandContext(l.Context(), kubectl, strings.Fields(said)[1:]...)
-	command.Env = append(os.Environ(), "KUBECONFIG="+installed.Cluster.Kubeconfig())
+	command.Env = append(os.Environ(), "KUBECONFIG="+installed.Cluster.Kubeconfig(), "HOME="+l.TempDir())
 	if out, err := command.CombinedOutput(); err != nil {
 		l.Fatalf("%v\n%s", err, out)
 	}

@@ -54,7 +54,7 @@ func (s *Stage) footprints(ctx context.Context) (map[string]footprint, error) {
 
 // inventory gets the objects that a Kustomization has applied.
 func (s *Stage) inventory(ctx context.Context, layer string) ([]*unstructured.Unstructured, error) {
-	k, err := s.read(ctx, kustomizations, system, layer)
+	k, err := s.Kustomization(ctx, system, layer)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (s *Stage) inventory(ctx context.Context, layer string) ([]*unstructured.Un
 			return nil, fmt.Errorf("inventory of %s: unknown entry %q", layer, id)
 		}
 		// Colons in names are written as two underscores; we have none.
-		object, err := s.read(ctx, schema.GroupVersionKind{Group: parts[2], Version: version, Kind: parts[3]}, parts[0], parts[1])
+		object, err := s.Read(ctx, schema.GroupVersionKind{Group: parts[2], Version: version, Kind: parts[3]}, parts[0], parts[1])
 		if err != nil {
 			return nil, fmt.Errorf("get what %s has applied: %w", layer, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/e2e/gitops"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
@@ -18,7 +19,7 @@ func TestArgoCDSeesNoDifferenceInWhatIsSynced(t *testing.T) {
 	for _, chart := range []string{"breakwater-crds", "breakwater"} {
 		rendered, err := stage.render(t.Context(), chart)
 		must(t, err)
-		objects, err := parse([]byte(rendered))
+		objects, err := gitops.Parse([]byte(rendered))
 		must(t, err)
 		for _, object := range objects {
 			if modified, how := differs(t, object, application); modified {
@@ -32,7 +33,7 @@ func TestArgoCDSeesNoDifferenceInWhatIsSynced(t *testing.T) {
 func TestArgoCDSeesAChange(t *testing.T) {
 	rendered, err := stage.render(t.Context(), "breakwater")
 	must(t, err)
-	objects, err := parse([]byte(strings.ReplaceAll(rendered, "failurePolicy: Fail", "failurePolicy: Ignore")))
+	objects, err := gitops.Parse([]byte(strings.ReplaceAll(rendered, "failurePolicy: Fail", "failurePolicy: Ignore")))
 	must(t, err)
 	modified := 0
 	for _, object := range objects {
@@ -54,7 +55,7 @@ func differs(t *testing.T, object *unstructured.Unstructured, application string
 		Modified     bool
 		Live, Wanted json.RawMessage
 	}
-	look(t, raw, &answer, "argo-look", "-settings="+settings, "-application="+application, "-kubeconfig="+stage.cluster.Kubeconfig(), "diff")
+	look(t, raw, &answer, "argo-look", "-settings="+settings, "-application="+application, "-kubeconfig="+stage.Cluster.Kubeconfig(), "diff")
 	return answer.Modified, string(answer.Live) + "\n" + string(answer.Wanted)
 }
 
@@ -63,7 +64,7 @@ func application(t *testing.T) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(root, "clusters", "single", "applicationset.yaml"))
 	must(t, err)
-	objects, err := parse(raw)
+	objects, err := gitops.Parse(raw)
 	must(t, err)
 	ignored, ok, err := unstructured.NestedSlice(objects[0].Object, "spec", "template", "spec", "ignoreDifferences")
 	must(t, err)
@@ -119,10 +120,10 @@ func TestArgoCDActionsOnAProtector(t *testing.T) {
 	if got := results[0].Resource.GetFinalizers(); !slices.Equal(got, []string{"example.com/other"}) {
 		t.Errorf("release leaves the finalizers %v", got)
 	}
-	if _, err := output(t.Context(), protector(false), "argo-look", "-settings="+settings, "act", "release"); err == nil {
+	if _, err := gitops.Output(t.Context(), protector(false), "argo-look", "-settings="+settings, "act", "release"); err == nil {
 		t.Error("release of what is not deleted is done")
 	}
-	if _, err := output(t.Context(), protector(false), "argo-look", "-settings="+settings, "act", "remove-cell"); err == nil {
+	if _, err := gitops.Output(t.Context(), protector(false), "argo-look", "-settings="+settings, "act", "remove-cell"); err == nil {
 		t.Error("remove-cell of no cell is done")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/e2e/gitops"
 	"github.com/breakwater-k8s/breakwater/internal/pages"
 )
 
@@ -11,8 +12,8 @@ import (
 func TestWhatIsSaidOfCertificatesShowsThem(t *testing.T) {
 	said, err := pages.Mentioned(root, "docs/install.md", "kubectl describe certificate ")
 	must(t, err)
-	arguments := append([]string{"--kubeconfig=" + stage.cluster.Kubeconfig()}, strings.Fields(said)[1:]...)
-	out, err := output(t.Context(), nil, "kubectl", arguments...)
+	arguments := append([]string{"--kubeconfig=" + stage.Cluster.Kubeconfig()}, strings.Fields(said)[1:]...)
+	out, err := gitops.Output(t.Context(), nil, "kubectl", arguments...)
 	must(t, err)
 	if !strings.Contains(string(out), "Certificate is up to date") {
 		t.Errorf("%s does not tell of the certificate:\n%s", said, out)

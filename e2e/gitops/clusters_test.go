@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/breakwater-k8s/breakwater/e2e/gitops"
 	"github.com/breakwater-k8s/breakwater/internal/federation"
 )
 
@@ -33,16 +34,16 @@ func TestEveryFileOfClustersIsTakenByAnApiserver(t *testing.T) {
 			case "values.yaml":
 				chart := filepath.Join(root, "charts", "breakwater")
 				// By another name than what is synced: both would be merged. A pod of a hook is not taken before its account exists.
-				rendered, err := output(t.Context(), nil, "helm", "template", "other", chart, "--namespace="+system, "--kube-version=1.36.0", "--no-hooks",
+				rendered, err := gitops.Output(t.Context(), nil, "helm", "template", "other", chart, "--namespace="+system, "--kube-version=1.36.0", "--no-hooks",
 					"--values="+filepath.Join(root, "clusters", path))
 				must(t, err)
-				objects, err := parse(rendered)
+				objects, err := gitops.Parse(rendered)
 				must(t, err)
 				wantTaken(t, objects)
 			default:
 				raw, err := fs.ReadFile(tree, path)
 				must(t, err)
-				objects, err := parse(raw)
+				objects, err := gitops.Parse(raw)
 				must(t, err)
 				wantTaken(t, objects)
 			}
@@ -61,7 +62,7 @@ func wantTaken(t *testing.T, objects []*unstructured.Unstructured) {
 		t.Error("there are no objects in it")
 	}
 	for _, object := range objects {
-		must(t, stage.apply(t.Context(), []*unstructured.Unstructured{object}, client.DryRunAll))
+		must(t, stage.Apply(t.Context(), []*unstructured.Unstructured{object}, client.DryRunAll))
 	}
 }
 
@@ -118,9 +119,9 @@ func TestAMistakeInAFileOfFluxOrArgoIsNotTaken(t *testing.T) {
 	} {
 		raw, err := os.ReadFile(filepath.Join(root, "clusters", file))
 		must(t, err)
-		objects, err := parse([]byte(strings.ReplaceAll(string(raw), mistake.right, mistake.wrong)))
+		objects, err := gitops.Parse([]byte(strings.ReplaceAll(string(raw), mistake.right, mistake.wrong)))
 		must(t, err)
-		if err := stage.apply(t.Context(), objects, client.DryRunAll); err == nil {
+		if err := stage.Apply(t.Context(), objects, client.DryRunAll); err == nil {
 			t.Errorf("%s: %q is taken for %q", file, mistake.wrong, mistake.right)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/gitops"
 )
 
 func TestABadCommitIsRejectedAndTakesNoProtectionAway(t *testing.T) {
@@ -26,13 +27,13 @@ func TestABadCommitIsRejectedAndTakesNoProtectionAway(t *testing.T) {
 			}))
 			revision, err := stage.revision(t.Context())
 			must(t, err)
-			must(t, await(t.Context(), "the commit to be rejected", func() string {
-				k, err := stage.read(t.Context(), kustomizations, system, "protection")
+			must(t, gitops.Await(t.Context(), "the commit to be rejected", func() string {
+				k, err := stage.Kustomization(t.Context(), system, "protection")
 				if err != nil {
 					return err.Error()
 				}
 				attempted, _ := k.Object["status"].(map[string]any)["lastAttemptedRevision"].(string)
-				ready := condition(k, "Ready")
+				ready := gitops.Condition(k, "Ready")
 				if attempted != revision || ready.Status != metav1.ConditionFalse || !strings.Contains(ready.Message, test.says) {
 					return fmt.Sprintf("attempted %q, want %q; Ready: %+v", attempted, revision, ready)
 				}
@@ -51,7 +52,7 @@ func TestABadCommitIsRejectedAndTakesNoProtectionAway(t *testing.T) {
 
 func TestACommitThatRemovesAProtectorRemovesIt(t *testing.T) {
 	must(t, stage.push(t.Context(), "No cart any more", map[string]string{"protection/cart-protector.yaml": ""}), stage.awaitSync(t.Context()))
-	must(t, await(t.Context(), "the protector to be gone", func() string {
+	must(t, gitops.Await(t.Context(), "the protector to be gone", func() string {
 		if left := protectors(t); len(left) != 1 {
 			return fmt.Sprintf("there are %v", left)
 		}

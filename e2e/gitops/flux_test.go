@@ -8,14 +8,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/breakwater-k8s/breakwater/e2e/gitops"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // layers are the Kustomizations of clusters/flux/rendered, each after the one before.
 var layers = []string{"breakwater-crds", "breakwater", "breakwater-cells", "protection"}
+
+// source is the GitRepository of clusters/flux/rendered.
+var source = client.ObjectKey{Namespace: system, Name: "breakwater"}
 
 // values are what this place needs besides clusters/single/main/values.yaml: an address without a Service that routes. Addresses
 // of the loopback interface are spoken to by HTTP/1.1, which real webhooks are not.
@@ -28,14 +31,14 @@ tls: {ipAddresses: [0.0.0.0]}
 func (s *Stage) render(ctx context.Context, chart string) (string, error) {
 	arguments := []string{"template", chart, filepath.Join(root, "charts", chart), "--namespace=" + system, "--no-hooks", "--kube-version=1.36.0"}
 	if chart == "breakwater" {
-		own := s.path("values.yaml")
+		own := s.Path("values.yaml")
 		address := strings.Replace(s.webhook, "127.0.0.1", "0.0.0.0", 1)
 		if err := os.WriteFile(own, fmt.Appendf(nil, values, address), 0o600); err != nil {
 			return "", err
 		}
 		arguments = append(arguments, "--values="+filepath.Join(root, "clusters", "single", "main", "values.yaml"), "--values="+own)
 	}
-	out, err := output(ctx, nil, "helm", arguments...)
+	out, err := gitops.Output(ctx, nil, "helm", arguments...)
 	return string(out), err
 }
 
@@ -54,7 +57,7 @@ func split(rendered string) (app, cells string) {
 // fillRepository makes the repository with its first commit.
 func (s *Stage) fillRepository(ctx context.Context) error {
 	var err error
-	if s.repository, err = newRepository(ctx, s.dir); err != nil {
+	if s.repository, err = gitops.NewRepository(ctx, s.Path()); err != nil {
 		return err
 	}
 	crds, err := s.render(ctx, "breakwater-crds")
@@ -66,7 +69,7 @@ func (s *Stage) fillRepository(ctx context.Context) error {
 		return err
 	}
 	app, cells := split(app)
-	return s.repository.commit(ctx, "Breakwater protects the shop", map[string]string{
+	return s.repository.Commit(ctx, "Breakwater protects the shop", map[string]string{
 		"crds/breakwater-crds.yaml": crds, "breakwater/breakwater.yaml": app, "cells/cells.yaml": cells,
 		"protection/web.yaml": web, "protection/web-protector.yaml": webProtector, "protection/cart-protector.yaml": cartProtector, "protection/pool-policy.yaml": poolPolicy,
 	})
@@ -78,63 +81,31 @@ func (s *Stage) sync(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	objects, err := parse([]byte(strings.ReplaceAll(string(raw), "https://git.example.com/team/cluster", s.repository.url())))
+	objects, err := gitops.Parse([]byte(strings.ReplaceAll(string(raw), "https://git.example.com/team/cluster", s.repository.URL())))
 	if err != nil {
 		return err
 	}
-	if err := s.apply(ctx, objects); err != nil {
+	if err := s.Apply(ctx, objects); err != nil {
 		return err
 	}
 	return s.fetch(ctx)
 }
 
-// fetch asks the source-controller to look at the repository now, and waits until it hands out the newest commit.
+// fetch makes the source-controller look at the repository now.
 func (s *Stage) fetch(ctx context.Context) error {
-	want, err := s.repository.head(ctx)
-	if err != nil {
-		return err
-	}
-	source, err := s.read(ctx, gitRepositories, system, "breakwater")
-	if err != nil {
-		return err
-	}
-	if err := s.Patch(ctx, source, requestNow(time.Now().Format(time.RFC3339Nano))); err != nil {
-		return err
-	}
-	return await(ctx, "the source-controller to hand out "+want, func() string {
-		got, err := s.revision(ctx)
-		if err != nil {
-			return err.Error()
-		}
-		if got != want {
-			return fmt.Sprintf("it hands out %q", got)
-		}
-		return ""
-	})
-}
-
-// requestNow is how one asks a controller of Flux to look at an object.
-func requestNow(token string) client.Patch {
-	return client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"reconcile.fluxcd.io/requestedAt":%q}}}`, token))
+	return s.Fetch(ctx, source, s.repository)
 }
 
 // push commits files, and lets Flux know.
 func (s *Stage) push(ctx context.Context, subject string, files map[string]string) error {
-	if err := s.repository.commit(ctx, subject, files); err != nil {
+	if err := s.repository.Commit(ctx, subject, files); err != nil {
 		return err
 	}
 	return s.fetch(ctx)
 }
 
 // revision is the newest that the source has.
-func (s *Stage) revision(ctx context.Context) (string, error) {
-	source, err := s.read(ctx, gitRepositories, system, "breakwater")
-	if err != nil {
-		return "", err
-	}
-	revision, _, err := unstructured.NestedString(source.Object, "status", "artifact", "revision")
-	return revision, err
-}
+func (s *Stage) revision(ctx context.Context) (string, error) { return s.Revision(ctx, source) }
 
 // awaitSync waits until all layers have applied the newest revision and are Ready.
 func (s *Stage) awaitSync(ctx context.Context) error {
@@ -143,19 +114,8 @@ func (s *Stage) awaitSync(ctx context.Context) error {
 		return err
 	}
 	for _, layer := range layers {
-		err := await(ctx, "Kustomization "+layer, func() string {
-			k, err := s.read(ctx, kustomizations, system, layer)
-			if err != nil {
-				return err.Error()
-			}
-			got, _, _ := unstructured.NestedString(k.Object, "status", "lastAppliedRevision") // absent until it has been applied
-			if ready := condition(k, "Ready"); got != want || ready.Status != metav1.ConditionTrue {
-				return fmt.Sprintf("applied %q, want %q; Ready: %s %s: %s; %s", got, want, ready.Status, ready.Reason, ready.Message, s.kubelet.state())
-			}
-			return ""
-		})
-		if err != nil {
-			return err
+		if err := s.AwaitApplied(ctx, client.ObjectKey{Namespace: system, Name: layer}, want); err != nil {
+			return fmt.Errorf("%w; %s", err, s.kubelet.state())
 		}
 	}
 	return nil
@@ -165,20 +125,20 @@ func (s *Stage) awaitSync(ctx context.Context) error {
 func (s *Stage) syncAgain(ctx context.Context) error {
 	for _, layer := range layers {
 		token := time.Now().Format(time.RFC3339Nano)
-		k, err := s.read(ctx, kustomizations, system, layer)
+		k, err := s.Kustomization(ctx, system, layer)
 		if err != nil {
 			return err
 		}
-		if err := s.Patch(ctx, k, requestNow(token)); err != nil {
+		if err := s.Patch(ctx, k, gitops.RequestNow(token)); err != nil {
 			return err
 		}
-		err = await(ctx, "Kustomization "+layer+" to sync again", func() string {
-			k, err := s.read(ctx, kustomizations, system, layer)
+		err = gitops.Await(ctx, "Kustomization "+layer+" to sync again", func() string {
+			k, err := s.Kustomization(ctx, system, layer)
 			if err != nil {
 				return err.Error()
 			}
 			handled, _, _ := unstructured.NestedString(k.Object, "status", "lastHandledReconcileAt") // absent at first
-			if ready := condition(k, "Ready"); handled != token || ready.Status != metav1.ConditionTrue {
+			if ready := gitops.Condition(k, "Ready"); handled != token || ready.Status != metav1.ConditionTrue {
 				return fmt.Sprintf("handled %q, want %q; Ready: %+v", handled, token, ready)
 			}
 			return ""

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/gitops"
 )
 
 // settings is what to add to Argo CD's ConfigMap.
@@ -124,7 +125,7 @@ func judge(t *testing.T, object map[string]any, exprs string) verdicts {
 // look runs a program that reads an object and answers in JSON.
 func look(t *testing.T, object []byte, answer any, name string, arguments ...string) {
 	t.Helper()
-	out, err := output(t.Context(), object, name, arguments...)
+	out, err := gitops.Output(t.Context(), object, name, arguments...)
 	must(t, err)
 	must(t, json.Unmarshal(out, answer))
 }

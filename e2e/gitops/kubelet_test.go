@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/breakwater-k8s/breakwater/e2e/gitops"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,16 +27,16 @@ type kubelet struct {
 
 	mu       sync.Mutex
 	problem  error
-	runs     map[string]*process // by Deployment
-	awaiting map[string]error    // what keeps others from starting
+	runs     map[string]*gitops.Process // by Deployment
+	awaiting map[string]error           // what keeps others from starting
 }
 
 func (s *Stage) startKubelet(ctx context.Context) error {
 	ctx, end := context.WithCancel(context.WithoutCancel(ctx))
-	k := &kubelet{Stage: s, tls: s.path("tls"), end: end, runs: map[string]*process{}}
+	k := &kubelet{Stage: s, tls: s.Path("tls"), end: end, runs: map[string]*gitops.Process{}}
 	s.kubelet = k
 	var err error
-	if s.webhook, err = s.freeAddress(); err != nil {
+	if s.webhook, err = s.FreeAddress(); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(k.tls, 0o700); err != nil {
@@ -77,7 +78,7 @@ func (k *kubelet) look(ctx context.Context) {
 		declared[d.Name] = true
 		if p, ok := k.runs[d.Name]; ok {
 			select {
-			case <-p.ended:
+			case <-p.Ended:
 				k.problem = fmt.Errorf("%s ended by itself: see its log", d.Name)
 			default:
 			}
@@ -93,7 +94,7 @@ func (k *kubelet) look(ctx context.Context) {
 	}
 	for _, name := range slices.Collect(maps.Keys(k.runs)) {
 		if !declared[name] {
-			k.runs[name].terminate()
+			k.runs[name].Terminate()
 			delete(k.runs, name)
 		}
 	}
@@ -122,11 +123,11 @@ func (k *kubelet) mount(ctx context.Context) error {
 
 // launch runs the container of a Deployment. What a pod finds at fixed places is elsewhere here, and there are no other replicas.
 func (k *kubelet) launch(ctx context.Context, d *appsv1.Deployment) error {
-	kubeconfig, err := k.kubeconfig(ctx, system, d.Spec.Template.Spec.ServiceAccountName)
+	kubeconfig, err := k.Kubeconfig(ctx, system, d.Spec.Template.Spec.ServiceAccountName)
 	if err != nil {
 		return err
 	}
-	health, err := k.freeAddress()
+	health, err := k.FreeAddress()
 	if err != nil {
 		return err
 	}
@@ -142,7 +143,7 @@ func (k *kubelet) launch(ctx context.Context, d *appsv1.Deployment) error {
 			arguments = append(arguments, places.Replace(argument))
 		}
 	}
-	p, err := k.run(d.Name, k.path("breakwater"), nil, append(arguments, "--health-listen="+health, "--metrics-listen=0", "--log-format=text")...)
+	p, err := k.Run(d.Name, k.Path("breakwater"), nil, append(arguments, "--health-listen="+health, "--metrics-listen=0", "--log-format=text")...)
 	if err != nil {
 		return err
 	}

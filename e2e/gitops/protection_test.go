@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/e2e/gitops"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -79,7 +80,7 @@ func (s *Stage) refused(ctx context.Context) string {
 
 // awaitGuard waits until the apiserver asks the webhook, which refuses.
 func (s *Stage) awaitGuard(ctx context.Context) error {
-	return await(ctx, "a removal to be refused", func() string { return s.refused(ctx) })
+	return gitops.Await(ctx, "a removal to be refused", func() string { return s.refused(ctx) })
 }
 
 // wantRefused checks that what is protected is protected.

@@ -10,11 +10,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/breakwater-k8s/breakwater/e2e/gitops"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+var certificates = schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: "Certificate"}
 
 func TestARotationFailsNoReviewAndIsNoDiff(t *testing.T) {
 	asked, stop := ask(t)
@@ -23,14 +27,14 @@ func TestARotationFailsNoReviewAndIsNoDiff(t *testing.T) {
 	for _, name := range []string{"breakwater-ca", "breakwater-webhook"} {
 		renew(t, name)
 	}
-	must(t, await(t.Context(), "the new certificate to be served", func() string {
+	must(t, gitops.Await(t.Context(), "the new certificate to be served", func() string {
 		if servedSerial(t) == served {
 			return "the webhook serves the old one"
 		}
 		return ""
 	}))
 	last := asked()
-	must(t, await(t.Context(), "reviews with the new certificate", func() string {
+	must(t, gitops.Await(t.Context(), "reviews with the new certificate", func() string {
 		if asked() < last+20 {
 			return fmt.Sprintf("%d reviews since", asked()-last)
 		}
@@ -41,7 +45,7 @@ func TestARotationFailsNoReviewAndIsNoDiff(t *testing.T) {
 		t.Errorf("%d of %d reviews failed during the rotation, such as: %s", len(failures), reviews, failures[0])
 	}
 	t.Logf("%d reviews during the rotation", reviews)
-	must(t, await(t.Context(), "the new CA to be trusted", func() string { return bundled(t) }))
+	must(t, gitops.Await(t.Context(), "the new CA to be trusted", func() string { return bundled(t) }))
 	wantNoDiff(t)
 	wantRefused(t)
 }
@@ -101,7 +105,7 @@ func ask(t *testing.T) (count func() int, stop func() (int, []string)) {
 // renew has cert-manager issue a certificate again, as cmctl renew does, and waits until it has.
 func renew(t *testing.T, name string) {
 	t.Helper()
-	certificate, err := stage.read(t.Context(), certificates, system, name)
+	certificate, err := stage.Read(t.Context(), certificates, system, name)
 	must(t, err)
 	secret, _, err := unstructured.NestedString(certificate.Object, "spec", "secretName")
 	must(t, err)
@@ -112,7 +116,7 @@ func renew(t *testing.T, name string) {
 		"type": "Issuing", "status": "True", "reason": "ManuallyTriggered", "message": "renew", "lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
 	})
 	must(t, unstructured.SetNestedSlice(certificate.Object, conditions, "status", "conditions"), stage.Status().Update(t.Context(), certificate))
-	must(t, await(t.Context(), "certificate "+name+" to be renewed", func() string {
+	must(t, gitops.Await(t.Context(), "certificate "+name+" to be renewed", func() string {
 		if bytes.Equal(old, issued(t, secret)) {
 			return "its Secret has the old one"
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/e2e/gitops"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,10 +26,10 @@ func TestPruningRemovesWebhookConfigurationsBeforeWorkloads(t *testing.T) {
 		schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfigurationList"},
 		schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DeploymentList"})
 	for _, layer := range []string{"breakwater-cells", "breakwater"} {
-		k, err := stage.read(t.Context(), kustomizations, system, layer)
+		k, err := stage.Kustomization(t.Context(), system, layer)
 		must(t, err)
-		must(t, stage.Delete(t.Context(), k), await(t.Context(), layer+" to be gone", func() string {
-			k, err := stage.read(t.Context(), kustomizations, system, layer)
+		must(t, stage.Delete(t.Context(), k), gitops.Await(t.Context(), layer+" to be gone", func() string {
+			k, err := stage.Kustomization(t.Context(), system, layer)
 			if client.IgnoreNotFound(err) != nil || err == nil {
 				return fmt.Sprintf("it is there: %v %+v", err, k.Object["status"])
 			}
@@ -67,9 +68,9 @@ type deletion struct {
 // all have gone.
 func recordDeletions(t *testing.T, kinds ...schema.GroupVersionKind) func() []deletion {
 	t.Helper()
-	watcher, err := client.NewWithWatch(stage.cluster.RESTConfig(), client.Options{})
+	watcher, err := client.NewWithWatch(stage.Cluster.RESTConfig(), client.Options{})
 	must(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), gitops.Patience)
 	t.Cleanup(cancel)
 	var gathers []func() []deletion
 	for _, kind := range kinds {

@@ -28,10 +28,15 @@ type command struct {
 
 func drain(l *lab, node string, arguments ...string) *command {
 	l.Helper()
+	return run(l, append([]string{"drain", node}, arguments...)...)
+}
+
+func run(l *lab, arguments ...string) *command {
+	l.Helper()
 	kubectl, err := local.BuiltProgram("kubectl")
 	l.Must(err)
 	c := &command{lab: l, ended: make(chan struct{})}
-	c.process = exec.CommandContext(l.Context(), kubectl, append([]string{"drain", node}, arguments...)...)
+	c.process = exec.CommandContext(l.Context(), kubectl, arguments...)
 	c.process.Env = append(os.Environ(), "KUBECONFIG="+l.Federation().Workers()[0].Kubeconfig(), "HOME="+l.TempDir())
 	c.process.Stdout, c.process.Stderr = &c.said, &c.said
 	l.Must(c.process.Start())

@@ -19,6 +19,7 @@ var elsewhere = map[string]string{
 	"kind delete clusters $(kind get clusters | grep ^bw-)":      "it is about docker; e2e/kind deletes its clusters",
 	"kubectl delete crd -l app.kubernetes.io/part-of=breakwater": "the federation has no chart; e2e/charts deletes those of its charts so",
 	"kubectl breakwater force pod/NAME --reason TEXT --delete":   "it asks, and there is nobody; docs/explain.md has it with --yes, and is run",
+	"kubectl breakwater simulate delete namespace shop":          "it fails, since a floor would be held; docs/explain.md has what it prints, and is run",
 	"kubectl breakwater watch [PROTECTOR]":                       "it does not end; a test of its own watches",
 	"kubectl describe certificate -n breakwater-system":          "the federation has no cert-manager; e2e/gitops asks for certificates where it is",
 }

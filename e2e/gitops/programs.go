@@ -1,4 +1,4 @@
-package gitops_test
+package gitops
 
 import (
 	"bytes"
@@ -13,13 +13,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/federation/local"
 )
 
-// root is the folder of the repository, as seen from this package.
-const root = "../.."
-
-func programFolders() []string { return filepath.SplitList(os.Getenv(local.BinariesVariable)) }
-
-// output runs a built program with what it reads, and gives what it prints.
-func output(ctx context.Context, stdin []byte, name string, arguments ...string) ([]byte, error) {
+// Output runs a built program with what it reads, and returns what it prints.
+func Output(ctx context.Context, stdin []byte, name string, arguments ...string) ([]byte, error) {
 	path, err := local.BuiltProgram(name)
 	if err != nil {
 		return nil, err
@@ -28,6 +23,9 @@ func output(ctx context.Context, stdin []byte, name string, arguments ...string)
 	command.Stdin = bytes.NewReader(stdin)
 	return finish(command)
 }
+
+// root is the folder of the repository, as tests below e2e see it.
+const root = "../.."
 
 // finish runs a command to its end. Its error tells what the command complained about.
 func finish(command *exec.Cmd) ([]byte, error) {
@@ -42,7 +40,7 @@ func finish(command *exec.Cmd) ([]byte, error) {
 	return out, nil
 }
 
-// inTool runs the go command in a tool module, which pins versions of its own.
+// inTool runs a command in a tool module, which pins versions of its own.
 func inTool(ctx context.Context, module, name string, arguments ...string) ([]byte, error) {
 	command := exec.CommandContext(ctx, name, arguments...)
 	command.Dir = filepath.Join(root, "hack", "tools", module)
@@ -50,14 +48,8 @@ func inTool(ctx context.Context, module, name string, arguments ...string) ([]by
 	return finish(command)
 }
 
-// moduleFolder is where the go command keeps a module that a tool module requires.
-func moduleFolder(ctx context.Context, tool, module string) (string, error) {
+// ModuleFolder is where the go command keeps a module that a tool module requires.
+func ModuleFolder(ctx context.Context, tool, module string) (string, error) {
 	out, err := inTool(ctx, tool, "go", "list", "-m", "-f", "{{.Dir}}", module)
 	return strings.TrimSpace(string(out)), err
-}
-
-// build builds breakwater itself.
-func (s *Stage) build(ctx context.Context) error {
-	_, err := finish(exec.CommandContext(ctx, "go", "build", "-o", s.path("breakwater"), "github.com/breakwater-k8s/breakwater/cmd/breakwater"))
-	return err
 }

@@ -1,4 +1,4 @@
-package gitops_test
+package gitops
 
 import (
 	"bytes"
@@ -14,16 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Kinds of others.
-var (
-	kustomizations  = schema.GroupVersionKind{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Kind: "Kustomization"}
-	gitRepositories = schema.GroupVersionKind{Group: "source.toolkit.fluxcd.io", Version: "v1", Kind: "GitRepository"}
-	certificates    = schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: "Certificate"}
-	definitions     = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
-)
-
-// parse reads the objects of a YAML file of several documents.
-func parse(raw []byte) ([]*unstructured.Unstructured, error) {
+// Parse reads the objects of a YAML file of several documents.
+func Parse(raw []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096)
 	for {
@@ -41,26 +33,27 @@ func parse(raw []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// apply makes objects be there as kubectl apply --server-side does; a field that the apiserver does not know is an error.
-func (s *Stage) apply(ctx context.Context, objects []*unstructured.Unstructured, options ...client.ApplyOption) error {
+// Apply applies objects as kubectl apply --server-side does. A field that the API server does not know is an error.
+func (s *Site) Apply(ctx context.Context, objects []*unstructured.Unstructured, options ...client.ApplyOption) error {
 	strict := client.WithFieldValidation(s.Client, metav1.FieldValidationStrict)
 	for _, object := range objects {
-		if err := strict.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), append(options, client.ForceOwnership, client.FieldOwner("test"))...); err != nil {
+		applied := client.ApplyConfigurationFromUnstructured(object.DeepCopy())
+		if err := strict.Apply(ctx, applied, append(options, client.ForceOwnership, client.FieldOwner("test"))...); err != nil {
 			return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
 	return nil
 }
 
-// read gets an object of a kind that our scheme does not know.
-func (s *Stage) read(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+// Read gets an object of a kind that our scheme does not know.
+func (s *Site) Read(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind)
 	return object, s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
 }
 
-// condition gives a condition of an object; an empty one if it has none of that type.
-func condition(object *unstructured.Unstructured, kind string) metav1.Condition {
+// Condition is a condition of an object; an empty one if it has none of that type.
+func Condition(object *unstructured.Unstructured, kind string) metav1.Condition {
 	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions") // what is no list has no conditions
 	for _, item := range list {
 		fields, _ := item.(map[string]any)

@@ -1,4 +1,4 @@
-package gitops_test
+package gitops
 
 import (
 	"context"
@@ -11,15 +11,16 @@ import (
 	"strings"
 )
 
-// repository is a Git repository that Git itself serves over HTTP on the loopback interface.
-type repository struct {
+// Repository is a Git repository that Git itself serves over HTTP on the loopback interface.
+type Repository struct {
 	bare, work string
 	server     *http.Server
 	address    string
 }
 
-func newRepository(ctx context.Context, dir string) (*repository, error) {
-	r := &repository{bare: filepath.Join(dir, "git", "cluster.git"), work: filepath.Join(dir, "work")}
+// NewRepository makes an empty one in a folder.
+func NewRepository(ctx context.Context, dir string) (*Repository, error) {
+	r := &Repository{bare: filepath.Join(dir, "git", "cluster.git"), work: filepath.Join(dir, "work")}
 	for _, arguments := range [][]string{
 		{"init", "--quiet", "--bare", "--initial-branch=main", r.bare}, {"init", "--quiet", "--initial-branch=main", r.work},
 	} {
@@ -41,14 +42,15 @@ func newRepository(ctx context.Context, dir string) (*repository, error) {
 		Env: []string{"GIT_PROJECT_ROOT=" + filepath.Dir(r.bare), "GIT_HTTP_EXPORT_ALL=1"},
 	})
 	r.server, r.address = &http.Server{Handler: handler}, listener.Addr().String()
-	go func() { _ = r.server.Serve(listener) }() // until stop
+	go func() { _ = r.server.Serve(listener) }() // until Close
 	return r, nil
 }
 
-func (r *repository) stop() { _ = r.server.Close() }
+// Close ends its server.
+func (r *Repository) Close() { _ = r.server.Close() }
 
-// url is where others clone from.
-func (r *repository) url() string { return "http://" + r.address + "/git/cluster.git" }
+// URL is where others clone from.
+func (r *Repository) URL() string { return "http://" + r.address + "/git/cluster.git" }
 
 // git runs Git without anything that the machine or its user configures.
 func git(ctx context.Context, dir string, arguments ...string) (string, error) {
@@ -62,8 +64,8 @@ func git(ctx context.Context, dir string, arguments ...string) (string, error) {
 	return string(out), err
 }
 
-// commit writes files, of which the empty are removed, and pushes them.
-func (r *repository) commit(ctx context.Context, subject string, files map[string]string) error {
+// Commit writes files, removes those whose content is empty, and pushes both as one commit.
+func (r *Repository) Commit(ctx context.Context, subject string, files map[string]string) error {
 	for name, content := range files {
 		path := filepath.Join(r.work, name)
 		if content == "" {
@@ -89,8 +91,8 @@ func (r *repository) commit(ctx context.Context, subject string, files map[strin
 	return nil
 }
 
-// head is the newest commit, as Flux writes revisions.
-func (r *repository) head(ctx context.Context) (string, error) {
+// Head is the newest commit, as Flux writes revisions.
+func (r *Repository) Head(ctx context.Context) (string, error) {
 	commit, err := git(ctx, r.work, "rev-parse", "HEAD")
 	return "main@sha1:" + strings.TrimSpace(commit), err
 }

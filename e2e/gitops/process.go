@@ -1,4 +1,4 @@
-package gitops_test
+package gitops
 
 import (
 	"context"
@@ -13,19 +13,19 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/programs"
 )
 
-// process is a running program that writes a log.
-type process struct {
-	cmd   *exec.Cmd
-	log   string
-	ended chan struct{}
+// Process is a running program that writes a log.
+type Process struct {
+	cmd *exec.Cmd
+	// Ended is closed when it has ended.
+	Ended chan struct{}
 }
 
-// run starts a program with an environment of its own. It ends with the stage at the latest.
-func (s *Stage) run(name, path string, environment []string, arguments ...string) (*process, error) {
-	if err := os.MkdirAll(s.path("logs"), 0o700); err != nil {
+// Run starts a program with an environment of its own. It ends with the site at the latest.
+func (s *Site) Run(name, path string, environment []string, arguments ...string) (*Process, error) {
+	if err := os.MkdirAll(s.Path("logs"), 0o700); err != nil {
 		return nil, err
 	}
-	log := s.path("logs", name+".log")
+	log := s.Path("logs", name+".log")
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
@@ -37,29 +37,29 @@ func (s *Stage) run(name, path string, environment []string, arguments ...string
 	if err := s.spawner.Start(cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	p := &process{cmd: cmd, log: log, ended: make(chan struct{})}
+	p := &Process{cmd: cmd, Ended: make(chan struct{})}
 	go func() {
 		_ = cmd.Wait() // the log tells
-		close(p.ended)
+		close(p.Ended)
 	}()
 	return p, nil
 }
 
-// terminate ends a process as a kubelet does.
-func (p *process) terminate() {
+// Terminate ends a process as a kubelet does.
+func (p *Process) Terminate() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM) // it may have ended
 	select {
-	case <-p.ended:
+	case <-p.Ended:
 	case <-time.After(10 * time.Second):
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-		<-p.ended
+		<-p.Ended
 	}
 }
 
-// printLogs shows the last lines of all logs.
-func (s *Stage) printLogs() {
+// PrintLogs shows the last lines of all logs.
+func (s *Site) PrintLogs() {
 	fmt.Fprintln(os.Stderr, "These tests used", programs.Version(context.Background(), "git"))
-	logs, _ := filepath.Glob(s.path("logs", "*.log")) // the pattern is right
+	logs, _ := filepath.Glob(s.Path("logs", "*.log")) // the pattern is right
 	for _, log := range logs {
 		raw, err := os.ReadFile(log)
 		if err != nil {

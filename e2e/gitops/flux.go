@@ -1,0 +1,172 @@
+package gitops
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+)
+
+// applier is the ServiceAccount as which Flux applies, in the namespace of the Kustomizations. It has to make ClusterRoles.
+const applier = "flux-applier"
+
+// fluxNamespace is that of Flux's own ServiceAccounts.
+const fluxNamespace = "flux-system"
+
+// StartFlux installs the kinds of Flux and runs its controllers with the rights of their own work and no other: what the Kustomizations of a
+// namespace apply they apply as a ServiceAccount of that namespace.
+func (s *Site) StartFlux(ctx context.Context, namespace string) error {
+	if err := s.defineFlux(ctx); err != nil {
+		return err
+	}
+	if err := s.Namespaces(ctx, fluxNamespace, namespace); err != nil {
+		return err
+	}
+	everything := []rbacv1.PolicyRule{
+		{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}, {NonResourceURLs: []string{"*"}, Verbs: []string{"*"}},
+	}
+	if _, err := s.account(ctx, namespace, applier, everything); err != nil {
+		return err
+	}
+	archives, err := s.FreeAddress()
+	if err != nil {
+		return err
+	}
+	storage := s.Path("sources")
+	if err := os.Mkdir(storage, 0o700); err != nil {
+		return err
+	}
+	err = s.startController(ctx, "source-controller", []rbacv1.PolicyRule{
+		rule("source.toolkit.fluxcd.io", "*", "get", "list", "watch", "patch", "update", "create", "delete"),
+		rule("", "secrets", "get", "list", "watch"), rule("", "serviceaccounts", "get", "list", "watch"), rule("", "events", "create", "patch"),
+	}, "--storage-path="+storage, "--storage-addr="+archives, "--storage-adv-addr="+archives)
+	if err != nil {
+		return err
+	}
+	return s.startController(ctx, "kustomize-controller", []rbacv1.PolicyRule{
+		rule("kustomize.toolkit.fluxcd.io", "kustomizations", "get", "list", "watch", "patch", "update"),
+		rule("kustomize.toolkit.fluxcd.io", "kustomizations/status", "get", "patch", "update"),
+		rule("kustomize.toolkit.fluxcd.io", "kustomizations/finalizers", "update"),
+		rule("source.toolkit.fluxcd.io", "*", "get", "list", "watch"),
+		rule("", "secrets", "get", "list", "watch"),
+		rule("", "configmaps", "get", "list", "watch"),
+		rule("", "serviceaccounts", "get", "list", "watch", "impersonate"),
+		rule("", "events", "create", "patch"),
+	}, "--requeue-dependency=1s", "--default-service-account="+applier)
+}
+
+func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
+}
+
+// startController runs a controller of Flux, as an account of its own.
+func (s *Site) startController(ctx context.Context, name string, rules []rbacv1.PolicyRule, arguments ...string) error {
+	kubeconfig, err := s.account(ctx, fluxNamespace, name, rules)
+	if err != nil {
+		return err
+	}
+	path, err := local.BuiltProgram(name)
+	if err != nil {
+		return err
+	}
+	health, err := s.FreeAddress()
+	if err != nil {
+		return err
+	}
+	arguments = append(arguments, "--watch-all-namespaces=true", "--enable-leader-election=false", "--metrics-addr=0", "--health-addr="+health)
+	_, err = s.Run(name, path, []string{"KUBECONFIG=" + kubeconfig, "RUNTIME_NAMESPACE=" + fluxNamespace}, arguments...)
+	return err
+}
+
+// Fetch asks the source-controller to look at a repository now, and waits until it hands out the newest commit.
+func (s *Site) Fetch(ctx context.Context, gitRepository client.ObjectKey, r *Repository) error {
+	want, err := r.Head(ctx)
+	if err != nil {
+		return err
+	}
+	source, err := s.GitRepository(ctx, gitRepository.Namespace, gitRepository.Name)
+	if err != nil {
+		return err
+	}
+	if err := s.Patch(ctx, source, RequestNow(time.Now().Format(time.RFC3339Nano))); err != nil {
+		return err
+	}
+	return Await(ctx, "the source-controller to hand out "+want, func() string {
+		got, err := s.Revision(ctx, gitRepository)
+		if err != nil {
+			return err.Error()
+		}
+		if got != want {
+			return fmt.Sprintf("it hands out %q", got)
+		}
+		return ""
+	})
+}
+
+// GitRepository reads one.
+func (s *Site) GitRepository(ctx context.Context, namespace, name string) (*unstructured.Unstructured, error) {
+	return s.Read(ctx, schema.GroupVersionKind{Group: "source.toolkit.fluxcd.io", Version: "v1", Kind: "GitRepository"}, namespace, name)
+}
+
+// Kustomization reads one.
+func (s *Site) Kustomization(ctx context.Context, namespace, name string) (*unstructured.Unstructured, error) {
+	return s.Read(ctx, schema.GroupVersionKind{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Kind: "Kustomization"}, namespace, name)
+}
+
+// Revision is the newest commit that the source-controller has of a GitRepository.
+func (s *Site) Revision(ctx context.Context, gitRepository client.ObjectKey) (string, error) {
+	source, err := s.GitRepository(ctx, gitRepository.Namespace, gitRepository.Name)
+	if err != nil {
+		return "", err
+	}
+	revision, _, err := unstructured.NestedString(source.Object, "status", "artifact", "revision")
+	return revision, err
+}
+
+// AwaitApplied waits until a Kustomization has applied a commit and is ready.
+func (s *Site) AwaitApplied(ctx context.Context, kustomization client.ObjectKey, revision string) error {
+	return Await(ctx, "Kustomization "+kustomization.Name, func() string {
+		k, err := s.Kustomization(ctx, kustomization.Namespace, kustomization.Name)
+		if err != nil {
+			return err.Error()
+		}
+		got, _, _ := unstructured.NestedString(k.Object, "status", "lastAppliedRevision") // absent until it has been applied
+		if ready := Condition(k, "Ready"); got != revision || ready.Status != metav1.ConditionTrue {
+			return fmt.Sprintf("applied %q, want %q; Ready: %s %s: %s", got, revision, ready.Status, ready.Reason, ready.Message)
+		}
+		return ""
+	})
+}
+
+// RequestNow is how one asks a controller of Flux to look at an object now.
+func RequestNow(token string) client.Patch {
+	return client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"reconcile.fluxcd.io/requestedAt":%q}}}`, token))
+}
+
+// defineFlux makes the definitions from Flux's types, as Flux does, and installs them.
+func (s *Site) defineFlux(ctx context.Context) error {
+	generator, err := local.BuiltProgram("controller-gen")
+	if err != nil {
+		return err
+	}
+	folder, err := filepath.Abs(s.Path("flux"))
+	if err != nil {
+		return err
+	}
+	_, err = inTool(ctx, "flux", generator, "crd", "paths=github.com/fluxcd/helm-controller/api/v2",
+		"paths=github.com/fluxcd/kustomize-controller/api/v1", "paths=github.com/fluxcd/source-controller/api/v1", "output:crd:dir="+folder)
+	if err != nil {
+		return err
+	}
+	return s.Define(ctx, filepath.Join(folder, "*.yaml"))
+}
