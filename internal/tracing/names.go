@@ -48,6 +48,7 @@ const (
 
 	SettledGone       = "breakwater.settled.gone"
 	SettledExpired    = "breakwater.settled.expired"
+	SettledRelabeled  = "breakwater.settled.relabeled"
 	SettledSuperseded = "breakwater.settled.superseded"
 	SettledUpdated    = "breakwater.settled.updated"
 	SettledOverdue    = "breakwater.settled.overdue"

@@ -113,8 +113,10 @@ func shareOf(p *v1alpha1.PodProtector, entry *v1alpha1.PodProtectorCell) Share {
 			share.Problems = append(share.Problems, problem)
 		}
 	}
-	for _, owner := range a.RetainedOwners {
-		share.Retained = append(share.Retained, owner.Kind+"/"+owner.Name)
+	for _, w := range a.Workloads {
+		if w.Gone {
+			share.Retained = append(share.Retained, w.Kind+"/"+w.Name)
+		}
 	}
 	return share
 }
