@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	removals "github.com/breakwater-k8s/breakwater/internal/removal"
+
 	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
 )
 
@@ -67,6 +69,8 @@ type removal struct {
 	witness time.Time
 	// latest is the last review of it; the judge's.
 	latest *reviewed
+	// overrode is the refusal that the last answer overrode; empty if it was none.
+	overrode removals.VerdictReason
 	// openIn are the pods whose removal is admitted and has not come to its end; the judge's.
 	openIn []openKey
 }
@@ -147,6 +151,7 @@ func (c *clusterState) ask(ctx context.Context, r *removal, pod *corev1.Pod) str
 	if !answer.Allowed {
 		return fmt.Sprintf("%d %s", answer.Status.Code, answer.Verdict)
 	}
+	r.overrode = overrode(answer)
 	if !r.dryRun {
 		c.world.judge.admitted(c.name, r)
 	}

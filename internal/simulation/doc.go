@@ -15,8 +15,9 @@
 // In a fifth of the seeds, floors are computed from what the workloads of the cells want. An oracle in judge_expectation.go judges by the
 // stores' own history that no expectation falls unless a workload wants less.
 //
-// Clients relabel pods with a review (relabels.go), renew removals that never take effect (renewals.go), and clocks are minutes off where
-// protectors count by age (youngclocks.go), each in a fraction of the seeds.
+// Clients relabel pods with a review (relabels.go), renew removals that never take effect (renewals.go) and remove pods by force (force.go),
+// protectors use all criteria and exempt pods (criteria.go), and clocks are minutes off where protectors count by age (youngclocks.go), each in a
+// fraction of the seeds.
 //
 // A process that is stopped by SIGSTOP is an approximation (freeze.go), since all goroutines of a run share one clock. Modelled: no request,
 // answer or event passes, the ends of watches come late and all at once, writes that were computed before the stop are sent after it, and the

@@ -67,6 +67,8 @@ type Counts struct {
 	Decreases, Confirmed int
 	// Relabels are those that took an available pod out of coverage.
 	Relabels int
+	// Forced are removals that took effect below the floor because their pods ask for it.
+	Forced int
 }
 
 // Add adds other counts.
@@ -83,6 +85,7 @@ func (c *Counts) Add(other Counts) {
 	c.Decreases += other.Decreases
 	c.Confirmed += other.Confirmed
 	c.Relabels += other.Relabels
+	c.Forced += other.Forced
 	c.Excused.add(other.Excused)
 }
 
@@ -165,12 +168,12 @@ func describe(s podState) string {
 	}
 }
 
-// lost notes a pod that went by itself. Labels that change take a pod out of a protector too.
+// lost notes a change of a pod that no client asked for. For each protector that counted the pod before and not after, it is a loss.
 func (j *judge) lost(t *truth, before, after podState, version uint64) {
 	if before.ready() && (!after.ready() || !maps.Equal(before.pod.Labels, after.pod.Labels)) {
 		j.counts.Losses++
-		t.losses = append(t.losses, loss{why: lossByItself, era: t.era, version: version, pod: before.pod})
 	}
+	t.losses = append(t.losses, loss{why: lossByItself, era: t.era, version: version, before: before, after: after})
 }
 
 func (j *judge) sortedProtectors() []protectorKey {
@@ -192,44 +195,66 @@ func (j *judge) judgeEffect(w *watched, r *removal, cellID string, line *lifelin
 		available += cell.available(w, now)
 	}
 	lost := func(why Reason) {
-		t.losses = append(t.losses, loss{why: why, era: t.era, version: version, pod: before.pod})
+		t.losses = append(t.losses, loss{why: why, era: t.era, version: version, before: before, after: line.now()})
 	}
 	switch {
+	case !reserved && !w.covers(before.pod):
+		lost(lossUncovered) // it counts, and is not protected
+		return
 	case (!reserved || made.seen[cellID].era < r.era) && (r.reviewed == nil || !j.wasCharged(w, r, line.states[:len(line.states)-1])):
 		// "The readiness race": it was not available when it was reviewed. What was reserved before the cell was restored was for another
 		// removal: none outlives that.
 		j.counts.Races++
 		lost(lossByRace)
 		return
-	case !reserved && w.isSpokenFor(r, cellID, before, now):
-		return // it was admitted by an earlier spec, and the pod must not have been counted by this one yet
-	case !reserved && w.isUnheardOf(r):
-		j.excuse(excuseUnheardOf)
-		lost(lossUnheardOf)
-		return
-	case !reserved && w.waived(r.asked):
-		j.excuse(excuseWaived)
-		lost(lossWaived)
-		return
 	case !reserved:
-		j.fail("removal %s of %s took effect, and protector %s never reserved it", r.id, line.name, w.name())
+		if why := j.judgeUnreserved(w, r, cellID, line, before, now); why != "" {
+			lost(why)
+		}
 		return
 	case made.countedSpec != quota.CountedSpec(&w.stored.Spec) || w.hasChangedSince(made.version):
 		return // what it was decided on promised nothing of the pods that count now; it stays reserved for those that are decided on later
 	}
 	w.effected[quota.HashUID(line.uid)] = r.relabel == nil
-	excused := j.excusedBy(w, made.seen, floor-available)
+	if made.overdrawn || r.overrode != "" && t.isForced(quota.HashUID(line.uid)) {
+		j.counts.Forced++
+		t.losses = append(t.losses, loss{
+			why: lossForced, era: t.era, version: version, before: before, after: line.now(), only: w, until: made.charged.version,
+		})
+		return
+	}
+	excused := j.excusedBy(w, made, floor-available)
 	switch {
 	case available+excused >= floor:
 	case made.blind:
 		j.excuse(excuseBlind)
-		t.losses = append(t.losses, loss{why: lossBlind, era: t.era, version: version, pod: before.pod, only: w})
+		t.losses = append(t.losses, loss{why: lossBlind, era: t.era, version: version, before: before, after: line.now(), only: w})
 		return
 	default:
 		j.fail("over-admission: removal %s of %s left %d pods of protector %s available (and %d lost by themselves); the floor is %d",
 			r.id, line.name, available, w.name(), excused, floor)
 	}
 	j.judgeLosses(w, r, cellID, line, made.charged, now)
+}
+
+// judgeUnreserved judges an effect that was never reserved, and returns why the pod is lost to other decisions; "" if it is not.
+func (j *judge) judgeUnreserved(w *watched, r *removal, cellID string, line *lifeline, before podState, now time.Time) Reason {
+	switch {
+	case j.isOwed(cellID, line, r.overrode):
+		j.excuse(excuseOwed)
+		return lossForced
+	case w.isSpokenFor(r, cellID, before, now):
+		return "" // it was admitted by an earlier spec, and the pod must not have been counted by this one yet
+	case w.isUnheardOf(r):
+		j.excuse(excuseUnheardOf)
+		return lossUnheardOf
+	case w.waived(r.asked):
+		j.excuse(excuseWaived)
+		return lossWaived
+	default:
+		j.fail("removal %s of %s took effect, and protector %s never reserved it", r.id, line.name, w.name())
+		return ""
+	}
 }
 
 // wasCharged tells whether the pod cost this protector budget in whichever of its states it was reviewed. The webhook itself

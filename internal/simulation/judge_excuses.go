@@ -20,6 +20,10 @@ const (
 	lossByRestore Reason = "a pod was lost when its cell was restored"
 	// "Labels that change with the status": a protector that lists operations without Relabel does not guard labels.
 	lossRelabelled Reason = "a pod was relabelled out of a protector that does not guard labels"
+	// docs/concepts.md: an aggregationSelector counts pods that may go at any time.
+	lossUncovered Reason = "a pod went that a protector counts and does not protect"
+	// "Break-glass removals": they go below the floor, and what is decided after them knows of them by their reservation.
+	lossForced Reason = "a pod was removed by force"
 	// "What a webhook has not heard of".
 	lossUnheardOf Reason = "a pod was lost by a webhook that had not heard of the protector"
 	// "What a webhook has not heard of": with a floor of 0 nothing is reserved, and the floor may be above 0 when the pod goes.
@@ -29,6 +33,10 @@ const (
 	// "The budget of the brake after damage" has the same for grants: a protector that a restore brings back knows nothing of what went
 	// while there was none.
 	lossMourned Reason = "a pod went while its protector did not exist"
+
+	// "Break-glass removals": while the core is unreachable they are not reserved.
+	excuseOwed       Reason = "an effect by force was not reserved"
+	excuseOwedAnswer Reason = "an answer by force was not reserved"
 
 	excuseUnheardOf Reason = "the webhook of an effect had not heard of the protector"
 	excuseWaived    Reason = "an effect was reviewed under a floor of zero"
@@ -69,11 +77,11 @@ func (j *judge) excuseCounts(past, fewer bool) {
 
 // excusedBy counts the pods that were lost without a charged removal since the snapshots of a decision. Each reason
 // without which too few of the missing ones are excused is counted.
-func (j *judge) excusedBy(w *watched, seen map[string]sighting, missing int) int {
+func (j *judge) excusedBy(w *watched, made decision, missing int) int {
 	sum := func(but Reason) int {
 		n := 0
 		for name, cell := range j.cells {
-			n += cell.lostSince(seen[name], w, but)
+			n += cell.lostSince(made.seen[name], w, made.version, but)
 		}
 		return n
 	}

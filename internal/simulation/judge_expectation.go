@@ -194,7 +194,7 @@ func (w *watched) writtenSizes(a *v1alpha1.Aggregation) (sizes map[workloadName]
 
 // judgeExpectation judges what a write says that the workloads of a cell want.
 func (j *judge) judgeExpectation(w *watched, cell, before *v1alpha1.PodProtectorCell, old *v1alpha1.PodProtector) {
-	if len(hashesOf(&cell.AdmissionHistory)) > len(hashesOf(&before.AdmissionHistory)) {
+	if len(hashesOf(&cell.AdmissionHistory))-j.forcedIn(cell, before) > len(hashesOf(&before.AdmissionHistory)) {
 		if _, known := writtenFloor(w.stored); !known {
 			j.fail("a removal in %s is reserved with protector %s, and its floor is not known", cell.CellID, w.name())
 		}
@@ -278,10 +278,6 @@ func (j *judge) judgeComplete(w *watched, cell *v1alpha1.PodProtectorCell, is ma
 			j.fail("protector %s expects no pods of %s %s in %s, of which it has counted %s", w.name(), name.kind, name.name.Name, cell.CellID, state.pod.Name)
 		}
 	}
-}
-
-func (s podState) finished() bool {
-	return s.pod.Status.Phase == corev1.PodFailed || s.pod.Status.Phase == corev1.PodSucceeded
 }
 
 // isExpected is why a protector does not expect yet what the workloads want; "" when it does.

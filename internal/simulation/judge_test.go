@@ -13,6 +13,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	removals "github.com/breakwater-k8s/breakwater/internal/removal"
 	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
 )
 
@@ -57,6 +58,7 @@ func must[T any](value T, err error) T {
 func (h *history) pod(ready bool) types.NamespacedName {
 	h.serial++
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: string(rune('a' + h.serial - 1)), Labels: map[string]string{"app": "x"}}}
+	p.Spec.NodeName = "node-1"
 	p.Status.Phase = corev1.PodRunning
 	setReady(p, ready)
 	must(h.cell.Create("pods", p, ""))
@@ -138,12 +140,24 @@ func (h *history) effect(r *removal) {
 	must(h.cell.Delete("pods", r.pod, "", removalActor(r)))
 }
 
+// force is a removal by force from its review on, that overrides a refusal.
+func (h *history) force(pod string, over removals.VerdictReason) *removal {
+	must(h.cell.Update("pods", h.podKey(pod), "", "", func(o client.Object) error {
+		o.SetAnnotations(map[string]string{v1alpha1.AnnotationForceDelete: "true"})
+		return nil
+	}))
+	r := h.ask(pod)
+	r.overrode = over
+	return r
+}
+
 // remove is a removal from its review to its effect.
 func (h *history) remove(pod string) { h.effect(h.reserve(h.ask(pod))) }
 
 // What the judge excuses ends where the documented limit ends: each case outside of it differs from one inside in one thing.
 func TestTheJudgeExcusesNoMoreThanIsDocumented(t *testing.T) {
 	overAdmission, unreserved, dropped := "over-admission", "never reserved it", "dropped the reservation"
+	noBudget := removals.VerdictReason(quota.RefusedNoBudget)
 	for name, c := range map[string]struct {
 		floor, pods int
 		play        func(h *history)
@@ -250,6 +264,27 @@ func TestTheJudgeExcusesNoMoreThanIsDocumented(t *testing.T) {
 		"a reservation of a pod that never was": {1, 3, func(h *history) {
 			h.reserve(&removal{uid: "no-such-pod", pod: h.podKey("z")})
 		}, "that no client has asked for"},
+		"a removal by force": {3, 3, func(h *history) { h.effect(h.reserve(h.force("a", noBudget))) }, ""},
+		"a removal that was decided before one by force": {2, 3, func(h *history) {
+			r := h.reserve(h.ask("a"))
+			h.effect(h.reserve(h.force("b", noBudget)))
+			h.effect(r)
+		}, ""},
+		"a removal that was decided after one by force": {3, 3, func(h *history) {
+			h.effect(h.reserve(h.force("a", noBudget)))
+			h.remove("b")
+		}, "over-admission"},
+		"a removal by force that was not reserved": {3, 3, func(h *history) { h.effect(h.force("a", noBudget)) }, unreserved},
+		"a removal by force while the core was unreachable": {3, 3, func(h *history) {
+			h.effect(h.force("a", removals.VerdictUnreachable))
+		}, ""},
+		"a pod that counts and is not protected": {3, 3, func(h *history) {
+			h.change("user", func(p *v1alpha1.PodProtector) {
+				p.Spec.AggregationSelector, p.Spec.Selector = &v1alpha1.PodSelector{}, &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "y"}}
+			})
+			h.count(3)
+			h.effect(h.ask("a"))
+		}, ""},
 		"an effect after its reservation was dropped": {1, 3, func(h *history) {
 			r := h.reserve(h.ask("a"))
 			h.drop("aggregator-0@core-0")

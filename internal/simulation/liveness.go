@@ -111,8 +111,13 @@ func (j *judge) judgeAnswer(cell string, r *removal, answer removals.Answer) {
 }
 
 func lacksBudget(answer removals.Answer) bool {
-	switch quota.Outcome(answer.Verdict) {
-	case quota.RefusedNoBudget, quota.RefusedDomainLoss, quota.RefusedFull, quota.RefusedNeverAggregated:
+	return isLackOfBudget(answer.Verdict) || quota.Outcome(answer.Verdict) == quota.RefusedNeverAggregated
+}
+
+// isLackOfBudget reports whether a protector that was counted refused.
+func isLackOfBudget(verdict removals.VerdictReason) bool {
+	switch quota.Outcome(verdict) {
+	case quota.RefusedNoBudget, quota.RefusedDomainLoss, quota.RefusedFull:
 		return true
 	default:
 		return false

@@ -72,7 +72,7 @@ func (j *judge) mourn(w *watched) {
 	for _, t := range j.cells {
 		for _, line := range t.pods {
 			if before, went := line.end(); went {
-				t.losses = append(t.losses, loss{why: lossMourned, era: t.era, version: before.next, pod: before.pod, only: w})
+				t.losses = append(t.losses, loss{why: lossMourned, era: t.era, version: before.next, before: before.podState, after: podState{gone: true}, only: w})
 			}
 		}
 	}

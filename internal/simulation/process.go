@@ -304,7 +304,7 @@ func (p *process) review(ctx context.Context, cell string, r *removal, request *
 		defer cancel()
 		answer := p.reviews.Review(ctx, cell, request)
 		if answer.Allowed {
-			p.world.judge.allowed(p, cell, r)
+			p.world.judge.allowed(p, cell, r, answer)
 		}
 		if p.paused.wait(ctx) {
 			answers <- answer

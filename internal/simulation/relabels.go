@@ -19,14 +19,21 @@ import (
 // relabelLuck is the random stream of relabels. It was chosen so that no seed changes that is named in tests, mutants or docs.
 const relabelLuck = 0x6f706572bf65
 
-// relabel is a change of labels, as a merge patch has it: those that it names get its values, or are removed if that is empty.
+// relabel is a change of labels and of a pod's own criterion, as a merge patch has it: those that it names get its values, or are removed if that
+// is empty.
 type relabel map[string]string
 
-// relabels are the changes that clients ask for: of one label or of two, out of coverage and into it, and of a label that no protector selects by.
+// relabels are the changes that clients ask for: of one label or of two, out of coverage and into it, of a label by which some protectors exempt
+// pods, and of a pod's own criterion.
 func relabels() []relabel {
-	return []relabel{
-		{"app": "y"}, {"tier": "y"}, {"app": ""}, {"app": "y", "tier": "y"}, {"app": "x"}, {"tier": "x"}, {"app": "x", "tier": "x"}, {"color": "red"},
+	all := []relabel{
+		{"app": "y"}, {"tier": "y"}, {"app": ""}, {"app": "y", "tier": "y"}, {"app": "x"}, {"tier": "x"}, {"app": "x", "tier": "x"}, exemptLabels(),
+		{"color": ""},
 	}
+	for _, criterion := range criteria() {
+		all = append(all, relabel{v1alpha1.AnnotationCriterion: string(criterion)})
+	}
+	return all
 }
 
 // relabelOf is what a step changes; nil for a removal.
@@ -40,17 +47,26 @@ func relabelOf(s Step) relabel {
 
 // apply changes a pod.
 func (l relabel) apply(object client.Object) error {
-	labels := maps.Clone(object.GetLabels())
-	if labels == nil {
-		labels = map[string]string{}
-	}
+	labels, annotations := copyOf(object.GetLabels()), copyOf(object.GetAnnotations())
 	for key, value := range l {
-		if labels[key] = value; value == "" {
-			delete(labels, key)
+		of := labels
+		if key == v1alpha1.AnnotationCriterion {
+			of = annotations
+		}
+		if of[key] = value; value == "" {
+			delete(of, key)
 		}
 	}
 	object.SetLabels(labels)
+	object.SetAnnotations(annotations)
 	return nil
+}
+
+func copyOf(values map[string]string) map[string]string {
+	if values == nil {
+		return map[string]string{}
+	}
+	return maps.Clone(values)
 }
 
 // of is the pod as it is after the change.
@@ -60,9 +76,26 @@ func (l relabel) of(pod *corev1.Pod) *corev1.Pod {
 	return changed
 }
 
-// changes reports whether the match conditions of the webhook keep the request: an update that changes no label is not reviewed.
+// changes reports whether the match conditions of the webhook keep the request: an update that changes neither a label nor the criterion is not
+// reviewed.
 func (r *removal) changes(pod *corev1.Pod) bool {
-	return r.relabel == nil || !maps.Equal(pod.Labels, r.relabel.of(pod).Labels)
+	if r.relabel == nil {
+		return true
+	}
+	after := r.relabel.of(pod)
+	return !maps.Equal(pod.Labels, after.Labels) || !haveSameCriterion(pod, after)
+}
+
+func haveSameCriterion(a, b *corev1.Pod) bool {
+	was, given := a.Annotations[v1alpha1.AnnotationCriterion]
+	is, still := b.Annotations[v1alpha1.AnnotationCriterion]
+	return was == is && given == still
+}
+
+// takes reports whether a relabel takes a pod from a protector: it is not covered any more, or does not count by its new criterion.
+func (l relabel) takes(pod *corev1.Pod, from *watched) bool {
+	after := l.of(pod)
+	return !from.covers(after) || !haveSameCriterion(pod, after) && !podState{pod: after}.countable(from)
 }
 
 // isMoot reports whether a relabel can take effect no more by the review that it had: API servers store it only while the pod has the version that
@@ -73,7 +106,7 @@ func (r *removal) isMoot(line *lifeline) bool {
 
 // isCharged reports whether a request takes a pod from a protector that it covers, by an operation that the protector guards.
 func (w *watched) isCharged(r *removal, pod *corev1.Pod) bool {
-	return r.relabel == nil || w.guardsRelabels() && !w.covers(r.relabel.of(pod))
+	return r.relabel == nil || w.guardsRelabels() && r.relabel.takes(pod, w)
 }
 
 // guardsRelabels reports whether relabels consume budget; they do by default. It is read here, not by the code that is on trial.
@@ -85,11 +118,11 @@ func (w *watched) guardsRelabels() bool {
 // isLeaving reports whether a relabel that took effect is to be judged as a removal from a protector. From one that does not guard relabels the
 // pod is lost.
 func (j *judge) isLeaving(t *truth, w *watched, r *removal, before podState, version uint64) bool {
-	if w.covers(r.relabel.of(before.pod)) {
+	if !r.relabel.takes(before.pod, w) {
 		return false
 	}
 	if !w.guardsRelabels() {
-		t.losses = append(t.losses, loss{why: lossRelabelled, era: t.era, version: version, pod: before.pod, only: w})
+		t.losses = append(t.losses, loss{why: lossRelabelled, era: t.era, version: version, before: before, after: podState{pod: r.relabel.of(before.pod)}, only: w})
 		return false
 	}
 	if before.available(w, time.Now()) {

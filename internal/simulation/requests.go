@@ -7,6 +7,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	removals "github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
 // about names the removal that is about to take effect in a cell. Nothing else happens at that instant.
@@ -18,7 +19,7 @@ func (j *judge) about(cell string, r *removal) {
 
 // allowed judges an answer that allows: what it reserved must stand in every core that its webhook knew to cover the
 // pod.
-func (j *judge) allowed(p *process, cell string, r *removal) {
+func (j *judge) allowed(p *process, cell string, r *removal, answer removals.Answer) {
 	if r.dryRun || p.paused.isDead() {
 		return
 	}
@@ -40,6 +41,8 @@ func (j *judge) allowed(p *process, cell string, r *removal) {
 			continue
 		}
 		switch {
+		case j.isOwed(cell, line, overrode(answer)):
+			j.excuse(excuseOwedAnswer)
 		case w.isUnheardOf(r):
 			j.excuse(excuseUnheardOfAnswer)
 		case w.waived(r.asked):

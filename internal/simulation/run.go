@@ -7,10 +7,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
 )
@@ -155,6 +157,9 @@ func (w *world) tryOne(c *clusterState, pod *corev1.Pod) bool {
 // isLegal says why a removal must be refused; "" when it must not.
 func (w *world) isLegal(c *clusterState, pod string) string {
 	line := w.judge.livingPod(c.name, pod)
+	if metav1.HasAnnotation(line.now().pod.ObjectMeta, v1alpha1.AnnotationForceDelete) {
+		return ""
+	}
 	for _, key := range w.judge.sortedProtectors() {
 		p := w.judge.protectors[key]
 		if !line.now().charged(p, time.Now()) {

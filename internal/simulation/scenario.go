@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
 )
 
@@ -45,6 +46,10 @@ type ProtectorPlan struct {
 	Computed ComputedFloor
 	// NoRelabels leaves relabels out of the operations that it guards.
 	NoRelabels bool
+	// Criterion is what a pod must be to count; empty is the default.
+	Criterion v1alpha1.Criterion
+	// Exempts makes it exempt pods of exemptLabels, and CountsAll count all pods of its namespace, also those that it does not cover.
+	Exempts, CountsAll bool
 }
 
 // Storm is how bad the weather is.
@@ -80,11 +85,17 @@ const (
 	Evict            What = "evict"
 	DryRun           What = "delete --dry-run"
 	DeleteCollection What = "deletecollection"
+	Force            What = "remove a pod by force"
 	Renew            What = "ask again and again for an eviction that is refused later"
 	CreatePod        What = "create a pod"
 	BecomeReady      What = "a pod becomes ready"
 	BecomeUnready    What = "a pod becomes unready"
 	BecomeUnknown    What = "a pod's readiness becomes unknown"
+	BecomePending    What = "a pod becomes pending"
+	BecomeRunning    What = "a pod becomes running"
+	BecomeScheduled  What = "a pod gets a node"
+	CreateUnbound    What = "create a pod without a node"
+	SetCriterion     What = "a pod gets a criterion of its own"
 	Die              What = "a pod dies"
 	Relabel          What = "a pod changes its labels"
 	AskRelabel       What = "ask to change the labels of a pod"
@@ -245,6 +256,8 @@ func Draw(seed uint64) Scenario {
 	s.drawClocks(randOf(seed, clockLuck))
 	s.drawUsable(randOf(seed, 0x757361626c65))
 	s.drawFreeze(randOf(seed, 0x667265657a65))
+	s.drawCriteria(randOf(seed, criteriaLuck))
+	s.drawForced(randOf(seed, forceLuck))
 	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return s
 }

@@ -87,7 +87,7 @@ func (j *judge) judgeReservations(w *watched, cell, before *v1alpha1.PodProtecto
 	if open := quota.Open(&cell.AdmissionHistory); open != total {
 		j.fail("the counters of protector %s say %d reservations of %s, and it holds %d", w.name(), open, cell.CellID, total)
 	}
-	fresh := false
+	fresh, forced := false, j.forcedBy(e)
 	for hash, stamp := range stampsOf(&cell.AdmissionHistory) {
 		earlier, held := was[hash]
 		if !held {
@@ -111,13 +111,19 @@ func (j *judge) judgeReservations(w *watched, cell, before *v1alpha1.PodProtecto
 				w.decisions[hash] = made
 			}
 			available, reserved := w.books()
-			if left := available - reserved - floorOf(w.stored); left < 0 && floorOf(w.stored) > 0 {
+			floor, known := writtenFloor(w.stored)
+			switch left := available - reserved - floor; {
+			case (left < 0 || !known || w.mindsLoss()) && j.cells[cell.CellID].isForced(hash):
+				w.overdraw(hash)
+			case left < -forced && floor > 0:
 				j.fail("%s admitted a removal with protector %s that leaves %d pods too few", e.By, w.name(), -left)
 			}
 		}
 	}
 	if fresh {
-		j.judgeAdmission(w, e)
+		j.judgeAdmission(w, e, forced > 0)
+	}
+	if fresh && forced == 0 {
 		j.judgeBooksOfLoss(w, cell.CellID, e)
 	}
 	for hash := range was {
@@ -170,14 +176,14 @@ func (j *judge) decide(w *watched) decision {
 		c := &w.stored.Status.Cells[i]
 		d.seen[c.CellID] = sighting{j.eraOf(w.core, c.CellID, c.Aggregation.Epoch), parseVersion(c.Aggregation.SnapshotVersion)}
 	}
-	d.charged = charged{d.at, d.floor, d.nth, d.seen}
+	d.charged = charged{d.at, d.version, d.floor, d.nth, d.seen}
 	return d
 }
 
 // judgeAdmission looks at what comes with a new reservation.
-func (j *judge) judgeAdmission(w *watched, e *apiserver.Event) {
+func (j *judge) judgeAdmission(w *watched, e *apiserver.Event, forced bool) {
 	_, reserved := w.books()
-	if limit := int(w.stored.Spec.AdmissionHistory.MaxConcurrentLag); limit > 0 && reserved > limit {
+	if limit := int(w.stored.Spec.AdmissionHistory.MaxConcurrentLag); limit > 0 && reserved > limit && !forced {
 		j.fail("protector %s holds %d reservations, and its limit is %d", w.name(), reserved, limit)
 	}
 	if !strings.HasPrefix(e.By, "webhook") {

@@ -23,11 +23,15 @@ func (w *world) take(n int, s Step) {
 		w.stepClock(s)
 	case Renew:
 		w.renewForever(n, s)
+	case Force:
+		w.force(fmt.Sprint(n), s)
 	case DeleteCollection:
 		w.removeAll(n, s)
 	case CreatePod:
 		w.createPod(w.cell(s), s.Who%3 > 0)
-	case BecomeReady, BecomeUnready, BecomeUnknown, Die, Relabel:
+	case CreateUnbound:
+		w.createUnbound(w.cell(s))
+	case BecomeReady, BecomeUnready, BecomeUnknown, BecomePending, BecomeRunning, BecomeScheduled, SetCriterion, Die, Relabel:
 		w.changePod(s)
 	case SetFloor, SetSelector:
 		w.changeProtector(s)
@@ -146,6 +150,14 @@ func (w *world) changePod(s Step) {
 		case BecomeUnknown:
 			setReady(pod, false)
 			pod.Status.Conditions[0].Status = corev1.ConditionUnknown
+		case BecomePending:
+			pod.Status.Phase = corev1.PodPending
+		case BecomeRunning:
+			pod.Status.Phase = corev1.PodRunning
+		case BecomeScheduled:
+			pod.Spec.NodeName = "node-1"
+		case SetCriterion:
+			setCriterion(pod, s.N)
 		case Die:
 			pod.Status.Phase = corev1.PodFailed
 			setReady(pod, false)

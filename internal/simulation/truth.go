@@ -16,6 +16,8 @@ type truth struct {
 	pods map[types.UID]*lifeline
 	// byHash finds a pod as merged reservations name it.
 	byHash map[quota.UIDHash]*lifeline
+	// forced are the pods that users remove by force.
+	forced map[quota.UIDHash]bool
 	// losses are pods that became unavailable without a removal that was charged.
 	losses []loss
 	// era is how often the cell was restored, past what it was before each time, begin its first version.
@@ -44,14 +46,28 @@ type loss struct {
 	why     Reason
 	era     int
 	version uint64
-	// pod is as it was before.
-	pod *corev1.Pod
+	// before and after are the pod's states.
+	before, after podState
 	// only is the protector that it is a loss for; nil is all.
 	only *watched
+	// until is the version of the last decision on that protector which did not know of it; 0 is none in particular.
+	until uint64
+}
+
+// excuses reports whether a decision on a protector, by the snapshot that it saw of the cell, is excused by the loss.
+func (l *loss) excuses(p *watched, seen sighting, decided uint64) bool {
+	switch {
+	case l.era < seen.era || l.era == seen.era && l.version <= seen.version: // the snapshot shows it
+		return false
+	case l.only != nil && l.only != p || l.until > 0 && decided > l.until:
+		return false
+	default:
+		return l.before.countable(p) && !l.after.countable(p)
+	}
 }
 
 func newTruth() *truth {
-	return &truth{pods: map[types.UID]*lifeline{}, byHash: map[quota.UIDHash]*lifeline{}, workloads: newWorkloadTruths()}
+	return &truth{pods: map[types.UID]*lifeline{}, byHash: map[quota.UIDHash]*lifeline{}, forced: map[quota.UIDHash]bool{}, workloads: newWorkloadTruths()}
 }
 
 // observe takes in a change and returns the pod's states before and after it; before is nil for a new pod.
@@ -60,6 +76,7 @@ func (t *truth) observe(e *apiserverEvent) (line *lifeline, before *podState, af
 	if !ok {
 		return nil, nil, podState{}
 	}
+	t.notesForce(pod)
 	line = t.pods[pod.UID]
 	if line == nil {
 		line = &lifeline{uid: pod.UID, name: pod.Name}
@@ -86,38 +103,6 @@ func (l *lifeline) at(version uint64) (podState, bool) {
 
 func (l *lifeline) now() podState { return l.states[len(l.states)-1] }
 
-// over tells whether no removal of the pod can cost anything any more.
-func (s podState) over() bool { return s.gone || s.pod.DeletionTimestamp != nil }
-
-// isReady is what the Ready condition says; "" when there is none. It is read here, not by the code that is on trial.
-func (s podState) isReady() (status corev1.ConditionStatus, since time.Time) {
-	for _, c := range s.pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status, c.LastTransitionTime.Time
-		}
-	}
-	return "", time.Time{}
-}
-
-// ready pods count as available after minReadySeconds.
-func (s podState) ready() bool {
-	status, _ := s.isReady()
-	return !s.over() && s.pod.Status.Phase == corev1.PodRunning && status == corev1.ConditionTrue
-}
-
-func (s podState) available(p *watched, now time.Time) bool {
-	_, since := s.isReady()
-	wait := time.Duration(p.stored.Spec.MinReadySeconds) * time.Second
-	return s.ready() && p.covers(s.pod) && (wait == 0 || !now.Before(since.Add(wait)))
-}
-
-// charged pods cost a removal budget: available ones, and those of which nobody can tell.
-func (s podState) charged(p *watched, now time.Time) bool {
-	status, _ := s.isReady()
-	doubtful := !s.over() && s.pod.Status.Phase == corev1.PodRunning && status != corev1.ConditionTrue && status != corev1.ConditionFalse
-	return s.available(p, now) || doubtful && p.covers(s.pod)
-}
-
 // available counts a protector's available pods now.
 func (t *truth) available(p *watched, now time.Time) int {
 	n := 0
@@ -140,7 +125,7 @@ func (t *truth) availableAt(p *watched, first, era int, version, list uint64, no
 		then++
 		listed, _ := line.at(max(version, list))
 		current := t.pods[uid]
-		if current == nil || current.now().over() || !p.covers(listed.pod) || t.hadGone(uid, first, era) {
+		if current == nil || current.now().over() || !p.counts(listed.pod) || t.hadGone(uid, first, era) {
 			goneSince++
 		}
 	}
@@ -164,11 +149,11 @@ func (t *truth) podsOf(era int) map[types.UID]*lifeline {
 	return t.pods
 }
 
-// lostSince counts the pods of a protector that were lost without a charged removal after a version, but for one reason.
-func (t *truth) lostSince(seen sighting, p *watched, but Reason) int {
+// lostSince counts the pods of a protector whose loss excuses a decision, which saw the cell at a version, but for one reason.
+func (t *truth) lostSince(seen sighting, p *watched, decided uint64, but Reason) int {
 	n := 0
-	for _, l := range t.losses {
-		if after := l.era > seen.era || l.era == seen.era && l.version > seen.version; after && p.covers(l.pod) && (l.only == nil || l.only == p) && l.why != but {
+	for i := range t.losses {
+		if l := &t.losses[i]; l.why != but && l.excuses(p, seen, decided) {
 			n++
 		}
 	}
@@ -194,8 +179,14 @@ func (t *truth) restore(version uint64) (lost int) {
 				kept.states = append(kept.states, state)
 			}
 		}
-		if was := line.now(); was.ready() && (len(kept.states) == 0 || !kept.now().ready()) {
-			t.losses = append(t.losses, loss{why: lossByRestore, era: t.era, pod: was.pod})
+		was, is := line.now(), podState{gone: true}
+		if len(kept.states) > 0 {
+			is = kept.now()
+		}
+		if !was.over() {
+			t.losses = append(t.losses, loss{why: lossByRestore, era: t.era, before: was, after: is})
+		}
+		if was.ready() && !is.ready() {
 			lost++
 		}
 		if len(kept.states) > 0 {

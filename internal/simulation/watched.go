@@ -6,7 +6,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -69,6 +68,8 @@ type decision struct {
 	countedSpec string
 	// floor is the floor of the version that it was made on, and nth its place among the decisions on the protector.
 	floor, nth int
+	// overdrawn reports whether only an annotation of the pod made it admitted.
+	overdrawn bool
 	// blind tells that it was decided by counts that a webhook could not know to be of a lost past.
 	blind bool
 	// seen are the snapshots of the cells that were added up.
@@ -80,21 +81,9 @@ type decision struct {
 // charged is when something was charged, and by which snapshots.
 type charged struct {
 	at         time.Time
+	version    uint64
 	floor, nth int
 	seen       map[string]sighting
-}
-
-// covers tells whether a pod is the protector's. Selectors of scenarios have labels only.
-func (w *watched) covers(pod *corev1.Pod) bool {
-	if pod.Namespace != w.stored.Namespace {
-		return false
-	}
-	for key, value := range w.stored.Spec.Selector.MatchLabels {
-		if got, ok := pod.Labels[key]; !ok || got != value {
-			return false
-		}
-	}
-	return true
 }
 
 func (w *watched) name() string { return w.core + "/" + w.stored.Name }

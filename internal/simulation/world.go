@@ -132,6 +132,7 @@ func (p ProtectorPlan) object() *v1alpha1.PodProtector {
 		},
 		Operations: p.operations(),
 	}
+	p.setCriterion(&o.Spec)
 	p.Computed.set(&o.Spec)
 	return o
 }
@@ -153,6 +154,14 @@ func (c *clusterState) create(resource string, object client.Object) {
 }
 
 func (w *world) createPod(c *clusterState, ready bool) types.NamespacedName {
+	p := w.newPod(c)
+	setReady(p, ready)
+	c.create("pods", p)
+	return client.ObjectKeyFromObject(p)
+}
+
+// newPod is a pod that runs, without conditions.
+func (w *world) newPod(c *clusterState) *corev1.Pod {
 	w.mu.Lock()
 	w.serial++
 	name, in := fmt.Sprintf("web-%d", w.serial), space(w.serial%max(w.scenario.Spaces, 1))
@@ -160,10 +169,8 @@ func (w *world) createPod(c *clusterState, ready bool) types.NamespacedName {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name, Labels: map[string]string{"app": "x", "tier": "x"}}}
 	p.Spec.NodeName = "node-1"
 	p.Status.Phase = corev1.PodRunning
-	setReady(p, ready)
 	c.own(p)
-	c.create("pods", p)
-	return client.ObjectKeyFromObject(p)
+	return p
 }
 
 func setReady(p *corev1.Pod, ready bool) {

@@ -1,0 +1,99 @@
+package simulation
+
+import (
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// In a sixth of the seeds, protectors count by each criterion, exempt pods, or count more pods than they protect. Pods wait for a node, become
+// pending and running, and have criteria of their own, which clients change with a review or without. health.go says what counts.
+
+// criteriaLuck is the random stream of criteria. It was chosen so that no seed changes that is named in tests, mutants or docs.
+const criteriaLuck = 0x637269740011
+
+// criteria are those of protectors and pods, with one that Breakwater does not know; empty is the default.
+func criteria() []v1alpha1.Criterion {
+	return []v1alpha1.Criterion{
+		v1alpha1.CriterionAvailable, v1alpha1.CriterionReady, v1alpha1.CriterionRunning, v1alpha1.CriterionScheduled, "Unheard-of", "",
+	}
+}
+
+// exemptLabels are those of the pods that some protectors exempt.
+func exemptLabels() map[string]string { return map[string]string{"color": "red"} }
+
+// setCriterion gives a spec what decides which pods count.
+func (p ProtectorPlan) setCriterion(spec *v1alpha1.PodProtectorSpec) {
+	spec.Criterion = p.Criterion
+	if p.Exempts {
+		spec.ExemptPodSelector = &v1alpha1.PodSelector{MatchLabels: exemptLabels()}
+	}
+	if p.CountsAll {
+		spec.AggregationSelector = &v1alpha1.PodSelector{}
+	}
+}
+
+// setCriterion gives a pod a criterion of its own without a review, as a client does that writes pods/status.
+func setCriterion(pod *corev1.Pod, n int) {
+	all := criteria()
+	_ = relabel{v1alpha1.AnnotationCriterion: string(all[n%len(all)])}.apply(pod)
+}
+
+// createUnbound creates a pod that no scheduler has placed yet.
+func (w *world) createUnbound(c *clusterState) {
+	p := w.newPod(c)
+	p.Spec.NodeName, p.Status.Phase = "", corev1.PodPending
+	c.create("pods", p)
+}
+
+func (s *Scenario) drawCriteria(r *rand.Rand) {
+	if r.IntN(6) > 0 {
+		return
+	}
+	known := criteria()[:4]
+	for i := range s.Protectors {
+		p := &s.Protectors[i]
+		p.Criterion, p.Exempts, p.CountsAll = known[r.IntN(len(known))], r.IntN(2) == 0, r.IntN(4) == 0
+	}
+	for range 2 + r.IntN(5) {
+		begin, cell := at(r), r.IntN(s.Workers)
+		for range 2 + r.IntN(5) {
+			s.drawHealth(r, begin, cell)
+		}
+		for range 2 + r.IntN(8) {
+			step := Step{
+				At: begin + time.Duration(r.IntN(6000))*time.Millisecond, What: []What{Delete, Delete, Evict}[r.IntN(3)], Cell: cell, Who: r.IntN(16),
+				For: time.Second, RefusedLater: r.IntN(8) == 0,
+			}
+			if r.IntN(5) == 0 {
+				step.Stuck = time.Duration(r.Int64N(int64(requestLimit)))
+			}
+			s.Steps = append(s.Steps, step)
+		}
+	}
+}
+
+// drawHealth is a change of a pod by which it counts, or does not any more. Criteria of pods change only where no age counts: a webhook whose clock
+// is ahead takes a young pod for one that counts by its new criterion as well.
+func (s *Scenario) drawHealth(r *rand.Rand, begin time.Duration, cell int) {
+	step := Step{At: begin + time.Duration(r.IntN(5000))*time.Millisecond, Cell: cell, Who: r.IntN(16)}
+	whats := []What{
+		CreateUnbound, BecomeScheduled, BecomeScheduled, BecomePending, BecomeRunning, BecomeRunning, BecomeReady, BecomeUnready, BecomeUnknown, AskRelabel,
+	}
+	if !s.agesMatter() {
+		whats = append(whats, SetCriterion, AskRelabel, AskRelabel)
+	}
+	step.What = whats[r.IntN(len(whats))]
+	switch {
+	case step.What == AskRelabel && s.agesMatter():
+		step.N = 7 + r.IntN(2)
+	case step.What == AskRelabel:
+		step.N = 7 + r.IntN(len(relabels())-7)
+	case step.What == SetCriterion:
+		step.N = r.IntN(len(criteria()))
+	}
+	s.Steps = append(s.Steps, step)
+}
