@@ -80,7 +80,7 @@ func (j *judge) judgeLosses(w *watched, r *removal, in string, line *lifeline, m
 		for name, cell := range j.cells {
 			if name != lost {
 				left += cell.available(w, now)
-				excused += cell.lostSince(made.seen[name], w, made.version, "")
+				excused += cell.lostSince(made.seen[name], w, made.version, now, "")
 			}
 		}
 		if left+excused < floor {

@@ -31,6 +31,15 @@ func (s podState) isReady() (status corev1.ConditionStatus, since time.Time) {
 	return "", time.Time{}
 }
 
+// isReadySince is when the Ready condition got its status; zero when there is none.
+func (s podState) isReadySince() time.Time {
+	if s.gone {
+		return time.Time{}
+	}
+	_, since := s.isReady()
+	return since
+}
+
 // ready pods count as available after minReadySeconds.
 func (s podState) ready() bool {
 	if !s.running() {

@@ -223,7 +223,7 @@ func (j *judge) judgeEffect(w *watched, r *removal, cellID string, line *lifelin
 		})
 		return
 	}
-	excused := j.excusedBy(w, made, floor-available)
+	excused := j.excusedBy(w, made, now, floor-available)
 	switch {
 	case available+excused >= floor:
 	case made.blind:

@@ -3,6 +3,7 @@ package simulation
 import (
 	"maps"
 	"slices"
+	"time"
 )
 
 // A loosening of the judge stands for a limit of "What is not promised" of docs/safety.md. Each is counted whenever it alone keeps the judge
@@ -77,11 +78,11 @@ func (j *judge) excuseCounts(past, fewer bool) {
 
 // excusedBy counts the pods that were lost without a charged removal since the snapshots of a decision. Each reason
 // without which too few of the missing ones are excused is counted.
-func (j *judge) excusedBy(w *watched, made decision, missing int) int {
+func (j *judge) excusedBy(w *watched, made decision, now time.Time, missing int) int {
 	sum := func(but Reason) int {
 		n := 0
 		for name, cell := range j.cells {
-			n += cell.lostSince(made.seen[name], w, made.version, but)
+			n += cell.lostSince(made.seen[name], w, made.version, now, but)
 		}
 		return n
 	}

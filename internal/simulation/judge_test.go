@@ -140,6 +140,16 @@ func (h *history) effect(r *removal) {
 	must(h.cell.Delete("pods", r.pod, "", removalActor(r)))
 }
 
+// restart reserves the removal of pod a where pods must be ready for 10 seconds, and then lets another pod become ready again.
+func (h *history) restart(pod string) *removal {
+	h.change("user", func(p *v1alpha1.PodProtector) { p.Spec.MinReadySeconds = 10 })
+	time.Sleep(time.Minute)
+	h.count(3)
+	r := h.reserve(h.ask("a"))
+	h.setReady(pod, true)
+	return r
+}
+
 // force is a removal by force from its review on, that overrides a refusal.
 func (h *history) force(pod string, over removals.VerdictReason) *removal {
 	must(h.cell.Update("pods", h.podKey(pod), "", "", func(o client.Object) error {
@@ -264,6 +274,19 @@ func TestTheJudgeExcusesNoMoreThanIsDocumented(t *testing.T) {
 		"a reservation of a pod that never was": {1, 3, func(h *history) {
 			h.reserve(&removal{uid: "no-such-pod", pod: h.podKey("z")})
 		}, "that no client has asked for"},
+		"a pod that became ready again, and is too young": {2, 3, func(h *history) { h.effect(h.restart("b")) }, ""},
+		"a pod that became ready again, and is old enough": {2, 3, func(h *history) {
+			r := h.restart("b")
+			time.Sleep(20 * time.Second)
+			h.effect(r)
+		}, ""},
+		"a pod that became ready again, and excuses another": {2, 3, func(h *history) {
+			r := h.restart("b")
+			time.Sleep(20 * time.Second)
+			h.setReady("c", false)
+			h.cells[testCell].losses = h.cells[testCell].losses[:1]
+			h.effect(r)
+		}, overAdmission},
 		"a removal by force": {3, 3, func(h *history) { h.effect(h.reserve(h.force("a", noBudget))) }, ""},
 		"a removal that was decided before one by force": {2, 3, func(h *history) {
 			r := h.reserve(h.ask("a"))

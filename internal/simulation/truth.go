@@ -54,15 +54,16 @@ type loss struct {
 	until uint64
 }
 
-// excuses reports whether a decision on a protector, by the snapshot that it saw of the cell, is excused by the loss.
-func (l *loss) excuses(p *watched, seen sighting, decided uint64) bool {
+// excuses reports whether a decision on a protector, by the snapshot that it saw of the cell, is excused by the loss at a time.
+func (l *loss) excuses(p *watched, seen sighting, decided uint64, now time.Time) bool {
 	switch {
 	case l.era < seen.era || l.era == seen.era && l.version <= seen.version: // the snapshot shows it
 		return false
 	case l.only != nil && l.only != p || l.until > 0 && decided > l.until:
 		return false
 	default:
-		return l.before.countable(p) && !l.after.countable(p)
+		isYoung := l.after.isReadySince().After(l.before.isReadySince()) && !l.after.available(p, now)
+		return l.before.countable(p) && (!l.after.countable(p) || isYoung)
 	}
 }
 
@@ -150,10 +151,10 @@ func (t *truth) podsOf(era int) map[types.UID]*lifeline {
 }
 
 // lostSince counts the pods of a protector whose loss excuses a decision, which saw the cell at a version, but for one reason.
-func (t *truth) lostSince(seen sighting, p *watched, decided uint64, but Reason) int {
+func (t *truth) lostSince(seen sighting, p *watched, decided uint64, now time.Time, but Reason) int {
 	n := 0
 	for i := range t.losses {
-		if l := &t.losses[i]; l.why != but && l.excuses(p, seen, decided) {
+		if l := &t.losses[i]; l.why != but && l.excuses(p, seen, decided, now) {
 			n++
 		}
 	}
