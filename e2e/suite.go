@@ -67,7 +67,7 @@ func NewSuite(topology string, change func(*install.Options)) *Suite {
 
 // Over is a suite whose federation runs, and whose Breakwater is installed and taken away by somebody else.
 func Over(f federation.Federation) (*Suite, error) {
-	s := &Suite{shared: &Shared{federation: f}}
+	s := &Suite{shared: &Shared{federation: f}, dir: f.Dir()}
 	return s, s.connect(f)
 }
 
