@@ -13,7 +13,6 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/ring"
-	"github.com/breakwater-k8s/breakwater/internal/scope"
 	"github.com/breakwater-k8s/breakwater/internal/slot"
 )
 
@@ -96,11 +95,11 @@ func (t *term) readShare(ctx context.Context) (*v1alpha1.Cell, error) {
 		return nil, fmt.Errorf("read Cell %s: %w", t.options.Cell, err)
 	}
 	entry := entryOf(cell, t.options.Membership.Name())
-	switch pods, _ := scope.Of(&cell.Spec); {
+	switch {
 	case entry == nil || entry.Holder != t.tenancy.Holder:
 		t.end(errors.New("the Cell knows nothing of this shard any more"))
-	case !pods.Equal(t.snapshot.scope):
-		t.end(errors.New("the Cell has other pods now"))
+	case cell.UID != t.leadership.cell.UID:
+		t.end(errRecreated)
 	default:
 		noted := parseVersion(cell.Status.Aggregator.RestoredVersion) > t.leadership.restored // by another shard
 		if err := see(cell); err == nil && !noted {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr/testr"
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -187,6 +188,28 @@ func TestACellThatIsDeletedIsDrained(t *testing.T) {
 		}
 		return ""
 	})
+
+	// A Cell that is created again is counted again, by the same process.
+	l.release(cell)
+	l.create(&v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: l.cell}})
+	pods := &corev1.PodList{}
+	if err := l.client.List(t.Context(), pods, client.InNamespace(l.namespace)); err != nil {
+		t.Fatal(err)
+	}
+	l.wantCounts(map[string]int32{l.cell: int32(len(pods.Items))})
+}
+
+// release lets a Cell go that is held.
+func (l *lab) release(cell *v1alpha1.Cell) {
+	l.Helper()
+	l.eventually(func() string {
+		now := &v1alpha1.Cell{}
+		if err := l.client.Get(l.Context(), client.ObjectKeyFromObject(cell), now); err != nil {
+			return text(client.IgnoreNotFound(err))
+		}
+		now.Finalizers = nil
+		return text(l.client.Update(l.Context(), now))
+	})
 }
 
 // What is reserved is lost with the entry, so that nothing is counted while it may still happen.
@@ -205,7 +228,7 @@ func TestAClearedCellIsCountedAnewWhenNothingIsUnderWay(t *testing.T) {
 		p := l.protector()
 		c := quota.CellOf(p, l.cell)
 		c.Discount, c.AdmissionHistory, c.Aggregation.CountedSpec, c.Aggregation.CountedReplicas = v1alpha1.DiscountCleared, v1alpha1.AdmissionHistory{}, "", 0
-		return word(l.client.Status().Update(t.Context(), p))
+		return text(l.client.Status().Update(t.Context(), p))
 	})
 	cleared := time.Now()
 	l.wantCounts(map[string]int32{l.cell: 2})

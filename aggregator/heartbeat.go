@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/scope"
 )
 
 // report writes the heartbeat of the term into the Cell's status until ctx ends.
@@ -93,6 +92,9 @@ func (t *term) farewell(ctx context.Context, reason string) {
 	}
 }
 
+// errRecreated ends a leadership whose Cell was deleted. Its successor may have other pods, and is not being deleted.
+var errRecreated = errors.New("the Cell was deleted and created again")
+
 // beat writes one report, unless a later leader has written: that ends the term.
 func (t *term) beat(ctx context.Context, ready metav1.Condition) error {
 	if t.tenure != nil {
@@ -107,9 +109,8 @@ func (t *term) beat(ctx context.Context, ready metav1.Condition) error {
 			t.end(errDeposed)
 			return nil
 		}
-		if pods, _ := scope.Of(&cell.Spec); !pods.Equal(t.snapshot.scope) {
-			// Only a Cell that was deleted and made anew has another scope.
-			t.end(errors.New("the Cell has other pods now"))
+		if cell.UID != t.leadership.cell.UID {
+			t.end(errRecreated)
 			return nil
 		}
 		if err := see(cell); err != nil {

@@ -116,7 +116,7 @@ func TestAPodThatChangesItsCellIsNeverCountedTwice(t *testing.T) {
 			return err.Error()
 		}
 		p.Labels["cell"] = "b"
-		return fmt.Sprint(word(l.client.Update(t.Context(), p)))
+		return fmt.Sprint(text(l.client.Update(t.Context(), p)))
 	})
 	l.createPodIn("web-2", "b") // the other cell has seen what came before this
 	p := l.wantCounts(map[string]int32{a.cell: 1, b.cell: 2})
@@ -133,11 +133,4 @@ func TestAPodThatChangesItsCellIsNeverCountedTwice(t *testing.T) {
 		}
 		return ""
 	})
-}
-
-func word(err error) string {
-	if err != nil {
-		return err.Error()
-	}
-	return ""
 }

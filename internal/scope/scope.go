@@ -56,14 +56,6 @@ func (s Scope) Has(namespace string, labels map[string]string) bool {
 	return s.HasNamespace(namespace) && (s.selector == nil || s.selector.Matches(labels))
 }
 
-// Equal tells whether two scopes have the same pods.
-func (s Scope) Equal(o Scope) bool {
-	if (s.selector == nil) != (o.selector == nil) || (s.namespaces == nil) != (o.namespaces == nil) {
-		return false
-	}
-	return maps.Equal(s.namespaces, o.namespaces) && (s.selector == nil || s.selector.Key() == o.selector.Key())
-}
-
 // Overlaps tells whether a pod of one cluster could belong to both. It is exact.
 func (s Scope) Overlaps(o Scope) bool {
 	return s.sharesNamespace(o) && s.labels().Overlaps(o.labels())
