@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -88,17 +89,19 @@ func (b *Brake) Ask(ctx context.Context, request brake.Request) (brake.Answer, e
 		log.FromContext(ctx).Info("Large decrease granted", "protector", klog.KObj(request.Protector), "cause", request.Cause,
 			"budget", budget, "left", answer.Left-len(answer.Grants))
 	case brake.Held:
-		err = b.announce(ctx, request, limits, v1alpha1.ReasonLimitExceeded, "")
+		err = b.hold(ctx, request, limits)
 	}
 	return answer, err
 }
 
-// Withdraw takes back the condition of a protector whose large decrease is not wanted any more.
+// Withdraw takes back the condition of a protector whose large decrease is not wanted any more. The protector is as the API server had it
+// before it was found that no component asks for the decrease: the error is a conflict if it has changed since. What another leader has
+// recorded meanwhile stays.
 func (b *Brake) Withdraw(ctx context.Context, p *v1alpha1.PodProtector) error {
 	if _, known := brake.PendingOf(p); !known {
 		return nil
 	}
-	return b.announcer().Announce(ctx, p, fleet.Announcement{
+	return b.announcer().AnnounceOn(ctx, p, fleet.Announcement{
 		Condition: metav1.Condition{
 			Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotPending,
 			Message: "No large decrease of the floor is pending.",
@@ -132,27 +135,51 @@ func (b *Brake) isConfirmed(ctx context.Context, request brake.Request) bool {
 
 // record writes the condition of a decrease that is new, or that turns out to be a cascade, and returns it as it is stored.
 func (b *Brake) record(ctx context.Context, request brake.Request, limits brake.Limits, cascade string) (brake.Pending, error) {
-	live := &v1alpha1.PodProtector{}
-	if err := b.Live.Get(ctx, client.ObjectKeyFromObject(request.Protector), live); err != nil {
-		return brake.Pending{}, fmt.Errorf("get the PodProtector from the API server: %w", err)
-	}
-	pending, isNew := brake.NextPending(live, cascade, b.Now())
-	if !isNew {
-		return pending, nil
-	}
-	reason := v1alpha1.ReasonQuietPeriod
-	if cascade != "" {
-		reason = v1alpha1.ReasonCascade
-	}
-	return pending, b.announce(ctx, request, limits, reason, cascade)
+	var pending brake.Pending
+	err := b.change(ctx, request, func(live *v1alpha1.PodProtector) error {
+		var isNew bool
+		if pending, isNew = brake.NextPending(live, cascade, b.Now()); !isNew {
+			return nil
+		}
+		reason := v1alpha1.ReasonQuietPeriod
+		if cascade != "" {
+			reason = v1alpha1.ReasonCascade
+		}
+		return b.announce(ctx, live, request, limits, reason, cascade)
+	})
+	return pending, err
 }
 
-func (b *Brake) announce(ctx context.Context, request brake.Request, limits brake.Limits, reason, cascade string) error {
+// hold records that the limits hold a decrease that is pending, unless another leader has found it to be a cascade.
+func (b *Brake) hold(ctx context.Context, request brake.Request, limits brake.Limits) error {
+	return client.IgnoreNotFound(b.change(ctx, request, func(live *v1alpha1.PodProtector) error {
+		if pending, known := brake.PendingOf(live); !known || pending.Cascade {
+			return nil
+		}
+		return b.announce(ctx, live, request, limits, v1alpha1.ReasonLimitExceeded, "")
+	}))
+}
+
+// change writes to the protector as the API server has it, and again if it changes meanwhile: the record of another leader must not be lost.
+func (b *Brake) change(ctx context.Context, request brake.Request, write func(live *v1alpha1.PodProtector) error) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		live := &v1alpha1.PodProtector{}
+		if err := b.Live.Get(ctx, client.ObjectKeyFromObject(request.Protector), live); err != nil {
+			return fmt.Errorf("get the PodProtector from the API server: %w", err)
+		}
+		if live.UID != request.Protector.UID {
+			return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("podprotectors").GroupResource(), live.Name)
+		}
+		return write(live)
+	})
+}
+
+func (b *Brake) announce(ctx context.Context, live *v1alpha1.PodProtector, request brake.Request, limits brake.Limits, reason, cascade string) error {
 	eventType := corev1.EventTypeWarning
 	if reason == v1alpha1.ReasonQuietPeriod {
 		eventType = corev1.EventTypeNormal
 	}
-	return b.announcer().Announce(ctx, request.Protector, fleet.Announcement{
+	return b.announcer().AnnounceOn(ctx, live, fleet.Announcement{
 		Condition: metav1.Condition{
 			Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionTrue, Reason: reason,
 			Message: brake.Message(request, reason, limits, cascade),

@@ -159,13 +159,12 @@ var errVanished = errors.New("the PodProtector does not exist")
 var errOutdated = errors.New("the cache is outdated")
 
 // brakeFloor returns what of the wanted protector may be applied now: without a large decrease, all of it; and the protector that this was
-// decided on, which is the one of the API server: to a cache that lags, a large decrease may look like a small one. The record of a
-// decrease is taken back when the protector is as it is wanted: before, it would be recorded again.
+// decided on, which is the one of the API server: to a cache that lags, a large decrease may look like a small one.
 func (r *Reconciler) brakeFloor(
 	ctx context.Context, ref desired.Ref, source client.Object, cached *v1alpha1.PodProtector, wanted desired.Protector, choice desired.Choice,
 ) (*v1alpha1.PodProtector, desired.Protector, error) {
-	if !differs(cached, wanted) {
-		return cached, wanted, r.Brake.Withdraw(ctx, cached)
+	if _, isPending := brake.PendingOf(cached); !isPending && !differs(cached, wanted) {
+		return cached, wanted, nil
 	}
 	live, err := get(ctx, r.Live, client.ObjectKeyFromObject(cached), &v1alpha1.PodProtector{})
 	if err != nil {
@@ -206,22 +205,45 @@ func (r *Reconciler) brakeLive(
 	if differs(protector, wanted) {
 		return wanted, nil
 	}
-	return wanted, r.Brake.Withdraw(ctx, protector)
+	return wanted, r.withdrawUnwanted(ctx, ref, source, protector, wanted, choice)
 }
 
-// checkSource is errOutdated if the source of a large decrease is not any more what the cache shows. Sources of other kinds than Kubernetes'
-// own were read from the API server just now.
-func (r *Reconciler) checkSource(ctx context.Context, ref desired.Ref, source client.Object, wanted desired.Protector, choice desired.Choice) error {
-	kind, isBuiltIn := r.Kinds.builtIn(ref.GroupKind())
-	if !isBuiltIn {
+// withdrawUnwanted takes back the record of a decrease when the protector, as it was read from the API server, is as the source wants it:
+// before, the decrease would be recorded again. The source is read after the protector. To a cache that lags, a source may be as before that
+// was deleted since, and another leader may have recorded why.
+func (r *Reconciler) withdrawUnwanted(
+	ctx context.Context, ref desired.Ref, source client.Object, live *v1alpha1.PodProtector, wanted desired.Protector, choice desired.Choice,
+) error {
+	if _, isPending := brake.PendingOf(live); !isPending {
 		return nil
 	}
+	if err := r.checkSource(ctx, ref, source, wanted, choice); err != nil {
+		return err
+	}
+	return outdatedOnConflict(r.Brake.Withdraw(ctx, live))
+}
+
+// outdatedOnConflict makes a conflict errOutdated: an event will follow.
+func outdatedOnConflict(err error) error {
+	if apierrors.IsConflict(err) {
+		return errOutdated
+	}
+	return err
+}
+
+// checkSource is errOutdated if the source of a large decrease is not any more what the cache shows. Of sources of other kinds than
+// Kubernetes' own, what they want was read from the API server just now.
+func (r *Reconciler) checkSource(ctx context.Context, ref desired.Ref, source client.Object, wanted desired.Protector, choice desired.Choice) error {
 	current, err := r.Kinds.live(ctx, ref)
 	if err != nil {
 		return fmt.Errorf("get the %s from the API server: %w", ref.Kind, err)
 	}
 	if current == nil || current.GetUID() != source.GetUID() || current.GetDeletionTimestamp() != nil {
 		return errOutdated
+	}
+	kind, isBuiltIn := r.Kinds.builtIn(ref.GroupKind())
+	if !isBuiltIn {
+		return nil
 	}
 	now, err := desired.Protectors(desired.Source{Kind: kind, Object: current}, r.Kinds.interpreter(ref, choice.Origin), choice.Origin)
 	if err != nil || len(now) != 1 || !equality.Semantic.DeepEqual(now[0].Object.Spec, wanted.Object.Spec) {

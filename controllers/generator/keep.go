@@ -2,11 +2,13 @@ package generator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 	"github.com/breakwater-k8s/breakwater/internal/desired"
 )
 
@@ -28,10 +30,8 @@ func (r *Reconciler) keep(ctx context.Context, ref desired.Ref, protectors []*v1
 		}
 		result = sourceVanished
 		want := vanished(ref)
-		if want.Stands(protector) {
-			if err := r.withdraw(ctx, protector); err != nil {
-				return "", err
-			}
+		_, isPending := brake.PendingOf(protector)
+		if want.Stands(protector) && !isPending {
 			continue
 		}
 		source, err := r.Kinds.live(ctx, ref)
@@ -49,6 +49,14 @@ func (r *Reconciler) keep(ctx context.Context, ref desired.Ref, protectors []*v1
 		if live != nil && wasDeleted(live) {
 			return r.releaseHeld(ctx, ref, live)
 		}
+		if live != nil && want.Stands(live) {
+			if err := r.withdraw(ctx, ref, live); errors.Is(err, errOutdated) {
+				return outdated, nil
+			} else if err != nil {
+				return "", err
+			}
+			continue
+		}
 		if err := r.resolve(ctx, protector, want); err != nil {
 			return "", err
 		}
@@ -57,12 +65,20 @@ func (r *Reconciler) keep(ctx context.Context, ref desired.Ref, protectors []*v1
 }
 
 // withdraw takes back the record of a decrease that a source wanted which vanished: no component asks for it any more, and it would stay
-// among the oldest that are pending, for which others wait.
-func (r *Reconciler) withdraw(ctx context.Context, protector *v1alpha1.PodProtector) error {
-	if r.Brake == nil {
+// among the oldest that are pending, for which others wait. The source is read after the protector: another leader may have recorded the
+// decrease of a source that was created again and deleted since.
+func (r *Reconciler) withdraw(ctx context.Context, ref desired.Ref, live *v1alpha1.PodProtector) error {
+	if _, isPending := brake.PendingOf(live); !isPending || r.Brake == nil {
 		return nil
 	}
-	return r.Brake.Withdraw(ctx, protector)
+	source, err := r.Kinds.live(ctx, ref)
+	if err != nil {
+		return fmt.Errorf("get the %s from the API server: %w", ref.Kind, err)
+	}
+	if source != nil {
+		return errOutdated
+	}
+	return outdatedOnConflict(r.Brake.Withdraw(ctx, live))
 }
 
 // end releases the protectors of a source that is being deleted. One that is deleted because its whole kind is goes by a cascade.

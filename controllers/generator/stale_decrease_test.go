@@ -6,9 +6,14 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	brakes "github.com/breakwater-k8s/breakwater/controllers/brake"
 	core "github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
 
@@ -97,6 +102,7 @@ func TestAReferenceThatTheKeeperWroteEnds(t *testing.T) {
 func TestADecreaseOfASourceThatVanishedIsWithdrawn(t *testing.T) {
 	p := newPlane(t)
 	web, protector := p.pair()
+	p.pend(protector, v1alpha1.ReasonQuietPeriod)
 	p.lose(web)
 	brake, r := &heldBrake{}, p.reconciler()
 	r.Brake = brake
@@ -108,5 +114,54 @@ func TestADecreaseOfASourceThatVanishedIsWithdrawn(t *testing.T) {
 	}
 	if len(brake.withdrawn) != 1 || brake.withdrawn[0] != "deployment-web" {
 		t.Errorf("withdrawn are the decreases of %q, want deployment-web", brake.withdrawn)
+	}
+}
+
+// pend records that a decrease of a protector is pending, as the brake does.
+func (p *plane) pend(protector *v1alpha1.PodProtector, reason string) {
+	p.t.Helper()
+	meta.SetStatusCondition(&protector.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionTrue, Reason: reason, Message: "It waits.",
+	})
+	if err := p.Status().Update(p.t.Context(), protector); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// A leader that was paused sees the source as it was, and another one has recorded that a cascade deleted it. Without the record the release would be
+// granted after the quiet period, since a source that does not exist any more has no owner to look for.
+func TestAStaleLeaderDoesNotWithdrawTheRecordOfACascade(t *testing.T) {
+	p := newPlane(t)
+	web, protector := p.pair()
+	p.pend(protector, v1alpha1.ReasonCascade)
+	stale := web.DeepCopy()
+	p.lose(web)
+	brake, r := &heldBrake{}, p.reconciler()
+	r.Brake = brake
+	if got, err := r.settle(t.Context(), p.ref("web"), stale, []*v1alpha1.PodProtector{protector}); err != nil || got != outdated {
+		t.Errorf("settle() = %q, %v, want %q", got, err, outdated)
+	}
+	if len(brake.withdrawn) > 0 {
+		t.Errorf("withdrawn are the decreases of %q, want none", brake.withdrawn)
+	}
+}
+
+// The record was written after the protector was read.
+func TestARecordThatIsNewerThanWhatWasReadIsNotWithdrawn(t *testing.T) {
+	p := newPlane(t)
+	_, read := p.pair()
+	p.pend(read, v1alpha1.ReasonQuietPeriod)
+	newer := read.DeepCopy()
+	p.pend(newer, v1alpha1.ReasonCascade)
+	b := &brakes.Brake{Client: p.Client, Live: p.Client, Events: events.NewFakeRecorder(9)}
+	if err := b.Withdraw(t.Context(), read); !apierrors.IsConflict(err) {
+		t.Errorf("Withdraw() = %v, want a conflict", err)
+	}
+	if err := b.Withdraw(t.Context(), newer); err != nil {
+		t.Errorf("Withdraw() of what the API server has = %v", err)
+	}
+	if err := p.Get(t.Context(), client.ObjectKeyFromObject(read), read); err != nil ||
+		meta.IsStatusConditionTrue(read.Status.Conditions, v1alpha1.ConditionDecreasePending) {
+		t.Errorf("conditions %+v, %v, want nothing pending", read.Status.Conditions, err)
 	}
 }

@@ -60,6 +60,17 @@ func (a Announcer) Announce(ctx context.Context, protector *v1alpha1.PodProtecto
 	if live.UID != protector.UID && protector.UID != "" || want.Stands(live) {
 		return nil
 	}
+	live.ResourceVersion = ""
+	return a.AnnounceOn(ctx, live, want)
+}
+
+// AnnounceOn writes the condition to a protector that was read from the API server, if it says something new. Unless the protector has no
+// resourceVersion, the error is a conflict if it has changed since: for a condition that says something about the others.
+func (a Announcer) AnnounceOn(ctx context.Context, live *v1alpha1.PodProtector, want Announcement) error {
+	if want.Stands(live) {
+		return nil
+	}
+	live = live.DeepCopy()
 	meta.SetStatusCondition(&live.Status.Conditions, want.Condition)
 	condition := meta.FindStatusCondition(live.Status.Conditions, want.Type)
 	if err := a.apply(ctx, live, condition); err != nil {
@@ -71,13 +82,14 @@ func (a Announcer) Announce(ctx context.Context, protector *v1alpha1.PodProtecto
 }
 
 // apply writes this one condition and leaves the rest of the status to its owners. Server-side apply needs no
-// resourceVersion, so it neither loses against the webhooks in a storm nor undoes what they wrote.
+// resourceVersion: without one it neither loses against the webhooks in a storm nor undoes what they wrote.
 func (a Announcer) apply(ctx context.Context, protector *v1alpha1.PodProtector, condition *metav1.Condition) error {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(condition)
 	if err != nil {
 		return err
 	}
 	object := NewApply(protector, protector.UID)
+	object.SetResourceVersion(protector.ResourceVersion)
 	object.Object["status"] = map[string]any{"conditions": []any{fields}}
 	return a.Status.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(a.Owner), client.ForceOwnership)
 }

@@ -12,20 +12,24 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// apply is server-side apply as far as the generator uses it: it owns a protector's spec, its labels, annotations
-// and finalizer, and one condition of its status. It gives up no field but annotations.
+// apply is server-side apply as far as the controllers use it. The generator owns a protector's spec, its labels, annotations
+// and finalizer, and one condition of its status; the topology controller owns a Cell's finalizer and conditions. They give up no field but
+// annotations.
 func (s *Store) apply(c *call, by *Link) (any, error) {
 	object, err := c.object()
 	if err != nil {
 		return nil, err
 	}
+	if cell, ok := object.(*v1alpha1.Cell); ok {
+		return s.applyCell(c, cell, by)
+	}
 	applied, ok := object.(*v1alpha1.PodProtector)
 	if !ok {
-		return nil, apierrors.NewBadRequest("only PodProtectors are applied here")
+		return nil, apierrors.NewBadRequest("only PodProtectors and Cells are applied here")
 	}
 	applied.Namespace = c.key.Namespace
 	conflict := apierrors.NewConflict(s.group(c.kind.Resource), c.key.Name, errors.New("the UID is another"))
-	updated, err := s.Update(c.kind.Resource, c.key, "", by.name, func(object client.Object) error {
+	updated, err := s.Update(c.kind.Resource, c.key, applied.ResourceVersion, by.name, func(object client.Object) error {
 		stored, ok := object.(*v1alpha1.PodProtector)
 		if !ok || applied.UID != "" && applied.UID != stored.UID {
 			return conflict
@@ -49,6 +53,30 @@ func (s *Store) apply(c *call, by *Link) (any, error) {
 			return nil, err
 		}
 		return s.Create(c.kind.Resource, applied, by.name)
+	}
+	return updated, err
+}
+
+// applyCell applies the finalizers or the conditions of a Cell that exists.
+func (s *Store) applyCell(c *call, applied *v1alpha1.Cell, by *Link) (any, error) {
+	conflict := apierrors.NewConflict(s.group(c.kind.Resource), c.key.Name, errors.New("the UID is another"))
+	updated, err := s.Update(c.kind.Resource, c.key, "", by.name, func(object client.Object) error {
+		stored, ok := object.(*v1alpha1.Cell)
+		if !ok || applied.UID != "" && applied.UID != stored.UID {
+			return conflict
+		}
+		for _, condition := range applied.Status.Conditions {
+			meta.SetStatusCondition(&stored.Status.Conditions, condition)
+		}
+		for _, finalizer := range applied.Finalizers {
+			if !slices.Contains(stored.Finalizers, finalizer) {
+				stored.Finalizers = append(stored.Finalizers, finalizer)
+			}
+		}
+		return nil
+	})
+	if apierrors.IsNotFound(err) {
+		return nil, conflict
 	}
 	return updated, err
 }
