@@ -140,7 +140,8 @@ func decide(p *v1alpha1.PodProtector, budget Budget, losses *domainLosses, r Rem
 	reason := objection(p, budget, cell != nil, paid)
 	switch {
 	case reason != "" || cell == nil:
-	case !paid && cell.Discount == v1alpha1.DiscountDraining:
+	case cell.Discount == v1alpha1.DiscountDraining:
+		// Also of a removal that is reserved: a client that repeats one for ever would keep the Cell from being removed.
 		reason = RefusedDraining
 	case !repeated && r.Generation > 0 && updates(&cell.AdmissionHistory) >= mostUpdates:
 		reason = RefusedUpdates

@@ -128,6 +128,22 @@ func TestACellThatIsDiscounted(t *testing.T) {
 	}
 }
 
+// A client that repeats a removal for ever would otherwise keep the Cell from being removed.
+func TestACellThatDrainsRenewsNoReservation(t *testing.T) {
+	p, repeated := protector(1, 5, 5), removal("c1", "pod")
+	if got := quota.Decide(p, []quota.Removal{repeated})[0].Outcome; got != quota.Reserved {
+		t.Fatalf("Decide() = %s, want %s", got, quota.Reserved)
+	}
+	quota.CellOf(p, "c1").Discount = v1alpha1.DiscountDraining
+	if got := quota.Decide(p, []quota.Removal{repeated})[0].Outcome; got != quota.RefusedDraining {
+		t.Errorf("Decide() = %s of a repeated removal, want %s", got, quota.RefusedDraining)
+	}
+	repeated.Force = true
+	if got := quota.Decide(p, []quota.Removal{repeated})[0]; got.Outcome != quota.Renewed || got.Forced != quota.RefusedDraining {
+		t.Errorf("Decide() = %+v of a forced removal, want %s instead of %s", got, quota.Renewed, quota.RefusedDraining)
+	}
+}
+
 func TestAClearedCellDoesNotKeepOthersFromTheirFloor(t *testing.T) {
 	p := protector(0, 5, 5)
 	half := intstr.FromString("50%")
