@@ -1,9 +1,13 @@
 package aggregator
 
 import (
+	"context"
+	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
@@ -32,6 +36,37 @@ func (t *term) depart(p *v1alpha1.PodProtector) {
 		return
 	}
 	quota.DropCell(p, t.options.Cell)
+}
+
+// openFor is how long a Cell may have entries after it was read.
+const openFor = time.Second
+
+// isCellOpen reports whether the Cell exists and is not being deleted. No component takes out an entry that is made after the topology
+// controller has released the Cell, so that its counts would stay when the cluster is shut down. A heartbeat is too late to learn of that.
+func (t *term) isCellOpen(ctx context.Context) (bool, error) {
+	if t.draining.Load() {
+		return false, nil
+	}
+	now := t.monotonic().Sub(t.began)
+	if opened := time.Duration(t.opened.Load()); opened > 0 && now-opened < openFor {
+		return true, nil
+	}
+	cell := &v1alpha1.Cell{}
+	err := t.live.Get(ctx, client.ObjectKey{Name: t.options.Cell}, cell)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("read Cell %s: %w", t.options.Cell, err)
+	case cell.UID != t.leadership.cell.UID:
+		t.end(errRecreated)
+		return false, nil
+	case cell.DeletionTimestamp != nil:
+		t.drain()
+		return false, nil
+	}
+	t.opened.Store(int64(now))
+	return true, nil
 }
 
 // clearing is an entry that was cleared, as it was seen first.

@@ -1,11 +1,26 @@
 package aggregator
 
 import (
+	"context"
 	"testing"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
+
+// The topology controller has released the Cell, and no component would ever take the entry out.
+func TestNoEntryIsMadeForACellThatIsDeleted(t *testing.T) {
+	w := newWorld(1, 0)
+	w.create(true)
+	w.lead()
+	w.newest().isOpen = func(context.Context) (bool, error) { return false, nil }
+	if err := w.begin(w.newest()); err != nil {
+		t.Fatal(err)
+	}
+	if entries := w.pending[0].new.Status.Cells; len(entries) > 0 {
+		t.Errorf("entries %+v, want none", entries)
+	}
+}
 
 // The pod went by a removal whose reservation was cleared, and the watch has not told of it.
 func TestWhatWasClearedIsCountedByALiveList(t *testing.T) {

@@ -91,8 +91,13 @@ type outcome struct {
 // aggregate sets the counts of the cell and settles what they account for, in p.
 func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alpha1.PodProtector) (outcome, error) {
 	cell := quota.CellOf(p, t.options.Cell)
-	if cell == nil && (t.draining.Load() || !t.snapshot.scope.HasNamespace(key.Namespace)) {
-		return outcome{}, nil // no pod of the protector is to count in the cell, or can be in it
+	if cell == nil {
+		if !t.snapshot.scope.HasNamespace(key.Namespace) {
+			return outcome{}, nil // no pod of the protector can be in the cell
+		}
+		if open, err := t.isOpen(ctx); err != nil || !open {
+			return outcome{}, err
+		}
 	}
 	var stored v1alpha1.PodProtectorCell
 	if cell != nil {

@@ -42,6 +42,8 @@ type term struct {
 	readLive func(ctx context.Context, namespace, selector string) (liveRead, error)
 	// readPod asks it for one pod; nil when there is none of that name.
 	readPod func(ctx context.Context, namespace, name string) (*corev1.Pod, error)
+	// isOpen reports whether the cell may have entries in protectors that have none of it.
+	isOpen func(ctx context.Context) (bool, error)
 	// workloads and followed tell how many pods are expected, where floors are reckoned from that.
 	workloads *workloads
 	followed  *followed
@@ -53,6 +55,8 @@ type term struct {
 	// admissionDeadline is the Cell's, in nanoseconds, as of the last heartbeat.
 	admissionDeadline atomic.Int64
 
+	// opened is when the Cell was read last and may have had entries, on the monotonic clock and in nanoseconds since began; 0 is never.
+	opened atomic.Int64
 	// draining tells that the Cell is being deleted.
 	draining atomic.Bool
 	// triggerLabels are those of the update trigger.
@@ -122,6 +126,7 @@ func (a *Aggregator) newTerm(ctx context.Context, l leadership, end context.Canc
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 5*time.Second)),
 	}
+	t.isOpen = t.isCellOpen
 	t.followWorkloads(ctx)
 	t.clock = &steadyClock{wall: a.now, monotonic: a.monotonic}
 	t.snapshot = newSnapshot(t.podsChanged, func(err error) { end(err) }, t.clock.now)

@@ -191,6 +191,7 @@ func (w *world) lead() {
 	t.snapshot = newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, t.clock.now)
 	t.snapshot.scope = w.scope
 	t.readLive = func(_ context.Context, _, selector string) (liveRead, error) { return w.readLive(selector), nil }
+	t.isOpen = func(context.Context) (bool, error) { return true, nil }
 	t.readPod = func(_ context.Context, _, name string) (*corev1.Pod, error) { return w.named(name), nil }
 	if !t.isCounted(w.stored, nil) { // as expectFirsts does
 		t.firsts[w.key()] = &first{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)}
