@@ -310,3 +310,16 @@ func TestAChangedSelectorIsCountedAnew(t *testing.T) {
 		t.Errorf("counted by spec %s, want %s", got, want)
 	}
 }
+
+// The clock is an hour ahead, which the process has seen since it started: pods are not taken for older when it comes to lead.
+func TestALeadershipDoesNotFollowAStepOfTheClockBeforeIt(t *testing.T) {
+	l := newLab(t)
+	var ahead atomic.Int64
+	l.now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	l.createProtector(func(spec *v1alpha1.PodProtectorSpec) { spec.MinReadySeconds = 600 })
+	l.createPod("web-0", true)
+	l.run("a")
+	ahead.Store(int64(time.Hour))
+	l.createCell()
+	l.wantSummary(v1alpha1.Summary{Total: 1, Ready: 1, Running: 1, Scheduled: 1})
+}

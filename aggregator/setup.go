@@ -94,6 +94,8 @@ type Aggregator struct {
 	log    logr.Logger
 	// now is the wall clock, for minReadySeconds. Deadlines are timed by monotonic, which nobody can set.
 	now, monotonic func() time.Time
+	// clock judges how long pods have been ready.
+	clock *steadyClock
 	// endings are the protectors that ended lately.
 	endings endings
 	// transitions are the specs of protectors that changed lately.
@@ -141,6 +143,8 @@ func newAggregator(ctx context.Context, mgr manager.Manager, options Options) (*
 	if a.now == nil {
 		a.now = time.Now
 	}
+	a.clock = &steadyClock{wall: a.now, monotonic: a.monotonic}
+	a.clock.now() // a leadership that begins after a step ahead does not follow it either
 	a.past.Tell(a.restored)
 	return a, a.connect(ctx, mgr)
 }

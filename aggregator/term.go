@@ -36,8 +36,6 @@ type term struct {
 	// began is when, on the monotonic clock.
 	began    time.Time
 	snapshot *Snapshot
-	// clock judges how long pods have been ready.
-	clock *steadyClock
 	// readLive asks the cell's apiserver itself for the pods of a namespace that a selector matches.
 	readLive func(ctx context.Context, namespace, selector string) (liveRead, error)
 	// readPod asks it for one pod; nil when there is none of that name.
@@ -128,7 +126,6 @@ func (a *Aggregator) newTerm(ctx context.Context, l leadership, end context.Canc
 	}
 	t.isOpen = t.isCellOpen
 	t.followWorkloads(ctx)
-	t.clock = &steadyClock{wall: a.now, monotonic: a.monotonic}
 	t.snapshot = newSnapshot(t.podsChanged, func(err error) { end(err) }, t.clock.now)
 	t.snapshot.scope, t.snapshot.isSpent = pods, t.isSpent
 	t.heed(l.cell)
