@@ -220,12 +220,15 @@ func (r *Reconciler) withdrawUnwanted(
 	if err := r.checkSource(ctx, ref, source, wanted, choice); err != nil {
 		return err
 	}
-	return outdatedOnConflict(r.Brake.Withdraw(ctx, live))
+	return r.withdrawRead(ctx, ref, live)
 }
 
-// outdatedOnConflict makes a conflict errOutdated: an event will follow.
-func outdatedOnConflict(err error) error {
+// withdrawRead takes back the record of a protector that was read from the API server. If it has changed since, as webhooks change it all the
+// time in a storm, that is tried again: the cache tells of no such change.
+func (r *Reconciler) withdrawRead(ctx context.Context, ref desired.Ref, live *v1alpha1.PodProtector) error {
+	err := r.Brake.Withdraw(ctx, live)
 	if apierrors.IsConflict(err) {
+		r.retries.after(ref, time.Second)
 		return errOutdated
 	}
 	return err

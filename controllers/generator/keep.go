@@ -78,7 +78,7 @@ func (r *Reconciler) withdraw(ctx context.Context, ref desired.Ref, live *v1alph
 	if source != nil {
 		return errOutdated
 	}
-	return outdatedOnConflict(r.Brake.Withdraw(ctx, live))
+	return r.withdrawRead(ctx, ref, live)
 }
 
 // end releases the protectors of a source that is being deleted. One that is deleted because its whole kind is goes by a cascade.
