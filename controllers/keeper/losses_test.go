@@ -129,6 +129,18 @@ func TestAnUnfinishedProtectorIsFinishedWithWhatIsKnown(t *testing.T) {
 	}
 }
 
+// Its generator keeps it in force for as long as its source exists. Until it is finished it refuses all removals.
+func TestAnUnfinishedProtectorIsFinishedAlsoWhenItWasDeleted(t *testing.T) {
+	r := newReconciler(t, held("b", func(p *v1alpha1.PodProtector) {
+		now := metav1.Now()
+		p.DeletionTimestamp, p.Finalizers = &now, []string{v1alpha1.FinalizerProtector}
+		p.Annotations = map[string]string{v1alpha1.AnnotationRestored: "a"}
+	}))
+	if p := r.now(t); p == nil || quota.Unfinished(p) {
+		t.Errorf("%+v, want it finished", p)
+	}
+}
+
 func TestAProtectorThatIsDeletedWithItsKindStays(t *testing.T) {
 	now := metav1.Now()
 	going := held("a", func(p *v1alpha1.PodProtector) { p.DeletionTimestamp = &now })

@@ -59,13 +59,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	switch {
 	case err != nil && r.Losses.Has(request.NamespacedName):
 		err = r.restore(ctx, request.NamespacedName)
+	case err == nil && quota.Unfinished(p): // also of one that was deleted: it may stay in force for long
+		err = r.finish(ctx, p)
 	case err == nil && p.DeletionTimestamp != nil && isHeld:
 		var wait time.Duration
 		if wait, err = r.letGo(ctx, p); wait > 0 {
 			return reconcile.Result{RequeueAfter: wait}, err
 		}
-	case err == nil && p.DeletionTimestamp == nil && quota.Unfinished(p):
-		err = r.finish(ctx, p)
 	case err == nil && p.DeletionTimestamp == nil && !desired.IsGenerated(p) && !isHeld:
 		err = r.hold(ctx, p)
 	case err == nil && r.Losses.Has(request.NamespacedName):

@@ -64,7 +64,7 @@ func (r *Reconciler) finish(ctx context.Context, cached *v1alpha1.PodProtector) 
 	if err := r.Live.Get(ctx, key, p); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if !quota.Unfinished(p) || p.DeletionTimestamp != nil {
+	if !quota.Unfinished(p) {
 		return nil
 	}
 	what := "What it had reserved is not known"
