@@ -7,7 +7,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
@@ -48,11 +47,10 @@ func (t *term) isCellOpen(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	now := t.monotonic().Sub(t.began)
-	if opened := time.Duration(t.opened.Load()); opened > 0 && now-opened < openFor {
+	if now-time.Duration(t.opened.Load()) < openFor {
 		return true, nil
 	}
-	cell := &v1alpha1.Cell{}
-	err := t.live.Get(ctx, client.ObjectKey{Name: t.options.Cell}, cell)
+	cell, _, err := t.readCell(ctx)
 	switch {
 	case apierrors.IsNotFound(err):
 		return false, nil

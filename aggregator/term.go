@@ -53,7 +53,8 @@ type term struct {
 	// admissionDeadline is the Cell's, in nanoseconds, as of the last heartbeat.
 	admissionDeadline atomic.Int64
 
-	// opened is when the Cell was read last and may have had entries, on the monotonic clock and in nanoseconds since began; 0 is never.
+	// opened is when the Cell was read last and could have entries, on the monotonic clock and in nanoseconds since began: at first, when its
+	// epoch was raised.
 	opened atomic.Int64
 	// draining tells that the Cell is being deleted.
 	draining atomic.Bool
