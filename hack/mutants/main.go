@@ -42,7 +42,7 @@ func proofs() []proof {
 	return []proof{
 		{"properties", []string{
 			"./internal/quota", "./internal/slot", "./internal/podhealth", "./internal/desired", "./internal/fleet", "./aggregator", "./webhook",
-			"./internal/core/brake", "./controllers/brake", "./internal/removal",
+			"./internal/core/brake", "./controllers/brake", "./controllers/keeper", "./internal/removal",
 		}, "^(" + strings.Join([]string{
 			"TestNothingIsReleasedByAnAccident", "TestExpect", "TestWhichPodsNameTheirOwners",
 			"TestDecide", "TestNoWindowExceedsItsLimitAndABurstLosesNoFloor", "TestABurstLosesNoFloorForAWindow", "TestWeakened", "TestReference",
@@ -52,7 +52,8 @@ func proofs() []proof {
 			"TestStatesImplyEachOther", "TestNothingInFlightIsEverFreed", "TestASnapshotCountsAsALinearScan",
 			"TestWhoMayGoIsReservedWithAll", "TestACountOfAnotherLeaderIsNotPutBackByAnOlderOne", "TestCoverages",
 			"TestWhatIsAskedOfOnePodAddsUp", "TestAnUpdateCostsOnce", "TestTheFloorIsUnknownUntilAllCellsAreCounted",
-			"TestADiscountOnlyRefuses", "TestWhatWasClearedIsCountedByALiveList",
+			"TestADiscountOnlyRefuses", "TestACellThatDrainsRenewsNoReservation", "TestWhatWasClearedIsCountedByALiveList",
+			"TestNoEntryIsMadeForACellThatIsDeleted", "TestAnUnfinishedProtectorIsFinishedAlsoWhenItWasDeleted",
 			"TestAProtectorThatIsRestoredIsCountedWhenAllHasComeToItsEnd", "TestAWriteToARestoredCoreIsNoSuccess",
 			"TestNothingForcedIsForgotten", "TestWhatIsForcedWhileTheCoreIsAwayIsCharged",
 			"TestAnUpdateIsReservedUntilItsContainersWereRestarted", "TestAnUpdateStaysReservedWhenTheRemovalOfItsPodFails",

@@ -48,6 +48,8 @@ type removal struct {
 	dryRun bool
 	// relabel is the labels that the request changes, if it removes nothing.
 	relabel relabel
+	// change is what the request updates, if it removes nothing.
+	change *change
 	// stuck is how long the request hangs in the apiserver between its review and its effect.
 	stuck time.Duration
 	// refusedLater is a refusal by somebody else, after ours.
@@ -71,6 +73,8 @@ type removal struct {
 	latest *reviewed
 	// overrode is the refusal that the last answer overrode; empty if it was none.
 	overrode removals.VerdictReason
+	// stored reports whether the update is stored; the judge's.
+	stored bool
 	// openIn are the pods whose removal is admitted and has not come to its end; the judge's.
 	openIn []openKey
 }
@@ -95,7 +99,9 @@ func (c *clusterState) remove(r *removal) string {
 		if word == "" {
 			word = c.effect(ctx, r, pod)
 		}
-		c.world.judge.finished(r)
+		if r.change == nil || word != "removed" { // otherwise the kubelet finishes it
+			c.world.judge.finished(r)
+		}
 		if word != "conflict" || attempt == 5 {
 			return word
 		}
@@ -109,7 +115,7 @@ func (c *clusterState) admit(ctx context.Context, r *removal, pod *corev1.Pod) s
 	if r.evict || costs && r.changes(pod) {
 		// A deletion without a grace period is reviewed once to begin it and once to end it.
 		reviews := 1
-		if !r.evict && r.grace == 0 && r.relabel == nil {
+		if !r.evict && r.grace == 0 && r.relabel == nil && r.change == nil {
 			reviews = 2
 		}
 		for range reviews {
@@ -165,6 +171,12 @@ func (c *clusterState) reviewOf(r *removal, pod *corev1.Pod) *admissionv1.Admiss
 	}
 	var object any = pod
 	switch {
+	case r.change != nil:
+		review.Operation = admissionv1.Update
+		review.Object = runtime.RawExtension{Raw: encode(r.change.of(pod))}
+		if r.change.resize {
+			review.SubResource = "resize"
+		}
 	case r.relabel != nil:
 		review.Operation = admissionv1.Update
 		review.Object = runtime.RawExtension{Raw: encode(r.relabel.of(pod))}
@@ -214,6 +226,12 @@ func (c *clusterState) effect(ctx context.Context, r *removal, pod *corev1.Pod) 
 	c.world.judge.about(c.name, r)
 	var err error
 	switch {
+	case r.change != nil:
+		var stored client.Object
+		if stored, err = c.store.Update("pods", key, version, "update "+r.id, r.change.apply); err == nil {
+			c.world.judge.stores(r)
+			c.world.later(0, func() { c.restart(r, key, pod.UID, stored.(*corev1.Pod)) }) //nolint:forcetypeassert // it is a pod
+		}
 	case r.relabel != nil:
 		_, err = c.store.Update("pods", key, version, actor, r.relabel.apply)
 	case r.grace > 0:

@@ -17,7 +17,8 @@
 //
 // Clients relabel pods with a review (relabels.go), renew removals that never take effect (renewals.go) and remove pods by force (force.go),
 // protectors use all criteria and exempt pods (criteria.go), and clocks are minutes off where protectors count by age (youngclocks.go), each in a
-// fraction of the seeds.
+// fraction of the seeds. So are Cells deleted and created again, and silent cells discounted (topology.go), and pods updated and resized in place
+// (updates.go).
 //
 // A process that is stopped by SIGSTOP is an approximation (freeze.go), since all goroutines of a run share one clock. Modelled: no request,
 // answer or event passes, the ends of watches come late and all at once, writes that were computed before the stop are sent after it, and the

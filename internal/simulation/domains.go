@@ -55,8 +55,8 @@ func (j *judge) judgeBooksOfLoss(w *watched, in string, e *apiserver.Event) {
 		left := 0
 		for i := range w.stored.Status.Cells {
 			c := &w.stored.Status.Cells[i]
-			if c.CellID != lost.CellID && c.Aggregation.CountedSpec == quota.CountedSpec(&w.stored.Spec) {
-				left += max(0, int(c.Aggregation.CountedReplicas)-len(hashesOf(&c.AdmissionHistory)))
+			if c.CellID != lost.CellID && (c.CellID == in || !isDiscounted(c)) && c.Aggregation.CountedSpec == quota.CountedSpec(&w.stored.Spec) {
+				left += max(0, int(c.Aggregation.CountedReplicas)-openOf(&c.AdmissionHistory))
 			}
 		}
 		if left < floor {
@@ -78,7 +78,7 @@ func (j *judge) judgeLosses(w *watched, r *removal, in string, line *lifeline, m
 		}
 		left, excused := 0, 0
 		for name, cell := range j.cells {
-			if name != lost {
+			if name != lost && w.countsFor(name, in, made) {
 				left += cell.available(w, now)
 				excused += cell.lostSince(made.seen[name], w, made.version, now, "")
 			}

@@ -19,6 +19,10 @@ func (w *world) fault(s Step) {
 		w.replace(&w.generators, s, func(old *process) *process {
 			return w.startGenerator(old.name, w.cores[slices.Index(w.generators, old)].name)
 		})
+	case KillTopology:
+		w.replace(&w.topologies, s, func(old *process) *process {
+			return w.startTopology(old.name, w.cores[slices.Index(w.topologies, old)].name)
+		})
 	case StopAggregator:
 		w.stopAndReturn(s)
 	case PauseWebhook:
@@ -80,6 +84,7 @@ func (w *world) restoreCore(c *clusterState, s Step) {
 	c.restored = last + bumped
 	leases, _ := c.store.List("leases", "")
 	w.judge.sharesAreOld(c.name, leases)
+	w.judge.cellsAreOld(c)
 	w.judge.coreIsOld(c, version, last+bumped)
 }
 

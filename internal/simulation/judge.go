@@ -42,6 +42,8 @@ type judge struct {
 	decreases *decreases
 	// liveness judges refusals in the storm.
 	liveness *liveness
+	// topology has the Cells, by core and name.
+	topology map[string]*cellTruth
 	// notes are those that a generator has made of a protector that it was about to release.
 	notes map[string]bool
 	// beginOf is when each process began that runs under a name.
@@ -67,6 +69,8 @@ type Counts struct {
 	Decreases, Confirmed int
 	// Relabels are those that took an available pod out of coverage.
 	Relabels int
+	// Restarts are those by updates of available pods.
+	Restarts int
 	// Forced are removals that took effect below the floor because their pods ask for it.
 	Forced int
 }
@@ -85,6 +89,7 @@ func (c *Counts) Add(other Counts) {
 	c.Decreases += other.Decreases
 	c.Confirmed += other.Confirmed
 	c.Relabels += other.Relabels
+	c.Restarts += other.Restarts
 	c.Forced += other.Forced
 	c.Excused.add(other.Excused)
 }
@@ -104,8 +109,8 @@ func newJudge(s Scenario, trace *Trace) *judge {
 		began: time.Now(), cells: map[string]*truth{}, protectors: map[protectorKey]*watched{}, open: map[openKey]map[*removal]time.Time{}, asked: map[openKey]bool{},
 		effecting: map[string]*removal{}, epochs: map[string]map[int64]int{}, sources: map[protectorKey]*sourceTruth{}, notes: map[string]bool{},
 		leases: map[string]string{}, leaseOf: map[string]time.Time{}, givenUp: map[slotOf]time.Time{},
-		beginOf: map[string]time.Time{},
-		trace:   trace,
+		beginOf: map[string]time.Time{}, topology: map[string]*cellTruth{},
+		trace: trace,
 	}
 	j.counts.Excused = Excused{}
 	j.liveness = newLiveness(s.Storm)
@@ -135,6 +140,9 @@ func (j *judge) cellChanged(cell string, e *apiserver.Event) {
 	if before == nil || before.over() {
 		return
 	}
+	if after.over() {
+		t.ends(line.uid, time.Now().Add(j.lenience))
+	}
 	r := j.effecting[cell]
 	byRemoval := r != nil && e.By == removalActor(r)
 	if !byRemoval {
@@ -143,9 +151,11 @@ func (j *judge) cellChanged(cell string, e *apiserver.Event) {
 	}
 	j.counts.Effective++
 	for _, key := range j.sortedProtectors() {
-		if w := j.protectors[key]; r.relabel == nil || j.isLeaving(t, w, r, *before, e.Version) {
-			j.judgeEffect(w, r, cell, line, *before, e.Version)
+		w := j.protectors[key]
+		if r.relabel != nil && !j.isLeaving(t, w, r, *before, e.Version) || r.change != nil && !j.isRestarting(t, w, r, *before, line) {
+			continue
 		}
+		j.judgeEffect(w, r, cell, line, *before, e.Version)
 	}
 }
 
@@ -191,8 +201,11 @@ func (j *judge) judgeEffect(w *watched, r *removal, cellID string, line *lifelin
 	made, reserved := w.decisions[quota.HashUID(line.uid)]
 	floor := w.floorFor(made.floor, made.nth)
 	available := 0
-	for _, cell := range j.cells {
-		available += cell.available(w, now)
+	counts := func(cell string) bool { return w.countsFor(cell, cellID, made.charged) }
+	for name, cell := range j.cells {
+		if counts(name) {
+			available += cell.available(w, now)
+		}
 	}
 	lost := func(why Reason) {
 		t.losses = append(t.losses, loss{why: why, era: t.era, version: version, before: before, after: line.now()})
@@ -215,7 +228,7 @@ func (j *judge) judgeEffect(w *watched, r *removal, cellID string, line *lifelin
 	case made.countedSpec != quota.CountedSpec(&w.stored.Spec) || w.hasChangedSince(made.version):
 		return // what it was decided on promised nothing of the pods that count now; it stays reserved for those that are decided on later
 	}
-	w.effected[quota.HashUID(line.uid)] = r.relabel == nil
+	w.effected[quota.HashUID(line.uid)] = r.relabel == nil && r.change == nil
 	if made.overdrawn || r.overrode != "" && t.isForced(quota.HashUID(line.uid)) {
 		j.counts.Forced++
 		t.losses = append(t.losses, loss{
@@ -223,7 +236,7 @@ func (j *judge) judgeEffect(w *watched, r *removal, cellID string, line *lifelin
 		})
 		return
 	}
-	excused := j.excusedBy(w, made, now, floor-available)
+	excused := j.excusedBy(w, made, counts, now, floor-available)
 	switch {
 	case available+excused >= floor:
 	case made.blind:
@@ -243,6 +256,9 @@ func (j *judge) judgeUnreserved(w *watched, r *removal, cellID string, line *lif
 	case j.isOwed(cellID, line, r.overrode):
 		j.excuse(excuseOwed)
 		return lossForced
+	case r.change != nil && w.overdue[quota.HashUID(line.uid)]:
+		j.excuse(excuseOverdue)
+		return lossOverdue
 	case w.isSpokenFor(r, cellID, before, now):
 		return "" // it was admitted by an earlier spec, and the pod must not have been counted by this one yet
 	case w.isUnheardOf(r):
@@ -260,6 +276,9 @@ func (j *judge) judgeUnreserved(w *watched, r *removal, cellID string, line *lif
 // wasCharged tells whether the pod cost this protector budget in whichever of its states it was reviewed. The webhook itself
 // reads the pod of an eviction, at some time after its apiserver has.
 func (j *judge) wasCharged(w *watched, r *removal, states []podState) bool {
+	if reviewed := (podState{pod: r.reviewed}); !reviewed.charged(w, r.agedAt(w, j.lenience)) { // a restore may have undone that state
+		return false
+	}
 	for _, s := range states {
 		if s.version >= parseVersion(r.reviewed.ResourceVersion) && !s.charged(w, r.agedAt(w, j.lenience)) {
 			return false

@@ -21,6 +21,10 @@ const (
 	lossByRestore Reason = "a pod was lost when its cell was restored"
 	// "Labels that change with the status": a protector that lists operations without Relabel does not guard labels.
 	lossRelabelled Reason = "a pod was relabelled out of a protector that does not guard labels"
+	// A protector that does not list Update or Resize does not guard them.
+	lossUnguarded Reason = "a pod was restarted by an update that the protector does not guard"
+	// "An update that is overdue": after updateTimeoutSeconds the reservation is given up.
+	lossOverdue Reason = "a pod was restarted by an update that was given up"
 	// docs/concepts.md: an aggregationSelector counts pods that may go at any time.
 	lossUncovered Reason = "a pod went that a protector counts and does not protect"
 	// "Break-glass removals": they go below the floor, and what is decided after them knows of them by their reservation.
@@ -38,6 +42,9 @@ const (
 	// "Break-glass removals": while the core is unreachable they are not reserved.
 	excuseOwed       Reason = "an effect by force was not reserved"
 	excuseOwedAnswer Reason = "an answer by force was not reserved"
+
+	excuseOverdue     Reason = "an effect of an update that was given up was not reserved"
+	excuseOverdueDrop Reason = "a reservation left of an update that was given up"
 
 	excuseUnheardOf Reason = "the webhook of an effect had not heard of the protector"
 	excuseWaived    Reason = "an effect was reviewed under a floor of zero"
@@ -78,11 +85,13 @@ func (j *judge) excuseCounts(past, fewer bool) {
 
 // excusedBy counts the pods that were lost without a charged removal since the snapshots of a decision. Each reason
 // without which too few of the missing ones are excused is counted.
-func (j *judge) excusedBy(w *watched, made decision, now time.Time, missing int) int {
+func (j *judge) excusedBy(w *watched, made decision, counts func(cell string) bool, now time.Time, missing int) int {
 	sum := func(but Reason) int {
 		n := 0
 		for name, cell := range j.cells {
-			n += cell.lostSince(made.seen[name], w, made.version, now, but)
+			if counts(name) {
+				n += cell.lostSince(made.seen[name], w, made.version, now, but)
+			}
 		}
 		return n
 	}

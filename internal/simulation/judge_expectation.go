@@ -88,16 +88,24 @@ func (t *workloadTruths) observe(e *apiserver.Event) {
 		if deployment := metav1.GetControllerOf(e.New); deployment != nil {
 			t.sets[e.New.GetUID()] = deployment.UID
 		}
+		t.note(e, neverWanted)
 	case kindDeployment, kindStatefulSet:
-		name := workloadName{e.Kind.Kind, client.ObjectKeyFromObject(e.New)}
-		if t.all[name] == nil {
-			t.all[name] = &workloadTruth{}
-		}
-		t.names[e.New.GetUID()] = name
-		t.all[name].states = append(t.all[name].states, workloadState{
-			e.Version, time.Now(), e.New.GetUID(), e.Type != watch.Deleted, replicasOf(e.New),
-		})
+		t.names[e.New.GetUID()] = t.note(e, replicasOf(e.New))
 	}
+}
+
+// neverWanted is the size of a ReplicaSet: what its pods are expected to be is what their Deployment wants. Without it, a ReplicaSet is a
+// workload of its own, which a search finds when both are being deleted.
+const neverWanted = -1
+
+// note adds a state of a workload.
+func (t *workloadTruths) note(e *apiserver.Event, size int) workloadName {
+	name := workloadName{e.Kind.Kind, client.ObjectKeyFromObject(e.New)}
+	if t.all[name] == nil {
+		t.all[name] = &workloadTruth{}
+	}
+	t.all[name].states = append(t.all[name].states, workloadState{e.Version, time.Now(), e.New.GetUID(), e.Type != watch.Deleted, size})
+	return name
 }
 
 // restore notes that the cell has gone back to a version. All states stay: they were read.
@@ -298,7 +306,7 @@ func (w *world) isExpected(core string, p *v1alpha1.PodProtector) string {
 		t := w.judge.cells[cell.CellID]
 		for name, truth := range t.workloads.all {
 			is, isExpected := sizes[name]
-			if now := truth.now(); now.exists && (isExpected || t.hasPods(watched, name)) && is != now.size {
+			if now := truth.now(); name.kind != kindReplicaSet && now.exists && (isExpected || t.hasPods(watched, name)) && is != now.size {
 				return fmt.Sprintf("protector %s expects %d pods of %s %s in %s, which wants %d", p.Name, is, name.kind, name.name.Name, cell.CellID, now.size)
 			}
 		}

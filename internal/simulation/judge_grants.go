@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/desired"
 	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
 )
 
@@ -205,7 +206,7 @@ func (d *decreases) judgeDecrease(key protectorKey, p *v1alpha1.PodProtector, pr
 	}
 	d.counts.Decreases++
 	asked := d.of(key.core).asks[askKey{process, p.UID}].at
-	if cascade := d.cascadeOf(key); !cascade.IsZero() && asked.After(cascade) {
+	if cascade := d.cascadeOf(key); desired.IsGenerated(p) && !cascade.IsZero() && asked.After(cascade) {
 		d.fail("%s lowers the floor of protector %s from %d to %d, whose source was deleted by a cascade, without a confirmation",
 			process, key.name, highest, after)
 	}

@@ -20,6 +20,8 @@ import (
 const (
 	testCell = "worker-0"
 	testCore = "core-0"
+
+	otherCell = "worker-1"
 )
 
 // history is what a test shows to a judge: pods of one cell and one protector, changed in the stores as clients and components do.
@@ -150,6 +152,53 @@ func (h *history) restart(pod string) *removal {
 	return r
 }
 
+// update is an update of a pod by a protector that guards updates, or does not, from its review to where it is stored.
+func (h *history) update(pod string, isGuarded bool) *removal {
+	h.change("user", func(p *v1alpha1.PodProtector) {
+		if p.Spec.Operations = v1alpha1.DefaultOperations(); isGuarded {
+			p.Spec.Operations = append(p.Spec.Operations, v1alpha1.OperationUpdate)
+		}
+	})
+	r := h.ask(pod)
+	r.change, r.stored = &change{container: container}, true
+	h.admitted(testCell, r)
+	return r
+}
+
+// restarts is the kubelet that restarts the container of an updated pod.
+func (h *history) restarts(r *removal) {
+	h.about(testCell, r)
+	must(h.cell.Update("pods", r.pod, "", removalActor(r), func(o client.Object) error {
+		setReady(o.(*corev1.Pod), false) //nolint:forcetypeassert // the store keeps its kinds apart
+		return nil
+	}))
+	h.finished(r)
+}
+
+// silence adds a cell with pods, and discounts it.
+func (h *history) silence(pods int) {
+	h.cells[otherCell] = newTruth()
+	other := apiserver.NewStore()
+	other.Committed = func(e *apiserver.Event) { h.cellChanged(otherCell, e) }
+	own := h.cell
+	h.cell = other
+	for range pods {
+		h.pod(true)
+	}
+	h.cell = own
+	h.change("aggregator-1@core-0", func(p *v1alpha1.PodProtector) {
+		p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{CellID: otherCell, Aggregation: v1alpha1.Aggregation{
+			CountedReplicas: int32(pods), SnapshotVersion: uintText(other.Version()), Epoch: 1, Holder: "aggregator-1", LastEventTime: metav1.NowMicro(),
+			CountedSpec: quota.CountedSpec(&p.Spec),
+		}})
+	})
+	h.discount(v1alpha1.DiscountStale)
+}
+
+func (h *history) discount(discount v1alpha1.Discount) {
+	h.change("topology-0@core-0", func(p *v1alpha1.PodProtector) { p.Status.Cells[1].Discount = discount })
+}
+
 // force is a removal by force from its review on, that overrides a refusal.
 func (h *history) force(pod string, over removals.VerdictReason) *removal {
 	must(h.cell.Update("pods", h.podKey(pod), "", "", func(o client.Object) error {
@@ -163,6 +212,30 @@ func (h *history) force(pod string, over removals.VerdictReason) *removal {
 
 // remove is a removal from its review to its effect.
 func (h *history) remove(pod string) { h.effect(h.reserve(h.ask(pod))) }
+
+// account leaves the reservations out of the budget.
+func (h *history) account() {
+	h.change("aggregator-0@core-0", func(p *v1alpha1.PodProtector) {
+		for i := range p.Status.Cells[0].AdmissionHistory.Buckets {
+			p.Status.Cells[0].AdmissionHistory.Buckets[i].Accounted = true
+		}
+	})
+}
+
+func (h *history) forgetEntry() {
+	h.change("aggregator-0@core-0", func(p *v1alpha1.PodProtector) { p.Status.Cells = nil })
+}
+
+// makeEntryAfter makes an entry of a cell when so much time has passed since its Cell was deleted.
+func (h *history) makeEntryAfter(passed time.Duration) {
+	h.cells[otherCell] = newTruth()
+	truth := h.cellOf(testCore, otherCell)
+	truth.deleted, truth.ended = true, time.Now()
+	time.Sleep(passed)
+	h.change("aggregator-1@core-0", func(p *v1alpha1.PodProtector) {
+		p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{CellID: otherCell})
+	})
+}
 
 // What the judge excuses ends where the documented limit ends: each case outside of it differs from one inside in one thing.
 func TestTheJudgeExcusesNoMoreThanIsDocumented(t *testing.T) {
@@ -287,6 +360,83 @@ func TestTheJudgeExcusesNoMoreThanIsDocumented(t *testing.T) {
 			h.cells[testCell].losses = h.cells[testCell].losses[:1]
 			h.effect(r)
 		}, overAdmission},
+		"a pod that became ready again, and went while it was too young": {2, 3, func(h *history) {
+			r := h.restart("b")
+			h.effect(h.ask("b"))
+			time.Sleep(20 * time.Second)
+			h.effect(r)
+		}, ""},
+		"a restart by an update that keeps the floor": {2, 3, func(h *history) { h.restarts(h.reserve(h.update("a", true))) }, ""},
+		"a restart by an update that does not":        {3, 3, func(h *history) { h.restarts(h.reserve(h.update("a", true))) }, "leaves 1 pods too few"},
+		"a restart that was not reserved":             {1, 3, func(h *history) { h.restarts(h.update("a", true)) }, unreserved},
+		"a restart that the protector does not guard": {3, 3, func(h *history) { h.restarts(h.update("a", false)) }, ""},
+		"an update that is given up after its time": {1, 3, func(h *history) {
+			r := h.reserve(h.update("a", true))
+			time.Sleep(updateTimeout)
+			h.drop("aggregator-0@core-0")
+			h.restarts(r)
+		}, ""},
+		"an update that is given up before": {1, 3, func(h *history) {
+			h.reserve(h.update("a", true))
+			time.Sleep(updateTimeout - time.Second)
+			h.drop("aggregator-0@core-0")
+		}, dropped},
+		"an update that can be stored no more": {1, 3, func(h *history) {
+			r := h.reserve(h.update("a", true))
+			r.stored = false
+			h.setReady("a", false)
+			h.setReady("a", true)
+			h.drop("aggregator-0@core-0")
+		}, ""},
+		"a removal that is given up after the time of an update": {1, 3, func(h *history) {
+			h.admitted(testCell, h.reserve(h.ask("a")))
+			time.Sleep(updateTimeout)
+			h.drop("aggregator-0@core-0")
+		}, dropped},
+		"a reservation that does not count while its pod is restarted": {2, 3, func(h *history) {
+			h.restarts(h.reserve(h.update("a", true)))
+			h.count(2)
+			h.account()
+		}, ""},
+		"a reservation that does not count while its pod is available": {2, 3, func(h *history) {
+			h.reserve(h.update("a", true))
+			h.count(3)
+			h.account()
+		}, "is available in the snapshot"},
+		"a removal beside a cell that is discounted":                 {2, 3, func(h *history) { h.silence(3); h.remove("a") }, ""},
+		"a removal that needs the pods of a cell that is discounted": {3, 3, func(h *history) { h.silence(3); h.remove("a") }, "leaves 1 pods too few"},
+		"a removal beside a cell that is discounted no more": {3, 3, func(h *history) {
+			h.silence(3)
+			h.discount("")
+			h.remove("a")
+		}, ""},
+		"an effect beside a cell that is discounted": {2, 3, func(h *history) {
+			h.silence(3)
+			r := h.reserve(h.ask("a"))
+			h.setReady("b", false)
+			h.cells[testCell].losses = nil
+			h.effect(r)
+		}, overAdmission},
+		"an effect beside a cell that is discounted no more": {2, 3, func(h *history) {
+			h.silence(3)
+			r := h.reserve(h.ask("a"))
+			h.discount("")
+			h.setReady("b", false)
+			h.cells[testCell].losses = nil
+			h.effect(r)
+		}, ""},
+		"an entry that leaves a status": {1, 3, func(h *history) { h.forgetEntry() }, "is removed from the status"},
+		"an entry that leaves the status after its Cell was deleted": {1, 3, func(h *history) {
+			h.cellOf(testCore, testCell).deleted = true
+			h.forgetEntry()
+		}, ""},
+		"an entry that leaves the status while a removal may take effect": {1, 3, func(h *history) {
+			h.cellOf(testCore, testCell).deleted = true
+			h.admitted(testCell, h.reserve(h.ask("a")))
+			h.forgetEntry()
+		}, dropped},
+		"an entry that is made for a Cell that was deleted shortly before": {1, 3, func(h *history) { h.makeEntryAfter(time.Second) }, ""},
+		"an entry that is made for a Cell that was deleted long before":    {1, 3, func(h *history) { h.makeEntryAfter(time.Minute) }, "its Cell was deleted"},
 		"a removal by force": {3, 3, func(h *history) { h.effect(h.reserve(h.force("a", noBudget))) }, ""},
 		"a removal that was decided before one by force": {2, 3, func(h *history) {
 			r := h.reserve(h.ask("a"))

@@ -53,6 +53,8 @@ type liveness struct {
 type reviewed struct {
 	at      time.Time
 	refused bool
+	// update reports whether it was of an update, whose reservation lasts until the pod is back.
+	update bool
 }
 
 func newLiveness(s Storm) *liveness {
@@ -126,13 +128,13 @@ func isLackOfBudget(verdict removals.VerdictReason) bool {
 
 // asked notes a review.
 func (l *liveness) asked(key openKey, r *removal) {
-	r.latest = &reviewed{at: time.Now()}
+	r.latest = &reviewed{at: time.Now(), update: r.change != nil}
 	l.asks[key] = append(l.asks[key], r.latest)
 }
 
 // mayBeReserved reports whether a review since a time may have reserved the removal of a pod.
 func (l *liveness) mayBeReserved(key openKey, from time.Time) bool {
-	return slices.ContainsFunc(l.asks[key], func(a *reviewed) bool { return !a.refused && !a.at.Before(from) })
+	return slices.ContainsFunc(l.asks[key], func(a *reviewed) bool { return !a.refused && (a.update || !a.at.Before(from)) })
 }
 
 // drawUsable lets removals be admitted and abandoned after the last fault, and asks for others when their reservations must have ended.

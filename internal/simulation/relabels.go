@@ -98,15 +98,22 @@ func (l relabel) takes(pod *corev1.Pod, from *watched) bool {
 	return !from.covers(after) || !haveSameCriterion(pod, after) && !podState{pod: after}.countable(from)
 }
 
-// isMoot reports whether a relabel can take effect no more by the review that it had: API servers store it only while the pod has the version that
-// was reviewed.
+// isMoot reports whether a relabel or an update can take effect no more by the review that it had: API servers store it only while the pod has the
+// version that was reviewed.
 func (r *removal) isMoot(line *lifeline) bool {
-	return r.relabel != nil && line.now().version != parseVersion(r.reviewed.ResourceVersion)
+	return (r.relabel != nil || r.change != nil && !r.stored) && line.now().version != parseVersion(r.reviewed.ResourceVersion)
 }
 
 // isCharged reports whether a request takes a pod from a protector that it covers, by an operation that the protector guards.
 func (w *watched) isCharged(r *removal, pod *corev1.Pod) bool {
-	return r.relabel == nil || w.guardsRelabels() && r.relabel.takes(pod, w)
+	switch {
+	case r.relabel != nil:
+		return w.guardsRelabels() && r.relabel.takes(pod, w)
+	case r.change != nil:
+		return w.isGuarding(r.change.operation())
+	default:
+		return true
+	}
 }
 
 // guardsRelabels reports whether relabels consume budget; they do by default. It is read here, not by the code that is on trial.
@@ -131,12 +138,19 @@ func (j *judge) isLeaving(t *truth, w *watched, r *removal, before podState, ver
 	return true
 }
 
-// operations are those of a protector that leaves relabels out; nil is the default.
+// operations are those of a protector that leaves relabels out, or guards updates; nil is the default.
 func (p ProtectorPlan) operations() []v1alpha1.Operation {
-	if !p.NoRelabels {
+	if !p.NoRelabels && !p.Updates {
 		return nil
 	}
-	return []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationEvict}
+	operations := []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationEvict}
+	if !p.NoRelabels {
+		operations = append(operations, v1alpha1.OperationRelabel)
+	}
+	if p.Updates {
+		operations = append(operations, v1alpha1.OperationUpdate, v1alpha1.OperationResize)
+	}
+	return operations
 }
 
 // drawRelabels lets clients relabel pods in a fourth of the seeds: several the same pod, there and back, in the midst of removals.

@@ -50,8 +50,29 @@ func (r *renewals) any() bool {
 	return len(r.of) > 0
 }
 
+// isForced reports whether a client renews a removal by force.
+func (r *renewals) isForced(j *judge) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for hash := range r.of {
+		for _, t := range j.cells {
+			if t.isForced(hash) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // end stops all clients and waits for them.
 func (r *renewals) end() {
+	select {
+	case <-r.stop:
+		return
+	default:
+	}
 	close(r.stop)
 	r.running.Wait()
 	r.mu.Lock()

@@ -64,6 +64,9 @@ func Run(s Scenario, scheme *runtime.Scheme, trace *Trace) Result {
 	}
 	time.Sleep(time.Until(began.Add(stormTime)))
 	w.calmDown()
+	if err := w.createCells(); err != nil {
+		w.judge.fail("a Cell cannot be created again %v", err)
+	}
 	w.makeGood()
 	w.abandon()
 	w.live()

@@ -27,9 +27,12 @@ type Scenario struct {
 	Shared bool
 	Spaces int
 	// Brake has the limits of the release brake, and Deployments for it.
-	Brake BrakePlan
-	Storm Storm
-	Steps []Step
+	Brake    BrakePlan
+	Storm    Storm
+	Steps    []Step
+	Topology TopologyPlan
+	// Updates gives pods containers that clients update.
+	Updates bool
 	// Workloads are the workloads of the worker clusters; see workloads.go.
 	Workloads []WorkloadPlan
 }
@@ -46,6 +49,8 @@ type ProtectorPlan struct {
 	Computed ComputedFloor
 	// NoRelabels leaves relabels out of the operations that it guards.
 	NoRelabels bool
+	// Updates makes it guard updates and resizes.
+	Updates bool
 	// Criterion is what a pod must be to count; empty is the default.
 	Criterion v1alpha1.Criterion
 	// Exempts makes it exempt pods of exemptLabels, and CountsAll count all pods of its namespace, also those that it does not cover.
@@ -154,6 +159,13 @@ const (
 	CreateWorkload   What = "create the workloads of a cell again"
 	ConfirmWorkloads What = "confirm on a protector that deleted workloads are released"
 	RestartPods      What = "remove all pods of a cell"
+
+	DeleteCell  What = "delete a Cell"
+	UpdateImage What = "update a pod's image"
+	ResizePod   What = "resize a pod in place"
+
+	CreateCell   What = "create a Cell again"
+	KillTopology What = "kill the topology controller"
 )
 
 func (s Step) String() string {
@@ -180,6 +192,9 @@ func (s Scenario) String() string {
 	fmt.Fprintf(&b, "storm %+v\n", s.Storm)
 	for _, p := range s.Protectors {
 		fmt.Fprintf(&b, "protector %+v\n", p)
+	}
+	if s.Topology.Runs {
+		fmt.Fprintf(&b, "topology %+v\n", s.Topology)
 	}
 	if s.Brake.Window > 0 {
 		fmt.Fprintf(&b, "brake %+v\n", s.Brake)
@@ -258,6 +273,8 @@ func Draw(seed uint64) Scenario {
 	s.drawFreeze(randOf(seed, 0x667265657a65))
 	s.drawCriteria(randOf(seed, criteriaLuck))
 	s.drawForced(randOf(seed, forceLuck))
+	s.drawTopology(randOf(seed, topologyLuck))
+	s.drawUpdates(randOf(seed, updateLuck))
 	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return s
 }

@@ -198,7 +198,7 @@ func (j *judge) judgeWriter(w *watched, cell, before *v1alpha1.PodProtectorCell,
 
 // DrawShared makes a scenario of a seed in which shards share the cells out, and come and go.
 func DrawShared(seed uint64) Scenario {
-	s := Draw(seed).withoutWorkloads()
+	s := Draw(seed).withoutWorkloads().withoutTopology()
 	r := randOf(seed, 0x736c6f74)
 	s.Shared, s.AggregatorsPerCell, s.Spaces = true, 2+r.IntN(3), 2+r.IntN(4)
 	s.Workers, s.Pods = min(s.Workers, 2), max(s.Pods, 2*s.Spaces)

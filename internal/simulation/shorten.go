@@ -41,6 +41,7 @@ func (s Scenario) shorter() []Scenario {
 	add(s.Generated, func(s *Scenario) { s.Generated = false })
 	add(len(s.Brake.Sources) > 1, func(s *Scenario) { s.Brake.Sources = s.Brake.Sources[:len(s.Brake.Sources)/2] })
 	add(len(s.Brake.Sources) > 0, func(s *Scenario) { s.Brake.Sources = s.Brake.Sources[1:] })
+	add(s.Topology.Runs, func(s *Scenario) { *s = s.withoutTopology() })
 	add(s.Cores > 1, func(s *Scenario) { s.Cores-- })
 	add(s.Webhooks > 1, func(s *Scenario) { s.Webhooks-- })
 	add(s.AggregatorsPerCell > 1, func(s *Scenario) { s.AggregatorsPerCell-- })

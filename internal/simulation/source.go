@@ -148,7 +148,8 @@ func (w *world) isSourceServed(plan SourcePlan) string {
 	p, _ := stored.(*v1alpha1.PodProtector)
 	w.judge.mu.Lock()
 	truth := w.judge.sourceOf(protectorKey{core.name, plan.protector()}).now()
-	isHeld := absent == nil && (w.judge.decreases.isHeldCascade(core.name, p, truth) || w.judge.decreases.isCutOff(core.name, p, truth))
+	d := w.judge.decreases
+	isHeld := absent == nil && (d.isHeldCascade(core.name, p, truth) || d.isCutOff(core.name, p, truth) || d.isOfLostTime(core.name, p, truth))
 	w.judge.mu.Unlock()
 	source, _ := object.(*appsv1.Deployment)
 	switch {

@@ -24,13 +24,7 @@ func (j *judge) judgeStatus(w *watched, old *v1alpha1.PodProtector, e *apiserver
 		j.judgeReservations(w, cell, &before, e)
 		j.judgeExpectation(w, cell, &before, old)
 	}
-	if old != nil && old.UID == w.stored.UID {
-		for i := range old.Status.Cells {
-			if id := old.Status.Cells[i].CellID; quota.CellOf(w.stored, id) == nil {
-				j.fail("cell %s is gone from the status of protector %s", id, w.name())
-			}
-		}
-	}
+	j.judgeEntries(w, old, e)
 	j.judgeSummary(w)
 }
 
@@ -84,10 +78,12 @@ func (j *judge) judgeReservations(w *watched, cell, before *v1alpha1.PodProtecto
 		}
 		is[r.Hash] = true
 	}
-	if open := quota.Open(&cell.AdmissionHistory); open != total {
-		j.fail("the counters of protector %s say %d reservations of %s, and it holds %d", w.name(), open, cell.CellID, total)
+	if open, holds := quota.Open(&cell.AdmissionHistory), total-len(accounted(&cell.AdmissionHistory)); open != holds {
+		j.fail("the counters of protector %s say %d reservations of %s, and it holds %d", w.name(), open, cell.CellID, holds)
 	}
+	j.judgeAccounted(w, cell)
 	fresh, forced := false, j.forcedBy(e)
+	wasAccounted := accounted(&before.AdmissionHistory)
 	for hash, stamp := range stampsOf(&cell.AdmissionHistory) {
 		earlier, held := was[hash]
 		if !held {
@@ -101,7 +97,7 @@ func (j *judge) judgeReservations(w *watched, cell, before *v1alpha1.PodProtecto
 		// A repeated removal is decided again. Of merged ones nobody can tell.
 		if !held || !stamp.IsZero() && !earlier.IsZero() && !stamp.Equal(earlier) {
 			made := j.decide(w)
-			if earlier, known := w.decisions[hash]; known && held {
+			if earlier, known := w.decisions[hash]; known && held && !wasAccounted[hash] {
 				made.charged = earlier.charged
 			}
 			w.decisions[hash] = made
@@ -111,6 +107,7 @@ func (j *judge) judgeReservations(w *watched, cell, before *v1alpha1.PodProtecto
 				w.decisions[hash] = made
 			}
 			available, reserved := w.books()
+			available += w.discounted(cell) // its own pods count for a removal in it
 			floor, known := writtenFloor(w.stored)
 			switch left := available - reserved - floor; {
 			case (left < 0 || !known || w.mindsLoss()) && j.cells[cell.CellID].isForced(hash):
@@ -145,14 +142,14 @@ func stampsOf(h *v1alpha1.AdmissionHistory) map[quota.UIDHash]time.Time {
 	return stamps
 }
 
-// books add up the cells of the stored status: what may count as available, and what is reserved.
+// books add up the cells of the stored status: what may count as available in a cell that is not discounted, and what is reserved.
 func (w *watched) books() (available, reserved int) {
 	for i := range w.stored.Status.Cells {
 		c := &w.stored.Status.Cells[i]
 		if c.Aggregation.CountedSpec == quota.CountedSpec(&w.stored.Spec) {
-			available += int(c.Aggregation.CountedReplicas)
+			available += int(c.Aggregation.CountedReplicas) - w.discounted(c)
 		}
-		reserved += len(hashesOf(&c.AdmissionHistory))
+		reserved += openOf(&c.AdmissionHistory)
 	}
 	return available, reserved
 }
@@ -223,6 +220,9 @@ func (j *judge) judgeDrop(w *watched, cell *v1alpha1.PodProtectorCell, hash quot
 		case w.isUncharged(r, line.now(), time.Now()): // an earlier spec admitted it without a charge
 		case w.waived(asked):
 			j.excuse(excuseWaivedDrop)
+		case w.isOverdue(hash, r):
+			j.excuse(excuseOverdueDrop)
+			w.overdue[hash] = true
 		default:
 			j.fail("%s dropped the reservation of pod %s from protector %s, and removal %s of it was admitted and may still take effect",
 				orWorld(e.By), line.name, w.name(), r.id)

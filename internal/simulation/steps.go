@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 func (w *world) take(n int, s Step) {
 	w.trace.add("step %d: %s", n, s.What)
 	switch s.What {
-	case Delete, Evict, DryRun, AskRelabel:
+	case Delete, Evict, DryRun, AskRelabel, UpdateImage, ResizePod:
 		w.removeOne(fmt.Sprint(n), s)
 	case StepWebhookClock, StepAggregatorClock:
 		w.stepClock(s)
@@ -53,6 +54,8 @@ func (w *world) take(n int, s Step) {
 		w.runSecond(n, s)
 	case SyncWorkloads, ScaleWorkload, DeleteWorkload, CreateWorkload, ConfirmWorkloads, RestartPods:
 		w.changeWorkloads(n, s)
+	case DeleteCell, CreateCell:
+		w.changeCell(n, s)
 	case LoseOne, DeleteProtector, CreateProtector:
 		w.endProtector(s)
 	default:
@@ -73,7 +76,7 @@ func pick[T any](all []T, who int) (one T, ok bool) {
 func (w *world) removal(id string, pod *corev1.Pod, s Step) *removal {
 	return &removal{
 		id: id, pod: client.ObjectKeyFromObject(pod), evict: s.What == Evict, dryRun: s.What == DryRun, grace: s.For, stuck: s.Stuck, refusedLater: s.RefusedLater,
-		relabel: relabelOf(s),
+		relabel: relabelOf(s), change: changeOf(s),
 	}
 }
 
@@ -214,7 +217,7 @@ func (w *world) isCalm() string {
 			if word := w.isHeardOf(core.name, p); word != "" {
 				return word
 			}
-			if word := w.isExpected(core.name, p); word != "" {
+			if word := cmp.Or(isDiscountedAnywhere(p), w.isExpected(core.name, p)); word != "" {
 				return word
 			}
 			watched := w.judge.protectors[protectorKey{core.name, client.ObjectKeyFromObject(p)}]

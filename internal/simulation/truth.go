@@ -46,8 +46,9 @@ type loss struct {
 	why     Reason
 	era     int
 	version uint64
-	// before and after are the pod's states.
+	// before and after are the pod's states, and ended is when it went after that; zero if it has not.
 	before, after podState
+	ended         time.Time
 	// only is the protector that it is a loss for; nil is all.
 	only *watched
 	// until is the version of the last decision on that protector which did not know of it; 0 is none in particular.
@@ -62,6 +63,9 @@ func (l *loss) excuses(p *watched, seen sighting, decided uint64, now time.Time)
 	case l.only != nil && l.only != p || l.until > 0 && decided > l.until:
 		return false
 	default:
+		if !l.ended.IsZero() && l.ended.Before(now) {
+			now = l.ended // it never became older
+		}
 		isYoung := l.after.isReadySince().After(l.before.isReadySince()) && !l.after.available(p, now)
 		return l.before.countable(p) && (!l.after.countable(p) || isYoung)
 	}
@@ -165,6 +169,15 @@ func (t *truth) lostSince(seen sighting, p *watched, decided uint64, now time.Ti
 type sighting struct {
 	era     int
 	version uint64
+}
+
+// ends notes in the losses of a pod when it went.
+func (t *truth) ends(uid types.UID, at time.Time) {
+	for i := range t.losses {
+		if l := &t.losses[i]; l.before.pod.UID == uid && l.ended.IsZero() {
+			l.ended = at
+		}
+	}
 }
 
 // restore takes the cell back to a version. Pods that were available and are not then, are lost.

@@ -33,6 +33,8 @@ type watched struct {
 	decided   []int
 	// effected are the pods that were removed by their reservations.
 	effected map[quota.UIDHash]bool
+	// overdue are the pods whose reservation of an update was given up.
+	overdue map[quota.UIDHash]bool
 	// forgotten are the pods whose reservation was lost when the core was restored, which was last at restored.
 	forgotten map[quota.UIDHash]bool
 	restored  time.Time
@@ -40,6 +42,8 @@ type watched struct {
 	renewed uint64
 	// confirmed is when it had last the annotation that releases workloads.
 	confirmed time.Time
+	// vouched are the versions at which the entry of each cell was not discounted last.
+	vouched map[string]uint64
 	// lost is when it vanished without having been released, and back the version at which it was made anew; 0 until then.
 	lost time.Time
 	back uint64
@@ -54,7 +58,7 @@ func (w *watched) isUnheardOf(r *removal) bool {
 }
 
 func newWatched(core string) *watched {
-	return &watched{core: core, decisions: map[quota.UIDHash]decision{}, forgotten: map[quota.UIDHash]bool{}, effected: map[quota.UIDHash]bool{}}
+	return &watched{core: core, decisions: map[quota.UIDHash]decision{}, forgotten: map[quota.UIDHash]bool{}, effected: map[quota.UIDHash]bool{}, vouched: map[string]uint64{}, overdue: map[quota.UIDHash]bool{}}
 }
 
 type floorSince struct {
@@ -95,6 +99,7 @@ func (j *judge) coreChanged(core string, e *apiserver.Event) {
 	j.decreases.observe(core, e)
 	switch object := e.New.(type) {
 	case *v1alpha1.Cell:
+		j.cellObjectChanged(core, object, e)
 		j.leads(core, object)
 		j.sharesOut(core, object, e)
 	case *coordinationv1.Lease:

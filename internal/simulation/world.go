@@ -46,6 +46,7 @@ type world struct {
 	aggregators []*process
 	generators  []*process
 	seconds     []*process
+	topologies  []*process
 	buried      []*process
 	collector   *collector
 	serial      int
@@ -96,10 +97,7 @@ func (w *world) webhooks() []*process {
 func (w *world) populate() {
 	for _, core := range w.cores {
 		for _, worker := range w.workers {
-			core.create("cells", &v1alpha1.Cell{
-				ObjectMeta: metav1.ObjectMeta{Name: worker.name},
-				Spec:       v1alpha1.CellSpec{AdmissionDeadline: &metav1.Duration{Duration: admissionDeadline}},
-			})
+			core.create("cells", w.newCell(worker.name))
 		}
 	}
 	if w.scenario.Shared {
@@ -134,6 +132,10 @@ func (p ProtectorPlan) object() *v1alpha1.PodProtector {
 	}
 	p.setCriterion(&o.Spec)
 	p.Computed.set(&o.Spec)
+	if p.Updates {
+		seconds := int32(updateTimeout.Seconds())
+		o.Spec.AdmissionHistory.UpdateTimeoutSeconds = &seconds
+	}
 	return o
 }
 
@@ -170,6 +172,9 @@ func (w *world) newPod(c *clusterState) *corev1.Pod {
 	p.Spec.NodeName = "node-1"
 	p.Status.Phase = corev1.PodRunning
 	c.own(p)
+	if w.scenario.Updates {
+		addContainers(p)
+	}
 	return p
 }
 
@@ -199,6 +204,9 @@ func (w *world) startAll() {
 		if w.scenario.isKept() {
 			w.generators = append(w.generators, w.startGenerator(fmt.Sprint("generator-", i), core.name))
 		}
+		if w.scenario.Topology.Runs {
+			w.topologies = append(w.topologies, w.startTopology(fmt.Sprint("topology-", i), core.name))
+		}
 	}
 }
 
@@ -210,7 +218,7 @@ func (w *world) everybody() []*process {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var all []*process
-	for _, some := range [][]*process{w.hooks, w.aggregators, w.generators, w.seconds} {
+	for _, some := range [][]*process{w.hooks, w.aggregators, w.generators, w.seconds, w.topologies} {
 		all = append(all, some...)
 	}
 	return all

@@ -1,0 +1,144 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/controllers/topology"
+)
+
+// In a sixth of the seeds, the topology controller runs in each core. Users delete Cells and create them again, and all aggregators of a cell are
+// paused for so long that protectors discount its pods, if the Cells ask for that. judge_topology.go says what is promised.
+
+// topologyLuck is the random stream of that. It was chosen so that no seed changes that is named in tests, mutants or docs.
+const topologyLuck = 0x746f706f00f1
+
+// TopologyPlan is whether the topology controller runs, and what the Cells are like then.
+type TopologyPlan struct {
+	Runs bool
+	// Discounts is whenStale: Discount.
+	Discounts bool
+}
+
+// longestWithoutCell is how long it may take from the deletion of a Cell until it is created again, and from that until it is counted.
+const longestWithoutCell = time.Minute
+
+// staleAfter is that of the Cells: two heartbeats, and what the weather may delay one.
+const staleAfter = 25 * time.Second
+
+func (w *world) newCell(name string) *v1alpha1.Cell {
+	cell := &v1alpha1.Cell{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.CellSpec{AdmissionDeadline: &metav1.Duration{Duration: admissionDeadline}},
+	}
+	if w.scenario.Topology.Discounts {
+		cell.Spec.WhenStale, cell.Spec.StaleAfter = v1alpha1.WhenStaleDiscount, &metav1.Duration{Duration: staleAfter}
+	}
+	return cell
+}
+
+// startTopology starts the topology controller of a core. It does not connect to workers.
+func (w *world) startTopology(name, core string) *process {
+	p := w.newProcess(name)
+	p.run(p.cores[core], nil, func(ctx context.Context, mgr manager.Manager) error {
+		return topology.Setup(ctx, apart{inOrder{mgr}}, nil, prometheus.NewRegistry())
+	})
+	return p
+}
+
+// changeCell deletes a Cell of a core, or creates it again as soon as the one before is deleted.
+func (w *world) changeCell(n int, s Step) {
+	core, name := w.cores[s.Core%len(w.cores)], w.cell(s).name
+	w.judge.disturbs(Step{For: longestWithoutCell})
+	if s.What == DeleteCell {
+		_, _ = core.store.Delete("cells", types.NamespacedName{Name: name}, "", user)
+		return
+	}
+	w.later(0, func() {
+		for try := range 30 {
+			if _, err := core.store.Create("cells", w.newCell(name), user); err == nil || !w.isTerminating(core, name) {
+				return
+			}
+			time.Sleep(w.dice.Between(time.Second, 2*time.Second, fmt.Sprintf("create cell %d.%d", n, try)))
+		}
+	})
+}
+
+func (w *world) isTerminating(core *clusterState, cell string) bool {
+	object, err := core.store.Get("cells", types.NamespacedName{Name: cell})
+	return err == nil && object.GetDeletionTimestamp() != nil
+}
+
+// createCells creates the Cells that do not exist, as soon as those that are being deleted are.
+func (w *world) createCells() error {
+	if w.scenario.Topology.Runs && w.renewals.isForced(w.judge) {
+		w.renewals.end() // a removal by force is admitted, and so renewed, in a cell that drains too
+	}
+	return w.await(convergence, func() string {
+		for _, core := range w.cores {
+			for _, worker := range w.workers {
+				if w.isTerminating(core, worker.name) {
+					return fmt.Sprintf("Cell %s of %s is still being deleted", worker.name, core.name)
+				}
+				_, _ = core.store.Create("cells", w.newCell(worker.name), user)
+			}
+		}
+		return ""
+	})
+}
+
+func (s *Scenario) drawTopology(r *rand.Rand) {
+	if r.IntN(6) > 0 {
+		return
+	}
+	s.Topology = TopologyPlan{Runs: true, Discounts: r.IntN(2) == 0}
+	for range 1 + r.IntN(2) {
+		begin, cell, core := at(r), r.IntN(s.Workers), r.IntN(s.Cores)
+		if length := time.Duration(30+r.IntN(20)) * time.Second; s.Topology.Discounts && r.IntN(2) == 0 {
+			for i := range s.AggregatorsPerCell {
+				s.Steps = append(s.Steps, Step{At: begin, What: PauseAggregator, Who: (core*s.Workers+cell)*s.AggregatorsPerCell + i, For: length})
+			}
+			s.drawWave(r, begin+length-8*time.Second, 16*time.Second)
+			continue
+		}
+		s.Steps = append(s.Steps, Step{At: begin, What: DeleteCell, Cell: cell, Core: core})
+		again := begin + time.Duration(1+r.IntN(40))*time.Second
+		s.Steps = append(s.Steps, Step{At: again, What: CreateCell, Cell: cell, Core: core})
+		s.drawWave(r, begin-2*time.Second, 15*time.Second)
+		s.drawWave(r, again, 15*time.Second)
+		if r.IntN(4) == 0 {
+			s.Steps = append(s.Steps, Step{At: begin + time.Duration(r.IntN(10000))*time.Millisecond, What: KillTopology, Who: core, For: 5 * time.Second})
+		}
+	}
+}
+
+// drawWave is removals and new pods in all cells within a time.
+func (s *Scenario) drawWave(r *rand.Rand, begin, width time.Duration) {
+	for range 4 + r.IntN(10) {
+		step := Step{
+			At: max(0, begin+time.Duration(r.Int64N(int64(width)))), What: []What{Delete, Delete, Evict, CreatePod, Die}[r.IntN(5)], Cell: r.IntN(s.Workers),
+			Who: r.IntN(16), For: time.Second, RefusedLater: r.IntN(8) == 0,
+		}
+		if r.IntN(4) == 0 {
+			step.Stuck = time.Duration(r.Int64N(int64(requestLimit)))
+		}
+		s.Steps = append(s.Steps, step)
+	}
+}
+
+// withoutTopology is the scenario with Cells that stay.
+func (s Scenario) withoutTopology() Scenario {
+	s.Topology = TopologyPlan{}
+	s.Steps = slices.DeleteFunc(slices.Clone(s.Steps), func(step Step) bool {
+		return step.What == DeleteCell || step.What == CreateCell || step.What == KillTopology
+	})
+	return s
+}
