@@ -34,7 +34,11 @@ type Brake interface {
 	Reference(before, after *v1alpha1.PodProtector) string
 }
 
-// retries brings sources back whose decreases are pending.
+// lookAgain is how soon a source is looked at again for which a protector was created or released. If the core is restored to before that,
+// and the watch has not shown it yet, no event follows.
+const lookAgain = 10 * time.Second
+
+// retries brings sources back, whose decreases are pending or for which something was done.
 type retries struct {
 	queue workqueue.TypedRateLimitingInterface[desired.Ref]
 }
@@ -148,6 +152,7 @@ func (r *Reconciler) removeAll(
 		} else if err != nil {
 			return "", err
 		}
+		r.retries.after(ref, lookAgain)
 	}
 	return worst, nil
 }
