@@ -64,7 +64,7 @@ func proofs() []proof {
 			"TestAStreamContinuesOnlyWhereItsCellCertainlyDid", "TestAListWhosePagesAreFarApartFails",
 			"TestAnAbandonedReservationExpiresWhileOthersAreRenewed", "TestATimerRunsFromTheLastAttempt", "TestAReservationHasNoTimerOfOneThatWasSettled",
 			"TestAPodThatIsCountedIsChargedByAReplicaThatIsBehind", "TestASteadyClock", "TestEqualCountsAreWrittenWhenAPodBecameAvailableByTime",
-			"TestWhatARelabelCosts", "TestWhoLosesAPodIsCharged", "TestARelabelAddsUpWithWhatElseIsAsked", "TestRelabelsAreMergedApartFromRemovals",
+			"TestWhatARelabelCosts", "TestAYoungPodIsChargedWhereNoCountHasATime", "TestWhoLosesAPodIsCharged", "TestARelabelAddsUpWithWhatElseIsAsked", "TestRelabelsAreMergedApartFromRemovals",
 			"TestARelabelIsReservedUntilTheSnapshotShowsIt", "TestALivePodDoesNotSettleItsRelabelWhileTheWatchIsLate",
 			"TestAPodThatCameAndLeavesAgainStaysReserved",
 			"TestAWiderSelectorCountsNewPodsAfterTheDeadline", "TestTheEndOfATransitionGoesByALiveList", "TestWhatCountsInATransition",

@@ -77,7 +77,7 @@ func (s Situation) protector(c removal.Charge, e *Explanation) Protector {
 		AtMostUnderWay: int(c.Protector.Spec.AdmissionHistory.MaxConcurrentLag), Cells: []Cell{},
 	}
 	facts := podhealth.FactsOf(s.Request.Pod)
-	health := c.Health(facts, s.Cell, s.Now)
+	health := c.Health(facts, s.Cell, c.AgedAt(s.Cell, s.Now))
 	p.Charged = p.Guards && !s.Request.Passes() &&
 		(health.Charged(c.Protector.Spec.Criterion) || s.Request.Criterion != "" && health.Meets(s.Request.Criterion))
 	p.Why = s.why(c, health)

@@ -79,7 +79,7 @@ func Charged(covering []Charge, belongs bool, cell string, r Request, now time.T
 			return true
 		}
 		guarded = true
-		return !c.costs(c.Health(facts, cell, now), r)
+		return !c.costs(c.Health(facts, cell, c.AgedAt(cell, now)), r)
 	})
 	slices.SortFunc(charges, func(a, b Charge) int { return cmp.Compare(a.String(), b.String()) })
 	switch {
@@ -98,6 +98,18 @@ func Charged(covering []Charge, belongs bool, cell string, r Request, now time.T
 func (c Charge) costs(health podhealth.Health, r Request) bool {
 	return health.Charged(c.Protector.Spec.Criterion) || r.Criterion != "" && health.Meets(r.Criterion)
 }
+
+// AgedAt is the time at which the age of a pod is judged that is to be removed. In a cell that no aggregator has counted, or that was taken out
+// of the protector, no count has a time that makes up for a clock that is behind: a pod is taken to be old enough, and its removal refused.
+func (c Charge) AgedAt(cell string, now time.Time) time.Time {
+	if quota.CellOf(c.Protector, cell) == nil {
+		return now.Add(time.Duration(c.Protector.Spec.MinReadySeconds)*time.Second + longestBehind)
+	}
+	return now
+}
+
+// longestBehind is how far the clock of a webhook may be behind that of an aggregator.
+const longestBehind = 24 * time.Hour
 
 // IsYoung reports whether the removal of a pod costs nothing only because the pod has not been ready for long enough, by our clock. The
 // aggregator may have counted it by a clock that is ahead of ours, in a count that we have not seen yet: only the newest one tells.

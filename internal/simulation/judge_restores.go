@@ -67,11 +67,11 @@ func (d *decreases) isCutOff(core string, p *v1alpha1.PodProtector, source sourc
 	return c != nil && c.Reason == v1alpha1.ReasonSourceVanished && source.at.After(restored) && source.at.Before(restored.Add(inFlightRelease))
 }
 
-// isOfLostTime reports whether a protector was recreated whose source a restore undid: to its generator the source vanished, since it was created
-// again after the deletion that the restored core has.
-func (d *decreases) isOfLostTime(core string, p *v1alpha1.PodProtector, source sourceState) bool {
-	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTargetResolved)
-	return c != nil && c.Reason == v1alpha1.ReasonSourceVanished && isRecreated(p) && source.at.Before(d.of(core).restoredAt)
+// isOfLostTime reports whether a restore undid that a deleted source was created again: to its generator the source vanished then, and the
+// protector stays in force.
+func (d *decreases) isOfLostTime(core string, p *v1alpha1.PodProtector, source *sourceTruth) bool {
+	c, deleted := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTargetResolved), source.now().at
+	return c != nil && c.Reason == v1alpha1.ReasonSourceVanished && source.undone.After(deleted) && deleted.Before(d.of(core).restoredAt)
 }
 
 // isHeldCascade reports whether a protector may stay in force although its source was deleted: by a cascade, or what looked like one when

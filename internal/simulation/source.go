@@ -147,24 +147,25 @@ func (w *world) isSourceServed(plan SourcePlan) string {
 	object, gone := core.store.Get("deployments", plan.key())
 	p, _ := stored.(*v1alpha1.PodProtector)
 	w.judge.mu.Lock()
-	truth := w.judge.sourceOf(protectorKey{core.name, plan.protector()}).now()
+	source := w.judge.sourceOf(protectorKey{core.name, plan.protector()})
+	truth := source.now()
 	d := w.judge.decreases
-	isHeld := absent == nil && (d.isHeldCascade(core.name, p, truth) || d.isCutOff(core.name, p, truth) || d.isOfLostTime(core.name, p, truth))
+	isHeld := absent == nil && (d.isHeldCascade(core.name, p, truth) || d.isCutOff(core.name, p, truth) || d.isOfLostTime(core.name, p, source))
 	w.judge.mu.Unlock()
-	source, _ := object.(*appsv1.Deployment)
+	deployment, _ := object.(*appsv1.Deployment)
 	switch {
-	case gone == nil && source.DeletionTimestamp != nil:
+	case gone == nil && deployment.DeletionTimestamp != nil:
 		return "the finalizer is not removed"
-	case gone == nil && source.Labels[v1alpha1.LabelProtect] == "" && absent == nil && !isHeld:
+	case gone == nil && deployment.Labels[v1alpha1.LabelProtect] == "" && absent == nil && !isHeld:
 		return "the protector is there, although no label asks for it:" + describePending(p)
-	case gone == nil && source.Labels[v1alpha1.LabelProtect] == "":
+	case gone == nil && deployment.Labels[v1alpha1.LabelProtect] == "":
 		return ""
 	case gone == nil && absent != nil:
 		return "there is no protector"
 	case gone != nil && absent == nil && truth.released && !truth.vanished && !isHeld:
 		return "the protector is there after the deletion:" + describePending(p)
 	case gone == nil:
-		return isAsAsked(source, p)
+		return isAsAsked(deployment, p)
 	}
 	return ""
 }
