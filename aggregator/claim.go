@@ -98,7 +98,7 @@ func (t *term) readShare(ctx context.Context) (*v1alpha1.Cell, error) {
 	switch {
 	case entry == nil || entry.Holder != t.tenancy.Holder:
 		t.end(errors.New("the Cell knows nothing of this shard any more"))
-	case cell.UID != t.leadership.cell.UID:
+	case cell.UID != t.cell.UID:
 		t.end(errRecreated)
 	default:
 		noted := parseVersion(cell.Status.Aggregator.RestoredVersion) > t.leadership.restored // by another shard

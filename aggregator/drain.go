@@ -56,7 +56,7 @@ func (t *term) isCellOpen(ctx context.Context) (bool, error) {
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("read Cell %s: %w", t.options.Cell, err)
-	case cell.UID != t.leadership.cell.UID:
+	case cell.UID != t.cell.UID:
 		t.end(errRecreated)
 		return false, nil
 	case cell.DeletionTimestamp != nil:

@@ -109,7 +109,7 @@ func (t *term) beat(ctx context.Context, ready metav1.Condition) error {
 			t.end(errDeposed)
 			return nil
 		}
-		if cell.UID != t.leadership.cell.UID {
+		if cell.UID != t.cell.UID {
 			t.end(errRecreated)
 			return nil
 		}

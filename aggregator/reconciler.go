@@ -91,17 +91,11 @@ type outcome struct {
 // aggregate sets the counts of the cell and settles what they account for, in p.
 func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alpha1.PodProtector) (outcome, error) {
 	cell := quota.CellOf(p, t.options.Cell)
-	if cell == nil {
-		if !t.snapshot.scope.HasNamespace(key.Namespace) {
-			return outcome{}, nil // no pod of the protector can be in the cell
-		}
-		if open, err := t.isOpen(ctx); err != nil || !open {
-			return outcome{}, err
-		}
-	}
 	var stored v1alpha1.PodProtectorCell
 	if cell != nil {
 		stored = *cell
+	} else if enters, err := t.enters(ctx, key.Namespace); err != nil || !enters {
+		return outcome{}, err
 	}
 	if quota.Unfinished(p) {
 		return outcome{}, nil // there will be an event
@@ -155,6 +149,14 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 		cell.Discount = v1alpha1.DiscountStale
 	}
 	return done, nil
+}
+
+// enters reports whether protectors of a namespace may get an entry of the cell: their pods can be in it, and the Cell is not being deleted.
+func (t *term) enters(ctx context.Context, namespace string) (bool, error) {
+	if !t.snapshot.scope.HasNamespace(namespace) {
+		return false, nil
+	}
+	return t.isOpen(ctx)
 }
 
 // sign makes counts those of this leadership.

@@ -58,7 +58,10 @@ func (w *watched) isUnheardOf(r *removal) bool {
 }
 
 func newWatched(core string) *watched {
-	return &watched{core: core, decisions: map[quota.UIDHash]decision{}, forgotten: map[quota.UIDHash]bool{}, effected: map[quota.UIDHash]bool{}, vouched: map[string]uint64{}, overdue: map[quota.UIDHash]bool{}}
+	return &watched{
+		core: core, decisions: map[quota.UIDHash]decision{}, forgotten: map[quota.UIDHash]bool{}, effected: map[quota.UIDHash]bool{},
+		vouched: map[string]uint64{}, overdue: map[quota.UIDHash]bool{},
+	}
 }
 
 type floorSince struct {
