@@ -40,9 +40,9 @@ func (t *term) depart(p *v1alpha1.PodProtector) {
 // openFor is how long a Cell may have entries after it was read.
 const openFor = time.Second
 
-// isCellOpen reports whether the Cell exists and is not being deleted. No component takes out an entry that is made after the topology
+// isOpen reports whether the Cell exists and is not being deleted. No component takes out an entry that is made after the topology
 // controller has released the Cell, so that its counts would stay when the cluster is shut down. A heartbeat is too late to learn of that.
-func (t *term) isCellOpen(ctx context.Context) (bool, error) {
+func (t *term) isOpen(ctx context.Context) (bool, error) {
 	if t.draining.Load() {
 		return false, nil
 	}

@@ -2,23 +2,52 @@ package aggregator
 
 import (
 	"context"
+	"errors"
 	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
-// The topology controller has released the Cell, and no component would ever take the entry out.
+// The topology controller has released the Cell, or will when no protector has an entry, and no component would ever take the entry out.
 func TestNoEntryIsMadeForACellThatIsDeleted(t *testing.T) {
-	w := newWorld(1, 0)
-	w.create(true)
-	w.lead()
-	w.newest().isOpen = func(context.Context) (bool, error) { return false, nil }
-	if err := w.begin(w.newest()); err != nil {
-		t.Fatal(err)
+	now := metav1.Now()
+	cell := func(change func(*v1alpha1.Cell)) *v1alpha1.Cell {
+		c := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: worldCell, UID: "cell-1"}}
+		change(c)
+		return c
 	}
-	if entries := w.pending[0].new.Status.Cells; len(entries) > 0 {
-		t.Errorf("entries %+v, want none", entries)
+	for claim, c := range map[string]struct {
+		cell *v1alpha1.Cell
+		err  error
+		want int
+	}{
+		"a Cell that exists":            {cell(func(*v1alpha1.Cell) {}), nil, 1},
+		"a Cell that is being deleted":  {cell(func(c *v1alpha1.Cell) { c.DeletionTimestamp = &now }), nil, 0},
+		"a Cell that was created again": {cell(func(c *v1alpha1.Cell) { c.UID = "cell-2" }), nil, 0},
+		"a Cell that does not exist":    {nil, apierrors.NewNotFound(schema.GroupResource{}, worldCell), 0},
+		"a core that cannot be reached": {nil, errors.New("connection refused"), -1},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			w := newWorld(1, 0)
+			w.create(true)
+			w.lead()
+			w.newest().informer = toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, &v1alpha1.PodProtector{}, 0, toolscache.Indexers{})
+			w.newest().readCell = func(context.Context) (*v1alpha1.Cell, uint64, error) { return c.cell, 0, c.err }
+			w.pass(openFor)
+			err := w.begin(w.newest())
+			if (err != nil) != (c.want < 0) {
+				t.Fatalf("aggregate() = %v", err)
+			}
+			if c.want >= 0 && len(w.pending[0].new.Status.Cells) != c.want {
+				t.Errorf("entries %+v, want %d", w.pending[0].new.Status.Cells, c.want)
+			}
+		})
 	}
 }
 

@@ -40,8 +40,8 @@ type term struct {
 	readLive func(ctx context.Context, namespace, selector string) (liveRead, error)
 	// readPod asks it for one pod; nil when there is none of that name.
 	readPod func(ctx context.Context, namespace, name string) (*corev1.Pod, error)
-	// isOpen reports whether the cell may have entries in protectors that have none of it.
-	isOpen func(ctx context.Context) (bool, error)
+	// readCell reads the Cell, and the version that the core is at, from the core's API server.
+	readCell func(ctx context.Context) (*v1alpha1.Cell, uint64, error)
 	// workloads and followed tell how many pods are expected, where floors are reckoned from that.
 	workloads *workloads
 	followed  *followed
@@ -116,6 +116,7 @@ func (a *Aggregator) newTerm(ctx context.Context, l leadership, end context.Canc
 		began:      a.monotonic(),
 		readLive:   a.readLive,
 		readPod:    a.readPod,
+		readCell:   a.readCell,
 		end:        end,
 		log:        a.log,
 		deadlines:  map[types.NamespacedName]*quota.Deadlines{},
@@ -125,7 +126,6 @@ func (a *Aggregator) newTerm(ctx context.Context, l leadership, end context.Canc
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 5*time.Second)),
 	}
-	t.isOpen = t.isCellOpen
 	t.followWorkloads(ctx)
 	t.snapshot = newSnapshot(t.podsChanged, func(err error) { end(err) }, t.clock.now)
 	t.snapshot.scope, t.snapshot.isSpent = pods, t.isSpent

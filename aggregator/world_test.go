@@ -184,14 +184,14 @@ func (w *world) lead() {
 		followed: newFollowed(),
 	}
 	w.storedVersion++ // the Cell is written
-	t.leadership = leadership{version: uint64(w.storedVersion), restored: uint64(w.lost)}
+	t.leadership = leadership{cell: &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: worldCell, UID: "cell-1"}}, version: uint64(w.storedVersion), restored: uint64(w.lost)}
 	t.began = w.clock
 	t.admissionDeadline.Store(int64(worldDeadline))
 	t.clock = &steadyClock{wall: now, monotonic: now}
 	t.snapshot = newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, t.clock.now)
 	t.snapshot.scope = w.scope
 	t.readLive = func(_ context.Context, _, selector string) (liveRead, error) { return w.readLive(selector), nil }
-	t.isOpen = func(context.Context) (bool, error) { return true, nil }
+	t.readCell = func(context.Context) (*v1alpha1.Cell, uint64, error) { return t.cell, t.version, nil }
 	t.readPod = func(_ context.Context, _, name string) (*corev1.Pod, error) { return w.named(name), nil }
 	if !t.isCounted(w.stored, nil) { // as expectFirsts does
 		t.firsts[w.key()] = &first{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)}

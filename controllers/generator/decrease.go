@@ -34,10 +34,6 @@ type Brake interface {
 	Reference(before, after *v1alpha1.PodProtector) string
 }
 
-// lookAgain is how soon a source is looked at again for which a protector was created or released. If the core is restored to before that,
-// and the watch has not shown it yet, no event follows.
-const lookAgain = 10 * time.Second
-
 // retries brings sources back, whose decreases are pending or for which something was done.
 type retries struct {
 	queue workqueue.TypedRateLimitingInterface[desired.Ref]
@@ -152,7 +148,7 @@ func (r *Reconciler) removeAll(
 		} else if err != nil {
 			return "", err
 		}
-		r.retries.after(ref, lookAgain)
+		r.retries.after(ref, fleet.LookAgain)
 	}
 	return worst, nil
 }
@@ -228,8 +224,8 @@ func (r *Reconciler) withdrawUnwanted(
 	return r.withdrawRead(ctx, ref, live)
 }
 
-// withdrawRead takes back the record of a protector that was read from the API server. If it has changed since, as webhooks change it all the
-// time in a storm, that is tried again: the cache tells of no such change.
+// withdrawRead takes back the record of a protector that was read from the API server. In a storm, webhooks change the status many times a
+// second. A conflict with such a change is retried, because the watch of the generator ignores it and no event follows.
 func (r *Reconciler) withdrawRead(ctx context.Context, ref desired.Ref, live *v1alpha1.PodProtector) error {
 	err := r.Brake.Withdraw(ctx, live)
 	if apierrors.IsConflict(err) {

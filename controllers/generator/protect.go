@@ -118,7 +118,7 @@ func (r *Reconciler) create(
 	} else if err != nil {
 		return stale(err, "create the PodProtector")
 	}
-	r.retries.after(ref, lookAgain)
+	r.retries.after(ref, fleet.LookAgain)
 	r.Metrics.writes.WithLabelValues("create").Inc()
 	log.FromContext(ctx).Info("PodProtector created", "protector", klog.KObj(wanted.Object), "floor", wanted.Object.Spec.MinAvailable)
 	return protected, r.resolve(ctx, wanted.Object, resolved(ref, wanted.Object, wanted, choice))

@@ -44,10 +44,6 @@ type Brake interface {
 	Ask(ctx context.Context, request brake.Request) (brake.Answer, error)
 }
 
-// lookAgain is how soon a protector is looked at again for which something was done. A core that is restored to before that,
-// when nobody has seen it yet, tells nobody.
-const lookAgain = 10 * time.Second
-
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	p := &v1alpha1.PodProtector{}
@@ -73,7 +69,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	default:
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{RequeueAfter: lookAgain}, err
+	return reconcile.Result{RequeueAfter: fleet.LookAgain}, err
 }
 
 // hold gives a protector the finalizer.

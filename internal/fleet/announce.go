@@ -57,7 +57,7 @@ func (a Announcer) Announce(ctx context.Context, protector *v1alpha1.PodProtecto
 		}
 		return fmt.Errorf("get the PodProtector from the apiserver: %w", err)
 	}
-	if live.UID != protector.UID && protector.UID != "" || want.Stands(live) {
+	if live.UID != protector.UID && protector.UID != "" {
 		return nil
 	}
 	live.ResourceVersion = ""

@@ -5,12 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+// LookAgain is how soon a controller looks again at an object for which it has done something. A core that is restored to before that, when
+// the watch has not shown it yet, sends no event.
+const LookAgain = 10 * time.Second
 
 // AddFinalizer gives a finalizer to an object by applying that alone: the finalizers of others are theirs. It needs no
 // resourceVersion, so that a storm, which writes the status all the time, cannot make it fail; the UID keeps it from a new

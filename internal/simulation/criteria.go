@@ -68,9 +68,7 @@ func (s *Scenario) drawCriteria(r *rand.Rand) {
 				At: begin + time.Duration(r.IntN(6000))*time.Millisecond, What: []What{Delete, Delete, Evict}[r.IntN(3)], Cell: cell, Who: r.IntN(16),
 				For: time.Second, RefusedLater: r.IntN(8) == 0,
 			}
-			if r.IntN(5) == 0 {
-				step.Stuck = time.Duration(r.Int64N(int64(requestLimit)))
-			}
+			step.Stuck = stuckOnceIn(r, 5)
 			s.Steps = append(s.Steps, step)
 		}
 	}

@@ -117,9 +117,7 @@ func (s *Scenario) drawForced(r *rand.Rand) {
 				At: begin + time.Duration(r.IntN(4000))*time.Millisecond, What: Force, Cell: r.IntN(s.Workers), Who: r.IntN(16), N: r.IntN(2),
 				For: time.Second, RefusedLater: r.IntN(8) == 0,
 			}
-			if r.IntN(4) == 0 {
-				step.Stuck = time.Duration(r.Int64N(int64(requestLimit)))
-			}
+			step.Stuck = stuckOnceIn(r, 4)
 			s.Steps = append(s.Steps, step)
 		}
 		for range 2 + r.IntN(8) {

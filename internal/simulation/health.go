@@ -23,21 +23,15 @@ func (s podState) running() bool { return s.scheduled() && s.pod.Status.Phase ==
 
 // isReady is what the Ready condition says and since when; "" when there is none.
 func (s podState) isReady() (status corev1.ConditionStatus, since time.Time) {
+	if s.pod == nil {
+		return "", time.Time{}
+	}
 	for _, c := range s.pod.Status.Conditions {
 		if c.Type == corev1.PodReady {
 			return c.Status, c.LastTransitionTime.Time
 		}
 	}
 	return "", time.Time{}
-}
-
-// isReadySince is when the Ready condition got its status; zero when there is none.
-func (s podState) isReadySince() time.Time {
-	if s.gone {
-		return time.Time{}
-	}
-	_, since := s.isReady()
-	return since
 }
 
 // ready pods count as available after minReadySeconds.

@@ -167,9 +167,7 @@ func (s *Scenario) drawRelabels(r *rand.Rand) {
 			step := Step{
 				At: begin + time.Duration(r.Int64N(int64(width))), What: AskRelabel, Cell: cell, Who: r.IntN(16), N: r.IntN(5), RefusedLater: r.IntN(8) == 0,
 			}
-			if r.IntN(4) == 0 {
-				step.Stuck = time.Duration(r.Int64N(int64(requestLimit)))
-			}
+			step.Stuck = stuckOnceIn(r, 4)
 			s.Steps = append(s.Steps, step)
 			if r.IntN(3) == 0 { // another client, which may undo it
 				step.At += time.Duration(r.IntN(3000)) * time.Millisecond

@@ -27,14 +27,15 @@ type Scenario struct {
 	Shared bool
 	Spaces int
 	// Brake has the limits of the release brake, and Deployments for it.
-	Brake    BrakePlan
-	Storm    Storm
-	Steps    []Step
-	Topology TopologyPlan
-	// Updates gives pods containers that clients update.
-	Updates bool
+	Brake BrakePlan
+	Storm Storm
+	Steps []Step
 	// Workloads are the workloads of the worker clusters; see workloads.go.
 	Workloads []WorkloadPlan
+	// Topology runs the topology controller; see topology.go.
+	Topology TopologyPlan
+	// Updates gives pods containers that clients update; see updates.go.
+	Updates bool
 }
 
 // ProtectorPlan is a protector of the pods with a label.
@@ -160,10 +161,10 @@ const (
 	ConfirmWorkloads What = "confirm on a protector that deleted workloads are released"
 	RestartPods      What = "remove all pods of a cell"
 
-	DeleteCell  What = "delete a Cell"
 	UpdateImage What = "update a pod's image"
 	ResizePod   What = "resize a pod in place"
 
+	DeleteCell   What = "delete a Cell"
 	CreateCell   What = "create a Cell again"
 	KillTopology What = "kill the topology controller"
 )
@@ -295,6 +296,14 @@ func drawStorm(r *rand.Rand) Storm {
 
 func at(r *rand.Rand) time.Duration { return time.Duration(r.Int64N(int64(stormTime))) }
 
+// stuckOnceIn is how long a request hangs after its review, once in n draws; 0 otherwise.
+func stuckOnceIn(r *rand.Rand, n int) time.Duration {
+	if r.IntN(n) > 0 {
+		return 0
+	}
+	return time.Duration(r.Int64N(int64(requestLimit)))
+}
+
 // drawBurst is many removals in a short time, some of the same pod.
 func (s *Scenario) drawBurst(r *rand.Rand) {
 	begin, width := at(r), time.Duration(1+r.IntN(3000))*time.Millisecond
@@ -306,9 +315,7 @@ func (s *Scenario) drawBurst(r *rand.Rand) {
 		if r.IntN(3) > 0 {
 			step.For = time.Duration(1+r.IntN(5000)) * time.Millisecond
 		}
-		if r.IntN(5) == 0 {
-			step.Stuck = time.Duration(r.Int64N(int64(requestLimit)))
-		}
+		step.Stuck = stuckOnceIn(r, 5)
 		s.Steps = append(s.Steps, step)
 		if r.IntN(4) == 0 { // somebody else asks for the same
 			step.At += time.Duration(r.IntN(2000)) * time.Millisecond

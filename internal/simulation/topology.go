@@ -127,9 +127,7 @@ func (s *Scenario) drawWave(r *rand.Rand, begin, width time.Duration) {
 			At: max(0, begin+time.Duration(r.Int64N(int64(width)))), What: []What{Delete, Delete, Evict, CreatePod, Die}[r.IntN(5)], Cell: r.IntN(s.Workers),
 			Who: r.IntN(16), For: time.Second, RefusedLater: r.IntN(8) == 0,
 		}
-		if r.IntN(4) == 0 {
-			step.Stuck = time.Duration(r.Int64N(int64(requestLimit)))
-		}
+		step.Stuck = stuckOnceIn(r, 4)
 		s.Steps = append(s.Steps, step)
 	}
 }

@@ -66,7 +66,9 @@ func (l *loss) excuses(p *watched, seen sighting, decided uint64, now time.Time)
 		if !l.ended.IsZero() && l.ended.Before(now) {
 			now = l.ended // it never became older
 		}
-		isYoung := l.after.isReadySince().After(l.before.isReadySince()) && !l.after.available(p, now)
+		_, was := l.before.isReady()
+		_, is := l.after.isReady()
+		isYoung := is.After(was) && !l.after.available(p, now)
 		return l.before.countable(p) && (!l.after.countable(p) || isYoung)
 	}
 }

@@ -242,9 +242,7 @@ func (s *Scenario) drawUpdates(r *rand.Rand) {
 				At: begin + time.Duration(r.IntN(4000))*time.Millisecond, What: []What{UpdateImage, UpdateImage, ResizePod}[r.IntN(3)], Cell: cell,
 				Who: r.IntN(16), N: r.IntN(2), RefusedLater: r.IntN(8) == 0,
 			}
-			if r.IntN(5) == 0 {
-				step.Stuck = time.Duration(r.Int64N(int64(requestLimit)))
-			}
+			step.Stuck = stuckOnceIn(r, 5)
 			s.Steps = append(s.Steps, step)
 			if r.IntN(3) == 0 { // another update of the same pod, or its removal
 				step.At += time.Duration(r.IntN(6000)) * time.Millisecond

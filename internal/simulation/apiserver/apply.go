@@ -6,6 +6,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,9 +36,7 @@ func (s *Store) apply(c *call, by *Link) (any, error) {
 			return conflict
 		}
 		if c.subresource == "status" {
-			for _, condition := range applied.Status.Conditions {
-				meta.SetStatusCondition(&stored.Status.Conditions, condition)
-			}
+			applyConditions(&stored.Status.Conditions, applied.Status.Conditions)
 			return nil
 		}
 		s.giveUp(stored, applied, c.query.Get("fieldManager"))
@@ -65,20 +64,28 @@ func (s *Store) applyCell(c *call, applied *v1alpha1.Cell, by *Link) (any, error
 		if !ok || applied.UID != "" && applied.UID != stored.UID {
 			return conflict
 		}
-		for _, condition := range applied.Status.Conditions {
-			meta.SetStatusCondition(&stored.Status.Conditions, condition)
-		}
-		for _, finalizer := range applied.Finalizers {
-			if !slices.Contains(stored.Finalizers, finalizer) {
-				stored.Finalizers = append(stored.Finalizers, finalizer)
-			}
-		}
+		applyConditions(&stored.Status.Conditions, applied.Status.Conditions)
+		applyFinalizers(stored, applied)
 		return nil
 	})
 	if apierrors.IsNotFound(err) {
 		return nil, conflict
 	}
 	return updated, err
+}
+
+func applyConditions(stored *[]metav1.Condition, applied []metav1.Condition) {
+	for _, condition := range applied {
+		meta.SetStatusCondition(stored, condition)
+	}
+}
+
+func applyFinalizers(stored, applied client.Object) {
+	for _, finalizer := range applied.GetFinalizers() {
+		if !slices.Contains(stored.GetFinalizers(), finalizer) {
+			stored.SetFinalizers(append(stored.GetFinalizers(), finalizer))
+		}
+	}
 }
 
 // ownership names what a field manager has applied of an object.
@@ -115,11 +122,7 @@ func applyMain(stored, applied *v1alpha1.PodProtector) {
 		}
 		stored.Annotations[key] = value
 	}
-	for _, finalizer := range applied.Finalizers {
-		if !slices.Contains(stored.Finalizers, finalizer) {
-			stored.Finalizers = append(stored.Finalizers, finalizer)
-		}
-	}
+	applyFinalizers(stored, applied)
 	if applied.Spec.Selector == nil {
 		return
 	}
