@@ -14,6 +14,25 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
+// A Cell of the same pods that comes later would count those whose removal may still take effect.
+func TestACellThatDrainsKeepsItsEntryWhileAnythingIsReserved(t *testing.T) {
+	w := newWorld(1, 0)
+	w.lead()
+	leader := w.newest()
+	leader.draining.Store(true)
+	p := w.stored.DeepCopy()
+	p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: worldCell, AdmissionHistory: v1alpha1.AdmissionHistory{Buckets: []v1alpha1.Bucket{{PodUID: "uid-1", Counter: 1}}}}}
+	leader.depart(p)
+	if cell := quota.CellOf(p, worldCell); cell == nil || cell.Discount != v1alpha1.DiscountDraining || len(cell.AdmissionHistory.Buckets) != 1 {
+		t.Fatalf("depart() leaves %+v, want the entry with its reservation, draining", p.Status.Cells)
+	}
+	p.Status.Cells[0].AdmissionHistory.Buckets = nil
+	leader.depart(p)
+	if len(p.Status.Cells) > 0 {
+		t.Errorf("depart() leaves %+v, want no entry", p.Status.Cells)
+	}
+}
+
 // The topology controller has released the Cell, or will when no protector has an entry, and no component would ever take the entry out.
 func TestNoEntryIsMadeForACellThatIsDeleted(t *testing.T) {
 	now := metav1.Now()

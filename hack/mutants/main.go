@@ -53,6 +53,7 @@ func proofs() []proof {
 			"TestWhoMayGoIsReservedWithAll", "TestACountOfAnotherLeaderIsNotPutBackByAnOlderOne", "TestCoverages",
 			"TestWhatIsAskedOfOnePodAddsUp", "TestAnUpdateCostsOnce", "TestTheFloorIsUnknownUntilAllCellsAreCounted",
 			"TestADiscountOnlyRefuses", "TestACellThatDrainsRenewsNoReservation", "TestWhatWasClearedIsCountedByALiveList",
+			"TestACellThatDrainsKeepsItsEntryWhileAnythingIsReserved",
 			"TestNoEntryIsMadeForACellThatIsDeleted", "TestAnUnfinishedProtectorIsFinishedAlsoWhenItWasDeleted",
 			"TestAProtectorThatIsRestoredIsCountedWhenAllHasComeToItsEnd", "TestAWriteToARestoredCoreIsNoSuccess",
 			"TestNothingForcedIsForgotten", "TestWhatIsForcedWhileTheCoreIsAwayIsCharged",
