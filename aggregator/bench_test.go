@@ -46,7 +46,7 @@ func BenchmarkSnapshotMemory(b *testing.B) {
 
 func coveringSnapshot(b *testing.B, protectors int) *Snapshot {
 	b.Helper()
-	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { b.Fatal(err) }, time.Now)
+	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { b.Fatal(err) }, time.Now, time.Now)
 	if err := s.Replace(nil, "1"); err != nil {
 		b.Fatal(err)
 	}

@@ -26,6 +26,8 @@ type count struct {
 	owners map[owner]int32
 	// nextAvailable is when the next pod becomes available by time alone; zero when none does.
 	nextAvailable time.Time
+	// unseen is how many pods do not count only because they became available by time and have not been seen alive since.
+	unseen int
 	// lastAvailable is when the last of the counted pods became available by time; zero when none did.
 	lastAvailable time.Time
 }
@@ -43,7 +45,8 @@ func (s *Snapshot) Count(
 	if s.version == 0 || members == nil || !s.covers(key.Namespace) {
 		return count{}, false
 	}
-	now := s.now()
+	at := instant{wall: s.now()}
+	at.sinceBegan = s.sinceBegan() // the later, the fewer pods count
 	c := count{version: s.version, until: s.hearing.until(), sightings: map[quota.UIDHash]quota.Sighting{}}
 	var handles map[unique.Handle[owner]]int32
 	if quota.NeedsExpected(spec) {
@@ -61,8 +64,8 @@ func (s *Snapshot) Count(
 		if handles != nil && p.namesOwner() {
 			handles[p.owner]++
 		}
-		health := p.facts.At(spec.MinReadySeconds, now)
-		counted := health.Counted(spec.Criterion) && s.countedEarlier(p, earlier, now, &c)
+		health := c.health(p, spec.MinReadySeconds, spec.Criterion, at)
+		counted := health.Counted(spec.Criterion) && s.countedEarlier(p, earlier, at, &c)
 		c.add(health, counted)
 		if label != "" && counted {
 			onNodes[p.node]++
@@ -81,9 +84,9 @@ func (s *Snapshot) Count(
 	if s.unlisted > s.version {
 		c.aggregation.SettledVersion = strconv.FormatUint(s.unlisted, 10)
 	}
-	c.aggregation.LastEventTime = metav1.NewMicroTime(now.Truncate(time.Microsecond))
+	c.aggregation.LastEventTime = metav1.NewMicroTime(at.wall.Truncate(time.Microsecond))
 	for r := range reservations {
-		c.sightings[r.Hash] = s.sight(r, members, spec, now)
+		c.sightings[r.Hash] = s.sight(r, members, spec, at)
 	}
 	return c, true
 }
@@ -95,14 +98,14 @@ func (p *pod) namesOwner() bool {
 }
 
 // countedEarlier reports whether a pod counts by all earlier standards.
-func (s *Snapshot) countedEarlier(p *pod, earlier []standard, now time.Time, c *count) bool {
+func (s *Snapshot) countedEarlier(p *pod, earlier []standard, at instant, c *count) bool {
 	for i := range earlier {
 		if !earlier[i].covers(p.labels.read(s.read)) {
 			return false
 		}
-		health, counted := earlier[i].health(p.facts, now)
+		health := c.health(p, earlier[i].minReady, earlier[i].criterion, at)
 		c.await(health)
-		if !counted {
+		if !health.Counted(earlier[i].criterion) {
 			return false
 		}
 	}
@@ -137,7 +140,7 @@ func (c *count) await(h podhealth.Health) {
 	}
 }
 
-func (s *Snapshot) sight(r quota.Reservation, members *membership, spec *v1alpha1.PodProtectorSpec, now time.Time) quota.Sighting {
+func (s *Snapshot) sight(r quota.Reservation, members *membership, spec *v1alpha1.PodProtectorSpec, at instant) quota.Sighting {
 	p := s.pods[r.Hash]
 	_, departed := s.departed[r.Hash]
 	switch {
@@ -153,7 +156,7 @@ func (s *Snapshot) sight(r quota.Reservation, members *membership, spec *v1alpha
 		return quota.Alive
 	case p.facts.Gone():
 		return quota.Gone // one that has finished does not come back
-	case !p.facts.At(spec.MinReadySeconds, now).Counted(spec.Criterion):
+	case !p.health(spec.MinReadySeconds, at).Counted(spec.Criterion):
 		return quota.Down
 	case p.facts.Observed() >= r.Update.Generation:
 		return quota.Updated // if its containers were restarted, which the snapshot does not tell

@@ -137,7 +137,7 @@ func (t *term) isBehind(ctx context.Context, key types.NamespacedName, stored *v
 	if own := stored.Epoch == t.epochOf(key.Namespace) && stored.Holder == t.holder(); own || counted <= version {
 		return false, nil
 	}
-	live, err := t.readLive(ctx, key.Namespace, "")
+	live, err := t.seeAlive(ctx, key.Namespace, "")
 	if err != nil {
 		return false, fmt.Errorf("find out whether the cell went back: %w", err)
 	}

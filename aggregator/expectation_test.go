@@ -156,7 +156,7 @@ func TestWhichPodsNameTheirOwners(t *testing.T) {
 			func(p *corev1.Pod) { p.OwnerReferences, p.DeletionTimestamp = nil, new(metav1.Now()) }, map[owner]int32{},
 		},
 	} {
-		s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { t.Fatal(err) }, time.Now)
+		s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { t.Fatal(err) }, time.Now, time.Now)
 		s.Cover(key, selectorindex.Coverage{Selector: selectorindex.Everything()}, time.Second)
 		if err := s.Replace(nil, "1"); err != nil {
 			t.Fatal(err)

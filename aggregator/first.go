@@ -87,7 +87,7 @@ func (t *term) firstOf(ctx context.Context, p *v1alpha1.PodProtector, target *v1
 	if !pods.Possible() {
 		return nil, nil
 	}
-	live, err := t.readLive(ctx, key.Namespace, pods.Key())
+	live, err := t.seeAlive(ctx, key.Namespace, pods.Key())
 	if err != nil {
 		return nil, fmt.Errorf("count for the first time: %w", err)
 	}

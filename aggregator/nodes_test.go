@@ -17,6 +17,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/podhealth"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 	"github.com/breakwater-k8s/breakwater/internal/slot"
 )
@@ -35,6 +36,8 @@ type nodeWorld struct {
 	clock   time.Time
 	version int
 	pods    map[types.UID]*corev1.Pod
+	// seen is when each pod was seen alive last.
+	seen map[types.UID]time.Time
 	nodes   map[string]map[string]string
 	specs   map[types.NamespacedName]*v1alpha1.PodProtectorSpec
 	denied  bool
@@ -48,11 +51,11 @@ type nodeWorld struct {
 
 func newNodeWorld(t *rapid.T) *nodeWorld {
 	w := &nodeWorld{
-		clock: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), version: 1, pods: map[types.UID]*corev1.Pod{}, nodes: map[string]map[string]string{},
+		clock: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), version: 1, pods: map[types.UID]*corev1.Pod{}, nodes: map[string]map[string]string{}, seen: map[types.UID]time.Time{},
 		specs: map[types.NamespacedName]*v1alpha1.PodProtectorSpec{}, changed: map[types.NamespacedName]bool{},
 	}
 	w.snapshot = newSnapshot(func(key types.NamespacedName, _ time.Duration) { w.changed[key] = true }, func(err error) { t.Fatal(err) },
-		func() time.Time { return w.clock })
+		func() time.Time { return w.clock }, func() time.Time { return w.clock })
 	if err := w.snapshot.Replace(nil, w.next()); err != nil {
 		t.Fatal(err)
 	}
@@ -101,8 +104,9 @@ func (w *nodeWorld) check(t *rapid.T) {
 		want := map[string]int32{}
 		var unknown, counted int32
 		for _, p := range w.pods {
-			if p.Namespace != key.Namespace || p.Labels["app"] != spec.Selector.MatchLabels["app"] ||
-				!podhealth.Of(p, spec.MinReadySeconds, w.clock).Counted(spec.Criterion) {
+			health := podhealth.Of(p, spec.MinReadySeconds, w.clock)
+			health.Available = health.Available && !w.seen[p.UID].Before(health.AvailableSince)
+			if p.Namespace != key.Namespace || p.Labels["app"] != spec.Selector.MatchLabels["app"] || !health.Counted(spec.Criterion) {
 				continue
 			}
 			counted++
@@ -191,6 +195,14 @@ func (w *nodeWorld) change() map[string]func(*rapid.T) {
 			if err := w.snapshot.Delete(p); err != nil {
 				t.Fatal(err)
 			}
+		},
+		"a live read shows pods alive": func(t *rapid.T) {
+			live := liveRead{pods: map[quota.UIDHash]livePod{}}
+			for range rapid.IntRange(1, 4).Draw(t, "pods") {
+				p := drawPod(t, w.pods, "alive")
+				live.pods[quota.HashUID(p.UID)], w.seen[p.UID] = livePod{}, w.clock
+			}
+			w.snapshot.SawAlive(&live, w.snapshot.sinceBegan())
 		},
 		"put a node": func(t *rapid.T) {
 			name, labels := nodeName(t), map[string]string{}
@@ -404,7 +416,7 @@ func TestNodesThatCannotBeRead(t *testing.T) {
 
 // What the protectors of a slot ask for ends with it, also if they were never counted.
 func TestASlotThatIsGivenUpAsksForNothing(t *testing.T) {
-	n := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now)
+	n := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now, time.Now)
 	n.share(func(slot.Set) {})
 	kept, given := types.NamespacedName{Namespace: "kept", Name: "web"}, types.NamespacedName{Namespace: "given", Name: "web"}
 	n.nodes.ask(kept, zoneLabel)

@@ -37,7 +37,7 @@ var partSpec = v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{}}
 
 func newPartWorld() *partWorld {
 	w := &partWorld{version: 1, pods: map[types.UID]*corev1.Pod{}}
-	w.snapshot = newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, time.Now)
+	w.snapshot = newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, time.Now, time.Now)
 	w.snapshot.share(func(slots slot.Set) { w.took = w.took.Or(slots) })
 	return w
 }

@@ -28,6 +28,8 @@ type pod struct {
 	version int64
 	// came tells that the pod was in another cell before; see stray.go.
 	came bool
+	// seenAlive is when a list or live read began that has shown the pod alive, of Snapshot.sinceBegan; 0 is never.
+	seenAlive time.Duration
 	// list is how many lists there had been when the pod was last seen: a list drops those that it does not show.
 	list uint32
 }
@@ -52,12 +54,13 @@ func podVersion(resourceVersion string) int64 {
 	return version
 }
 
-// stripping strips the pods of one list, one by one as they arrive. A reflector gathers a list before it hands it
+// stripping strips the pods of one list that began at a time of Snapshot.sinceBegan, one by one as they arrive. A reflector gathers a list before it hands it
 // over, and whole pods, of some 30 KiB each, would take 200 times the memory of the snapshot that they are for.
-func stripping() func(*corev1.Pod) *pod {
+func stripping(began time.Duration) func(*corev1.Pod) *pod {
 	sets := labelSets{}
 	return func(whole *corev1.Pod) *pod {
 		p := strip(whole)
+		p.seenAlive = began
 		p.labels = sets.intern(whole.Labels)
 		return p
 	}
@@ -67,7 +70,7 @@ var _ cache.TransformingStore = (*Snapshot)(nil)
 
 // Transformer strips the pods of a list that is streamed. The reflector asks for a new one for each list.
 func (s *Snapshot) Transformer() cache.TransformFunc {
-	strip, keeps := stripping(), s.beginList()
+	strip, keeps := stripping(s.sinceBegan()), s.beginList()
 	return func(obj any) (any, error) {
 		whole, ok := obj.(*corev1.Pod)
 		if !ok {

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 	"weak"
 
@@ -17,7 +18,7 @@ import (
 
 func TestAStrippedPodHasAllThatIsCounted(t *testing.T) {
 	whole := receivedPod(t, 1)
-	transformed, err := (&Snapshot{}).Transformer()(whole)
+	transformed, err := (&Snapshot{monotonic: time.Now}).Transformer()(whole)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,14 +35,14 @@ func TestAStrippedPodHasAllThatIsCounted(t *testing.T) {
 }
 
 func TestAListThatIsNotOfPodsIsAnError(t *testing.T) {
-	if _, err := (&Snapshot{}).Transformer()(&corev1.Node{}); err == nil {
+	if _, err := (&Snapshot{monotonic: time.Now}).Transformer()(&corev1.Node{}); err == nil {
 		t.Error("a node was stripped")
 	}
 }
 
 // Memory: a whole pod is a hundred times what is kept of it, and one string of it would hold a part of that.
 func TestStrippedPodsKeepNothingOfWholeOnes(t *testing.T) {
-	strip := stripping()
+	strip := stripping(1)
 	var (
 		kept   []*pod
 		wholes []weak.Pointer[corev1.Pod]

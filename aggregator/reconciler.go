@@ -142,13 +142,21 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 	expectable := t.expect(ctx, p, &stored.Aggregation, &cell.Aggregation, look.owners)
 	cell.Aggregation.CountedSpec, cell.Aggregation.InTransition = quota.CountedSpec(&p.Spec), transition > 0
 	t.sign(&cell.Aggregation, key.Namespace)
-	done := outcome{nextAvailable: look.nextAvailable, wait: transition, again: look.again || !expectable}
+	done := outcome{nextAvailable: look.nextAvailable, wait: soonest(transition, look.wait), again: look.again || !expectable}
 	done.aged = look.lastAvailable.After(stored.Aggregation.LastEventTime.Time)
 	done.settled = quota.Settle(&cell.AdmissionHistory, look.see)
 	if cell.Discount = ""; t.silent(stored.Discount) {
 		cell.Discount = v1alpha1.DiscountStale
 	}
 	return done, nil
+}
+
+// soonest is the shorter of two waits, of which 0 is none.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // enters reports whether protectors of a namespace may get an entry of the cell: their pods can be in it, and the Cell is not being deleted.

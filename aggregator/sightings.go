@@ -24,6 +24,8 @@ type look struct {
 	// updated are the pods that a live read showed updated and available.
 	updated map[quota.UIDHash]bool
 	again   bool
+	// wait asks for another look after that time, when pods may be read again that must be seen alive to count.
+	wait time.Duration
 }
 
 func (l *look) see(r quota.Reservation) quota.Sighting {
@@ -77,13 +79,25 @@ func (t *term) look(
 		return look{}, false, nil
 	}
 	l := look{count: count, better: map[quota.UIDHash]quota.Sighting{}, updated: map[quota.UIDHash]bool{}}
+	if count.unseen > 0 {
+		if l.wait, err = t.readAlive(ctx, p, target); err != nil {
+			t.log.Error(err, "Pods that became available are not counted until a live read has shown them", "protector", key)
+			l.again = true
+		}
+		if l.count, ok = t.snapshot.Count(key, &p.Spec, reservations, first, earlier); !ok {
+			return look{}, false, nil
+		}
+		if l.unseen > 0 { // the stream does not show yet that they are gone, or they became available meanwhile
+			l.wait = max(l.wait, aliveReadEvery)
+		}
+	}
 	deadline, now := time.Duration(t.admissionDeadline.Load()), t.monotonic()
 	passed := func(r quota.Reservation) bool { return deadlines.Passed(r, deadline, now) }
 	doubtful := t.doubt(ctx, p, &l, reservations, passed)
 	if len(doubtful) == 0 {
 		return l, true, nil
 	}
-	live, err := t.readLive(ctx, key.Namespace, "")
+	live, err := t.seeAlive(ctx, key.Namespace, "")
 	if err != nil {
 		// Whatever was not settled stays and keeps reducing the budget; the counts are good all the same.
 		t.log.Error(err, "Reservations are kept that a live read could have settled", "protector", key)

@@ -26,7 +26,9 @@ type Snapshot struct {
 	isSpent func(key types.NamespacedName) bool
 	// rewound is told when the cell's version went backwards; it ends the term.
 	rewound func(error)
-	now     func() time.Time
+	// now is the wall clock, by which the age of pods is judged, and monotonic the other one. began is when the snapshot was created, on that.
+	now, monotonic func() time.Time
+	began          time.Time
 	// hearing is what the stream tells of time.
 	hearing *hearing
 	// scope is which pods of the stream are the cell's; set before the stream begins.
@@ -60,13 +62,15 @@ type Snapshot struct {
 }
 
 func newSnapshot(
-	changed func(types.NamespacedName, time.Duration), rewound func(error), now func() time.Time,
+	changed func(types.NamespacedName, time.Duration), rewound func(error), now, monotonic func() time.Time,
 ) *Snapshot {
 	s := &Snapshot{
 		changed:     changed,
 		isSpent:     func(types.NamespacedName) bool { return false },
 		rewound:     rewound,
 		now:         now,
+		monotonic:   monotonic,
+		began:       monotonic(),
 		hearing:     newHearing(changed, now),
 		listed:      make(chan struct{}),
 		pods:        map[quota.UIDHash]*pod{},
@@ -226,6 +230,7 @@ func (s *Snapshot) put(seen *pod, labels map[string]string) {
 	}
 	wasReady := isReady(p)
 	p.facts, p.owner, p.node, p.version, p.list = seen.facts, seen.owner, seen.node, seen.version, s.lists
+	p.seenAlive = max(p.seenAlive, seen.seenAlive)
 	if p.labels == nil || !p.labels.equal(labels) {
 		s.relabel(p, labels)
 	}

@@ -23,7 +23,7 @@ func none(func(quota.Reservation) bool) {}
 
 // listOf is the list of these pods that a reflector hands over.
 func listOf(pods ...*corev1.Pod) (list []any) {
-	strip := stripping()
+	strip := stripping(1)
 	for _, p := range pods {
 		list = append(list, strip(p))
 	}
@@ -49,7 +49,7 @@ func TestAVersionThatGoesBackwardsEndsTheTerm(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			var rewound error
-			s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { rewound = err }, time.Now)
+			s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { rewound = err }, time.Now, time.Now)
 			if err := s.Replace(listOf(samplePod("a", "a", "10", nil)), "10"); err != nil || rewound != nil {
 				t.Fatal(err, rewound)
 			}
@@ -61,7 +61,7 @@ func TestAVersionThatGoesBackwardsEndsTheTerm(t *testing.T) {
 }
 
 func TestAVersionThatIsNoNumberIsAnError(t *testing.T) {
-	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now)
+	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now, time.Now)
 	if err := s.Replace(nil, "abc"); err == nil || s.Listed() {
 		t.Errorf("error %v, listed %v, want an error and no list", err, s.Listed())
 	}
@@ -70,7 +70,7 @@ func TestAVersionThatIsNoNumberIsAnError(t *testing.T) {
 // A cell that was restored and has gone on past its old version is told by a pod that was gone.
 func TestAPodThatComesBackEndsTheTerm(t *testing.T) {
 	var rewound error
-	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { rewound = err }, time.Now)
+	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { rewound = err }, time.Now, time.Now)
 	for _, err := range []error{
 		s.Replace(listOf(samplePod("a", "a", "10", nil)), "10"), s.Delete(samplePod("a", "a", "11", nil)), s.Add(samplePod("b", "b", "12", nil)),
 	} {
@@ -85,7 +85,7 @@ func TestAPodThatComesBackEndsTheTerm(t *testing.T) {
 
 func TestAPodThatALiveReadDidNotListIsNeverCounted(t *testing.T) {
 	key := types.NamespacedName{Namespace: "default", Name: "web"}
-	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now)
+	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now, time.Now)
 	s.Cover(key, selectorindex.Coverage{Selector: selectorindex.Everything()}, 0)
 	if err := s.Replace(nil, "10"); err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestAPodThatALiveReadDidNotListIsNeverCounted(t *testing.T) {
 
 func TestForgottenDeparturesAreOnesThatTheStreamHasPassed(t *testing.T) {
 	clock := time.Now()
-	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, func() time.Time { return clock })
+	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, func() time.Time { return clock }, func() time.Time { return clock })
 	if err := s.Replace(nil, "10"); err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestReadyPodsAreCountedSoonWhereNothingIsLeft(t *testing.T) {
 	key := types.NamespacedName{Namespace: "default", Name: "web"}
 	var waits []time.Duration
 	spent := false
-	s := newSnapshot(func(_ types.NamespacedName, wait time.Duration) { waits = append(waits, wait) }, func(err error) { t.Fatal(err) }, time.Now)
+	s := newSnapshot(func(_ types.NamespacedName, wait time.Duration) { waits = append(waits, wait) }, func(err error) { t.Fatal(err) }, time.Now, time.Now)
 	s.isSpent = func(asked types.NamespacedName) bool { return asked == key && spent }
 	s.Cover(key, selectorindex.Coverage{Selector: selectorindex.Everything()}, rate)
 	if err := s.Replace(nil, "1"); err != nil {
@@ -173,7 +173,7 @@ func TestASnapshotCountsAsALinearScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		changed := map[types.NamespacedName]bool{}
 		s := newSnapshot(func(key types.NamespacedName, _ time.Duration) { changed[key] = true },
-			func(err error) { t.Fatal(err) }, time.Now)
+			func(err error) { t.Fatal(err) }, time.Now, time.Now)
 		pods, covers := map[types.UID]*corev1.Pod{}, map[types.NamespacedName]*v1alpha1.PodProtectorSpec{}
 		version := 1
 		next := func() string { version++; return strconv.Itoa(version) }

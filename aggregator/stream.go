@@ -34,7 +34,7 @@ func newStream(cell kubernetes.Interface, snapshot *Snapshot, log logr.Logger) *
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			past.listing()
-			listed, err := listStripped(ctx, options, snapshot.own(past.pages(pods.List)))
+			listed, err := listStripped(ctx, options, stripping(snapshot.sinceBegan()), snapshot.own(past.pages(pods.List)))
 			past.listed(err)
 			return listed, err
 		},
@@ -54,10 +54,9 @@ const listPage = 250
 // version of the first, which is always the newest: a reflector that lists again asks for one that is not older
 // than what it knows, but an apiserver answers that from its cache, which has no pages.
 func listStripped(
-	ctx context.Context, options metav1.ListOptions,
+	ctx context.Context, options metav1.ListOptions, strip func(*corev1.Pod) *pod,
 	list func(context.Context, metav1.ListOptions) (*corev1.PodList, error),
 ) (runtime.Object, error) {
-	strip := stripping()
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		whole, err := list(ctx, options)
 		if err != nil {

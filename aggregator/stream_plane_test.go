@@ -86,7 +86,7 @@ func TestTheStreamBeginsWithTheNewestPods(t *testing.T) {
 			cell := testplane.Config(t)
 			cell.ContentType = "application/vnd.kubernetes.protobuf"
 			cell.Wrap(func(next http.RoundTripper) http.RoundTripper { requests.RoundTripper = next; return requests })
-			s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { t.Error(err) }, time.Now)
+			s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { t.Error(err) }, time.Now, time.Now)
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			ended := make(chan struct{})
 			go func() {

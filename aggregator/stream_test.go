@@ -45,7 +45,7 @@ func TestAListIsTheNewestAndComesInPages(t *testing.T) {
 			for i := range 5 {
 				pods = append(pods, *samplePod(fmt.Sprint(i), fmt.Sprint(i), "1", nil))
 			}
-			listed, err := listStripped(t.Context(), options, pagesOf(&asked, pods...))
+			listed, err := listStripped(t.Context(), options, stripping(1), pagesOf(&asked, pods...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,7 +69,7 @@ func TestAListIsTheNewestAndComesInPages(t *testing.T) {
 func TestAListThatFailsHalfwayIsNone(t *testing.T) {
 	var asked []metav1.ListOptions
 	pages, failure := pagesOf(&asked, *samplePod("a", "a", "1", nil), corev1.Pod{}, corev1.Pod{}), errors.New("cut")
-	listed, err := listStripped(t.Context(), metav1.ListOptions{}, func(ctx context.Context, options metav1.ListOptions) (*corev1.PodList, error) {
+	listed, err := listStripped(t.Context(), metav1.ListOptions{}, stripping(1), func(ctx context.Context, options metav1.ListOptions) (*corev1.PodList, error) {
 		if options.Continue != "" {
 			return nil, failure
 		}

@@ -72,6 +72,8 @@ type term struct {
 	cleared map[types.NamespacedName]clearing
 	// quiets has the protectors whose counts are void.
 	quiets map[types.NamespacedName]quiet
+	// aliveReads is when the cell may be asked again which pods of a protector are alive, on the monotonic clock.
+	aliveReads map[types.NamespacedName]time.Time
 }
 
 var errDeposed = errors.New("a later leader has written")
@@ -123,11 +125,12 @@ func (a *Aggregator) newTerm(ctx context.Context, l leadership, end context.Canc
 		firsts:     map[types.NamespacedName]*first{},
 		cleared:    map[types.NamespacedName]clearing{},
 		quiets:     map[types.NamespacedName]quiet{},
+		aliveReads: map[types.NamespacedName]time.Time{},
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 5*time.Second)),
 	}
 	t.followWorkloads(ctx)
-	t.snapshot = newSnapshot(t.podsChanged, func(err error) { end(err) }, t.clock.now)
+	t.snapshot = newSnapshot(t.podsChanged, func(err error) { end(err) }, t.clock.now, t.monotonic)
 	t.snapshot.scope, t.snapshot.isSpent = pods, t.isSpent
 	t.heed(l.cell)
 	return t
@@ -256,4 +259,5 @@ func (t *term) forget(key types.NamespacedName) {
 	delete(t.firsts, key)
 	delete(t.cleared, key)
 	delete(t.quiets, key)
+	delete(t.aliveReads, key)
 }

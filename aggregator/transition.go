@@ -8,7 +8,6 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/podhealth"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
@@ -42,12 +41,6 @@ func countsNothing() standard {
 
 // covers reports whether a pod with these labels can count.
 func (s *standard) covers(labels map[string]string) bool { return s.coverage.Covers(labels) }
-
-// health is that of a covered pod, and counted whether it counts at that time.
-func (s *standard) health(facts podhealth.Facts, now time.Time) (health podhealth.Health, counted bool) {
-	health = facts.At(s.minReady, now)
-	return health, health.Counted(s.criterion)
-}
 
 // period is a time in which a process saw one spec of a protector.
 type period struct {

@@ -145,7 +145,7 @@ func TestEveryChangeByWhichPodsCountIsATransition(t *testing.T) {
 func (w widening) countedNow() (n int) {
 	s := standardOf(&w.stored.Spec, nil)
 	for _, p := range w.pods {
-		if _, counted := s.health(podhealth.FactsOf(p), w.clock); counted && s.covers(p.Labels) {
+		if podhealth.Of(p, s.minReady, w.clock).Counted(s.criterion) && s.covers(p.Labels) {
 			n++
 		}
 	}

@@ -180,7 +180,7 @@ func (w *world) lead() {
 		},
 		epoch: w.epoch, log: logr.Discard(), end: func(error) {},
 		deadlines: map[types.NamespacedName]*quota.Deadlines{}, firsts: map[types.NamespacedName]*first{},
-		cleared: map[types.NamespacedName]clearing{}, quiets: map[types.NamespacedName]quiet{},
+		cleared: map[types.NamespacedName]clearing{}, quiets: map[types.NamespacedName]quiet{}, aliveReads: map[types.NamespacedName]time.Time{},
 		followed: newFollowed(),
 	}
 	w.storedVersion++ // the Cell is written
@@ -188,7 +188,7 @@ func (w *world) lead() {
 	t.began = w.clock
 	t.admissionDeadline.Store(int64(worldDeadline))
 	t.clock = &steadyClock{wall: now, monotonic: now}
-	t.snapshot = newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, t.clock.now)
+	t.snapshot = newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, t.clock.now, now)
 	t.snapshot.scope = w.scope
 	t.readLive = func(_ context.Context, _, selector string) (liveRead, error) { return w.readLive(selector), nil }
 	t.readCell = func(context.Context) (*v1alpha1.Cell, uint64, error) { return t.cell, t.version, nil }

@@ -95,6 +95,15 @@ func (s podState) available(p *watched, now time.Time) bool {
 	return s.criterion(p) != v1alpha1.CriterionAvailable || wait == 0 || !now.Before(since.Add(wait))
 }
 
+// agedSince is when an available pod had been ready for long enough; zero if that takes no time.
+func (s podState) agedSince(p *watched) time.Time {
+	if s.criterion(p) != v1alpha1.CriterionAvailable || p.stored.Spec.MinReadySeconds == 0 {
+		return time.Time{}
+	}
+	_, since := s.isReady()
+	return since.Add(time.Duration(p.stored.Spec.MinReadySeconds) * time.Second)
+}
+
 // charged reports whether the removal of the pod consumes budget of a protector: of a pod that counts and is covered, and of one of which
 // the status or its own criterion does not tell.
 func (s podState) charged(p *watched, now time.Time) bool {

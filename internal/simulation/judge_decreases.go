@@ -55,9 +55,9 @@ type decreases struct {
 	protectors map[protectorKey]*floorTruth
 	// most is the highest number of protectors that a core had, by core.
 	most map[string]int
-	// terminating are the namespaces that are being deleted, and owners the UIDs of those that exist.
+	// terminating are the namespaces that are being deleted, and owners the UIDs of the owners that exist, by core.
 	terminating map[string]bool
-	owners      map[types.UID]bool
+	owners      map[string]map[types.UID]bool
 	confirms    map[objectKey]*confirmation
 	grants      map[string]*grantTruth
 	// stalled is when processes were stalled.
@@ -67,7 +67,7 @@ type decreases struct {
 func newDecreases(s Scenario, fail func(string, ...any), counts *Counts) *decreases {
 	d := &decreases{
 		plan: s.brakePlan(), skew: time.Second, fail: fail, counts: counts, protectors: map[protectorKey]*floorTruth{}, most: map[string]int{},
-		terminating: map[string]bool{}, owners: map[types.UID]bool{}, confirms: map[objectKey]*confirmation{}, stalled: map[string][]stall{},
+		terminating: map[string]bool{}, owners: map[string]map[types.UID]bool{}, confirms: map[objectKey]*confirmation{}, stalled: map[string][]stall{},
 		grants: map[string]*grantTruth{},
 	}
 	if s.Storm.Weather.Slow > 0 {
@@ -89,7 +89,7 @@ func (d *decreases) observe(core string, e *apiserver.Event) {
 	case *corev1.ConfigMap:
 		d.granted(core, object, e)
 	case *metav1.PartialObjectMetadata:
-		d.owners[object.UID] = !gone && object.DeletionTimestamp == nil
+		d.ownersOf(core)[object.UID] = !gone && object.DeletionTimestamp == nil
 	case *v1alpha1.PodProtector:
 		d.confirmed(core, "PodProtector", object, gone)
 		d.judgeProtector(core, object, e)

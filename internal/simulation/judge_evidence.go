@@ -58,7 +58,14 @@ func (d *decreases) isCascade(core string, source client.Object) bool {
 	if d.terminating[core+"/"+source.GetNamespace()] {
 		return true
 	}
-	return areOwnersGone(source, d.owners)
+	return areOwnersGone(source, d.ownersOf(core))
+}
+
+func (d *decreases) ownersOf(core string) map[types.UID]bool {
+	if d.owners[core] == nil {
+		d.owners[core] = map[types.UID]bool{}
+	}
+	return d.owners[core]
 }
 
 // stalls notes that a process is stalled, or sees nothing, for a while.

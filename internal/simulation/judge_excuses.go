@@ -53,6 +53,7 @@ const (
 	excuseUnheardOfAnswer Reason = "the webhook of an answer had not heard of the protector"
 	excuseWaivedAnswer    Reason = "an answer was decided under a floor of zero"
 	excuseForgottenAnswer Reason = "the reservation of an answer was lost with a core"
+	excuseRecreatedAnswer Reason = "the protector of an answer was recreated, and does not have its status yet"
 	excuseCountedGone     Reason = "the counts of an answer are of before a restore of the cell"
 
 	excuseListed        Reason = "a reservation left by a list that is newer than the snapshot"
@@ -61,6 +62,8 @@ const (
 
 	excuseEra  Reason = "a count is of before a restore of the cell"
 	excuseGone Reason = "a count leaves out what had gone since its snapshot"
+	// "What the webhook and the aggregator do", rule 4: a pod that became available by its age counts when it was seen alive since.
+	excuseUnseen Reason = "a count leaves out a pod that was not seen alive since it became available"
 )
 
 // Excused is how often each loosening was needed.
@@ -74,11 +77,14 @@ func (e Excused) add(other Excused) {
 
 func (j *judge) excuse(why Reason) { j.counts.Excused[why]++ }
 
-func (j *judge) excuseCounts(past, fewer bool) {
+func (j *judge) excuseCounts(past, fewer, unseen bool) {
 	if past {
 		j.excuse(excuseEra)
 	}
-	if fewer {
+	switch {
+	case unseen:
+		j.excuse(excuseUnseen)
+	case fewer:
 		j.excuse(excuseGone)
 	}
 }

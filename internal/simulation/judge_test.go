@@ -6,9 +6,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -152,6 +154,20 @@ func (h *history) restart(pod string) *removal {
 	return r
 }
 
+// goYoung lets a new pod go when it has been ready for less than the 10 seconds that the protector asks for, and returns a version of the cell in
+// which it was there.
+func (h *history) goYoung(after time.Duration) uint64 {
+	h.change("user", func(p *v1alpha1.PodProtector) { p.Spec.MinReadySeconds = 10 })
+	time.Sleep(time.Minute)
+	h.count(3)
+	key := h.pod(true)
+	version := h.cell.Version()
+	time.Sleep(after)
+	h.effect(h.ask(key.Name))
+	time.Sleep(time.Minute)
+	return version
+}
+
 // update is an update of a pod by a protector that guards updates, or does not, from its review to where it is stored.
 func (h *history) update(pod string, isGuarded bool) *removal {
 	h.change("user", func(p *v1alpha1.PodProtector) {
@@ -208,6 +224,28 @@ func (h *history) force(pod string, over removals.VerdictReason) *removal {
 	r := h.ask(pod)
 	r.overrode = over
 	return r
+}
+
+// answer is a webhook's answer that allows a removal.
+func (h *history) answer(r *removal) {
+	h.allowed(&process{name: "webhook-0", paused: &pause{}}, testCell, r, removals.Answer{})
+}
+
+// recreate loses the protector, and creates it again as its keeper does, without its status.
+func (h *history) recreate() {
+	h.change("generator-0@core-0", func(p *v1alpha1.PodProtector) { p.Finalizers = []string{v1alpha1.FinalizerHold} })
+	last := h.protectors[protectorKey{testCore, h.key}].stored
+	h.core.Lose("podprotectors", h.key)
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: last.Namespace, Name: last.Name, Finalizers: last.Finalizers}, Spec: last.Spec}
+	p.Annotations = map[string]string{v1alpha1.AnnotationRestored: "true"}
+	must(h.core.Create("podprotectors", p, "generator-0@core-0"))
+}
+
+// giveStatus ends a recreation without the reservations.
+func (h *history) giveStatus() {
+	h.change("generator-0@core-0", func(p *v1alpha1.PodProtector) {
+		p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionRestored, Status: metav1.ConditionTrue}}
+	})
 }
 
 // remove is a removal from its review to its effect.
@@ -366,6 +404,13 @@ func TestTheJudgeExcusesNoMoreThanIsDocumented(t *testing.T) {
 			time.Sleep(20 * time.Second)
 			h.effect(r)
 		}, ""},
+		"a count of a pod that went while it was too young":      {1, 3, func(h *history) { h.countAt(4, h.goYoung(5*time.Second)) }, "says that 4 pods"},
+		"a count without a pod that went while it was too young": {1, 3, func(h *history) { h.countAt(3, h.goYoung(5*time.Second)) }, ""},
+		"a count without pods that may not have been seen since they became available": {1, 3, func(h *history) {
+			h.change("user", func(p *v1alpha1.PodProtector) { p.Spec.MinReadySeconds = 10 })
+			time.Sleep(time.Minute)
+			h.count(0)
+		}, ""},
 		"a restart by an update that keeps the floor": {2, 3, func(h *history) { h.restarts(h.reserve(h.update("a", true))) }, ""},
 		"a restart by an update that does not":        {3, 3, func(h *history) { h.restarts(h.reserve(h.update("a", true))) }, "leaves 1 pods too few"},
 		"a restart that was not reserved":             {1, 3, func(h *history) { h.restarts(h.update("a", true)) }, unreserved},
@@ -458,6 +503,24 @@ func TestTheJudgeExcusesNoMoreThanIsDocumented(t *testing.T) {
 			h.count(3)
 			h.effect(h.ask("a"))
 		}, ""},
+		"an answer whose reservation is recorded":  {1, 3, func(h *history) { h.answer(h.reserve(h.ask("a"))) }, ""},
+		"an answer whose removal was not reserved": {1, 3, func(h *history) { h.answer(h.ask("a")) }, "holds no reservation"},
+		"an answer while a recreated protector does not have its status": {1, 3, func(h *history) {
+			r := h.reserve(h.ask("a"))
+			h.recreate()
+			h.answer(r)
+		}, ""},
+		"an answer without a reservation while a recreated protector does not have its status": {1, 3, func(h *history) {
+			r := h.ask("a")
+			h.recreate()
+			h.answer(r)
+		}, "holds no reservation"},
+		"an answer when a recreated protector has its status": {1, 3, func(h *history) {
+			r := h.reserve(h.ask("a"))
+			h.recreate()
+			h.giveStatus()
+			h.answer(r)
+		}, "holds no reservation"},
 		"an effect after its reservation was dropped": {1, 3, func(h *history) {
 			r := h.reserve(h.ask("a"))
 			h.drop("aggregator-0@core-0")
@@ -474,5 +537,23 @@ func TestTheJudgeExcusesNoMoreThanIsDocumented(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A restore of one core says nothing of the owners in another.
+func TestTheJudgeKnowsTheOwnersOfEachCore(t *testing.T) {
+	owner := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "owner-0", UID: "1"}}
+	source := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: "app-0", OwnerReferences: []metav1.OwnerReference{{UID: owner.UID}},
+	}}
+	d := newDecreases(Scenario{}, t.Errorf, &Counts{})
+	d.observe(testCore, &apiserver.Event{Type: watch.Added, New: owner})
+	d.restoreWorld(&clusterState{name: "core-1", store: apiserver.NewStore()})
+	if d.isCascade(testCore, source) {
+		t.Error("isCascade() = true after a restore of another core, want false")
+	}
+	d.restoreWorld(&clusterState{name: testCore, store: apiserver.NewStore()})
+	if !d.isCascade(testCore, source) {
+		t.Error("isCascade() = false after a restore that undid the owner, want true")
 	}
 }

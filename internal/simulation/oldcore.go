@@ -95,17 +95,18 @@ func (w *watched) excuses(hash quota.UIDHash, asked time.Time) bool {
 	return w.forgotten[hash] && !asked.After(w.restored)
 }
 
-// ending is the last state of a pod in which it was there, and the version at which it was not any more.
+// ending is the last state of a pod in which it was there, and the version and the time at which it was not any more.
 type ending struct {
 	podState
 	next uint64
+	when time.Time
 }
 
 // end is how a pod went, if it did.
 func (l *lifeline) end() (last ending, went bool) {
 	for i, state := range l.states[1:] {
 		if state.over() && !l.states[i].over() {
-			return ending{l.states[i], state.version}, true
+			return ending{l.states[i], state.version, state.at}, true
 		}
 	}
 	return ending{}, false

@@ -49,6 +49,8 @@ func (j *judge) allowed(p *process, cell string, r *removal, answer removals.Ans
 			j.excuse(excuseWaivedAnswer)
 		case w.excuses(quota.HashUID(line.uid), r.asked):
 			j.excuse(excuseForgottenAnswer)
+		case w.isWithoutStatus(quota.HashUID(line.uid)):
+			j.excuse(excuseRecreatedAnswer)
 		case status != nil && j.isCountedGone(w, status, line, false): // a restore has brought it back, and the counts are of before
 			j.excuse(excuseCountedGone)
 		default:

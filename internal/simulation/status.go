@@ -53,18 +53,18 @@ func (j *judge) judgeCounts(w *watched, cell, before *v1alpha1.PodProtectorCell)
 		return
 	}
 	// After a restore, a snapshot may still be of the time before, or leave out what was known to be gone then.
-	t, then, goneSince := j.cells[cell.CellID], 0, 0
+	t, then, goneSince, aged := j.cells[cell.CellID], 0, 0, 0
 	first := j.eraOf(w.core, cell.CellID, a.Epoch)
 	for era := first; era <= t.era; era++ {
-		then, goneSince = t.availableAt(w, first, era, version, parseVersion(a.SettledVersion), a.LastEventTime.Time)
-		if got := int(a.CountedReplicas); got <= then && (got >= then-goneSince || a.InTransition && w.mayBeInTransition()) {
-			j.excuseCounts(era < t.era, got < then)
+		then, goneSince, aged = t.availableAt(w, first, era, version, parseVersion(a.SettledVersion), a.LastEventTime.Time, j.lenience)
+		if got := int(a.CountedReplicas); got <= then && (got >= then-goneSince-aged || a.InTransition && w.mayBeInTransition()) {
+			j.excuseCounts(era < t.era, got < then, got < then-goneSince && aged > 0)
 			return
 		}
 	}
 	got := int(a.CountedReplicas)
-	j.fail("cell %s of protector %s says that %d pods were available at version %d; it was %d, of which %d are gone",
-		cell.CellID, w.name(), got, version, then, goneSince)
+	j.fail("cell %s of protector %s says that %d pods were available at version %d; it was %d, of which %d are gone and %d may not have been seen",
+		cell.CellID, w.name(), got, version, then, goneSince, aged)
 }
 
 // judgeReservations looks at who came, who left and whether that was right.

@@ -122,12 +122,19 @@ func (t *truth) available(p *watched, now time.Time) int {
 }
 
 // availableAt counts them at a version of an era, and how many of those are not any more, had gone in an era before, from
-// the first on, or were not the protector's at a later version, which a live list has shown; 0 is no list.
-func (t *truth) availableAt(p *watched, first, era int, version, list uint64, now time.Time) (then, goneSince int) {
+// the first on, or were not the protector's at a later version, which a live list has shown; 0 is no list. One that had gone before it
+// was available by its age never was, and the others that were available by age may not have been seen alive since.
+func (t *truth) availableAt(p *watched, first, era int, version, list uint64, now time.Time, lenience time.Duration) (then, goneSince, aged int) {
 	for uid, line := range t.podsOf(era) {
 		state, ok := line.at(version)
 		if !ok || !state.available(p, now) {
 			continue
+		}
+		if since := state.agedSince(p); !since.IsZero() {
+			if end, ended := line.end(); ended && end.version == state.version && end.when.Add(lenience).Before(since) {
+				continue
+			}
+			aged++
 		}
 		then++
 		listed, _ := line.at(max(version, list))
@@ -136,7 +143,7 @@ func (t *truth) availableAt(p *watched, first, era int, version, list uint64, no
 			goneSince++
 		}
 	}
-	return then, goneSince
+	return then, goneSince, aged
 }
 
 // hadGone tells whether a pod had gone in one of the eras from the first to before the last.

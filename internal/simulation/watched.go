@@ -57,6 +57,12 @@ func (w *watched) isUnheardOf(r *removal) bool {
 	return r.knew[w.core] < max(w.since, w.guards) || r.witness.After(w.lost) && !w.lost.IsZero() && (w.back == 0 || r.knew[w.core] < w.back)
 }
 
+// isWithoutStatus reports whether it was recreated after it had reserved a pod, and does not have its status yet. Until then it admits nothing.
+func (w *watched) isWithoutStatus(pod quota.UIDHash) bool {
+	made, reserved := w.decisions[pod]
+	return quota.Unfinished(w.stored) && reserved && !made.at.After(w.lost)
+}
+
 func newWatched(core string) *watched {
 	return &watched{
 		core: core, decisions: map[quota.UIDHash]decision{}, forgotten: map[quota.UIDHash]bool{}, effected: map[quota.UIDHash]bool{},

@@ -1,0 +1,93 @@
+package aggregator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/podhealth"
+	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+)
+
+// A pod that has not been ready for minReadySeconds is removed without a reservation (rule 4). No event reports that it becomes available, so a
+// stream that lags would let the snapshot count pods that were removed before that. Such a pod counts only when a list or a live read
+// that began after it became available has shown it alive.
+
+// aliveReadEvery is the least time between two live reads by which pods of one protector count. A read that takes long is repeated less often:
+// at most a part of aliveReadShare of the time is spent on it.
+const (
+	aliveReadEvery = time.Second
+	aliveReadShare = 20
+)
+
+// sinceBegan is the time since the snapshot was created, on the monotonic clock. It is never 0.
+func (s *Snapshot) sinceBegan() time.Duration { return s.monotonic().Sub(s.began) + 1 }
+
+// SawAlive records which pods a live read has shown alive that began at a time of sinceBegan.
+func (s *Snapshot) SawAlive(live *liveRead, began time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for hash := range live.pods {
+		if p := s.pods[hash]; p != nil && live.alive(hash) {
+			p.seenAlive = max(p.seenAlive, began)
+		}
+	}
+}
+
+// instant is one time on two clocks: the wall clock, and Snapshot.sinceBegan.
+type instant struct {
+	wall       time.Time
+	sinceBegan time.Duration
+}
+
+// health is that of a pod at an instant. A pod that became available by time is not available if it was not seen alive since. How long ago both
+// were is compared, because the wall clock may have been set in between.
+func (p *pod) health(minReady int32, at instant) podhealth.Health {
+	h := p.facts.At(minReady, at.wall)
+	if !h.AvailableSince.IsZero() && (p.seenAlive == 0 || at.sinceBegan-p.seenAlive > at.wall.Sub(h.AvailableSince)) {
+		h.Available, h.AvailableSince = false, time.Time{}
+	}
+	return h
+}
+
+// health is that of a pod, and notes whether the pod must be seen alive to count.
+func (c *count) health(p *pod, minReady int32, criterion v1alpha1.Criterion, at instant) podhealth.Health {
+	h := p.health(minReady, at)
+	if minReady > 0 && !h.Counted(criterion) && p.facts.At(minReady, at.wall).Counted(criterion) {
+		c.unseen++
+	}
+	return h
+}
+
+// readAlive asks the cell's API server which pods of a protector are alive, so that those can count that have become available by time alone.
+// wait is how long that is not to be asked again; then no pod was read.
+func (t *term) readAlive(ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target) (wait time.Duration, err error) {
+	key := keyOf(p)
+	t.mu.Lock()
+	wait = t.aliveReads[key].Sub(t.monotonic())
+	t.mu.Unlock()
+	if wait > 0 {
+		return wait, nil
+	}
+	pods, err := selectorindex.CountedOf(&p.Spec, target)
+	if err != nil {
+		return 0, fmt.Errorf("read which pods are alive: %w", err)
+	}
+	began := t.monotonic()
+	_, err = t.seeAlive(ctx, key.Namespace, pods.Key())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.aliveReads[key] = began.Add(max(aliveReadEvery, aliveReadShare*t.monotonic().Sub(began)))
+	return 0, err
+}
+
+// seeAlive is readLive, and records which pods it has shown.
+func (t *term) seeAlive(ctx context.Context, namespace, selector string) (liveRead, error) {
+	began := t.snapshot.sinceBegan()
+	live, err := t.readLive(ctx, namespace, selector)
+	if err == nil {
+		t.snapshot.SawAlive(&live, began)
+	}
+	return live, err
+}

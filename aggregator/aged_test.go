@@ -1,0 +1,137 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// agedWorld has an old pod and young ones, which were removed without a reservation although the stream still shows them.
+type agedWorld struct {
+	*world
+	leader *leader
+	reads  int
+	broken error
+}
+
+const agedMinReady = 10 * time.Second
+
+func newAgedWorld(t *testing.T) *agedWorld {
+	t.Helper()
+	w := &agedWorld{world: newWorld(1, 0)}
+	w.stored.Spec.MinReadySeconds = int32(agedMinReady.Seconds())
+	w.ready("old", time.Hour)
+	w.lead()
+	w.leader = w.newest()
+	read := w.leader.readLive
+	w.leader.readLive = func(ctx context.Context, namespace, selector string) (liveRead, error) {
+		w.reads++
+		if w.broken != nil {
+			return liveRead{}, w.broken
+		}
+		return read(ctx, namespace, selector)
+	}
+	for _, name := range []string{"young-1", "young-2"} {
+		w.ready(name, 0)
+	}
+	w.leader.deliver(w.events, len(w.events))
+	w.wantCounted(t, 1, "while the new pods are young")
+	return w
+}
+
+func (w *agedWorld) ready(name string, ago time.Duration) {
+	p := samplePod(name, name, "1", map[string]string{"app": "web"})
+	p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(w.clock.Add(-ago))
+	w.pods[p.UID] = p
+	w.happen(p, false)
+}
+
+// remove removes a pod, and the stream does not show it.
+func (w *agedWorld) remove(uid types.UID) {
+	p := w.pods[uid]
+	delete(w.pods, uid)
+	w.happen(p, true)
+}
+
+func (w *agedWorld) wantCounted(t *testing.T, want int32, when string) outcome {
+	t.Helper()
+	p := w.stored.DeepCopy()
+	done, err := w.leader.aggregate(t.Context(), w.key(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.store(p)
+	if got := quota.CellOf(p, worldCell).Aggregation.CountedReplicas; got != want {
+		t.Fatalf("aggregate() counted %d pods %s, want %d", got, when, want)
+	}
+	return done
+}
+
+// Rule 4: the removal of a pod that is too young is not reserved, so the pod must not count later because the stream lags.
+func TestAPodThatWasRemovedWhileItWasTooYoungIsNeverCounted(t *testing.T) {
+	w := newAgedWorld(t)
+	w.remove("young-1")
+	w.clock = w.clock.Add(agedMinReady)
+	if done := w.wantCounted(t, 2, "when the stream lags"); w.reads != 1 || done.wait != aliveReadEvery {
+		t.Errorf("aggregate() read pods %d times and looks again after %s, want 1 and %s", w.reads, done.wait, aliveReadEvery)
+	}
+	w.leader.deliver(w.events, len(w.events))
+	if done := w.wantCounted(t, 2, "when the stream has the removal"); w.reads != 1 || done.wait != 0 {
+		t.Errorf("aggregate() read pods %d times and looks again after %s, want 1 and never", w.reads, done.wait)
+	}
+}
+
+func TestAPodThatBecomesAvailableWhileThePodsCannotBeReadCountsLater(t *testing.T) {
+	w := newAgedWorld(t)
+	w.clock, w.broken = w.clock.Add(agedMinReady), errors.New("unreachable")
+	if done := w.wantCounted(t, 1, "without a live read"); !done.again {
+		t.Error("aggregate() does not look again after a live read failed")
+	}
+	w.broken = nil
+	if done := w.wantCounted(t, 1, "before the next live read"); w.reads != 1 || done.wait != aliveReadEvery {
+		t.Errorf("aggregate() read pods %d times and looks again after %s, want 1 and %s", w.reads, done.wait, aliveReadEvery)
+	}
+	w.clock = w.clock.Add(aliveReadEvery)
+	w.wantCounted(t, 3, "after the next live read")
+}
+
+// A pod that was seen while the clock was ahead was not seen after it became available.
+func TestAPodThatWasSeenBeforeTheClockWasSetBackMustBeSeenAgain(t *testing.T) {
+	w := newAgedWorld(t)
+	set := time.Duration(0)
+	w.leader.clock.wall = func() time.Time { return w.clock.Add(set) }
+	set = -time.Hour
+	w.wantCounted(t, 0, "after the clock was set back")
+	w.ready("new", time.Hour) // at the time of the clock as it is now
+	w.leader.deliver(w.events, len(w.events))
+	live := w.readLive("")
+	w.leader.snapshot.SawAlive(&live, w.leader.snapshot.sinceBegan())
+	w.remove("new")
+	w.clock = w.clock.Add(agedMinReady)
+	w.wantCounted(t, 1, "of an old one and one that was removed while it was too young")
+	w.clock = w.clock.Add(time.Hour)
+	w.wantCounted(t, 3, "that are alive")
+}
+
+// Pods that count without having been ready for any time need no read.
+func TestPodsThatCountAtOnceAreNotReadAgain(t *testing.T) {
+	w := newAgedWorld(t)
+	w.stored.Spec.MinReadySeconds = 0
+	w.clock = w.clock.Add(agedMinReady)
+	w.wantCounted(t, 3, "in the transition to the new spec")
+	w.clock = w.clock.Add(time.Hour)
+	w.wantCounted(t, 3, "after it")
+	before := w.reads
+	w.ready("another", 0)
+	w.leader.deliver(w.events, len(w.events))
+	w.wantCounted(t, 4, "as soon as it is ready")
+	if w.reads != before {
+		t.Errorf("aggregate() read pods %d times, want %d", w.reads, before)
+	}
+}
