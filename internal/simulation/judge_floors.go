@@ -19,6 +19,8 @@ type floorTruth struct {
 	exists   bool
 	floors   []versioned[int]
 	pendings []versioned[pendingState]
+	// lost are the pending decreases that a restore undid.
+	lost []pendingState
 }
 
 // versioned is a value from a version on.
@@ -82,6 +84,12 @@ func (d *decreases) note(truth *floorTruth, p *v1alpha1.PodProtector, floor int,
 			}
 			if before.value.is || !isRecreated(p) {
 				break
+			}
+		}
+		// Its keeper may remember a lost one that a restore has undone.
+		for _, before := range truth.lost {
+			if before.is && string(before.uid) == p.Annotations[v1alpha1.AnnotationRestored] && before.since.Before(state.since) {
+				state.since = before.since
 			}
 		}
 	}

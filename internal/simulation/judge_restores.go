@@ -16,6 +16,11 @@ import (
 func (d *decreases) restore(core *clusterState, version, next uint64) {
 	for key, truth := range d.protectors {
 		if key.core == core.name {
+			for _, p := range truth.pendings {
+				if p.version > version {
+					truth.lost = append(truth.lost, p.value)
+				}
+			}
 			truth.floors, truth.pendings = until(truth.floors, version), until(truth.pendings, version)
 		}
 	}

@@ -99,7 +99,7 @@ func (j *judge) judgeAnswer(cell string, r *removal, answer removals.Answer) {
 		covered++
 		usable = usable && !from.Before(l.changed[key]) && w.lost.IsZero() && w.restored.IsZero() && j.isUsable(w, cell, r, from)
 	}
-	lacks := !answer.Allowed && lacksBudget(answer)
+	lacks := !answer.Allowed && j.liveness.lacksBudget(answer)
 	if asks := l.asks[openKey{cell, r.uid}]; lacks && covered == 1 && len(asks) > 0 {
 		r.latest.refused = true
 	}
@@ -112,8 +112,10 @@ func (j *judge) judgeAnswer(cell string, r *removal, answer removals.Answer) {
 	}
 }
 
-func lacksBudget(answer removals.Answer) bool {
-	return isLackOfBudget(answer.Verdict) || quota.Outcome(answer.Verdict) == quota.RefusedNeverAggregated
+// lacksBudget reports whether an answer is for lack of budget. When the storm begins, a webhook may not have seen the first counts yet.
+func (l *liveness) lacksBudget(answer removals.Answer) bool {
+	isUncounted := quota.Outcome(answer.Verdict) == quota.RefusedNeverAggregated
+	return isLackOfBudget(answer.Verdict) || isUncounted && time.Since(l.began) >= usableWithin
 }
 
 // isLackOfBudget reports whether a protector that was counted refused.

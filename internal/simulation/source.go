@@ -94,7 +94,8 @@ func (j *judge) sourceChanged(core string, e *apiserver.Event) {
 	case deleted && before.object != nil && before.object.GetDeletionTimestamp() != nil:
 		now.released, now.cascade = true, before.cascade
 	case deleted:
-		if now.released = true; j.decreases.isCascade(core, e.New) {
+		// A user who had asked for no protection before meant that, whatever deletes the Deployment then.
+		if now.released = true; !before.released && j.decreases.isCascade(core, e.New) {
 			now.cascade = time.Now()
 		}
 	default:

@@ -205,6 +205,7 @@ func (j *judge) judgeDrop(w *watched, cell *v1alpha1.PodProtectorCell, hash quot
 		if len(j.open[openKey{cell.CellID, line.uid}]) > 0 {
 			j.excuse(excuseListed)
 		}
+		delete(w.effected, hash) // a list has shown that the pod is gone: no later count has it
 		return
 	}
 	if w.effected[hash] && w.restored.IsZero() && t.era == 0 && line.now().over() {

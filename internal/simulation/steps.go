@@ -229,6 +229,9 @@ func (w *world) isCalm() string {
 				if term := parseVersion(cell.Aggregation.TermVersion); term < core.restored {
 					return fmt.Sprintf("protector %s has counts of %s of a leadership that began at %d, before the core was restored", p.Name, worker.name, term)
 				}
+				if cell.Aggregation.InTransition { // a new leader of the cell would begin the transition again
+					return fmt.Sprintf("protector %s counts the pods of %s by an earlier spec as well", p.Name, worker.name)
+				}
 				want := w.judge.cells[worker.name].available(watched, time.Now())
 				if got := int(cell.Aggregation.CountedReplicas); got != want || cell.Aggregation.Void || cell.Aggregation.CountedSpec != quota.CountedSpec(&p.Spec) {
 					return fmt.Sprintf("protector %s counts %d pods of %s, which has %d", p.Name, got, worker.name, want)
