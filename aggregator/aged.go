@@ -14,11 +14,11 @@ import (
 // stream that lags would let the snapshot count pods that were removed before that. Such a pod counts only when a list or a live read
 // that began after it became available has shown it alive.
 
-// aliveReadEvery is the least time between two live reads by which pods of one protector count. A read that takes long is repeated less often:
-// at most a part of aliveReadShare of the time is spent on it.
 const (
-	aliveReadEvery = time.Second
-	aliveReadShare = 20
+	// aliveReadEvery is the least time between two live reads by which pods of one protector count, and aliveReadAtLast the longest that one
+	// waits for the next. A read that takes long is repeated after aliveReadShare times as long as it took.
+	aliveReadEvery, aliveReadAtLast = time.Second, 10 * time.Second
+	aliveReadShare                  = 20
 )
 
 // sinceBegan is the time since the snapshot was created, on the monotonic clock. It is never 0.
@@ -78,7 +78,8 @@ func (t *term) readAlive(ctx context.Context, p *v1alpha1.PodProtector, target *
 	_, err = t.seeAlive(ctx, key.Namespace, pods.Key())
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.aliveReads[key] = began.Add(max(aliveReadEvery, aliveReadShare*t.monotonic().Sub(began)))
+	pause := min(max(aliveReadEvery, aliveReadShare*t.monotonic().Sub(began)), aliveReadAtLast) // a process may have been stopped meanwhile
+	t.aliveReads[key] = t.monotonic().Add(pause)
 	return 0, err
 }
 

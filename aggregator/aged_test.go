@@ -76,8 +76,11 @@ func (w *agedWorld) wantCounted(t *testing.T, want int32, when string) outcome {
 // Rule 4: the removal of a pod that is too young is not reserved, so the pod must not count later because the stream lags.
 func TestAPodThatWasRemovedWhileItWasTooYoungIsNeverCounted(t *testing.T) {
 	w := newAgedWorld(t)
+	w.clock = w.clock.Add(agedMinReady / 2)
+	live := w.readLive("")
+	w.leader.snapshot.SawAlive(&live, w.leader.snapshot.sinceBegan())
 	w.remove("young-1")
-	w.clock = w.clock.Add(agedMinReady)
+	w.clock = w.clock.Add(agedMinReady / 2)
 	if done := w.wantCounted(t, 2, "when the stream lags"); w.reads != 1 || done.wait != aliveReadEvery {
 		t.Errorf("aggregate() read pods %d times and looks again after %s, want 1 and %s", w.reads, done.wait, aliveReadEvery)
 	}
@@ -134,4 +137,23 @@ func TestPodsThatCountAtOnceAreNotReadAgain(t *testing.T) {
 	if w.reads != before {
 		t.Errorf("aggregate() read pods %d times, want %d", w.reads, before)
 	}
+}
+
+// A read that took long because the process was stopped says nothing of what the next one costs.
+func TestALongReadDoesNotKeepPodsFromBeingCountedForLong(t *testing.T) {
+	w := newAgedWorld(t)
+	read := w.leader.readLive
+	w.leader.readLive = func(ctx context.Context, namespace, selector string) (liveRead, error) {
+		live, err := read(ctx, namespace, selector)
+		w.clock = w.clock.Add(time.Minute)
+		return live, err
+	}
+	w.clock = w.clock.Add(agedMinReady)
+	w.ready("another", agedMinReady-time.Second)
+	w.leader.deliver(w.events, len(w.events))
+	if done := w.wantCounted(t, 3, "after a read of a minute"); done.wait != aliveReadEvery && done.wait > aliveReadAtLast {
+		t.Errorf("aggregate() reads pods again after %s, want at most %s", done.wait, aliveReadAtLast)
+	}
+	w.clock = w.clock.Add(aliveReadAtLast)
+	w.wantCounted(t, 4, "after the next read")
 }

@@ -37,10 +37,10 @@ type nodeWorld struct {
 	version int
 	pods    map[types.UID]*corev1.Pod
 	// seen is when each pod was seen alive last.
-	seen map[types.UID]time.Time
-	nodes   map[string]map[string]string
-	specs   map[types.NamespacedName]*v1alpha1.PodProtectorSpec
-	denied  bool
+	seen   map[types.UID]time.Time
+	nodes  map[string]map[string]string
+	specs  map[types.NamespacedName]*v1alpha1.PodProtectorSpec
+	denied bool
 
 	snapshot *Snapshot
 	// reading is the watch that runs; nil is none. asks is of when it began.

@@ -211,7 +211,8 @@ func (j *judge) judgeAccounted(w *watched, cell *v1alpha1.PodProtectorCell) {
 		for era := j.eraOf(w.core, cell.CellID, cell.Aggregation.Epoch); era <= t.era; era++ {
 			for _, line := range t.podsOf(era) {
 				state, ok := line.at(parseVersion(cell.Aggregation.SnapshotVersion))
-				isDown = isDown || quota.HashUID(line.uid) == hash && (!ok || !state.available(w, cell.Aggregation.LastEventTime.Time))
+				mayCount := ok && state.available(w, cell.Aggregation.LastEventTime.Time) && state.agedSince(w).IsZero()
+				isDown = isDown || quota.HashUID(line.uid) == hash && !mayCount
 			}
 		}
 		if !isDown && t.byHash[hash] != nil {

@@ -64,6 +64,7 @@ type stream struct {
 	deliver  time.Time
 	shown    time.Time
 	streamed bool
+	marked   time.Time
 }
 
 func (s *Store) watchFrom(c *call, l *Link) *stream {
@@ -116,13 +117,17 @@ func (w *stream) run(ctx context.Context, to io.Writer) error {
 			return io.EOF
 		}
 	}
+	w.marked = time.Now()
 	for {
 		event, err := w.await(ctx)
 		if err != nil {
 			return io.EOF
 		}
-		if event == nil {
-			continue // of another resource
+		if event == nil { // of another resource, or none
+			if err := w.mark(ctx, to); err != nil {
+				return io.EOF
+			}
+			continue
 		}
 		if err := w.send(ctx, to, event.encoded(w.call.metadata), event.At, event.Version); err != nil {
 			return io.EOF
@@ -140,7 +145,23 @@ func (w *stream) run(ctx context.Context, to io.Writer) error {
 	}
 }
 
-// await returns the next event; nil if it is not one of this watch. An error ends the watch.
+// bookmarkEvery is how often an API server tells the clients of a watch the version that it is at, whatever happens to its objects.
+const bookmarkEvery = time.Minute
+
+// mark writes a bookmark when it is time for one, to a watch that has come to the end of the history.
+func (w *stream) mark(ctx context.Context, to io.Writer) error {
+	s := w.link.store
+	s.mu.Lock()
+	version, isAtEnd := s.version, w.next == len(s.history)
+	s.mu.Unlock()
+	if !isAtEnd || time.Since(w.marked) < bookmarkEvery {
+		return nil
+	}
+	w.marked = time.Now()
+	return w.send(ctx, to, w.bookmark(version, nil), time.Now(), version)
+}
+
+// await returns the next event; nil if it is not one of this watch, or it is time for a bookmark. An error ends the watch.
 func (w *stream) await(ctx context.Context) (*Event, error) {
 	s := w.link.store
 	for {
@@ -168,6 +189,8 @@ func (w *stream) await(ctx context.Context) (*Event, error) {
 		}
 		select {
 		case <-moved:
+		case <-time.After(time.Until(w.marked.Add(bookmarkEvery))):
+			return nil, nil
 		case <-ended:
 			return nil, io.EOF
 		case <-ctx.Done():
