@@ -58,11 +58,15 @@ func (s *Snapshot) Count(
 	}
 	label, onNodes := nodeLabelOf(spec), map[unique.Handle[string]]int32{}
 	for p := range members.pods {
-		if p.came || behind && !first.alive(p.hash) {
+		if p.came || behind && !first.lists(p.hash) {
 			continue
 		}
-		if handles != nil && p.namesOwner() {
+		ends := behind && !first.alive(p.hash)
+		if handles != nil && p.namesOwner() && (!ends || p.owner.Value() != noOwner()) {
 			handles[p.owner]++
+		}
+		if ends {
+			continue
 		}
 		health := c.health(p, spec.MinReadySeconds, spec.Criterion, at)
 		counted := health.Counted(spec.Criterion) && s.countedEarlier(p, earlier, at, &c)

@@ -174,6 +174,36 @@ func TestWhichPodsNameTheirOwners(t *testing.T) {
 	}
 }
 
+// A first count goes by a live list that the stream has not reached. A pod that terminates in that list does not count, and names its owner.
+func TestWhichPodsNameTheirOwnersInAFirstCount(t *testing.T) {
+	key, percent := types.NamespacedName{Namespace: "default", Name: "web"}, intstr.FromString("50%")
+	set := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "s-db", Controller: new(true)}
+	db := owner{"apps/v1", "StatefulSet", "db", "s-db"}
+	for claim, c := range map[string]struct {
+		owners  []metav1.OwnerReference
+		live    map[quota.UIDHash]livePod
+		want    map[owner]int32
+		counted int32
+	}{
+		"alive":                             {[]metav1.OwnerReference{set}, map[quota.UIDHash]livePod{quota.HashUID("db-0"): {}}, map[owner]int32{db: 1}, 1},
+		"terminating":                       {[]metav1.OwnerReference{set}, map[quota.UIDHash]livePod{quota.HashUID("db-0"): {terminating: true}}, map[owner]int32{db: 1}, 0},
+		"terminating, and without an owner": {nil, map[quota.UIDHash]livePod{quota.HashUID("db-0"): {terminating: true}}, map[owner]int32{}, 0},
+		"gone":                              {[]metav1.OwnerReference{set}, nil, map[owner]int32{}, 0},
+	} {
+		s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { t.Fatal(err) }, time.Now, time.Now)
+		s.Cover(key, selectorindex.Coverage{Selector: selectorindex.Everything()}, time.Second)
+		p := samplePod("db-0", "db-0", "2", nil)
+		p.OwnerReferences = c.owners
+		if err := s.Replace(listOf(p), "2"); err != nil {
+			t.Fatal(err)
+		}
+		got, ok := s.Count(key, &v1alpha1.PodProtectorSpec{MaxUnavailable: &percent}, none, &liveRead{version: 3, pods: c.live}, nil)
+		if !ok || !maps.Equal(got.owners, c.want) || got.aggregation.CountedReplicas != c.counted {
+			t.Errorf("%s: Count() has the owners %v and counts %d, want %v and %d", claim, got.owners, got.aggregation.CountedReplicas, c.want, c.counted)
+		}
+	}
+}
+
 func answers(tops map[owner]found) func(owner) (found, error) {
 	return func(o owner) (found, error) {
 		top, ok := tops[o]

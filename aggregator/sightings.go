@@ -196,6 +196,12 @@ type livePod struct {
 	version     int64
 }
 
+// lists reports whether a pod existed.
+func (l *liveRead) lists(hash quota.UIDHash) bool {
+	_, listed := l.pods[hash]
+	return listed
+}
+
 // alive tells whether a pod was there and not on its way out.
 func (l *liveRead) alive(hash quota.UIDHash) bool {
 	pod, listed := l.pods[hash]
