@@ -10,6 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
 // keep leaves the protectors in force whose source is gone without an explicit deletion: that is what an
@@ -20,6 +21,9 @@ func (r *Reconciler) keep(ctx context.Context, ref desired.Ref, protectors []*v1
 	for _, protector := range protectors {
 		if !desired.IsGenerated(protector) || isReleased(protector) {
 			continue
+		}
+		if quota.Unfinished(protector) {
+			return outdated, nil // only its status records whether its source was deleted; an event follows
 		}
 		if wasDeleted(protector) {
 			if result, err := r.releaseHeld(ctx, ref, protector); err != nil || result == outdated {
@@ -45,6 +49,9 @@ func (r *Reconciler) keep(ctx context.Context, ref desired.Ref, protectors []*v1
 		live, err := get(ctx, r.Live, client.ObjectKeyFromObject(protector), &v1alpha1.PodProtector{})
 		if err != nil {
 			return "", fmt.Errorf("get the PodProtector from the API server: %w", err)
+		}
+		if live != nil && quota.Unfinished(live) {
+			return outdated, nil
 		}
 		if live != nil && wasDeleted(live) {
 			return r.releaseHeld(ctx, ref, live)

@@ -192,3 +192,23 @@ func (p *plane) expectVanished(g *generator, want float64) {
 		return ""
 	})
 }
+
+// That the source was deleted is recorded in the status, which a recreated protector gets after it was created.
+func TestAProtectorThatWaitsForItsStatusIsNotTakenForOneWhoseSourceVanished(t *testing.T) {
+	p := newPlane(t)
+	web, protector := p.pair()
+	finished := protector.DeepCopy()
+	edit(p, protector, func(protector *v1alpha1.PodProtector) {
+		protector.Annotations[v1alpha1.AnnotationRestored] = string(protector.UID)
+	})
+	p.lose(web)
+	for claim, cached := range map[string]*v1alpha1.PodProtector{"in the cache": protector, "at the API server": finished} {
+		got, err := p.reconciler().keep(t.Context(), p.ref("web"), []*v1alpha1.PodProtector{cached})
+		if err != nil || got != outdated {
+			t.Errorf("%s: keep() = %q, %v, want %q", claim, got, err, outdated)
+		}
+	}
+	if err := p.Get(t.Context(), client.ObjectKeyFromObject(protector), protector); err != nil || len(protector.Status.Conditions) > 0 {
+		t.Errorf("conditions %+v, error %v, want none", protector.Status.Conditions, err)
+	}
+}
