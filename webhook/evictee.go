@@ -9,7 +9,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,13 +23,13 @@ const (
 	disruptionPause = 5 * time.Minute
 )
 
-// evictee is a pod that a controller was refused to remove. The eviction of pods from tainted nodes gives up after five attempts,
-// and never takes it up again; and what the garbage collector was refused it cannot be told about.
+// evictee is a pod that a controller was refused to remove. The eviction of pods from tainted nodes gives up after five attempts and does not
+// resume, and nothing wakes the garbage collector.
 type evictee struct {
-	cell, namespace, name, node string
-	uid                         types.UID
-	// owner is what the pod was a part of, if it may have been the garbage collector that was refused.
-	owner controller
+	cell, namespace string
+	podRef
+	// isCollected reports whether it may have been the garbage collector: only then it is worth reading the pod's owner.
+	isCollected bool
 }
 
 // pause is until when an evictee is left alone, which waits for a protector.
@@ -49,7 +48,8 @@ type taints struct {
 // evict takes up the removal of pods from tainted nodes, and of those whose owners are gone, as many as there is budget for. Each
 // asks for its budget like any other.
 func (n *nudger) evict(ctx context.Context, protector protectorRef, budget int) {
-	for _, e := range n.evictees.take(protector, budget) {
+	for _, waits := range n.evictees.take(protector, budget) {
+		e := waits.who
 		if _, paused := n.paused[e]; paused {
 			continue
 		}
@@ -75,12 +75,12 @@ func (n *nudger) resume(now time.Time) {
 	for e, p := range n.paused {
 		if !now.Before(p.until) {
 			delete(n.paused, e)
-			n.evictees.add(p.protector, e)
+			n.evictees.add(p.protector, e, struct{}{})
 		}
 	}
 }
 
-// evictOne evicts a pod, if its node does not tolerate it any more or its owner is gone.
+// evictOne evicts a pod, if its node does not tolerate it any more or its owner was deleted, as the cell's API server has them now.
 func (n *nudger) evictOne(ctx context.Context, e evictee) (done bool, err error) {
 	cell, err := n.reach(e.cell)
 	if err != nil {
@@ -88,34 +88,37 @@ func (n *nudger) evictOne(ctx context.Context, e evictee) (done bool, err error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, nudgeTime)
 	defer cancel()
-	erased, err := cell.erased(ctx, e.owner)
-	if err != nil {
+	pod, err := cell.pod(ctx, e.namespace, e.podRef)
+	if err != nil || pod == nil {
 		return false, err
 	}
-	found, err := n.taintsOf(ctx, cell, node{e.cell, e.node})
-	if err != nil || !erased && len(found) == 0 {
+	if mustGo, err := n.mustGo(ctx, cell, e, pod); err != nil || !mustGo {
 		return false, err
-	}
-	pod, err := cell.client.CoreV1().Pods(e.namespace).Get(ctx, e.name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, err
-	case pod.UID != e.uid, pod.DeletionTimestamp != nil:
-		return false, nil
-	}
-	if owner := metav1.GetControllerOf(pod); owner == nil || owner.UID != e.owner.uid {
-		erased = false // another has adopted it
-	}
-	if !erased && !isExpelled(pod, found, time.Now()) {
-		return false, nil
 	}
 	err = cell.client.CoreV1().Pods(e.namespace).EvictV1(ctx, &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: e.namespace, Name: e.name},
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}},
 	})
 	return err == nil, err
+}
+
+// mustGo reports whether a pod's node expels it, or its owner was deleted.
+func (n *nudger) mustGo(ctx context.Context, cell *nudged, e evictee, pod *corev1.Pod) (bool, error) {
+	var found []corev1.Taint
+	if pod.Spec.NodeName != "" {
+		var err error
+		if found, err = n.taintsOf(ctx, cell, node{e.cell, pod.Spec.NodeName}); err != nil {
+			return false, err
+		}
+	}
+	if isExpelled(pod, found, time.Now()) {
+		return true, nil
+	}
+	owner := metav1.GetControllerOf(pod)
+	if !e.isCollected || owner == nil {
+		return false, nil
+	}
+	return cell.erased(ctx, e.namespace, *owner)
 }
 
 // taintsOf returns the taints of a node that expel pods.
@@ -149,21 +152,18 @@ func isExpelled(pod *corev1.Pod, found []corev1.Taint, now time.Time) bool {
 	})
 }
 
-// erased tells whether what pods were a part of is gone, or goes when they have. It takes a live look.
-func (n *nudged) erased(ctx context.Context, owner controller) (bool, error) {
-	if owner == (controller{}) {
-		return false, nil
-	}
-	objects, err := n.like(owner)
+// erased reports whether the owner of a pod was deleted, or waits for its pods to be deleted.
+func (n *nudged) erased(ctx context.Context, namespace string, owner metav1.OwnerReference) (bool, error) {
+	objects, err := n.like(namespace, owner)
 	if err != nil {
 		return false, err
 	}
-	found, err := objects.Get(ctx, owner.name, metav1.GetOptions{})
+	found, err := objects.Get(ctx, owner.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	return found.UID != owner.uid || found.DeletionTimestamp != nil && slices.Contains(found.Finalizers, metav1.FinalizerDeleteDependents), nil
+	return found.UID != owner.UID || found.DeletionTimestamp != nil && slices.Contains(found.Finalizers, metav1.FinalizerDeleteDependents), nil
 }

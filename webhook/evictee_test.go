@@ -47,10 +47,16 @@ func nudging(pod *corev1.Pod, owners ...runtime.Object) (*nudger, *fake.Clientse
 	reached.configs["cell"] = config
 	n := newNudger(reached, newMetrics(prometheus.NewRegistry()), logr.Discard())
 	cell := &nudged{kinds: kinds, config: config}
-	typed, objects := fake.NewClientset(pod), metadatafake.NewSimpleMetadataClient(scheme, owners...)
+	typed, objects := fake.NewClientset(pod, deletedNamespace()), metadatafake.NewSimpleMetadataClient(scheme, owners...)
 	cell.client, cell.metadata = typed, objects
 	n.reached["cell"] = cell
 	return n, typed, objects
+}
+
+// deletedNamespace is the namespace of the pods, which is being deleted.
+func deletedNamespace() *corev1.Namespace {
+	now := metav1.Now()
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "space", DeletionTimestamp: &now, Finalizers: []string{"kubernetes"}}}
 }
 
 func owned(change func(*metav1.PartialObjectMetadata)) *metav1.PartialObjectMetadata {
@@ -78,7 +84,7 @@ func TestWhatTheGarbageCollectorWasRefusedIsEvicted(t *testing.T) {
 			o.DeletionTimestamp, o.Finalizers = &now, []string{metav1.FinalizerDeleteDependents}
 		}, want: true},
 		"not when it waits for others":          {user: garbageCollector, owner: func(o *metav1.PartialObjectMetadata) { o.DeletionTimestamp, o.Finalizers = &now, []string{"other"} }},
-		"not when another has adopted the pod":  {user: garbageCollector, pod: func(p *corev1.Pod) { p.OwnerReferences[0].UID = "other" }},
+		"not when another has adopted the pod":  {user: garbageCollector, owner: alive, pod: func(p *corev1.Pod) { p.OwnerReferences[0].UID = "set" }},
 		"not when nobody owns the pod any more": {user: garbageCollector, pod: func(p *corev1.Pod) { p.OwnerReferences = nil }},
 		"not when the pod is another":           {user: garbageCollector, pod: func(p *corev1.Pod) { p.UID = "other" }},
 		"not for other controllers":             {user: serviceAccounts + "kube-system:replicaset-controller"},
@@ -113,7 +119,7 @@ func TestWhatTheGarbageCollectorWasRefusedIsEvicted(t *testing.T) {
 
 func TestADeletedNamespaceIsWoken(t *testing.T) {
 	request, by, pod := refusedTo(namespaceController)
-	space := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	space := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "space"}}
 	n, _, objects := nudging(pod, space, owned(func(*metav1.PartialObjectMetadata) {}))
 	n.note("cell", request, "NoBudget", by)
 	n.wake(t.Context(), by, 9)
@@ -124,7 +130,7 @@ func TestADeletedNamespaceIsWoken(t *testing.T) {
 			GetPatch() []byte
 		}); ok && action.GetVerb() == "patch" {
 			patched = append(patched, action.GetResource().Resource+"/"+p.GetName())
-			if patch := string(p.GetPatch()); !strings.Contains(patch, v1alpha1.AnnotationNudgedAt) || strings.Contains(patch, "uid") {
+			if patch := string(p.GetPatch()); !strings.Contains(patch, v1alpha1.AnnotationNudgedAt) || !strings.Contains(patch, `"uid":"space"`) {
 				t.Errorf("patched with %s", patch)
 			}
 		}
@@ -132,7 +138,7 @@ func TestADeletedNamespaceIsWoken(t *testing.T) {
 	if want := []string{"namespaces/shop"}; !slices.Equal(patched, want) {
 		t.Errorf("touched %q, want %q", patched, want)
 	}
-	if time.Since(n.last[controller{cell: "cell", apiVersion: "v1", kind: "Namespace", name: "shop"}]) > time.Minute {
+	if time.Since(n.last[refusedController{cell: "cell", namespace: "shop"}]) > time.Minute {
 		t.Error("it is not remembered when that was")
 	}
 }
@@ -214,4 +220,56 @@ func TestWhoIsRefusedAgainIsWokenAfterThePause(t *testing.T) {
 			t.Errorf("woken %d times when the pause is over, want twice", got)
 		}
 	})
+}
+
+// A review is not evidence: anyone who reaches the webhook can send one.
+func TestAForgedReviewMovesNothing(t *testing.T) {
+	tainted := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "tainted"}}
+	tainted.Spec.Taints = []corev1.Taint{{Key: "down", Effect: corev1.TaintEffectNoExecute}}
+	alive := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "space"}}
+	for claim, c := range map[string]struct {
+		user   string
+		review func(*corev1.Pod)
+		want   []string
+	}{
+		"of a pod on a node that it is not on":       {controllerManager, func(p *corev1.Pod) { p.Spec.NodeName = "tainted" }, []string{"replicasets/web"}},
+		"of an owner that does not exist":            {garbageCollector, func(p *corev1.Pod) { p.OwnerReferences[0].Name = "ghost" }, []string{"replicasets/web"}},
+		"of an owner of another kind":                {garbageCollector, func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "Ghost" }, []string{"replicasets/web"}},
+		"of a pod that does not exist":               {garbageCollector, func(p *corev1.Pod) { p.UID = "ghost" }, nil},
+		"of a namespace that is not being deleted":   {namespaceController, func(*corev1.Pod) {}, nil},
+		"of an owner whose UID is that of no object": {controllerManager, func(p *corev1.Pod) { p.OwnerReferences[0].UID = "ghost" }, []string{"replicasets/web"}},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			request, by, pod := refusedTo(c.user)
+			stored := pod.DeepCopy()
+			stored.Spec.NodeName = "healthy"
+			c.review(pod)
+			n, typed, objects := nudging(stored, owned(func(*metav1.PartialObjectMetadata) {}))
+			for _, o := range []runtime.Object{tainted, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "healthy"}}} {
+				if err := typed.Tracker().Add(o); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := typed.Tracker().Update(corev1.SchemeGroupVersion.WithResource("namespaces"), alive, ""); err != nil {
+				t.Fatal(err)
+			}
+			n.note("cell", request, "NoBudget", by)
+			n.wake(t.Context(), by, 9)
+			n.evict(t.Context(), by, 9)
+			for _, action := range typed.Actions() {
+				if action.GetVerb() != "get" {
+					t.Errorf("%s %s in the cell", action.GetVerb(), action.GetResource().Resource)
+				}
+			}
+			var touched []string
+			for _, action := range objects.Actions() {
+				if p, ok := action.(clienttesting.PatchAction); ok {
+					touched = append(touched, action.GetResource().Resource+"/"+p.GetName())
+				}
+			}
+			if !slices.Equal(touched, c.want) { // the real controller of a real pod may be woken
+				t.Errorf("touched %q, want %q", touched, c.want)
+			}
+		})
+	}
 }

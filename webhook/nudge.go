@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -34,11 +36,21 @@ const (
 	nudgeTime = 5 * time.Second
 )
 
-// controller is what owns a pod whose removal was refused, in a cell. Controllers of Kubernetes try again after a pause that
-// doubles each time, to 1,000 seconds, but at once when their object changes.
-type controller struct {
-	cell, namespace, apiVersion, kind, name string
-	uid                                     types.UID
+// A review is what its caller says, who may be anyone. Nothing that the nudger writes or evicts rests on it: the pod, its controller, its node
+// and its namespace are read from the cell's API server before.
+
+// refusedController is the controller of pods whose removals were refused, or a namespace that is being deleted if it has no UID. Controllers
+// of Kubernetes try again after a pause that doubles each time, to 1,000 seconds, but at once when their object changes. The UID is of the
+// review, and does nothing but group its pods.
+type refusedController struct {
+	cell, namespace string
+	uid             types.UID
+}
+
+// podRef names a pod that a review was about.
+type podRef struct {
+	name string
+	uid  types.UID
 }
 
 // budget is how many removals a protector would admit now; one that was released admits all.
@@ -55,8 +67,9 @@ func (r protectorRef) budget(ctx context.Context) int {
 
 // nudger wakes those who were refused when there is budget again. It is a matter of speed: nothing is less safe without it.
 type nudger struct {
-	controllers waitlist[controller]
-	evictees    waitlist[evictee]
+	// controllers has a pod of each that was refused last.
+	controllers waitlist[refusedController, podRef]
+	evictees    waitlist[evictee, struct{}]
 	cells       *cells
 	metrics     *metrics
 	log         logr.Logger
@@ -66,7 +79,7 @@ type nudger struct {
 	// pause is until the next look, last when a controller was nudged, paused whose eviction was refused, nodes the taints that were
 	// read last, and reached the cells. run alone uses them.
 	pause   time.Duration
-	last    map[controller]time.Time
+	last    map[refusedController]time.Time
 	paused  map[evictee]pause
 	nodes   map[node]taints
 	reached map[string]*nudged
@@ -99,7 +112,7 @@ func newNudged(config *rest.Config) (*nudged, error) {
 func newNudger(cells *cells, metrics *metrics, log logr.Logger) *nudger {
 	return &nudger{
 		cells: cells, metrics: metrics, log: log, changed: make(chan struct{}, 1),
-		last: map[controller]time.Time{}, paused: map[evictee]pause{}, nodes: map[node]taints{}, reached: map[string]*nudged{},
+		last: map[refusedController]time.Time{}, paused: map[evictee]pause{}, nodes: map[node]taints{}, reached: map[string]*nudged{},
 	}
 }
 
@@ -125,23 +138,17 @@ func (n *nudger) note(cell string, r removal.Request, verdict removal.VerdictRea
 	if n == nil || !strings.HasPrefix(r.User, serviceAccounts) && r.User != controllerManager || r.DryRun {
 		return
 	}
-	waits := controller{cell: cell, namespace: r.Namespace}
+	refused := podRef{r.PodName, r.Pod.UID}
 	ref := r.Controller()
-	if ref != nil {
-		waits.apiVersion, waits.kind, waits.name, waits.uid = ref.APIVersion, ref.Kind, ref.Name, ref.UID
-	}
 	switch {
 	case r.User == namespaceController:
-		n.controllers.add(protector, controller{cell: cell, apiVersion: "v1", kind: "Namespace", name: r.Namespace})
-	case ref != nil:
-		n.controllers.add(protector, waits)
+		n.controllers.add(protector, refusedController{cell: cell, namespace: r.Namespace}, refused)
+	case ref != nil && ref.UID != "":
+		n.controllers.add(protector, refusedController{cell, r.Namespace, ref.UID}, refused)
 	}
 	if r.Operation == v1alpha1.OperationDelete {
-		pod := evictee{cell: cell, namespace: r.Namespace, name: r.PodName, node: r.Pod.Spec.NodeName, uid: r.Pod.UID}
-		if ref != nil && (r.User == garbageCollector || r.User == controllerManager) {
-			pod.owner = waits
-		}
-		n.evictees.add(protector, pod)
+		isCollected := ref != nil && (r.User == garbageCollector || r.User == controllerManager)
+		n.evictees.add(protector, evictee{cell, r.Namespace, refused, isCollected}, struct{}{})
 	}
 	if verdict != removal.VerdictReason(quota.RefusedDomainLoss) { // there may be budget all the time, and not for this pod
 		n.look()
@@ -194,56 +201,87 @@ func (n *nudger) run(ctx context.Context) {
 
 // wake touches the objects of the controllers that wait for a protector, as many as there is budget for.
 func (n *nudger) wake(ctx context.Context, protector protectorRef, budget int) {
-	for _, c := range n.controllers.take(protector, budget) {
+	for _, waits := range n.controllers.take(protector, budget) {
+		c := waits.who
 		if left := nudgePause - time.Since(n.last[c]); left > 0 {
-			n.controllers.add(protector, c)
+			n.controllers.add(protector, c, waits.note)
 			n.pause = min(n.pause, left)
 			continue
 		}
 		n.last[c] = time.Now()
-		err := n.touch(ctx, c)
-		n.told(c.cell, "wake", err)
+		touched, err := n.touch(ctx, c, waits.note)
+		if touched || err != nil {
+			n.told(c.cell, "wake", err)
+		}
 		if err != nil {
-			n.log.V(1).Info("A controller was not woken", "cell", c.cell, "kind", c.kind, "namespace", c.namespace, "name", c.name, "reason", err.Error())
+			n.log.V(1).Info("Could not wake a controller", "cell", c.cell, "namespace", c.namespace, "pod", waits.note.name, "reason", err.Error())
 		}
 	}
 }
 
-// touch writes an annotation of ours to the metadata of a controller's object. Nothing comes of that but an event of its watch.
-func (n *nudger) touch(ctx context.Context, c controller) error {
+// touch writes an annotation of ours to the metadata of a controller's object, or of a namespace that is being deleted. Nothing comes of that
+// but an event of its watch. It does nothing if the pod does not exist any more, or has no controller.
+func (n *nudger) touch(ctx context.Context, c refusedController, refused podRef) (touched bool, err error) {
 	cell, err := n.reach(c.cell)
 	if err != nil {
-		return err
+		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, nudgeTime)
 	defer cancel()
-	objects, err := cell.like(c)
+	if c.uid == "" {
+		space, err := cell.client.CoreV1().Namespaces().Get(ctx, c.namespace, metav1.GetOptions{})
+		if err != nil || space.DeletionTimestamp == nil {
+			return false, client.IgnoreNotFound(err)
+		}
+		return true, cell.annotate(ctx, "", metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: space.Name, UID: space.UID})
+	}
+	pod, err := cell.pod(ctx, c.namespace, refused)
+	if err != nil || pod == nil {
+		return false, err
+	}
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil {
+		return false, nil
+	}
+	return true, cell.annotate(ctx, c.namespace, *owner)
+}
+
+// pod reads a pod; nil if it does not exist, is another one of its name, or is being deleted.
+func (n *nudged) pod(ctx context.Context, namespace string, ref podRef) (*corev1.Pod, error) {
+	pod, err := n.client.CoreV1().Pods(namespace).Get(ctx, ref.name, metav1.GetOptions{})
+	if err != nil || pod.UID != ref.uid || pod.DeletionTimestamp != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return pod, nil
+}
+
+// annotate writes the annotation to an object that must have the UID of the reference.
+func (n *nudged) annotate(ctx context.Context, namespace string, object metav1.OwnerReference) error {
+	objects, err := n.like(namespace, object)
 	if err != nil {
 		return err
 	}
-	change := map[string]any{"annotations": map[string]string{v1alpha1.AnnotationNudgedAt: time.Now().UTC().Format(time.RFC3339Nano)}}
-	if c.uid != "" {
-		change["uid"] = c.uid
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": change})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": object.UID, "annotations": map[string]string{v1alpha1.AnnotationNudgedAt: time.Now().UTC().Format(time.RFC3339Nano)},
+	}})
 	if err != nil {
 		return err
 	}
-	_, err = objects.Patch(ctx, c.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "breakwater-webhook"})
+	_, err = objects.Patch(ctx, object.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "breakwater-webhook"})
 	return err
 }
 
-// like reaches the objects of a controller's kind, in its namespace.
-func (n *nudged) like(c controller) (metadata.ResourceInterface, error) {
-	version, err := schema.ParseGroupVersion(c.apiVersion)
+// like reaches the objects of an object's kind, in a namespace.
+func (n *nudged) like(namespace string, object metav1.OwnerReference) (metadata.ResourceInterface, error) {
+	version, err := schema.ParseGroupVersion(object.APIVersion)
 	if err != nil {
 		return nil, err
 	}
-	mapping, err := n.kinds.RESTMapping(schema.GroupKind{Group: version.Group, Kind: c.kind}, version.Version)
+	mapping, err := n.kinds.RESTMapping(schema.GroupKind{Group: version.Group, Kind: object.Kind}, version.Version)
 	if err != nil {
 		return nil, err
 	}
-	return n.metadata.Resource(mapping.Resource).Namespace(c.namespace), nil
+	return n.metadata.Resource(mapping.Resource).Namespace(namespace), nil
 }
 
 func (n *nudger) told(cell, how string, err error) {
@@ -256,6 +294,6 @@ func (n *nudger) told(cell, how string, err error) {
 
 // forget makes room.
 func (n *nudger) forget() {
-	maps.DeleteFunc(n.last, func(_ controller, at time.Time) bool { return time.Since(at) > nudgePause })
+	maps.DeleteFunc(n.last, func(_ refusedController, at time.Time) bool { return time.Since(at) > nudgePause })
 	maps.DeleteFunc(n.nodes, func(_ node, t taints) bool { return time.Since(t.at) > nodeMemory })
 }

@@ -15,34 +15,40 @@ import (
 )
 
 func TestWhoWaitsIsTakenInOrderAndOnce(t *testing.T) {
-	w, c := waitlist[string]{}, &core{name: "core"}
+	w, c := waitlist[string, int]{}, &core{name: "core"}
+	take := func(protector protectorRef, most int) (names []string) {
+		for _, waits := range w.take(protector, most) {
+			names = append(names, waits.who)
+		}
+		return names
+	}
 	first, second := protectorRef{c, types.NamespacedName{Name: "first"}}, protectorRef{c, types.NamespacedName{Name: "second"}}
 	for _, who := range []string{"a", "b", "a", "c"} {
-		w.add(first, who)
+		w.add(first, who, 0)
 	}
-	w.add(second, "a")
+	w.add(second, "a", 0)
 	if got := w.protectors(); !slices.Equal(got, []protectorRef{first, second}) {
 		t.Errorf("protectors %v", got)
 	}
 	for i, want := range [][]string{{}, {"a", "b"}, {"c"}, {}} {
-		if got := w.take(first, i*2-i%2*(i-1)); !slices.Equal(got, want) && len(got)+len(want) > 0 {
+		if got := take(first, i*2-i%2*(i-1)); !slices.Equal(got, want) && len(got)+len(want) > 0 {
 			t.Errorf("take %d: %v, want %v", i, got, want)
 		}
 	}
-	w.add(first, "a") // it was refused again
-	if got := w.take(first, 9); !slices.Equal(got, []string{"a"}) {
+	w.add(first, "a", 0) // it was refused again
+	if got := take(first, 9); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("took %v", got)
 	}
-	if got := w.take(second, -1); len(got) != 0 {
+	if got := take(second, -1); len(got) != 0 {
 		t.Errorf("took %v of an overdrawn budget", got)
 	}
-	if w.take(second, 1); len(w.protectors())+len(w.there)+len(w.waiting) != 0 {
-		t.Errorf("something is left: %+v %+v", w.waiting, w.there)
+	if w.take(second, 1); len(w.protectors())+len(w.notes)+len(w.waiting) != 0 {
+		t.Errorf("something is left: %+v %+v", w.waiting, w.notes)
 	}
 	for i := range mostWaiting + 5 {
-		w.add(first, fmt.Sprint(i))
+		w.add(first, fmt.Sprint(i), 0)
 	}
-	if got := len(w.take(first, 1<<30)); got != mostWaiting {
+	if got := len(take(first, 1<<30)); got != mostWaiting {
 		t.Errorf("%d wait, want %d at most", got, mostWaiting)
 	}
 }

@@ -7,52 +7,62 @@ import (
 	"sync"
 )
 
-// mostWaiting bounds who waits for the budget of one protector. Whoever comes later asks again by himself, as late as that is.
+// mostWaiting bounds how many wait for the budget of one protector. A later client asks again at its own pace.
 const mostWaiting = 1000
 
-// waitlist is who waits for the budget of which protector, each once, in the order in which they were refused. It is safe for
-// concurrent use.
-type waitlist[Who comparable] struct {
+// waitlist records who waits for the budget of which protector, each once and in the order in which they were refused, with what was noted of
+// them last. It is safe for concurrent use.
+type waitlist[Who comparable, Note any] struct {
 	mu      sync.Mutex
 	waiting map[protectorRef][]Who
-	there   map[protectorRef]map[Who]bool
+	notes   map[protectorRef]map[Who]Note
 }
 
-// add lets somebody wait for a protector.
-func (w *waitlist[Who]) add(protector protectorRef, who Who) {
+// waiter is an entry of a waitlist.
+type waiter[Who comparable, Note any] struct {
+	who  Who
+	note Note
+}
+
+// add adds an entry, or replaces its note.
+func (w *waitlist[Who, Note]) add(protector protectorRef, who Who, note Note) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.there[protector][who] || len(w.waiting[protector]) >= mostWaiting {
+	_, waits := w.notes[protector][who]
+	if !waits && len(w.waiting[protector]) >= mostWaiting {
 		return
 	}
 	if w.waiting == nil {
-		w.waiting, w.there = map[protectorRef][]Who{}, map[protectorRef]map[Who]bool{}
+		w.waiting, w.notes = map[protectorRef][]Who{}, map[protectorRef]map[Who]Note{}
 	}
-	if w.there[protector] == nil {
-		w.there[protector] = map[Who]bool{}
+	if w.notes[protector] == nil {
+		w.notes[protector] = map[Who]Note{}
 	}
-	w.there[protector][who] = true
-	w.waiting[protector] = append(w.waiting[protector], who)
+	w.notes[protector][who] = note
+	if !waits {
+		w.waiting[protector] = append(w.waiting[protector], who)
+	}
 }
 
-// take returns the first that wait for a protector, at most so many, who do not wait any more.
-func (w *waitlist[Who]) take(protector protectorRef, most int) []Who {
+// take removes and returns the first entries for a protector, at most so many.
+func (w *waitlist[Who, Note]) take(protector protectorRef, most int) (taken []waiter[Who, Note]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all := w.waiting[protector]
 	first := all[:min(len(all), max(most, 0))]
 	for _, who := range first {
-		delete(w.there[protector], who)
+		taken = append(taken, waiter[Who, Note]{who, w.notes[protector][who]})
+		delete(w.notes[protector], who)
 	}
 	if w.waiting[protector] = all[len(first):]; len(w.waiting[protector]) == 0 {
 		delete(w.waiting, protector)
-		delete(w.there, protector)
+		delete(w.notes, protector)
 	}
-	return first
+	return taken
 }
 
-// protectors returns those that somebody waits for, in order.
-func (w *waitlist[Who]) protectors() []protectorRef {
+// protectors returns those that have entries, in order.
+func (w *waitlist[Who, Note]) protectors() []protectorRef {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.SortedFunc(maps.Keys(w.waiting), func(a, b protectorRef) int { return strings.Compare(a.String(), b.String()) })
