@@ -32,6 +32,8 @@ const (
 	maxReviewBytes = 8 << 20
 	// defaultReviewTime is for clients that do not say how long they wait.
 	defaultReviewTime = 10 * time.Second
+	// longestReviewTime is the longest timeout of a webhook that an API server accepts.
+	longestReviewTime = 30 * time.Second
 	// drainTime is how long reviews in flight may take after SIGTERM.
 	drainTime = 30 * time.Second
 )
@@ -347,6 +349,7 @@ func reviewTime(r *http.Request) time.Duration {
 	if err != nil || timeout <= 0 {
 		timeout = defaultReviewTime
 	}
+	timeout = min(timeout, longestReviewTime)
 	return timeout - min(timeout/10, 500*time.Millisecond)
 }
 

@@ -621,10 +621,12 @@ type Bucket struct {
 	//
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	PodUID types.UID `json:"podUID,omitempty"`
 	// PodName is the name of the pod.
 	//
+	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	PodName string `json:"podName,omitempty"`
 	// Operation that was admitted. A merged bucket has none, unless all of its reservations are of relabels.

@@ -154,6 +154,9 @@ func Parse(review *admissionv1.AdmissionRequest) (request Request, guarded bool,
 		err = fmt.Errorf("the review of %s names no pod: namespace %q, name %q",
 			request.Operation, request.Namespace, request.PodName)
 	}
+	if err == nil {
+		err = request.checkBounds()
+	}
 	return request, true, err
 }
 

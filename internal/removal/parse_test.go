@@ -1,6 +1,7 @@
 package removal_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -115,6 +116,43 @@ func TestParseLeavesOtherRequestsAlone(t *testing.T) {
 		if got, guarded, err := removal.Parse(review); guarded || err != nil {
 			t.Errorf("%s: guarded %v as %+v, error %v", claim, guarded, got, err)
 		}
+	}
+}
+
+// A review of an API server stays within its bounds. One that does not is refused before anything of it is stored, and its error stays short.
+func TestParseRefusesWhatNoAPIServerStores(t *testing.T) {
+	long := func(n int) string { return strings.Repeat("x", n) }
+	pod := func(metadata, spec string) string {
+		return fmt.Sprintf(`{"metadata":{"namespace":"default","name":"web-0","uid":"u"%s},"spec":{%s}}`, metadata, spec)
+	}
+	for claim, test := range map[string]struct {
+		review *admissionv1.AdmissionRequest
+		want   string // "" is no error
+	}{
+		"the longest node name":  {asked(admissionv1.Delete, "", pod("", `"nodeName":"`+long(253)+`"`)), ""},
+		"a longer node name":     {asked(admissionv1.Delete, "", pod("", `"nodeName":"`+long(254)+`"`)), "node name of the pod has 254 bytes"},
+		"the longest UID":        {asked(admissionv1.Delete, "", pod(`,"uid":"`+long(128)+`"`, "")), ""},
+		"a longer UID":           {asked(admissionv1.Delete, "", pod(`,"uid":"`+long(129)+`"`, "")), "UID of the pod has 129 bytes"},
+		"a name of a megabyte":   {asked(admissionv1.Delete, "", pod(`,"name":"`+long(1<<20)+`"`, "")), "name of the pod has 1048576 bytes"},
+		"a long namespace":       {asked(admissionv1.Delete, "", pod(`,"namespace":"`+long(64)+`"`, "")), "namespace of the pod has 64 bytes"},
+		"a long version":         {asked(admissionv1.Delete, "", pod(`,"resourceVersion":"`+long(65)+`"`, "")), "resourceVersion of the pod has 65 bytes"},
+		"the longest label":      {asked(admissionv1.Delete, "", pod(`,"labels":{"`+long(253)+"/"+long(63)+`":"`+long(63)+`"}`, "")), ""},
+		"a longer label key":     {asked(admissionv1.Delete, "", pod(`,"labels":{"`+long(318)+`":""}`, "")), "label key of the pod has 318 bytes"},
+		"a longer label value":   {asked(admissionv1.Delete, "", pod(`,"labels":{"a":"`+long(64)+`"}`, "")), "label value of the pod has 64 bytes"},
+		"a reason of a megabyte": {asked(admissionv1.Delete, "", pod(`,"annotations":{"breakwater.dev/force-delete":"true","breakwater.dev/force-delete-reason":"`+long(1<<20)+`"}`, "")), "annotations of the pod have"},
+		"an eviction of a long name": {with(asked(admissionv1.Create, "eviction", ""), func(r *admissionv1.AdmissionRequest) {
+			r.Name = long(254)
+		}), "name of the pod has 254 bytes"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			_, guarded, err := removal.Parse(test.review)
+			switch {
+			case !guarded, test.want == "" && err != nil, test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
+				t.Errorf("guarded %v, error %v; want an error with %q", guarded, err, test.want)
+			case err != nil && len(err.Error()) > 200:
+				t.Errorf("the error has %d bytes, want at most 200", len(err.Error()))
+			}
+		})
 	}
 }
 
