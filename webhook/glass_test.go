@@ -2,11 +2,17 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubernetesfake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
@@ -89,5 +95,48 @@ func TestWhoBreaksTheGlassIsTold(t *testing.T) {
 		if !strings.Contains(event, part) {
 			t.Errorf("the event does not say %q: %s", part, event)
 		}
+	}
+}
+
+// The annotation counts that the pod has in its cell, not the one that a review says.
+func TestAForgedReviewDoesNotBreakTheGlass(t *testing.T) {
+	for claim, c := range map[string]struct {
+		stored func(*corev1.Pod)
+		broken error
+		want   removal.VerdictReason
+	}{
+		"of a pod that is annotated":        {func(p *corev1.Pod) { forced(p) }, nil, removal.VerdictForced},
+		"of a pod that is not":              {func(*corev1.Pod) {}, nil, "NoBudget"},
+		"of another pod of its name":        {func(p *corev1.Pod) { forced(p).UID = "other" }, nil, "NoBudget"},
+		"of a pod that does not exist":      {func(p *corev1.Pod) { p.Name = "web-1" }, nil, removal.VerdictNoPod},
+		"of a pod that cannot be read":      {func(p *corev1.Pod) { forced(p) }, errors.New("unreachable"), removal.VerdictUnknown},
+		"of a pod whose annotation is else": {func(p *corev1.Pod) { forced(p).Annotations[v1alpha1.AnnotationForceDelete] = "false" }, nil, "NoBudget"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			d := newDesk(t, deskProtector("web", 5, 5))
+			stored := deskPod("web-0")
+			c.stored(stored)
+			cell := kubernetesfake.NewClientset(stored)
+			cell.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return c.broken != nil, nil, c.broken })
+			d.cells.named[deskCell] = cell
+			raw, err := json.Marshal(forced(deskPod("web-0")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer := d.Review(t.Context(), deskCell, &admissionv1.AdmissionRequest{
+				Operation: admissionv1.Delete, Namespace: "default", Name: "web-0", OldObject: runtime.RawExtension{Raw: raw},
+				Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
+			})
+			if answer.Verdict != c.want || answer.Allowed != (c.want == removal.VerdictForced) {
+				t.Errorf("allowed %t with verdict %s, want %s", answer.Allowed, answer.Verdict, c.want)
+			}
+			want := 0
+			if answer.Allowed {
+				want = 1
+			}
+			if reserved := quota.BudgetOf(d.stored(t, "web")).Reserved; reserved != want {
+				t.Errorf("%d reservations, want %d", reserved, want)
+			}
+		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/removal"
 	"github.com/breakwater-k8s/breakwater/internal/tracing"
 )
@@ -70,17 +71,29 @@ func (p *Protection) review(ctx context.Context, cell string, review *admissionv
 		}
 	}
 	tellRequest(p.tracer.Of(ctx), request)
+	var unread error
+	if request.Operation != v1alpha1.OperationEvict && request.Forced() {
+		var pod *corev1.Pod
+		if pod, unread = p.podOf(ctx, cell, request); pod == nil && unread == nil {
+			return removal.RefuseNoPod(cell, request)
+		}
+		request = request.ForcedAs(pod)
+	}
 	if request.Passes() { // before anything that could fail
 		answer := removal.Allow(removal.VerdictNotAvailable)
 		answer.Operation = request.Operation
 		return answer
 	}
 	answer := p.protect(ctx, cell, request)
+	if unread != nil && !answer.Allowed {
+		answer = removal.RefuseUnreadablePod(cell, request, unread)
+	}
 	answer.Operation = request.Operation
 	return answer
 }
 
-// podOf reads the pod of an eviction from its cell; nil if there is none.
+// podOf reads a pod from its cell: of an eviction, whose review does not carry it, and of a break-glass removal, whose caller is not believed. It is
+// nil if there is none.
 func (p *Protection) podOf(ctx context.Context, cell string, r removal.Request) (*corev1.Pod, error) {
 	client, err := p.cells.client(cell)
 	if err != nil {

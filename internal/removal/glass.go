@@ -5,11 +5,30 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
 // Forced tells whether somebody has broken the glass for the pod.
 func (r Request) Forced() bool { return r.Pod.Annotations[v1alpha1.AnnotationForceDelete] == "true" }
+
+// ForcedAs is the request with the break-glass annotations of the pod that its cell has, nil if that is not known: not those of the review, which
+// anyone could have sent.
+func (r Request) ForcedAs(live *corev1.Pod) Request {
+	r.Pod = r.Pod.DeepCopy()
+	for _, name := range []string{v1alpha1.AnnotationForceDelete, v1alpha1.AnnotationForceReason} {
+		delete(r.Pod.Annotations, name)
+		if live == nil || live.UID != r.Pod.UID {
+			continue
+		}
+		if value, ok := live.Annotations[name]; ok {
+			metav1.SetMetaDataAnnotation(&r.Pod.ObjectMeta, name, value)
+		}
+	}
+	return r
+}
 
 // ForceReason is why, as they say: fit to be told, since whoever may change the pod has written it.
 func (r Request) ForceReason() string {

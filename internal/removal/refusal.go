@@ -168,11 +168,11 @@ func RefuseUnknown(r Request, err error) Answer {
 		r.deed(), r.PodName, err, wayOut))
 }
 
-// RefuseUnreadablePod refuses an eviction of a pod that cannot be looked at.
+// RefuseUnreadablePod refuses to remove a pod that cannot be read.
 func RefuseUnreadablePod(cell string, r Request, err error) Answer {
 	return later(VerdictUnknown, fmt.Sprintf(
-		"Breakwater refuses to evict pod %q, since the pod cannot be read from cell %q: %v; try again, or %s.",
-		r.PodName, cell, err, wayOut))
+		"Breakwater refuses to %s pod %q, since the pod cannot be read from cell %q: %v; try again, or %s.",
+		r.deed(), r.PodName, cell, err, wayOut))
 }
 
 // RefuseNoPod answers what the apiserver would: 404. It does not leave that to the apiserver, for a pod of that

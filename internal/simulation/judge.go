@@ -228,7 +228,8 @@ func (j *judge) judgeEffect(w *watched, r *removal, cellID string, line *lifelin
 	case made.countedSpec != quota.CountedSpec(&w.stored.Spec) || w.hasChangedSince(made.version):
 		return // what it was decided on promised nothing of the pods that count now; it stays reserved for those that are decided on later
 	}
-	w.effected[quota.HashUID(line.uid)] = r.relabel == nil && r.change == nil && (r.reviewed == nil || j.wasCharged(w, r, line.states[:len(line.states)-1]))
+	w.effected[quota.HashUID(line.uid)] = r.relabel == nil && r.change == nil && !w.waived(r.asked) &&
+		(r.reviewed == nil || j.wasCharged(w, r, line.states[:len(line.states)-1]))
 	if made.overdrawn || r.overrode != "" && t.isForced(quota.HashUID(line.uid)) {
 		j.counts.Forced++
 		t.losses = append(t.losses, loss{
