@@ -44,6 +44,9 @@ type Server struct {
 	CertFile, KeyFile string
 	// ClientCAFile makes clients present a certificate that this CA signed; empty lets everybody ask.
 	ClientCAFile string
+	// ClientNames are the common names or DNS names of the certificates that clients may present, of those that the CA signed; empty allows all
+	// of them. The client CA of a cluster signs certificates of kubelets and users as well.
+	ClientNames []string
 	// Drain is how long the server goes on accepting reviews after it is told to stop, while its endpoint is
 	// taken out of service.
 	Drain time.Duration
@@ -112,6 +115,9 @@ func (s *Server) Start(ctx context.Context) error {
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	s.Log.Info("Serving reviews", "address", listener.Addr().String(), "clientCertificates", s.ClientCAFile != "", "audit", s.Audit)
+	if s.ClientCAFile == "" {
+		s.Log.Info("Accepting reviews from any client that reaches this address: set --client-ca and --client-name, or restrict access by a NetworkPolicy")
+	}
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve reviews on %s: %w", s.Listen, err)
@@ -181,7 +187,7 @@ func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 	return listener, nil
 }
 
-// admit is an error unless a client is a replica, or has a certificate that an authority of the pool signed for clients.
+// admit is an error unless a client is a replica, or has a certificate that an authority of the pool signed for clients, for an allowed name.
 func (s *Server) admit(connection *tls.ConnectionState, pool *x509.CertPool) error {
 	if s.identity().check(connection) == nil {
 		return nil
@@ -190,10 +196,17 @@ func (s *Server) admit(connection *tls.ConnectionState, pool *x509.CertPool) err
 	for _, c := range connection.PeerCertificates[1:] {
 		intermediates.AddCert(c)
 	}
-	_, err := connection.PeerCertificates[0].Verify(x509.VerifyOptions{
+	client := connection.PeerCertificates[0]
+	if _, err := client.Verify(x509.VerifyOptions{
 		Roots: pool, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
-	return err
+	}); err != nil {
+		return err
+	}
+	isNamed := func(name string) bool { return slices.Contains(s.ClientNames, name) }
+	if len(s.ClientNames) > 0 && !isNamed(client.Subject.CommonName) && !slices.ContainsFunc(client.DNSNames, isNamed) {
+		return fmt.Errorf("the client certificate of %q is not of a name that --client-name allows", client.Subject.CommonName)
+	}
+	return nil
 }
 
 func loadPool(file string) (*x509.CertPool, error) {

@@ -41,13 +41,17 @@ func TestClientCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	ours, others := newAuthority(t), newAuthority(t)
-	r := l.serve(func(s *setup) { s.server.ClientCAFile = write(t, t.TempDir(), "ca.crt", ours.pem()) })
+	r := l.serve(func(s *setup) {
+		s.server.ClientCAFile = write(t, t.TempDir(), "ca.crt", ours.pem())
+		s.server.ClientNames = []string{"apiserver", "apiserver.example"}
+	})
 	for claim, test := range map[string]struct {
 		present []tls.Certificate
 		want    bool
 	}{
 		"none is turned away":                       {nil, false},
 		"one of another authority is turned away":   {[]tls.Certificate{others.client("apiserver")}, false},
+		"one of another name is turned away":        {[]tls.Certificate{ours.client("kubelet")}, false},
 		"one of the right authority is listened to": {[]tls.Certificate{ours.client("apiserver")}, true},
 	} {
 		t.Run(claim, func(t *testing.T) {

@@ -82,7 +82,8 @@ breakwater webhook-config --root-guard.`,
 	flags.StringVar(&f.server.Listen, "listen", ":9443", "`address` to serve reviews on")
 	flags.StringVar(&f.server.CertFile, "tls-cert", "", "PEM `file` of the serving certificate; reloaded when it changes (required)")
 	flags.StringVar(&f.server.KeyFile, "tls-key", "", "PEM `file` of its key (required)")
-	flags.StringVar(&f.server.ClientCAFile, "client-ca", "", "PEM `file` of the CA that must have signed the certificates of clients; empty: everybody may ask")
+	flags.StringVar(&f.server.ClientCAFile, "client-ca", "", "PEM `file` of the CA that must have signed the certificates of clients; empty: any client may ask")
+	flags.StringSliceVar(&f.server.ClientNames, "client-name", nil, "common `name` or DNS name of the certificate of a client that may ask, of those that --client-ca signed; may be repeated; none: all of them")
 	flags.DurationVar(&f.server.Drain, "drain", 0, "how long to go on accepting reviews after SIGTERM, while the endpoint is taken out of service")
 	flags.StringArrayVar(&f.peers, "peer", nil, "`HOST:PORT` of other replicas, of which HOST may be a name of many addresses (a headless Service); may be repeated")
 	flags.StringVar(&f.advertise, "advertise", "", "`IP:PORT` by which other replicas reach this one; required with --peer")
@@ -106,6 +107,9 @@ func (f *webhookFlags) validate() error {
 	}
 	if f.server.CertFile == "" || f.server.KeyFile == "" {
 		all = append(all, errors.New("--tls-cert and --tls-key are required: apiservers speak only TLS to webhooks"))
+	}
+	if len(f.server.ClientNames) > 0 && f.server.ClientCAFile == "" {
+		all = append(all, errors.New("--client-name needs --client-ca, the CA that signs the certificates of these clients"))
 	}
 	if f.server.Drain < 0 || f.server.Drain > time.Minute {
 		all = append(all, fmt.Errorf("--drain %s: want from 0s to 1m", f.server.Drain))
