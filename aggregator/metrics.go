@@ -32,7 +32,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	}
 	liveReads := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "breakwater_aggregator_live_reads_total",
-		Help: "Lists of a namespace that reservations asked for which the snapshot could not settle.",
+		Help: "Lists of a namespace, for reservations that the snapshot cannot settle, first counts, and pods that became available by time.",
 	})
 	writeDuration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "breakwater_aggregator_write_duration_seconds", Help: "Time that a status write took, by result: written, conflict or error.",
