@@ -20,6 +20,7 @@ type metrics struct {
 	givenBack  *prometheus.CounterVec
 	handedOver *prometheus.CounterVec
 	nudges     *prometheus.CounterVec
+	overloads  prometheus.Counter
 	flightSize prometheus.Histogram
 	refusals   *tally
 	expiry     *prometheus.GaugeVec
@@ -50,6 +51,10 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "breakwater_webhook_handed_over_total",
 			Help: "Removals that another replica was asked to reserve, by core cluster and result: answered or failed.",
 		}, []string{"core", "result"}),
+		overloads: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "breakwater_webhook_overloads_total",
+			Help: "Reviews that were not read because too many bytes of reviews were in memory.",
+		}),
 		nudges: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "breakwater_webhook_nudges_total",
 			Help: "Controllers woken and evictions taken up when budget had returned, by cell, way (wake or evict) and result: done or failed.",
@@ -63,7 +68,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Buckets: prometheus.ExponentialBuckets(1, 2, 11),
 		}),
 	}
-	registry.MustRegister(m.reviews, m.duration, m.inFlight, m.writes, m.givenBack, m.handedOver, m.nudges, m.flightSize,
+	registry.MustRegister(m.reviews, m.duration, m.inFlight, m.writes, m.givenBack, m.handedOver, m.nudges, m.overloads, m.flightSize,
 		m.refusals.counter, m.expiry)
 	return m
 }

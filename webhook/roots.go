@@ -44,10 +44,11 @@ func (p *Protection) CellMetadata(cell string) (metadata.Interface, error) {
 
 // reviewRoot answers about the deletion of an object that floors may depend on.
 func (s *Server) reviewRoot(w http.ResponseWriter, r *http.Request) {
-	review := receive(w, r)
+	review, release := s.receive(w, r)
 	if review == nil {
 		return
 	}
+	defer release()
 	ctx, cancel := context.WithTimeout(r.Context(), reviewTime(r))
 	defer cancel()
 	s.respond(w, review, s.Roots.Review(ctx, r.PathValue("cluster"), review.Request))

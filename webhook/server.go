@@ -1,14 +1,12 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -30,6 +28,8 @@ import (
 const (
 	// maxReviewBytes bounds what a client can make us read; the apiserver's own objects are below 2 MiB.
 	maxReviewBytes = 8 << 20
+	// maxHeaderBytes bounds the headers of a request.
+	maxHeaderBytes = 64 << 10
 	// defaultReviewTime is for clients that do not say how long they wait.
 	defaultReviewTime = 10 * time.Second
 	// longestReviewTime is the longest timeout of a webhook that an API server accepts.
@@ -66,6 +66,8 @@ type Server struct {
 	address  atomic.Pointer[net.TCPAddr]
 	watcher  atomic.Pointer[certwatcher.CertWatcher]
 	draining atomic.Bool
+	// intake bounds what is read of all reviews at a time.
+	intake *intake
 }
 
 // Reviewer answers reviews of a cell, or of a cluster, before ctx ends.
@@ -110,7 +112,7 @@ func (s *Server) Start(ctx context.Context) error {
 	pace := newPace(replicas)
 	server := &http.Server{
 		Handler: s.handler(pace), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
-		IdleTimeout: 2 * time.Minute, ConnContext: pace.context, ConnState: pace.observe,
+		WriteTimeout: 30*time.Second + longestReviewTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeaderBytes, ConnContext: pace.context, ConnState: pace.observe,
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
@@ -241,6 +243,7 @@ func (s *Server) Ready(*http.Request) error {
 }
 
 func (s *Server) handler(pace *pace) http.Handler {
+	s.intake = newIntake(mostBytesInFlight)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /cells/{cell}/validate", func(w http.ResponseWriter, r *http.Request) { s.review(w, r, pace) })
 	mux.HandleFunc("POST "+guard.CorePath("{core}"), s.reviewProtector)
@@ -263,10 +266,11 @@ func (s *Server) handler(pace *pace) http.Handler {
 func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *pace) {
 	ctx, span := s.Protection.tracer.Serve(r.Context(), r.Header, tracing.SpanReview)
 	defer span.End()
-	review := receive(w, r)
+	review, release := s.receive(w, r)
 	if review == nil {
 		return
 	}
+	defer release()
 	ctx, cancel := context.WithTimeout(ctx, reviewTime(r))
 	defer cancel()
 	answer := s.Protection.measure(ctx, r.PathValue("cell"), review.Request)
@@ -284,10 +288,11 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *pace) {
 func (s *Server) schedule(w http.ResponseWriter, r *http.Request) {
 	ctx, span := s.Protection.tracer.Serve(r.Context(), r.Header, tracing.SpanSchedule)
 	defer span.End()
-	review := receive(w, r)
+	review, release := s.receive(w, r)
 	if review == nil {
 		return
 	}
+	defer release()
 	ctx, cancel := context.WithTimeout(ctx, reviewTime(r))
 	defer cancel()
 	s.respond(w, review, s.Scheduling.Review(ctx, r.PathValue("cell"), review.Request))
@@ -295,23 +300,29 @@ func (s *Server) schedule(w http.ResponseWriter, r *http.Request) {
 
 // reviewProtector answers about a protector that is to be stored in a core.
 func (s *Server) reviewProtector(w http.ResponseWriter, r *http.Request) {
-	if review := receive(w, r); review != nil {
+	if review, release := s.receive(w, r); review != nil {
+		defer release()
 		s.answer(w, review, "", s.Protection.ReviewProtector(r.PathValue("core"), review.Request))
 	}
 }
 
-// receive reads a review; nil after it has told the client that there is none.
-func receive(w http.ResponseWriter, r *http.Request) *admissionv1.AdmissionReview {
-	body, err := readAll(http.MaxBytesReader(w, r.Body, maxReviewBytes), r.ContentLength)
-	var review *admissionv1.AdmissionReview
+// receive reads a review, and returns what the caller calls when it is answered. It returns nil after it has told the client why there is none.
+func (s *Server) receive(w http.ResponseWriter, r *http.Request) (review *admissionv1.AdmissionReview, release func()) {
+	body, release, err := s.intake.read(http.MaxBytesReader(w, r.Body, maxReviewBytes), r.ContentLength)
+	code := http.StatusBadRequest
+	if errors.Is(err, errOverloaded) {
+		s.Protection.metrics.overloads.Inc()
+		code = http.StatusServiceUnavailable
+	}
 	if err == nil {
 		review, err = readReview(body)
 	}
 	if err != nil {
-		http.Error(w, fmt.Sprintf("Breakwater cannot read the review: %v", err), http.StatusBadRequest)
-		return nil
+		release()
+		http.Error(w, fmt.Sprintf("Breakwater cannot read the review: %v", err), code)
+		return nil, nil
 	}
-	return review
+	return review, release
 }
 
 // answer answers about a cell; about none if it is empty.
@@ -333,14 +344,6 @@ func (s *Server) respond(w http.ResponseWriter, review *admissionv1.AdmissionRev
 	if err != nil {
 		s.Log.V(1).Info("Nobody took the answer", "error", err.Error())
 	}
-}
-
-// readAll is io.ReadAll that knows, or is told wrongly, how much to expect.
-func readAll(from io.Reader, expected int64) ([]byte, error) {
-	const usual = 64 << 10
-	buffer := bytes.NewBuffer(make([]byte, 0, bytes.MinRead+min(max(expected, 0), usual)))
-	_, err := buffer.ReadFrom(from)
-	return buffer.Bytes(), err
 }
 
 // readReview reads what an apiserver sends. The objects in it stay JSON.
