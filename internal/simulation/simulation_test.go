@@ -48,6 +48,9 @@ func playAll(t *testing.T, seeds int, draw func(seed uint64) simulation.Scenario
 		s := draw(*from + uint64(i))
 		result := play(t, scheme, s, nil)
 		total.Add(result.Counts)
+		if done := i + 1; done%1000 == 0 && done < seeds {
+			t.Logf("%d of %d seeds", done, seeds)
+		}
 		if len(result.Failures) == 0 {
 			continue
 		}
