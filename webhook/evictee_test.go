@@ -83,8 +83,10 @@ func TestWhatTheGarbageCollectorWasRefusedIsEvicted(t *testing.T) {
 		"when it waits for its pods": {user: garbageCollector, owner: func(o *metav1.PartialObjectMetadata) {
 			o.DeletionTimestamp, o.Finalizers = &now, []string{metav1.FinalizerDeleteDependents}
 		}, want: true},
-		"not when it waits for others":          {user: garbageCollector, owner: func(o *metav1.PartialObjectMetadata) { o.DeletionTimestamp, o.Finalizers = &now, []string{"other"} }},
-		"not when another has adopted the pod":  {user: garbageCollector, owner: alive, pod: func(p *corev1.Pod) { p.OwnerReferences[0].UID = "set" }},
+		"not when it waits for others": {user: garbageCollector, owner: func(o *metav1.PartialObjectMetadata) { o.DeletionTimestamp, o.Finalizers = &now, []string{"other"} }},
+		"not when another has adopted the pod": {
+			user: garbageCollector, owner: func(o *metav1.PartialObjectMetadata) { o.UID = "other" }, pod: func(p *corev1.Pod) { p.OwnerReferences[0].UID = "other" },
+		},
 		"not when nobody owns the pod any more": {user: garbageCollector, pod: func(p *corev1.Pod) { p.OwnerReferences = nil }},
 		"not when the pod is another":           {user: garbageCollector, pod: func(p *corev1.Pod) { p.UID = "other" }},
 		"not for other controllers":             {user: serviceAccounts + "kube-system:replicaset-controller"},

@@ -71,6 +71,11 @@ func (p *Protection) review(ctx context.Context, cell string, review *admissionv
 		}
 	}
 	tellRequest(p.tracer.Of(ctx), request)
+	if request.Passes() { // before anything that could fail
+		answer := removal.Allow(removal.VerdictNotAvailable)
+		answer.Operation = request.Operation
+		return answer
+	}
 	var unread error
 	if request.Operation != v1alpha1.OperationEvict && request.Forced() {
 		var pod *corev1.Pod
@@ -78,11 +83,6 @@ func (p *Protection) review(ctx context.Context, cell string, review *admissionv
 			return removal.RefuseNoPod(cell, request)
 		}
 		request = request.ForcedAs(pod)
-	}
-	if request.Passes() { // before anything that could fail
-		answer := removal.Allow(removal.VerdictNotAvailable)
-		answer.Operation = request.Operation
-		return answer
 	}
 	answer := p.protect(ctx, cell, request)
 	if unread != nil && !answer.Allowed {

@@ -30,6 +30,8 @@ const (
 	maxReviewBytes = 8 << 20
 	// maxHeaderBytes bounds the headers of a request.
 	maxHeaderBytes = 64 << 10
+	// readTime is how long a client may take to send a request.
+	readTime = 30 * time.Second
 	// defaultReviewTime is for clients that do not say how long they wait.
 	defaultReviewTime = 10 * time.Second
 	// longestReviewTime is the longest timeout of a webhook that an API server accepts.
@@ -111,8 +113,9 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	pace := newPace(replicas)
 	server := &http.Server{
-		Handler: s.handler(pace), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
-		WriteTimeout: 30*time.Second + longestReviewTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeaderBytes, ConnContext: pace.context, ConnState: pace.observe,
+		Handler: s.handler(pace), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTime,
+		WriteTimeout: readTime + longestReviewTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeaderBytes,
+		ConnContext: pace.context, ConnState: pace.observe,
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()

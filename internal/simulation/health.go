@@ -87,15 +87,10 @@ func (s podState) countable(p *watched) bool { return !s.over() && s.meets(p) &&
 
 // available reports whether the pod counts for a protector at a time.
 func (s podState) available(p *watched, now time.Time) bool {
-	if !s.countable(p) {
-		return false
-	}
-	_, since := s.isReady()
-	wait := time.Duration(p.stored.Spec.MinReadySeconds) * time.Second
-	return s.criterion(p) != v1alpha1.CriterionAvailable || wait == 0 || !now.Before(since.Add(wait))
+	return s.countable(p) && !now.Before(s.agedSince(p))
 }
 
-// agedSince is when an available pod had been ready for long enough; zero if that takes no time.
+// agedSince is when a pod that counts, or will, has been ready for long enough; zero if that takes no time.
 func (s podState) agedSince(p *watched) time.Time {
 	if s.criterion(p) != v1alpha1.CriterionAvailable || p.stored.Spec.MinReadySeconds == 0 {
 		return time.Time{}

@@ -199,6 +199,7 @@ func (j *judge) judgeEffect(w *watched, r *removal, cellID string, line *lifelin
 		return
 	}
 	made, reserved := w.decisions[quota.HashUID(line.uid)]
+	charged := r.reviewed != nil && j.wasCharged(w, r, line.states[:len(line.states)-1])
 	floor := w.floorFor(made.floor, made.nth)
 	available := 0
 	counts := func(cell string) bool { return w.countsFor(cell, cellID, made.charged) }
@@ -214,7 +215,7 @@ func (j *judge) judgeEffect(w *watched, r *removal, cellID string, line *lifelin
 	case !reserved && !w.covers(before.pod):
 		lost(lossUncovered) // it counts, and is not protected
 		return
-	case (!reserved || made.seen[cellID].era < r.era) && (r.reviewed == nil || !j.wasCharged(w, r, line.states[:len(line.states)-1])):
+	case (!reserved || made.seen[cellID].era < r.era) && !charged:
 		// "The readiness race": it was not available when it was reviewed. What was reserved before the cell was restored was for another
 		// removal: none outlives that.
 		j.counts.Races++
@@ -228,8 +229,7 @@ func (j *judge) judgeEffect(w *watched, r *removal, cellID string, line *lifelin
 	case made.countedSpec != quota.CountedSpec(&w.stored.Spec) || w.hasChangedSince(made.version):
 		return // what it was decided on promised nothing of the pods that count now; it stays reserved for those that are decided on later
 	}
-	w.effected[quota.HashUID(line.uid)] = r.relabel == nil && r.change == nil && !w.waived(r.asked) &&
-		(r.reviewed == nil || j.wasCharged(w, r, line.states[:len(line.states)-1]))
+	w.effected[quota.HashUID(line.uid)] = r.relabel == nil && r.change == nil && !w.waived(r.asked) && (charged || r.reviewed == nil)
 	if made.overdrawn || r.overrode != "" && t.isForced(quota.HashUID(line.uid)) {
 		j.counts.Forced++
 		t.losses = append(t.losses, loss{

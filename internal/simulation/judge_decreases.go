@@ -89,7 +89,7 @@ func (d *decreases) observe(core string, e *apiserver.Event) {
 	case *corev1.ConfigMap:
 		d.granted(core, object, e)
 	case *metav1.PartialObjectMetadata:
-		d.ownersOf(core)[object.UID] = !gone && object.DeletionTimestamp == nil
+		d.ownersIn(core)[object.UID] = !gone && object.DeletionTimestamp == nil
 	case *v1alpha1.PodProtector:
 		d.confirmed(core, "PodProtector", object, gone)
 		d.judgeProtector(core, object, e)

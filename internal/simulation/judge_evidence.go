@@ -58,10 +58,11 @@ func (d *decreases) isCascade(core string, source client.Object) bool {
 	if d.terminating[core+"/"+source.GetNamespace()] {
 		return true
 	}
-	return areOwnersGone(source, d.ownersOf(core))
+	return areOwnersGone(source, d.ownersIn(core))
 }
 
-func (d *decreases) ownersOf(core string) map[types.UID]bool {
+// ownersIn are the UIDs of the owners of workloads, and whether they exist.
+func (d *decreases) ownersIn(core string) map[types.UID]bool {
 	if d.owners[core] == nil {
 		d.owners[core] = map[types.UID]bool{}
 	}

@@ -38,7 +38,7 @@ func (d *decreases) restore(core *clusterState, version, next uint64) {
 
 // restoreWorld notes which namespaces, owners and confirmations a restored core has.
 func (d *decreases) restoreWorld(core *clusterState) {
-	clear(d.ownersOf(core.name))
+	clear(d.ownersIn(core.name))
 	for name := range d.terminating {
 		if strings.HasPrefix(name, core.name+"/") {
 			delete(d.terminating, name)
@@ -57,7 +57,7 @@ func (d *decreases) restoreWorld(core *clusterState) {
 			case apiserver.Namespaces:
 				d.terminating[core.name+"/"+object.GetName()] = object.GetDeletionTimestamp() != nil
 			case "applications":
-				d.ownersOf(core.name)[object.GetUID()] = true
+				d.ownersIn(core.name)[object.GetUID()] = true
 			}
 			d.confirmed(core.name, kind, object, false)
 		}
