@@ -16,7 +16,8 @@ import (
 // An apiserver whose etcd was restored takes a watch from a version that is yet to come, or has come once more, and
 // shows what happens after it. Pods that the restore has undone would be counted for ever. No apiserver says that it
 // has another past, but it cannot have got one without ending its watches. So only a watch that ended when it had
-// asked to end is followed by another; after one that broke off, or could not be opened, all pods are listed again.
+// asked to end is followed by another; after one that broke off, or could not be opened, all objects are listed again. That holds of pods,
+// and of all else in a cell that a count depends on.
 //
 // A process that was stopped past the timeout of its watch cannot distinguish that end from an earlier one, and the cell may have been
 // restored since. So a watch follows soon after the planned end, or not at all.
@@ -40,7 +41,7 @@ const (
 )
 
 // errPaused is why a list fails whose pages may be of different histories.
-var errPaused = errors.New("the last page of pods was read too long ago, and the cell may have been restored since; the pods are listed again")
+var errPaused = errors.New("the last page was read too long ago, and the cell may have been restored since; all objects are listed again")
 
 // listing must be called before the first page of a list is read.
 func (c *continuity) listing() { c.from, c.until, c.paged = time.Time{}, time.Time{}, c.now() }
@@ -85,7 +86,7 @@ func (c *continuity) watch(
 		// that lags would count pods whose removal a former leader has settled, and the cell may have gone back.
 		options.ResourceVersion = ""
 	case from.IsZero() || now.Before(from) || isLater(now, until):
-		return nil, apierrors.NewResourceExpired("the last watch of the cell's pods broke off, or ended too long ago: they are listed again")
+		return nil, apierrors.NewResourceExpired("the last watch broke off, or ended too long ago: all objects are listed again")
 	}
 	w, err := open(ctx, options)
 	if err == nil && options.TimeoutSeconds != nil {

@@ -125,6 +125,7 @@ func (t *term) followWorkloads(ctx context.Context) {
 			}
 		},
 		kinds: map[schema.GroupVersionResource]toolscache.SharedIndexInformer{}, sizes: map[types.UID]size{},
+		lists: map[schema.GroupVersionResource]int{},
 	}
 }
 

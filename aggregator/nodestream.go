@@ -75,12 +75,14 @@ type nodeStore struct {
 	*nodes
 	source metadata.ResourceInterface
 	labels []string
+	past   continuity
 	log    logr.Logger
 }
 
 // run watches until ctx ends. What goes wrong the store tells itself, once: the reflector would with each attempt.
 func (s *nodeStore) run(ctx context.Context) {
 	silent := logr.Discard()
+	s.past = continuity{now: time.Now}
 	source := &cache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}
 	cache.NewReflectorWithOptions(source, &metav1.PartialObjectMetadata{}, s, cache.ReflectorOptions{
 		Name: "nodes", Logger: &silent, Backoff: &nodesBackoff,
@@ -89,9 +91,10 @@ func (s *nodeStore) run(ctx context.Context) {
 
 // list lists nodes page by page and strips each page before it asks for the next.
 func (s *nodeStore) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	s.past.listing()
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		page, err := s.source.List(ctx, options)
-		if err != nil {
+		if err := s.past.page(err); err != nil {
 			return nil, err
 		}
 		for i := range page.Items {
@@ -102,6 +105,7 @@ func (s *nodeStore) list(ctx context.Context, options metav1.ListOptions) (runti
 	options.ResourceVersion, options.ResourceVersionMatch = "", ""
 	options.Limit = nodesPage
 	listed, _, err := pages.List(ctx, options)
+	s.past.listed(err)
 	if err != nil {
 		s.failed(ctx, err)
 	}
@@ -109,7 +113,7 @@ func (s *nodeStore) list(ctx context.Context, options metav1.ListOptions) (runti
 }
 
 func (s *nodeStore) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	w, err := s.source.Watch(ctx, options)
+	w, err := s.past.watch(ctx, options, s.source.Watch)
 	switch {
 	case err == nil:
 		if s.succeed() {

@@ -10,11 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
@@ -33,13 +34,17 @@ type workloads struct {
 	mu    sync.Mutex
 	kinds map[schema.GroupVersionResource]toolscache.SharedIndexInformer
 	sizes map[types.UID]size
+	// lists is how often each kind was listed.
+	lists map[schema.GroupVersionResource]int
 }
 
-// size is what a workload wanted at a generation, and the selector of its pods, if its scale tells.
+// size is what a workload wanted at a generation, and the selector of its pods, if its scale reports one.
 type size struct {
 	generation int64
 	replicas   int32
 	selector   string
+	// list is which list of the kind was the last when the scale was read. A cell that was restored gives a generation twice.
+	list int
 }
 
 const (
@@ -117,18 +122,19 @@ func (w *workloads) resource(o owner) (schema.GroupVersionResource, error) {
 	return mapping.Resource, nil
 }
 
-// size returns how many replicas a workload wants, which it remembers for its generation. The scale may be of a later
-// one than the cache shows: then it is asked for once more when the cache has come as far.
+// size returns how many replicas a workload wants, which it remembers for its generation until its kind is listed again. The scale may be of a
+// later generation than the cache shows: then it is read again when the cache shows that one.
 func (w *workloads) size(ctx context.Context, o owner, object *metav1.PartialObjectMetadata) (size, error) {
-	w.mu.Lock()
-	known, there := w.sizes[o.uid]
-	w.mu.Unlock()
-	if there && known.generation == object.Generation {
-		return known, nil
-	}
 	resource, err := w.resource(o)
 	if err != nil {
 		return size{}, err
+	}
+	w.mu.Lock()
+	known, there := w.sizes[o.uid]
+	list := w.lists[resource]
+	w.mu.Unlock()
+	if there && known.generation == object.Generation && known.list == list {
+		return known, nil
 	}
 	scale, err := w.dynamic.Resource(resource).Namespace(object.Namespace).Get(ctx, o.name, metav1.GetOptions{}, "scale")
 	if err != nil {
@@ -142,7 +148,7 @@ func (w *workloads) size(ctx context.Context, o owner, object *metav1.PartialObj
 	if err != nil {
 		return size{}, fmt.Errorf("scale of %s %s/%s: %w", o.kind, object.Namespace, o.name, err)
 	}
-	now := size{generation: object.Generation, replicas: int32(wanted), selector: selector} //nolint:gosec // an int32 in every scale
+	now := size{object.Generation, int32(wanted), selector, list} //nolint:gosec // an int32 in every scale
 	if selector == "" {
 		return now, nil // its controller may tell it later, in the same generation
 	}
@@ -174,8 +180,7 @@ func (w *workloads) informerOf(resource schema.GroupVersionResource, kind schema
 	if informer := w.kinds[resource]; informer != nil {
 		return informer, nil
 	}
-	informer := metadatainformer.NewFilteredMetadataInformer(
-		w.metadata, resource, metav1.NamespaceAll, 0, toolscache.Indexers{}, nil).Informer()
+	informer := toolscache.NewSharedIndexInformer(w.source(resource), &metav1.PartialObjectMetadata{}, 0, toolscache.Indexers{})
 	if err := informer.SetTransform(stripMetadata); err != nil {
 		return nil, err
 	}
@@ -191,7 +196,7 @@ func (w *workloads) informerOf(resource schema.GroupVersionResource, kind schema
 		UpdateFunc: func(old, obj any) {
 			before, ok := old.(*metav1.PartialObjectMetadata)
 			after, okToo := obj.(*metav1.PartialObjectMetadata)
-			if ok && okToo && (before.UID != after.UID || before.Generation != after.Generation) {
+			if ok && okToo && (before.UID != after.UID || before.Generation != after.Generation || w.isOutdated(resource, after.UID)) {
 				tell(after)
 			}
 		},
@@ -211,6 +216,46 @@ func (w *workloads) informerOf(resource schema.GroupVersionResource, kind schema
 	w.kinds[resource] = informer
 	w.run(informer)
 	return informer, nil
+}
+
+// source lists and watches the metadata of a kind. After a watch that broke off it lists all again, as newStream does: an API server whose etcd was
+// restored continues the watch, and never shows what the restore has undone. What a workload wanted in the lost time would be expected for ever.
+func (w *workloads) source(resource schema.GroupVersionResource) *toolscache.ListWatch {
+	kind, past := w.metadata.Resource(resource), &continuity{now: time.Now}
+	return &toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			past.listing()
+			w.listing(resource)
+			listed, err := kind.List(ctx, options)
+			err = past.page(err)
+			past.listed(err)
+			if err != nil {
+				return nil, err
+			}
+			return listed, nil
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			if lists(options) {
+				w.listing(resource)
+			}
+			return past.watch(ctx, options, kind.Watch)
+		},
+	}
+}
+
+// listing must be called before a kind is listed.
+func (w *workloads) listing(resource schema.GroupVersionResource) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lists[resource]++
+}
+
+// isOutdated reports whether the size of a workload was read before its kind was listed last.
+func (w *workloads) isOutdated(resource schema.GroupVersionResource, workload types.UID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known, there := w.sizes[workload]
+	return there && known.list != w.lists[resource]
 }
 
 func (w *workloads) forget(workload types.UID) {
