@@ -1,9 +1,11 @@
-// Command mutants puts one fault at a time into the safety rules and tells whether the proof catches it: first the
-// property tests, then the simulation. Files are not touched; the fault is laid over them while Go builds.
+// Command mutants puts one fault at a time into the safety rules and reports whether the proof catches it: first the
+// property tests, then the simulation. A fault of the judge of the simulation is caught by the tests of the judge. Files are not
+// touched; the fault is laid over them while Go builds.
 package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,10 +17,14 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/yaml"
 )
 
@@ -31,12 +37,22 @@ type mutant struct {
 	Replace string `json:"replace"`
 }
 
-// proofs are what may catch a mutant, the cheaper first.
+// ruleOfTheJudge is the rule of mutants that are faults of the judge, and not of the product.
+const ruleOfTheJudge = "judge"
+
+// proof is what may catch a mutant.
 type proof struct {
 	name     string
 	packages []string
 	run      string
 }
+
+// isFor reports whether the proof may catch a mutant.
+func (p proof) isFor(m mutant) bool { return (m.Rule == ruleOfTheJudge) == (p.name == testsOfTheJudge) }
+
+const testsOfTheJudge = "tests of the judge"
+
+// proofs are all proofs, the cheaper first.
 
 func proofs() []proof {
 	return []proof{
@@ -74,6 +90,7 @@ func proofs() []proof {
 			"TestAnAggregatorThatDoesNotKnowTheEarlierSpecCountsNothingBeforeTheDeadline",
 			"TestALossIsJudgedByTheWorstThatMayBe", "TestAPodOfAnUnknownDomainMayBeInAny", "TestNoLossBecomesFatal", "TestBatchesThatMindLossesAreDecidedLikeOneByOne",
 		}, "|") + ")$"},
+		{testsOfTheJudge, []string{"./internal/simulation"}, "^TestTheJudge"},
 		{"simulation", []string{"./internal/simulation"}, "^TestSeeds$"},
 		{"simulation of shards", []string{"./internal/simulation"}, "^TestSharedSeeds$"},
 		{"corpus", []string{"./internal/simulation"}, "^TestCorpus$"},
@@ -83,7 +100,7 @@ func proofs() []proof {
 
 func main() {
 	seeds := flag.Int("seeds", 600, "how many `seeds` the simulation plays for each mutant")
-	by := flag.String("by", "", "the one `proof` to try: properties, simulation, \"simulation of shards\", corpus or "+
+	by := flag.String("by", "", "the one `proof` to try: properties, \"tests of the judge\", simulation, \"simulation of shards\", corpus or "+
 		"\"properties at length\"; empty: all, until one catches the mutant")
 	only := flag.String("only", "", "`pattern` of the names of the mutants to try")
 	table := flag.String("table", "", "`file` whose table of mutants is written anew (docs/safety.md)")
@@ -102,28 +119,21 @@ func run(ctx context.Context, out io.Writer, seeds int, proof, only, table strin
 	if err != nil {
 		return err
 	}
-	if err := sound(ctx, seeds); err != nil {
+	mutants = slices.DeleteFunc(mutants, func(m mutant) bool { return len(chosen([]mutant{m}, proof)) == 0 })
+	if err := sound(ctx, chosen(mutants, proof), seeds); err != nil {
 		return err
 	}
-	folder, err := os.MkdirTemp("", "breakwater-mutants-")
+	caught, err := tryAll(ctx, out, mutants, seeds, proof)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(folder)
 	var rows []string
 	survived := 0
-	for _, m := range mutants {
-		by, err := m.try(ctx, folder, seeds, proof)
-		if err != nil {
-			return fmt.Errorf("%s: %w", m.Name, err)
-		}
-		verdict := "caught"
-		if by == "" {
+	for i, m := range mutants {
+		if caught[i] == "" {
 			survived++
-			verdict, by = "SURVIVED", "nothing"
 		}
-		_, _ = fmt.Fprintf(out, "rule %-2s  %-55s  by %-40s  %s\n", m.Rule, m.Name, by, verdict)
-		rows = append(rows, fmt.Sprintf("| %s | %s | %s |", m.Rule, m.Name, by))
+		rows = append(rows, fmt.Sprintf("| %s | %s | %s |", m.Rule, m.Name, cmp.Or(caught[i], "nothing")))
 	}
 	if table != "" && only == "" {
 		if err := writeTable(table, rows); err != nil {
@@ -134,6 +144,37 @@ func run(ctx context.Context, out io.Writer, seeds int, proof, only, table strin
 		return fmt.Errorf("%d of %d mutants survived", survived, len(mutants))
 	}
 	return nil
+}
+
+// tryAll tries as many mutants at once as there are processors, since the simulation uses one, and returns what caught each; "" is nothing.
+func tryAll(ctx context.Context, out io.Writer, mutants []mutant, seeds int, proof string) ([]string, error) {
+	caught := make([]string, len(mutants))
+	var mu sync.Mutex // of out
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.NumCPU())
+	for i, m := range mutants {
+		group.Go(func() error {
+			folder, err := os.MkdirTemp("", "breakwater-mutant-")
+			if err != nil {
+				return err
+			}
+			defer os.RemoveAll(folder)
+			by, err := m.try(ctx, folder, seeds, proof)
+			if err != nil {
+				return fmt.Errorf("%s: %w", m.Name, err)
+			}
+			caught[i] = by
+			verdict := "caught"
+			if by == "" {
+				verdict = "SURVIVED"
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			_, err = fmt.Fprintf(out, "rule %-5s  %-55s  by %-40s  %s\n", m.Rule, m.Name, cmp.Or(by, "nothing"), verdict)
+			return err
+		})
+	}
+	return caught, group.Wait()
 }
 
 func load(file, only string) ([]mutant, error) {
@@ -160,9 +201,16 @@ func load(file, only string) ([]mutant, error) {
 	return chosen, nil
 }
 
-// sound is an error if the proofs fail without any fault: then they would catch everything.
-func sound(ctx context.Context, seeds int) error {
-	for _, p := range proofs() {
+// chosen are the proofs that mutants are tried by; the empty name chooses all.
+func chosen(mutants []mutant, name string) []proof {
+	return slices.DeleteFunc(proofs(), func(p proof) bool {
+		return name != "" && name != p.name || !slices.ContainsFunc(mutants, p.isFor)
+	})
+}
+
+// sound is an error if proofs fail without any fault: then they would catch everything.
+func sound(ctx context.Context, proofs []proof, seeds int) error {
+	for _, p := range proofs {
 		if result := p.play(ctx, seeds); result.err != nil {
 			return fmt.Errorf("the %s fail without any mutant, and so prove nothing: %s", p.name, result.output)
 		}
@@ -186,13 +234,7 @@ func (m mutant) try(ctx context.Context, folder string, seeds int, proof string)
 	if err != nil {
 		return "", err
 	}
-	if built := command(ctx, "build", "-overlay", overlay, "./..."); built.err != nil {
-		return "", fmt.Errorf("it does not build: %s", built.output)
-	}
-	for _, p := range proofs() {
-		if proof != "" && proof != p.name {
-			continue
-		}
+	for _, p := range chosen([]mutant{m}, proof) {
 		result := p.play(ctx, seeds, "-overlay", overlay)
 		if strings.Contains(result.output, "[build failed]") {
 			return "", fmt.Errorf("its tests do not build: %s", result.output)

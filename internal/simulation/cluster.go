@@ -67,7 +67,8 @@ type removal struct {
 	// skew is what its clock is ahead, and counted when the count that each protector had at the review was taken.
 	skew    time.Duration
 	counted map[*watched]time.Time
-	// witness is since when that webhook has run.
+	// webhook is the name of that webhook, and witness since when it has run.
+	webhook string
 	witness time.Time
 	// latest is the last review of it; the judge's.
 	latest *reviewed
@@ -143,7 +144,8 @@ func (c *clusterState) ask(ctx context.Context, r *removal, pod *corev1.Pod) str
 	if !linger(ctx, c.world.dice.Between(100*time.Microsecond, 2*time.Millisecond, what+" there")) {
 		return "no time"
 	}
-	r.asked, r.reviewed, r.knew, r.witness = time.Now(), pod, replica.knowledge(), replica.began
+	r.asked, r.reviewed, r.knew = time.Now(), pod, replica.knowledge()
+	r.webhook, r.witness = replica.name, replica.began
 	c.world.judge.asks(c.name, r)
 	c.world.judge.notesClock(c.name, r, replica)
 	c.world.trace.add("%s: review of removal %s reaches %s", c.name, r.id, replica.name)

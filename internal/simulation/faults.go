@@ -80,7 +80,11 @@ const bumped = 1_000_000_000
 func (w *world) restoreCore(c *clusterState, s Step) {
 	last := c.store.Version()
 	version := last - min(last-c.begin, uint64(s.N))
-	c.store.Restore(version, last+bumped, func() { w.judge.coreWillBeOld(c.name, version) })
+	shown := map[string]uint64{}
+	for _, p := range w.everybody() {
+		shown[p.name] = p.knowledge()[c.name]
+	}
+	c.store.Restore(version, last+bumped, func() { w.judge.coreWillBeOld(c.name, version, shown) })
 	c.restored = last + bumped
 	leases, _ := c.store.List("leases", "")
 	w.judge.sharesAreOld(c.name, leases)

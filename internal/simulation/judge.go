@@ -208,8 +208,9 @@ func (j *judge) judgeEffect(w *watched, r *removal, cellID string, line *lifelin
 			available += cell.available(w, now)
 		}
 	}
+	// A loss to this protector alone: another one may have reserved the removal, and must not be excused by it as well.
 	lost := func(why Reason) {
-		t.losses = append(t.losses, loss{why: why, era: t.era, version: version, before: before, after: line.now()})
+		t.losses = append(t.losses, loss{why: why, era: t.era, version: version, before: before, after: line.now(), only: w})
 	}
 	switch {
 	case !reserved && !w.covers(before.pod):
@@ -232,9 +233,8 @@ func (j *judge) judgeEffect(w *watched, r *removal, cellID string, line *lifelin
 	w.effected[quota.HashUID(line.uid)] = r.relabel == nil && r.change == nil && !w.waived(r.asked) && (charged || r.reviewed == nil)
 	if made.overdrawn || r.overrode != "" && t.isForced(quota.HashUID(line.uid)) {
 		j.counts.Forced++
-		t.losses = append(t.losses, loss{
-			why: lossForced, era: t.era, version: version, before: before, after: line.now(), only: w, until: made.charged.version,
-		})
+		lost(lossForced)
+		t.losses[len(t.losses)-1].until = made.charged.version
 		return
 	}
 	excused := j.excusedBy(w, made, counts, now, floor-available)
@@ -242,7 +242,7 @@ func (j *judge) judgeEffect(w *watched, r *removal, cellID string, line *lifelin
 	case available+excused >= floor:
 	case made.blind:
 		j.excuse(excuseBlind)
-		t.losses = append(t.losses, loss{why: lossBlind, era: t.era, version: version, before: before, after: line.now(), only: w})
+		lost(lossBlind)
 		return
 	default:
 		j.fail("over-admission: removal %s of %s left %d pods of protector %s available (and %d lost by themselves); the floor is %d",

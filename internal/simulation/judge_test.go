@@ -90,13 +90,16 @@ func (h *history) change(by string, change func(p *v1alpha1.PodProtector)) {
 // count is a write of the aggregator, by the newest version of the cell.
 func (h *history) count(n int) { h.countAt(n, h.cell.Version()) }
 
-func (h *history) countAt(n int, version uint64) {
+func (h *history) countAt(n int, version uint64) { h.countAs(n, version, 1) }
+
+// countAs is a write of a leader with an epoch.
+func (h *history) countAs(n int, version uint64, epoch int64) {
 	h.change("aggregator-0@core-0", func(p *v1alpha1.PodProtector) {
 		if len(p.Status.Cells) == 0 {
 			p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: testCell}}
 		}
 		a := &p.Status.Cells[0].Aggregation
-		a.CountedReplicas, a.SnapshotVersion, a.Epoch, a.Holder = int32(n), uintText(version), 1, "aggregator-0"
+		a.CountedReplicas, a.SnapshotVersion, a.Epoch, a.Holder = int32(n), uintText(version), epoch, "aggregator-0"
 		a.LastEventTime = metav1.NowMicro()
 		a.CountedSpec = quota.CountedSpec(&p.Spec)
 	})
@@ -227,8 +230,16 @@ func (h *history) force(pod string, over removals.VerdictReason) *removal {
 }
 
 // answer is a webhook's answer that allows a removal.
-func (h *history) answer(r *removal) {
-	h.allowed(&process{name: "webhook-0", paused: &pause{}}, testCell, r, removals.Answer{})
+func (h *history) answer(r *removal) { h.answerBy(r, removals.Answer{}) }
+
+func (h *history) answerBy(r *removal, answer removals.Answer) {
+	h.allowed(&process{name: "webhook-0", paused: &pause{}}, testCell, r, answer)
+}
+
+// answerByForce is an answer that overrides a refusal.
+func (h *history) answerByForce(over removals.VerdictReason) {
+	r := h.force("a", over)
+	h.answerBy(r, removals.Answer{Verdict: removals.VerdictForced, Forced: &removals.Override{Verdict: over}})
 }
 
 // recreate loses the protector, and creates it again as its keeper does, without its status.
@@ -279,11 +290,7 @@ func (h *history) makeEntryAfter(passed time.Duration) {
 func TestTheJudgeExcusesNoMoreThanIsDocumented(t *testing.T) {
 	overAdmission, unreserved, dropped := "over-admission", "never reserved it", "dropped the reservation"
 	noBudget := removals.VerdictReason(quota.RefusedNoBudget)
-	for name, c := range map[string]struct {
-		floor, pods int
-		play        func(h *history)
-		want        string // part of the one failure; "" is none
-	}{
+	checkJudge(t, map[string]judged{
 		"a removal that keeps the floor":             {2, 3, func(h *history) { h.remove("a") }, ""},
 		"a removal that does not":                    {3, 3, func(h *history) { h.remove("a") }, "leaves 1 pods too few"},
 		"a removal that was not reserved":            {1, 3, func(h *history) { h.effect(h.ask("a")) }, unreserved},
@@ -526,7 +533,19 @@ func TestTheJudgeExcusesNoMoreThanIsDocumented(t *testing.T) {
 			h.drop("aggregator-0@core-0")
 			h.effect(r)
 		}, unreserved},
-	} {
+	})
+}
+
+// judged is a history of a protector and what the judge reports of it.
+type judged struct {
+	floor, pods int
+	play        func(h *history)
+	want        string // part of the failures; "" is none
+}
+
+func checkJudge(t *testing.T, cases map[string]judged) {
+	t.Helper()
+	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHistory(c.floor, c.pods)

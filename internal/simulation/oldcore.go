@@ -12,14 +12,16 @@ import (
 // was admitted before has come to its end and is counted: what was decided in the lost past is judged as everything else. Only
 // a webhook that began after the restore, and goes by counts of before it, is excused: it has nothing to know it by.
 
-// coreWillBeOld notes what a core is about to lose: all that was decided after a version.
-func (j *judge) coreWillBeOld(core string, version uint64) {
+// coreWillBeOld notes what a core is about to lose: all that was decided after a version. shown is up to which version the processes know its
+// protectors.
+func (j *judge) coreWillBeOld(core string, version uint64, shown map[string]uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.trace.add("%s: will be restored to version %d", core, version)
 	for _, key := range j.sortedProtectors() {
 		if w := j.protectors[key]; w.core == core {
 			w.restored = time.Now()
+			w.noteShown(shown)
 			for hash := range w.decisions {
 				w.forgotten[hash] = true
 			}
@@ -57,12 +59,22 @@ func (j *judge) coreIsOld(restored *clusterState, to, version uint64) {
 	}
 	for _, key := range j.sortedProtectors() {
 		switch w := j.protectors[key]; {
-		case key.core != core || there[key]:
+		case key.core != core || there[key] || w.isLost():
 		case isHeld(w.stored):
 			j.trace.add("%s vanished", w.name())
 			w.lost, w.back = time.Now(), 0
 		default:
 			delete(j.protectors, key)
+		}
+	}
+}
+
+// noteShown notes which processes a restore prevents from hearing of the protector: it may be gone before their watches have shown it.
+func (w *watched) noteShown(shown map[string]uint64) {
+	w.unheard = map[string]bool{}
+	for process, version := range shown {
+		if version < w.since {
+			w.unheard[process] = true
 		}
 	}
 }

@@ -211,12 +211,12 @@ func (j *judge) judgeDrop(w *watched, cell *v1alpha1.PodProtectorCell, hash quot
 	if w.effected[hash] && w.restored.IsZero() && t.era == 0 && line.now().over() {
 		j.fail("%s dropped the reservation of pod %s from protector %s, which is removed and still counted", orWorld(e.By), line.name, w.name())
 	}
+	isForgotten := false
 	for r, asked := range j.open[openKey{cell.CellID, line.uid}] {
-		if w.excuses(hash, asked) {
-			j.excuse(excuseForgottenDrop)
-			return // what a restored core still had of it is no more than a part: it is judged by what it was decided on
-		}
 		switch {
+		case w.excuses(hash, asked):
+			j.excuse(excuseForgottenDrop)
+			isForgotten = true
 		case r.reviewed == nil || !w.isCharged(r, r.reviewed) || r.isMoot(line) || !j.wasCharged(w, r, line.states): // it cost nothing
 		case w.isUncharged(r, line.now(), time.Now()): // an earlier spec admitted it without a charge
 		case w.waived(asked):
@@ -229,8 +229,11 @@ func (j *judge) judgeDrop(w *watched, cell *v1alpha1.PodProtectorCell, hash quot
 				orWorld(e.By), line.name, w.name(), r.id)
 		}
 	}
+	if isForgotten {
+		return // a restored core had only a part of the reservation: an effect is judged by what it was decided on
+	}
 	delete(w.effected, hash)
-	delete(w.decisions, hash) // whoever removes the pod now does not do so by this reservation
+	delete(w.decisions, hash) // a client that removes the pod now does not do so by this reservation
 }
 
 // isCountedGone tells whether the counts of a cell leave a pod out as one that is gone or terminating, so that it needs

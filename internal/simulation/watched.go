@@ -44,17 +44,24 @@ type watched struct {
 	confirmed time.Time
 	// vouched are the versions at which the entry of each cell was not discounted last.
 	vouched map[string]uint64
-	// lost is when it vanished without having been released, and back the version at which it was made anew; 0 until then.
+	// lost is when it vanished without having been released, and back the version at which it was recreated; 0 until then.
 	lost time.Time
 	back uint64
+	// unheard are the processes that had not heard of it when the core was restored last.
+	unheard map[string]bool
 }
 
 // isLost tells whether it is in force although it is not stored.
 func (w *watched) isLost() bool { return !w.lost.IsZero() && w.back == 0 }
 
-// isUnheardOf tells whether a webhook could not know of it: it had not heard of it, or it began when there was none.
+// isUnheardOf reports whether a webhook could not know of it: its watch has not shown it, or it began when the protector did not exist, or a restore
+// of the core undid the protector before that.
 func (w *watched) isUnheardOf(r *removal) bool {
-	return r.knew[w.core] < max(w.since, w.guards) || r.witness.After(w.lost) && !w.lost.IsZero() && (w.back == 0 || r.knew[w.core] < w.back)
+	knew := r.knew[w.core]
+	if !w.lost.IsZero() && (w.back == 0 || knew < w.back) && (r.witness.After(w.lost) || w.unheard[r.webhook]) {
+		return true
+	}
+	return knew < max(w.since, w.guards)
 }
 
 // isWithoutStatus reports whether it was recreated after it had reserved a pod, and does not have its status yet. Until then it admits nothing.
