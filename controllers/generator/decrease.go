@@ -321,8 +321,8 @@ func (r *Reconciler) releaseHeld(ctx context.Context, ref desired.Ref, protector
 	if err != nil || live == nil || live.UID != protector.UID {
 		return outdated, err
 	}
-	if err := r.awaitLost(ref); err != nil {
-		return "", err
+	if released, err := r.releaseStuck(ctx, ref, nil, deleted(ref)); err != nil || !released {
+		return decreaseHeld, err
 	}
 	verdict, err := r.removeAll(ctx, ref, nil, []*v1alpha1.PodProtector{live}, deleted(ref))
 	switch {

@@ -68,7 +68,7 @@ func (p *plane) startAs(account *rest.Config) *generator {
 }
 
 // startWith runs a generator with a brake of those limits; nil for none.
-func (p *plane) startWith(account *rest.Config, limits *core.Limits) *generator {
+func (p *plane) startWith(account *rest.Config, limits *core.Limits, changes ...func(*Options)) *generator {
 	p.t.Helper()
 	g := &generator{registry: prometheus.NewRegistry(), spans: tracetest.NewSpanRecorder()}
 	caches := CacheOptions()
@@ -83,9 +83,13 @@ func (p *plane) startWith(account *rest.Config, limits *core.Limits) *generator 
 			}
 			held = made
 		}
-		return Setup(ctx, mgr, Options{
+		options := Options{
 			Brake: held, Selector: selector, Registry: g.registry, Kinds: AllKinds(), Namespace: p.namespace, Tracer: tracerTo(g.spans),
-		})
+		}
+		for _, change := range changes {
+			change(&options)
+		}
+		return Setup(ctx, mgr, options)
 	}, func(o *manager.Options) { o.Cache, o.Logger = caches, testr.New(p.t) })
 	return g
 }

@@ -54,12 +54,14 @@ type Reconciler struct {
 
 // Losses are protectors that vanished without having been released.
 type Losses interface {
-	// Note takes in that a protector is not there any more, by its last state.
+	// Note records that a protector does not exist any more, by its last state.
 	Note(last *v1alpha1.PodProtector)
-	// Has tells whether a protector is about to be made anew.
+	// Has reports whether a protector is about to be recreated.
 	Has(key types.NamespacedName) bool
 	// Find returns the last state of one that is, of those that are asked for.
 	Find(is func(last *v1alpha1.PodProtector) bool) (last *v1alpha1.PodProtector, ok bool)
+	// Forget records that a protector was released, and is not recreated.
+	Forget(last *v1alpha1.PodProtector)
 }
 
 // outcome is what one Reconcile came to.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -25,8 +27,8 @@ func (r *Reconciler) release(
 	if len(protectors) == 0 && !slices.Contains(source.GetFinalizers(), v1alpha1.FinalizerSource) {
 		return ignored, nil
 	}
-	// Before the apiserver is asked: one that is made anew after it has answered would outlive its source.
-	if err := r.awaitLost(ref); err != nil {
+	// Before the apiserver is asked: one that is recreated after it has answered would outlive its source.
+	if _, err := r.findStuck(ctx, ref); err != nil {
 		return "", err
 	}
 	live, err := r.liveProtectors(ctx, ref)
@@ -50,8 +52,8 @@ func (r *Reconciler) release(
 			return outdated, nil
 		}
 	}
-	if err := r.awaitLost(ref); err != nil {
-		return "", err
+	if released, err := r.releaseStuck(ctx, ref, source, cause); err != nil || !released {
+		return decreaseHeld, err
 	}
 	verdict, err := r.removeAll(ctx, ref, source, live, cause)
 	switch {
@@ -72,19 +74,54 @@ func (r *Reconciler) release(
 	return released, nil
 }
 
-// awaitLost is an error while a protector of a source, which has vanished, is about to be made anew.
-func (r *Reconciler) awaitLost(ref desired.Ref) error {
+// findStuck returns the last state of a protector of a source that has vanished and cannot be recreated, because its namespace is being deleted;
+// nil if there is none. It is an error while one is about to be recreated.
+func (r *Reconciler) findStuck(ctx context.Context, ref desired.Ref) (*v1alpha1.PodProtector, error) {
 	if r.Losses == nil {
-		return nil
+		return nil, nil
 	}
 	last, ok := r.Losses.Find(func(last *v1alpha1.PodProtector) bool {
 		of, _, known := desired.SourceOf(last)
 		return known && of == ref
 	})
 	if !ok {
-		return nil
+		return nil, nil
 	}
-	return fmt.Errorf("wait until PodProtector %s is made anew, which has vanished: it is to be released", klog.KObj(last))
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	if err := r.Live.Get(ctx, client.ObjectKey{Name: ref.Namespace}, namespace); err != nil {
+		return nil, fmt.Errorf("get the namespace from the API server: %w", err)
+	}
+	if namespace.DeletionTimestamp != nil {
+		return last, nil
+	}
+	return nil, fmt.Errorf("wait until PodProtector %s is recreated, which has vanished: it is to be released", klog.KObj(last))
+}
+
+// releaseStuck releases the protectors of findStuck that may be released without a record in their status: those that a user has confirmed, and small
+// ones. It reports whether none is left. Otherwise the source keeps its finalizer, and so its namespace stays.
+func (r *Reconciler) releaseStuck(ctx context.Context, ref desired.Ref, source client.Object, cause releaseCause) (bool, error) {
+	for {
+		last, err := r.findStuck(ctx, ref)
+		if err != nil || last == nil {
+			return err == nil, err
+		}
+		verdict, err := r.askRelease(ctx, ref, source, last, cause)
+		if err != nil {
+			return false, err
+		}
+		if verdict != brake.Granted {
+			log.FromContext(ctx).Info("Held a source whose PodProtector vanished, until a user confirms the deletion of its namespace",
+				"protector", klog.KObj(last), "annotation", v1alpha1.AnnotationConfirmRelease)
+			r.retries.after(ref, fleet.LookAgain) // no event of its namespace brings it back
+			return false, nil
+		}
+		if err := fleet.NoteRelease(ctx, r.Client, last, Name); err != nil {
+			return false, err
+		}
+		r.Losses.Forget(last)
+		log.FromContext(ctx).Info("PodProtector released that had vanished", "protector", klog.KObj(last))
+	}
 }
 
 // remove deletes a protector for good: first the finalizer goes, then the object.

@@ -90,6 +90,11 @@ func (l *Losses) of(key types.NamespacedName) (loss, bool) {
 	return lost, ok
 }
 
+// Forget implements generator.Losses.
+func (l *Losses) Forget(last *v1alpha1.PodProtector) {
+	l.forget(client.ObjectKeyFromObject(last), last.UID)
+}
+
 func (l *Losses) forget(key types.NamespacedName, uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

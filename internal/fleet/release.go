@@ -26,18 +26,24 @@ func Vanished(last *v1alpha1.PodProtector) bool {
 // releaseReason is that of the events that tell of releases.
 const releaseReason = "Released"
 
-// NoteRelease tells of a protector that it is about to be let go, by an event that everybody can find. Who did not watch
-// when it went sees only that it is not there any more, and would take it for one that vanished. Of one that was made anew the
-// release is also that of the one before. Apiservers keep events for an hour.
+// NoteRelease records that a protector is about to be released, by an event that every component can read. A component that did not watch
+// when the protector went sees only that it does not exist, and would take it for one that vanished. The release of a protector that was
+// recreated is also that of the one before. API servers keep events for an hour.
+//
+// A namespace that is being deleted takes no new objects. The event is then about the namespace, and is stored where events of objects
+// without a namespace are.
 func NoteRelease(ctx context.Context, writer client.Writer, p *v1alpha1.PodProtector, by string) error {
 	for _, uid := range []types.UID{p.UID, types.UID(p.Annotations[v1alpha1.AnnotationRestored])} {
 		if uid == "" {
 			continue
 		}
-		err := writer.Create(ctx, releaseOf(p, uid, by))
-		// A namespace that is being deleted takes no new objects, and its protectors must go all the same.
-		if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("tell of the release: %w", err)
+		note := releaseOf(p, uid, by)
+		err := writer.Create(ctx, note)
+		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsNotFound(err) {
+			err = writer.Create(ctx, aboutNamespace(note))
+		}
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("record the release: %w", err)
 		}
 	}
 	return nil
@@ -55,13 +61,24 @@ func releaseOf(p *v1alpha1.PodProtector, uid types.UID, by string) *eventsv1.Eve
 	}
 }
 
-// WasReleased tells whether somebody has noted the release of that very protector. Live must read from the apiserver.
+// aboutNamespace is the event in metav1.NamespaceDefault: an API server stores an event in the namespace of its object only.
+func aboutNamespace(note *eventsv1.Event) *eventsv1.Event {
+	namespace := note.DeepCopy()
+	namespace.ResourceVersion, namespace.Namespace = "", metav1.NamespaceDefault
+	namespace.Regarding = corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: note.Namespace}
+	namespace.Note = fmt.Sprintf("PodProtector %s was released: it protects no pods any more.", note.Regarding.Name)
+	return namespace
+}
+
+// WasReleased reports whether the release of that very protector was recorded. live must read from the API server.
 func WasReleased(ctx context.Context, live client.Reader, p *v1alpha1.PodProtector) (bool, error) {
-	err := live.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: noteOf(p.UID)}, &eventsv1.Event{})
-	if apierrors.IsNotFound(err) {
-		return false, nil
+	for _, namespace := range []string{p.Namespace, metav1.NamespaceDefault} {
+		err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: noteOf(p.UID)}, &eventsv1.Event{})
+		if !apierrors.IsNotFound(err) {
+			return err == nil, err
+		}
 	}
-	return err == nil, err
+	return false, nil
 }
 
 func noteOf(uid types.UID) string { return "released-" + string(uid) }
