@@ -216,9 +216,9 @@ func (j *judge) judgeEffect(w *watched, r *removal, cellID string, line *lifelin
 	case !reserved && !w.covers(before.pod):
 		lost(lossUncovered) // it counts, and is not protected
 		return
-	case (!reserved || made.seen[cellID].era < r.era) && !charged:
+	case (!reserved || made.seen[cellID].era < r.era || made.restored && !r.asked.After(made.at)) && !charged:
 		// "The readiness race": it was not available when it was reviewed. What was reserved before the cell was restored was for another
-		// removal: none outlives that.
+		// removal: none outlives that. So was what the core had before it was restored: what was decided in the lost time may know no more of it.
 		j.counts.Races++
 		lost(lossByRace)
 		return

@@ -2,13 +2,17 @@ package simulation
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 	removals "github.com/breakwater-k8s/breakwater/internal/removal"
+	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
 )
 
 // restoreCell takes the cell back to a version.
@@ -159,6 +163,9 @@ func TestTheJudgeExcusesNoMoreOfRestores(t *testing.T) {
 		"an answer of a webhook that a restore kept from hearing of the protector":       {1, 3, func(h *history) { h.undo(1) }, ""},
 		"an answer of a webhook that had heard of a protector before a restore undid it": {1, 3, func(h *history) { h.undo(0) }, unreserved},
 
+		"the readiness race of a pod whose earlier reservation a restore brought back":   {2, 3, func(h *history) { h.raceAfterRestore(false) }, ""},
+		"a removal of an available pod whose earlier reservation a restore brought back": {2, 3, func(h *history) { h.raceAfterRestore(true) }, overAdmission},
+
 		"a decision by lost counts of a webhook that began after the restore":        {2, 3, func(h *history) { h.decideTwice(h.begin) }, ""},
 		"a decision by lost counts of a webhook that began before the restore":       {2, 3, func(h *history) { h.decideTwice(func() {}) }, overAdmission},
 		"a decision by counts of after the restore of a webhook that began later":    {2, 3, func(h *history) { h.decideTwice(func() { h.begin(); h.countIn(h.core.Version()) }) }, overAdmission},
@@ -176,6 +183,22 @@ func TestTheJudgeExcusesNoMoreOfRestores(t *testing.T) {
 			h.remove("b")
 		}, overAdmission},
 	})
+}
+
+// raceAfterRestore reviews the removal of a pod that becomes available only then, or is available, and lets it take effect after a restore of the core.
+// That brings a reservation back which was for another request. Another removal was decided in the lost time, when the pod counted and was not reserved.
+func (h *history) raceAfterRestore(isReady bool) {
+	h.reserve(h.ask("a"))
+	version := h.core.Version()
+	h.drop("aggregator-0@core-0")
+	h.setReady("a", isReady)
+	r := h.ask("a")
+	h.setReady("a", true)
+	h.count(3)
+	other := h.reserve(h.ask("b"))
+	h.restoreCore(version)
+	h.effect(r)
+	h.effect(other)
 }
 
 // hold makes the protector one that is remembered when it vanishes.
@@ -338,5 +361,38 @@ func (h *history) goYoungOfEarlierSpec(passed time.Duration) {
 	h.effect(r)
 	if len(h.cells[testCell].losses) > 0 {
 		h.fail("the removal excuses another removal")
+	}
+}
+
+// A keeper must recreate what it has heard of, unless no API server would let it.
+func TestTheJudgeKnowsWhatMayReturn(t *testing.T) {
+	for name, c := range map[string]struct {
+		unheard string        // the process that has not heard of the protector
+		deleted time.Duration // when its namespace is deleted after the loss; 0 is never
+		want    bool
+	}{
+		"a protector that vanished":                                     {"", 0, true},
+		"a protector that a webhook has not heard of":                   {"webhook-0", 0, true},
+		"a protector that no keeper has heard of":                       {"generator-0", 0, false},
+		"a protector whose namespace is deleted shortly after its loss": {"", keeperDelay - time.Second, false},
+		"a protector whose namespace is deleted long after its loss":    {"", keeperDelay + time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHistory(1, 1)
+				w := &world{cores: []*clusterState{{name: testCore, store: h.core}}, generators: []*process{{name: "generator-0"}}}
+				space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Finalizers: []string{"kubernetes"}}}
+				must(h.core.Create(apiserver.Namespaces, space, ""))
+				lost := h.protectors[protectorKey{testCore, h.key}]
+				lost.lost, lost.unheard = time.Now(), map[string]bool{c.unheard: true}
+				if c.deleted > 0 {
+					time.Sleep(c.deleted)
+					must(h.core.Delete(apiserver.Namespaces, client.ObjectKeyFromObject(space), "", "user"))
+				}
+				if got := w.mayReturn(lost); got != c.want {
+					t.Errorf("mayReturn() = %v, want %v", got, c.want)
+				}
+			})
+		})
 	}
 }

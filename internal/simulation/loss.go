@@ -100,11 +100,32 @@ func (w *world) areThere() string {
 	w.judge.mu.Lock()
 	defer w.judge.mu.Unlock()
 	for _, key := range w.judge.sortedProtectors() {
-		if lost := w.judge.protectors[key]; lost.isLost() && !w.isReleased(lost) {
-			return fmt.Sprintf("protector %s is not there", w.judge.protectors[key].name())
+		if lost := w.judge.protectors[key]; lost.isLost() && !w.isReleased(lost) && w.mayReturn(lost) {
+			return fmt.Sprintf("protector %s does not exist", w.judge.protectors[key].name())
 		}
 	}
 	return ""
+}
+
+// keeperDelay is how long a keeper may take to recreate a protector while messages are late.
+const keeperDelay = 30 * time.Second
+
+// mayReturn reports whether a protector that vanished can be recreated: some keeper has heard of it, and its namespace was not deleted shortly after it
+// vanished. No API server creates an object in a namespace that is being deleted.
+func (w *world) mayReturn(lost *watched) bool {
+	w.mu.Lock()
+	heard := slices.ContainsFunc(w.generators, func(p *process) bool { return !lost.unheard[p.name] })
+	w.mu.Unlock()
+	for _, core := range w.cores {
+		if core.name != lost.core {
+			continue
+		}
+		space, err := core.store.Get(apiserver.Namespaces, types.NamespacedName{Name: lost.stored.Namespace})
+		if err == nil && space.GetDeletionTimestamp() != nil && space.GetDeletionTimestamp().Before(&metav1.Time{Time: lost.lost.Add(keeperDelay)}) {
+			return false
+		}
+	}
+	return heard
 }
 
 // releaseNoted takes a protector for released that vanishes just when its generator has noted that it may go: its Deployment was deleted

@@ -95,7 +95,9 @@ func (j *judge) decideAnew(w *watched) {
 	for i := range w.stored.Status.Cells {
 		for hash := range hashesOf(&w.stored.Status.Cells[i].AdmissionHistory) {
 			if _, known := w.decisions[hash]; !known {
-				w.decisions[hash] = j.decide(w)
+				made := j.decide(w)
+				made.restored = true
+				w.decisions[hash] = made
 			}
 		}
 	}

@@ -148,6 +148,8 @@ func (w *world) isSourceServed(plan SourcePlan) string {
 	object, gone := core.store.Get("deployments", plan.key())
 	p, _ := stored.(*v1alpha1.PodProtector)
 	w.judge.mu.Lock()
+	lost := w.judge.protectors[protectorKey{core.name, plan.protector()}]
+	isStuck := lost != nil && lost.isLost() && !w.mayReturn(lost) // its release needs a confirmation, and cannot be recorded
 	source := w.judge.sourceOf(protectorKey{core.name, plan.protector()})
 	truth := source.now()
 	d := w.judge.decreases
@@ -155,6 +157,8 @@ func (w *world) isSourceServed(plan SourcePlan) string {
 	w.judge.mu.Unlock()
 	deployment, _ := object.(*appsv1.Deployment)
 	switch {
+	case gone == nil && deployment.DeletionTimestamp != nil && isStuck:
+		return ""
 	case gone == nil && deployment.DeletionTimestamp != nil:
 		return "the finalizer is not removed"
 	case gone == nil && deployment.Labels[v1alpha1.LabelProtect] == "" && absent == nil && !isHeld:

@@ -90,6 +90,8 @@ type decision struct {
 	floor, nth int
 	// overdrawn reports whether only an annotation of the pod made it admitted.
 	overdrawn bool
+	// restored reports whether a restore of the core brought the reservation back, at the time of the decision.
+	restored bool
 	// blind tells that it was decided by counts that a webhook could not know to be of a lost past.
 	blind bool
 	// seen are the snapshots of the cells that were added up.
