@@ -307,7 +307,7 @@ func TestTheJudgeExcusesNoMoreOfLosses(t *testing.T) {
 		}, dropped},
 		"a reservation that leaves of an update that is stored": {1, 3, func(h *history) {
 			h.reserve(h.update("a", true))
-			h.setReady("a", true) // another version of the pod
+			h.touch("a")
 			h.drop("aggregator-0@core-0")
 		}, dropped},
 		"a reservation that leaves of a pod that is not ready": {1, 3, func(h *history) {
@@ -326,6 +326,14 @@ func TestTheJudgeExcusesNoMoreOfLosses(t *testing.T) {
 			h.count(2)
 		}, "says that 2 pods"},
 	})
+}
+
+// touch makes another version of a pod that counts as before.
+func (h *history) touch(pod string) {
+	must(h.cell.Update("pods", h.podKey(pod), "", "", func(o client.Object) error {
+		o.SetAnnotations(map[string]string{"example.com/touched": "true"})
+		return nil
+	}))
 }
 
 // dropAdmitted drops a reservation while its removal may take effect.

@@ -495,7 +495,7 @@ func TestTheJudgeExcusesNoMoreThanIsDocumented(t *testing.T) {
 			h.effect(h.reserve(h.force("b", noBudget)))
 			h.effect(r)
 		}, ""},
-		"a removal that was decided after one by force": {3, 3, func(h *history) {
+		"a removal that was decided after one by force": {2, 3, func(h *history) {
 			h.effect(h.reserve(h.force("a", noBudget)))
 			h.remove("b")
 		}, "over-admission"},
