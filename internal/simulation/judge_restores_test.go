@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -120,8 +121,9 @@ func TestTheJudgeExcusesNoMoreOfRestores(t *testing.T) {
 			h.count(2)
 			h.drop("aggregator-0@core-0")
 			h.restoreCell(version)
+			h.touch("b") // a version that the removal had before
 			h.lead(2)
-			h.countAs(3, version, 2)
+			h.countAs(3, h.cell.Version(), 2)
 			h.answer(h.ask("a"))
 		}, unreserved},
 
@@ -178,8 +180,11 @@ func TestTheJudgeExcusesNoMoreOfRestores(t *testing.T) {
 			h.remove("b")
 		}, overAdmission},
 		"a pod that went while another protector did not exist": {2, 3, func(h *history) {
-			h.goWithoutProtector("a")
-			h.cells[testCell].losses[0].only = newWatched(testCore)
+			other := h.protectToo()
+			version := h.core.Version()
+			must(h.core.Delete("podprotectors", other, "", "user"))
+			h.remove("a")
+			h.restoreCore(version)
 			h.remove("b")
 		}, overAdmission},
 	})
@@ -343,12 +348,18 @@ func (h *history) dropAdmitted() {
 	h.drop("aggregator-0@core-0")
 }
 
+// protectToo creates a second protector of the same pods, which the judge takes first.
+func (h *history) protectToo() types.NamespacedName {
+	p := ProtectorPlan{Name: "a0", Label: "app", Floor: 1}.object()
+	p.Generation = 1
+	must(h.core.Create("podprotectors", p, "user"))
+	return client.ObjectKeyFromObject(p)
+}
+
 // goUnheardOf lets a pod go by a webhook that has not heard of a second protector, and that has reserved the removal with the first one or not.
 func (h *history) goUnheardOf(reserved bool) {
 	r := h.ask("a")
-	p := ProtectorPlan{Name: "a0", Label: "app", Floor: 1}.object() // the judge takes it first
-	p.Generation = 1
-	must(h.core.Create("podprotectors", p, "user"))
+	h.protectToo()
 	if reserved {
 		h.reserve(r)
 	}
