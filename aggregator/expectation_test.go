@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -132,6 +134,47 @@ func TestExpect(t *testing.T) {
 			}
 			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(expectation{})); diff != "" {
 				t.Errorf("expectation (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// While workloads cannot be found, what was expected stays, and what an earlier selector expected is not taken for that of a later one: another
+// number of pods would make a floor that is too low.
+func TestWhatIsExpectedWhileWorkloadsCannotBeFound(t *testing.T) {
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
+	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
+	half := intstr.FromString("50%")
+	p.Spec.MinAvailable = &half
+	web := v1alpha1.ExpectedWorkload{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "d-web", Replicas: 3}
+	expected := int32(3)
+	for claim, c := range map[string]struct {
+		selected string
+		want     v1alpha1.Aggregation
+	}{
+		"of the same selector": {quota.SelectedSpec(&p.Spec), v1alpha1.Aggregation{
+			SelectedSpec: quota.SelectedSpec(&p.Spec), ExpectedReplicas: &expected, Workloads: []v1alpha1.ExpectedWorkload{web},
+		}},
+		"of an older version, which wrote no selector": {"", v1alpha1.Aggregation{
+			SelectedSpec: quota.SelectedSpec(&p.Spec), ExpectedReplicas: &expected,
+		}},
+		"of an earlier selector": {"another", v1alpha1.Aggregation{
+			SelectedSpec: quota.SelectedSpec(&p.Spec), ExpectedReplicasProblem: "owner ReplicaSet set: unexpected GroupVersion string: no/such/version",
+		}},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			leads := &term{
+				Aggregator: &Aggregator{now: time.Now}, log: logr.Discard(), followed: newFollowed(),
+				workloads: &workloads{mapper: meta.NewDefaultRESTMapper(nil)},
+			}
+			stored := &v1alpha1.Aggregation{SelectedSpec: c.selected, ExpectedReplicas: &expected, Workloads: []v1alpha1.ExpectedWorkload{web}}
+			owners := map[owner]int32{{apiVersion: "no/such/version", kind: "ReplicaSet", name: "set", uid: "rs"}: 1}
+			var now v1alpha1.Aggregation
+			if leads.expect(t.Context(), p, stored, &now, owners) {
+				t.Error("expect() = true, want false: it is worth another look")
+			}
+			if diff := cmp.Diff(c.want, now); diff != "" {
+				t.Errorf("aggregation (-want +got):\n%s", diff)
 			}
 		})
 	}

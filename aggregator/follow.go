@@ -170,7 +170,7 @@ func (t *term) expect(
 		now.ExpectedReplicasProblem, now.Workloads = err.Error(), known
 	default:
 		t.log.Error(err, "It cannot be found out how many pods are expected", "protector", key)
-		now.ExpectedReplicas, now.Workloads = stored.ExpectedReplicas, known
+		now.ExpectedReplicas, now.Workloads = before, known // what an earlier selector expected says nothing of this one
 		if now.ExpectedReplicas == nil {
 			now.ExpectedReplicasProblem = fleet.Shorten(err.Error(), longestProblem)
 		}

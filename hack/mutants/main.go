@@ -60,7 +60,7 @@ func proofs() []proof {
 			"./internal/quota", "./internal/slot", "./internal/podhealth", "./internal/desired", "./internal/fleet", "./aggregator", "./webhook",
 			"./internal/core/brake", "./controllers/brake", "./controllers/keeper", "./internal/removal",
 		}, "^(" + strings.Join([]string{
-			"TestNothingIsReleasedByAnAccident", "TestExpect", "TestWhichPodsNameTheirOwners",
+			"TestNothingIsReleasedByAnAccident", "TestExpect", "TestWhatIsExpectedWhileWorkloadsCannotBeFound", "TestWhichPodsNameTheirOwners",
 			"TestDecide", "TestNoWindowExceedsItsLimitAndABurstLosesNoFloor", "TestABurstLosesNoFloorForAWindow", "TestWeakened", "TestReference",
 			"TestLeadersShareTheGrants",
 			"TestBudgetOf",
