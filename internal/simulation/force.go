@@ -72,6 +72,12 @@ func (j *judge) isOwed(cell string, line *lifeline, overrode removals.VerdictRea
 	return covering > 1 || !isLackOfBudget(overrode)
 }
 
+// hasExpired reports whether the admission deadline has passed since a reservation was made or renewed.
+func (w *watched) hasExpired(hash quota.UIDHash) bool {
+	made, known := w.decisions[hash]
+	return known && time.Since(made.at) >= admissionDeadline
+}
+
 // forcedBy counts the new reservations of a write that are of pods removed by force. Which of a write were decided first is not known, so that
 // the others may have been decided without these.
 func (j *judge) forcedBy(e *apiserver.Event) int {

@@ -42,6 +42,7 @@ const (
 	// "Break-glass removals": while the core is unreachable they are not reserved.
 	excuseOwed       Reason = "an effect by force was not reserved"
 	excuseOwedAnswer Reason = "an answer by force was not reserved"
+	excuseOwedDrop   Reason = "a reservation left that a removal by force did not renew"
 
 	excuseOverdue     Reason = "an effect of an update that was given up was not reserved"
 	excuseOverdueDrop Reason = "a reservation left of an update that was given up"

@@ -229,6 +229,14 @@ func (h *history) force(pod string, over removals.VerdictReason) *removal {
 	return r
 }
 
+// dropUnderForce drops the reservation of an earlier removal of that age while a removal by force may take effect.
+func (h *history) dropUnderForce(age time.Duration, over removals.VerdictReason) {
+	h.reserve(h.ask("a"))
+	time.Sleep(age)
+	h.admitted(testCell, h.force("a", over))
+	h.drop("aggregator-0@core-0")
+}
+
 // answer is a webhook's answer that allows a removal.
 func (h *history) answer(r *removal) { h.answerBy(r, removals.Answer{}) }
 
@@ -503,6 +511,15 @@ func TestTheJudgeExcusesNoMoreThanIsDocumented(t *testing.T) {
 		"a removal by force while the core was unreachable": {3, 3, func(h *history) {
 			h.effect(h.force("a", removals.VerdictUnreachable))
 		}, ""},
+		"an expired reservation of a pod that is removed by force, not renewed while the core was unreachable": {1, 3, func(h *history) {
+			h.dropUnderForce(admissionDeadline, removals.VerdictUnreachable)
+		}, ""},
+		"an expired reservation of a pod that is removed by force for lack of budget": {1, 3, func(h *history) {
+			h.dropUnderForce(admissionDeadline, noBudget)
+		}, dropped},
+		"a reservation that has not expired of a pod that is removed by force while the core was unreachable": {1, 3, func(h *history) {
+			h.dropUnderForce(admissionDeadline-time.Second, removals.VerdictUnreachable)
+		}, dropped},
 		"a pod that counts and is not protected": {3, 3, func(h *history) {
 			h.change("user", func(p *v1alpha1.PodProtector) {
 				p.Spec.AggregationSelector, p.Spec.Selector = &v1alpha1.PodSelector{}, &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "y"}}

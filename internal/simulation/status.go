@@ -224,6 +224,8 @@ func (j *judge) judgeDrop(w *watched, cell *v1alpha1.PodProtectorCell, hash quot
 		case w.isOverdue(hash, r):
 			j.excuse(excuseOverdueDrop)
 			w.overdue[hash] = true
+		case j.isOwed(cell.CellID, line, r.overrode) && w.hasExpired(hash): // it is not the removal that the reservation was made for
+			j.excuse(excuseOwedDrop)
 		default:
 			j.fail("%s dropped the reservation of pod %s from protector %s, and removal %s of it was admitted and may still take effect",
 				orWorld(e.By), line.name, w.name(), r.id)
