@@ -140,7 +140,7 @@ func (j *judge) cellChanged(cell string, e *apiserver.Event) {
 	if before == nil || before.over() {
 		return
 	}
-	if after.over() {
+	if !after.ready() {
 		t.ends(line.uid, time.Now().Add(j.lenience))
 	}
 	r := j.effecting[cell]

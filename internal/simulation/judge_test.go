@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -155,6 +156,28 @@ func (h *history) restart(pod string) *removal {
 	r := h.reserve(h.ask("a"))
 	h.setReady(pod, true)
 	return r
+}
+
+// restartTwice lets an update restart the pod again that long after, which is not reserved, before pod a goes.
+func (h *history) restartTwice(after time.Duration) {
+	r := h.restart("b")
+	time.Sleep(after)
+	h.restarts(h.update("b", true))
+	time.Sleep(20 * time.Second)
+	h.effect(r)
+}
+
+func (h *history) flap(pod string, states ...bool) {
+	for _, ready := range states {
+		h.setReady(pod, ready)
+	}
+}
+
+// loseUnexcused lets a pod die, as if that excused nothing.
+func (h *history) loseUnexcused(pod string) {
+	losses := slices.Clone(h.cells[testCell].losses)
+	h.setReady(pod, false)
+	h.cells[testCell].losses = losses
 }
 
 // goYoung lets a new pod go when it has been ready for less than the 10 seconds that the protector asks for, and returns a version of the cell in
@@ -409,8 +432,7 @@ func TestTheJudgeExcusesNoMoreThanIsDocumented(t *testing.T) {
 		"a pod that became ready again, and excuses another": {2, 3, func(h *history) {
 			r := h.restart("b")
 			time.Sleep(20 * time.Second)
-			h.setReady("c", false)
-			h.cells[testCell].losses = h.cells[testCell].losses[:1]
+			h.loseUnexcused("c")
 			h.effect(r)
 		}, overAdmission},
 		"a pod that became ready again, and went while it was too young": {2, 3, func(h *history) {
@@ -419,6 +441,31 @@ func TestTheJudgeExcusesNoMoreThanIsDocumented(t *testing.T) {
 			time.Sleep(20 * time.Second)
 			h.effect(r)
 		}, ""},
+		"a pod that became ready again, and was restarted while it was too young": {2, 3, func(h *history) { h.restartTwice(5 * time.Second) }, ""},
+		"a pod that became ready again, and was restarted when it was old enough": {2, 3, func(h *history) { h.restartTwice(20 * time.Second) }, overAdmission},
+		"a pod that died twice": {3, 4, func(h *history) {
+			r := h.reserve(h.ask("a"))
+			h.flap("b", false, true, false)
+			h.effect(r)
+		}, ""},
+		"a pod that died twice, and excuses another": {3, 4, func(h *history) {
+			r := h.reserve(h.ask("a"))
+			h.flap("b", false, true, false)
+			h.loseUnexcused("c")
+			h.effect(r)
+		}, overAdmission},
+		"a pod that died and came back": {3, 4, func(h *history) {
+			r := h.reserve(h.ask("a"))
+			h.flap("b", false, true)
+			h.setReady("c", false)
+			h.effect(r)
+		}, ""},
+		"a pod that died and came back, and excuses another": {3, 4, func(h *history) {
+			r := h.reserve(h.ask("a"))
+			h.flap("b", false, true)
+			h.loseUnexcused("c")
+			h.effect(r)
+		}, overAdmission},
 		"a count of a pod that went while it was too young":      {1, 3, func(h *history) { h.countAt(4, h.goYoung(5*time.Second)) }, "says that 4 pods"},
 		"a count without a pod that went while it was too young": {1, 3, func(h *history) { h.countAt(3, h.goYoung(5*time.Second)) }, ""},
 		"a count without pods that may not have been seen since they became available": {1, 3, func(h *history) {

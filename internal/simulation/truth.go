@@ -46,7 +46,7 @@ type loss struct {
 	why     Reason
 	era     int
 	version uint64
-	// before and after are the pod's states, and ended is when it went after that; zero if it has not.
+	// before and after are the pod's states, and ended is when it was not ready any more after that; zero if that was not so.
 	before, after podState
 	ended         time.Time
 	// only is the protector that it is a loss for; nil is all.
@@ -64,7 +64,7 @@ func (l *loss) excuses(p *watched, seen sighting, decided uint64, now time.Time)
 		return false
 	default:
 		if !l.ended.IsZero() && l.ended.Before(now) {
-			now = l.ended // it never became older
+			now = l.ended // its readiness never became older
 		}
 		_, was := l.before.isReady()
 		_, is := l.after.isReady()
@@ -163,15 +163,22 @@ func (t *truth) podsOf(era int) map[types.UID]*lifeline {
 	return t.pods
 }
 
-// lostSince counts the pods of a protector whose loss excuses a decision, which saw the cell at a version, but for one reason.
+// lostSince counts the pods of a protector whose loss excuses a decision, which saw the cell at a version, but for one reason. A pod is missing
+// once, however often it was lost, and not when it is available again.
 func (t *truth) lostSince(seen sighting, p *watched, decided uint64, now time.Time, but Reason) int {
-	n := 0
+	lost := map[types.UID]bool{}
 	for i := range t.losses {
-		if l := &t.losses[i]; l.why != but && l.excuses(p, seen, decided, now) {
-			n++
+		l := &t.losses[i]
+		if uid := l.before.pod.UID; l.why != but && l.excuses(p, seen, decided, now) && !t.isAvailable(uid, p, now) {
+			lost[uid] = true
 		}
 	}
-	return n
+	return len(lost)
+}
+
+func (t *truth) isAvailable(uid types.UID, p *watched, now time.Time) bool {
+	line := t.pods[uid]
+	return line != nil && line.now().available(p, now)
 }
 
 // sighting is a version of a cell in one of its eras.
@@ -180,7 +187,7 @@ type sighting struct {
 	version uint64
 }
 
-// ends notes in the losses of a pod when it went.
+// ends notes in the losses of a pod when it was not ready any more.
 func (t *truth) ends(uid types.UID, at time.Time) {
 	for i := range t.losses {
 		if l := &t.losses[i]; l.before.pod.UID == uid && l.ended.IsZero() {
