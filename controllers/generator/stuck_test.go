@@ -49,7 +49,8 @@ func (l *lossOf) wasAsked() int {
 // No keeper can recreate a protector in a namespace that is being deleted. The workload waits for a user, and then the namespace can go.
 func TestAConfirmedCascadeReleasesAWorkloadWhoseProtectorVanished(t *testing.T) {
 	p := newPlane(t)
-	g := p.startWith(p.brakeAccount(), fewLimits())
+	account := p.brakeAccount()
+	g := p.startWith(account, fewLimits())
 	web := p.services(1, nil)[0]
 	last := p.protector("deployment-web-0", "it is made", sourceFound)
 	g.stop()
@@ -63,7 +64,7 @@ func TestAConfirmedCascadeReleasesAWorkloadWhoseProtectorVanished(t *testing.T) 
 	p.delete(web)
 
 	loss := &lossOf{last: last}
-	p.startWith(p.brakeAccount(), fewLimits(), func(o *Options) { o.Losses = loss })
+	p.startWith(account, fewLimits(), func(o *Options) { o.Losses = loss })
 	p.eventually("the generator has looked at the workload", func() string {
 		if loss.wasAsked() < 2 {
 			return fmt.Sprintf("asked %d times", loss.wasAsked())
