@@ -23,7 +23,7 @@ func (r *Reconciler) keep(ctx context.Context, ref desired.Ref, protectors []*v1
 			continue
 		}
 		if quota.Unfinished(protector) {
-			return outdated, nil // only its status records whether its source was deleted; an event follows
+			return outdated, nil // only its status records whether its source was deleted
 		}
 		if wasDeleted(protector) {
 			if result, err := r.releaseHeld(ctx, ref, protector); err != nil || result == outdated {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/tracing"
 )
 
@@ -84,7 +85,7 @@ const (
 	nameTaken outcome = "NameTaken"
 	// refused: the source asks for a protector that cannot be.
 	refused outcome = "Refused"
-	// outdated: the apiserver knows more than the cache. The event that tells us is on its way.
+	// outdated: the apiserver knows more than the cache. An event follows as a rule, and we look again in case it does not.
 	outdated outcome = "Outdated"
 )
 
@@ -98,6 +99,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, ref desired.Ref) (reconcile.
 	if result == refused && !r.Kinds.isBuiltIn(ref) {
 		log.FromContext(ctx).Error(err, "refused; tried again in a while", "after", refusedRetry)
 		return reconcile.Result{RequeueAfter: refusedRetry}, nil
+	}
+	if result == outdated && err == nil {
+		// The event may never come: our predicates drop changes of status, and what a restored core repeats looks unchanged.
+		return reconcile.Result{RequeueAfter: fleet.LookAgain}, nil
 	}
 	return reconcile.Result{}, err
 }

@@ -58,12 +58,13 @@ func proofs() []proof {
 	return []proof{
 		{"properties", []string{
 			"./internal/quota", "./internal/slot", "./internal/podhealth", "./internal/desired", "./internal/fleet", "./aggregator", "./webhook",
-			"./internal/core/brake", "./controllers/brake", "./controllers/keeper", "./internal/removal",
+			"./internal/core/brake", "./controllers/brake", "./controllers/keeper", "./controllers/generator", "./internal/removal",
 		}, "^(" + strings.Join([]string{
 			"TestNothingIsReleasedByAnAccident", "TestExpect", "TestWhatIsExpectedWhileWorkloadsCannotBeFound", "TestWhichPodsNameTheirOwners",
 			"TestDecide", "TestNoWindowExceedsItsLimitAndABurstLosesNoFloor", "TestABurstLosesNoFloorForAWindow", "TestWeakened", "TestReference",
 			"TestLeadersShareTheGrants",
 			"TestBudgetOf",
+			"TestAnOutdatedCacheIsLookedAtAgainWithoutAnEvent",
 			"TestTheHistoryAgreesWithTheBooks", "TestABatchDecidesAsOneByOne", "TestDisruptionsAllowedIsWhatDecideAdmits",
 			"TestStatesImplyEachOther", "TestNothingInFlightIsEverFreed", "TestASnapshotCountsAsALinearScan",
 			"TestWhoMayGoIsReservedWithAll", "TestACountOfAnotherLeaderIsNotPutBackByAnOlderOne", "TestCoverages",
