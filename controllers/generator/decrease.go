@@ -321,6 +321,10 @@ func (r *Reconciler) releaseHeld(ctx context.Context, ref desired.Ref, protector
 	if err != nil || live == nil || live.UID != protector.UID {
 		return outdated, err
 	}
+	// A core that was restored may have lost the record, and with it whether a cascade deleted the source.
+	if !wasDeleted(live) {
+		return outdated, nil
+	}
 	if released, err := r.releaseStuck(ctx, ref, nil, deleted(ref)); err != nil || !released {
 		return decreaseHeld, err
 	}

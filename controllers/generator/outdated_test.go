@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -39,6 +40,18 @@ func terminating[T client.Object](object T) T {
 	now := metav1.Now()
 	object.SetDeletionTimestamp(&now)
 	return object
+}
+
+// resolvedAs gives a protector conditions, as they are when the brake holds its release.
+func resolvedAs(protector *v1alpha1.PodProtector, conditions ...metav1.Condition) *v1alpha1.PodProtector {
+	for _, c := range conditions {
+		meta.SetStatusCondition(&protector.Status.Conditions, c)
+	}
+	return protector
+}
+
+func isHeldBy(reason string) metav1.Condition {
+	return metav1.Condition{Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionTrue, Reason: reason}
 }
 
 // behind is a reconciler whose cache shows some objects, while the API server has others.
@@ -96,6 +109,31 @@ func TestAnOutdatedCacheIsLookedAtAgainWithoutAnEvent(t *testing.T) {
 			result, err := behind(t, c.shown, c.stored).Reconcile(t.Context(), webRef)
 			if err != nil || (result.RequeueAfter == fleet.LookAgain) != c.want {
 				t.Errorf("Reconcile() = %+v, %v, want it to look again: %v", result, err, c.want)
+			}
+		})
+	}
+}
+
+// The record that the core lost may have been that of a cascade, which is not granted without a confirmation.
+func TestNoReleaseIsAskedForByARecordThatOnlyTheCacheShows(t *testing.T) {
+	_, protector := webPair(t)
+	recorded := resolvedAs(protector.DeepCopy(), deleted(webRef).held.Condition, isHeldBy(v1alpha1.ReasonCascade))
+	for claim, c := range map[string]struct {
+		stored *v1alpha1.PodProtector
+		want   outcome
+		asked  int
+	}{
+		"the API server has lost it": {protector, outdated, 0},
+		"the API server has it":      {recorded, decreaseHeld, 1},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			brake, r := &heldBrake{}, behind(t, []client.Object{recorded}, []client.Object{c.stored})
+			r.Brake = brake
+			if got, err := r.keep(t.Context(), webRef, []*v1alpha1.PodProtector{recorded}); err != nil || got != c.want {
+				t.Errorf("keep() = %q, %v, want %q", got, err, c.want)
+			}
+			if len(brake.asked) != c.asked {
+				t.Errorf("the brake was asked to %q, want %d questions", brake.asked, c.asked)
 			}
 		})
 	}

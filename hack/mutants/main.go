@@ -64,7 +64,7 @@ func proofs() []proof {
 			"TestDecide", "TestNoWindowExceedsItsLimitAndABurstLosesNoFloor", "TestABurstLosesNoFloorForAWindow", "TestWeakened", "TestReference",
 			"TestLeadersShareTheGrants",
 			"TestBudgetOf",
-			"TestAnOutdatedCacheIsLookedAtAgainWithoutAnEvent",
+			"TestAnOutdatedCacheIsLookedAtAgainWithoutAnEvent", "TestNoReleaseIsAskedForByARecordThatOnlyTheCacheShows",
 			"TestTheHistoryAgreesWithTheBooks", "TestABatchDecidesAsOneByOne", "TestDisruptionsAllowedIsWhatDecideAdmits",
 			"TestStatesImplyEachOther", "TestNothingInFlightIsEverFreed", "TestASnapshotCountsAsALinearScan",
 			"TestWhoMayGoIsReservedWithAll", "TestACountOfAnotherLeaderIsNotPutBackByAnOlderOne", "TestCoverages",
