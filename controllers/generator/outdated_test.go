@@ -138,3 +138,33 @@ func TestNoReleaseIsAskedForByARecordThatOnlyTheCacheShows(t *testing.T) {
 		})
 	}
 }
+
+// A protector that vanishes is recreated as the cache showed it last. Only its condition records that its source was deleted.
+func TestASourceStaysUntilTheCacheShowsWhyItsProtectorIsHeld(t *testing.T) {
+	web, protector := webPair(t)
+	terminating(web)
+	recorded := resolvedAs(protector.DeepCopy(), deleted(webRef).held.Condition, isHeldBy(v1alpha1.ReasonLimitExceeded))
+	another := recorded.DeepCopy()
+	another.UID = "0"
+	for claim, c := range map[string]struct {
+		shown *v1alpha1.PodProtector
+		want  outcome
+		stays bool
+	}{
+		"the cache is behind":                {protector, outdated, true},
+		"the cache shows a former protector": {another, outdated, true},
+		"the cache shows the condition":      {recorded, decreaseHeld, false},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			r := behind(t, []client.Object{web, c.shown}, []client.Object{web, recorded})
+			r.Brake = &heldBrake{}
+			if got, err := r.settle(t.Context(), webRef, web, []*v1alpha1.PodProtector{c.shown}); err != nil || got != c.want {
+				t.Errorf("settle() = %q, %v, want %q", got, err, c.want)
+			}
+			err := r.Live.Get(t.Context(), webRef.Key(), &appsv1.Deployment{})
+			if (err == nil) != c.stays {
+				t.Errorf("the Deployment stays: %v, want %v", err, c.stays)
+			}
+		})
+	}
+}

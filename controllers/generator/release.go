@@ -63,6 +63,8 @@ func (r *Reconciler) release(
 		return "", err
 	case verdict == brake.Quiet, verdict == brake.Held && source.GetDeletionTimestamp() == nil:
 		return decreaseHeld, nil
+	case verdict == brake.Held && !isShownHeld(protectors, live, cause):
+		return outdated, nil
 	}
 	// What is held says by its condition that the source was deleted, so that the source can go.
 	if err := r.letGo(ctx, ref, source); err != nil {
@@ -72,6 +74,20 @@ func (r *Reconciler) release(
 		return decreaseHeld, nil
 	}
 	return released, nil
+}
+
+// isShownHeld reports whether the cache shows on all protectors why they are held. One that vanishes is recreated as the cache showed it last,
+// and nothing else records that its source was deleted.
+func isShownHeld(cached, live []*v1alpha1.PodProtector, cause releaseCause) bool {
+	for _, protector := range live {
+		if !desired.IsGenerated(protector) || isReleased(protector) || cause.held == nil {
+			continue
+		}
+		if shown := byName(cached, protector.Name); shown == nil || shown.UID != protector.UID || !cause.held.Stands(shown) {
+			return false
+		}
+	}
+	return true
 }
 
 // findStuck returns the last state of a protector of a source that has vanished and cannot be recreated, because its namespace is being deleted;

@@ -65,6 +65,7 @@ func proofs() []proof {
 			"TestLeadersShareTheGrants",
 			"TestBudgetOf",
 			"TestAnOutdatedCacheIsLookedAtAgainWithoutAnEvent", "TestNoReleaseIsAskedForByARecordThatOnlyTheCacheShows",
+			"TestASourceStaysUntilTheCacheShowsWhyItsProtectorIsHeld",
 			"TestTheHistoryAgreesWithTheBooks", "TestABatchDecidesAsOneByOne", "TestDisruptionsAllowedIsWhatDecideAdmits",
 			"TestStatesImplyEachOther", "TestNothingInFlightIsEverFreed", "TestASnapshotCountsAsALinearScan",
 			"TestWhoMayGoIsReservedWithAll", "TestACountOfAnotherLeaderIsNotPutBackByAnOlderOne", "TestCoverages",
