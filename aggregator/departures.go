@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/internal/quota"
@@ -32,8 +33,26 @@ func (s *Snapshot) BuryUnlisted(hashes []quota.UIDHash, version uint64) {
 	defer s.mu.Unlock()
 	s.unlisted = max(s.unlisted, version)
 	for _, hash := range hashes {
+		_, doubtful := s.reappeared[hash]
+		doubtful = doubtful || s.pods[hash] != nil // the stream has shown it while the list was read
 		s.drop(hash)
 		s.departed[hash] = departure{at: s.now(), version: version}
+		if doubtful {
+			s.reappeared[hash] = version
+		}
+	}
+	s.checkReappeared()
+}
+
+// checkReappeared ends the term when the stream has passed the version at which a pod was gone and has not shown the end of that pod. Its
+// cell was restored to a version between the one of the stream and the one of the live list. It has gone on past both since, so that no
+// version tells so. No later event may be about the pod, which would be left out of the counts for as long.
+func (s *Snapshot) checkReappeared() {
+	for _, version := range s.reappeared {
+		if version <= s.version {
+			s.rewound(fmt.Errorf("a pod exists at version %d that was gone at %d: the cell was restored", s.version, version))
+			return
+		}
 	}
 }
 

@@ -38,6 +38,7 @@ func (s *Snapshot) GiveUp(slots slot.Set) {
 	defer s.mu.Unlock()
 	s.part.wanted, s.part.listing, s.part.covered = s.part.wanted.Minus(slots), s.part.listing.Minus(slots), s.part.covered.Minus(slots)
 	s.nodes.giveUp(slots)
+	clear(s.reappeared) // their ends are not heard of any more; of those of other slots, the heartbeat or the next list may tell
 	for key := range s.members {
 		if slots.Has(slot.Of(key.Namespace)) {
 			s.index.Delete(key)

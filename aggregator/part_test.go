@@ -208,3 +208,25 @@ func TestNothingOfASlotIsWrittenThatWasGivenUp(t *testing.T) {
 		t.Error("a slot that is taken again has another epoch, and no other has")
 	}
 }
+
+// The stream does not show the end of a pod whose slot was given up.
+func TestAPodThatIsGoneDoesNotEndTheTermWhenItsSlotIsGivenUp(t *testing.T) {
+	var rewound error
+	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { rewound = err }, time.Now, time.Now)
+	s.share(func(slot.Set) {})
+	slots := slot.All()
+	s.Take(slots)
+	s.beginList()
+	lost := samplePod("lost", "lost", "15", nil)
+	if err := s.Replace(nil, "10"); err != nil {
+		t.Fatal(err)
+	}
+	s.BuryUnlisted([]quota.UIDHash{quota.HashUID("lost")}, 20)
+	if err := s.Add(lost); err != nil {
+		t.Fatal(err)
+	}
+	s.GiveUp(slots)
+	if s.UpdateResourceVersion("21"); rewound != nil {
+		t.Errorf("the term ended for %v, want that it continues", rewound)
+	}
+}

@@ -49,6 +49,9 @@ type Snapshot struct {
 	labels      labelSets
 	// departed holds the pods that will never be counted again; see bury.
 	departed map[quota.UIDHash]departure
+	// reappeared are the departed pods that the stream shows, with the versions at which they were gone: of before their end, or of another
+	// history of the cell.
+	reappeared map[quota.UIDHash]uint64
 	// unlisted is the version of the newest live list that counts went by.
 	unlisted uint64
 	// nodes tell in which domains the pods are; they have a lock of their own, which is taken after this one.
@@ -77,6 +80,7 @@ func newSnapshot(
 		byNamespace: map[unique.Handle[string]]map[*pod]struct{}{},
 		labels:      labelSets{},
 		departed:    map[quota.UIDHash]departure{},
+		reappeared:  map[quota.UIDHash]uint64{},
 		index:       selectorindex.New[types.NamespacedName](),
 		members:     map[types.NamespacedName]*membership{},
 		read:        map[string]string{},
@@ -133,6 +137,7 @@ func (s *Snapshot) event(obj any, apply func(*corev1.Pod)) error {
 		return err
 	}
 	apply(p)
+	s.checkReappeared()
 	s.hearing.hear(p)
 	return nil
 }
@@ -146,6 +151,7 @@ func (s *Snapshot) Replace(list []any, resourceVersion string) error {
 		return err
 	}
 	s.lists++
+	clear(s.reappeared) // those that it does not show have ended
 	labels := map[string]string{}
 	for _, obj := range list {
 		p, ok := obj.(*pod)
@@ -157,6 +163,7 @@ func (s *Snapshot) Replace(list []any, resourceVersion string) error {
 		}
 	}
 	s.dropUnlisted()
+	s.checkReappeared()
 	s.cover()
 	if first && s.version > 0 {
 		close(s.listed)
@@ -188,6 +195,7 @@ func (s *Snapshot) UpdateResourceVersion(resourceVersion string) {
 	defer s.mu.Unlock()
 	// A rewind has been reported when this returns; the reflector does not take an error here.
 	_ = s.advance(resourceVersion)
+	s.checkReappeared()
 }
 
 // Resync does nothing: a snapshot repeats no events.
@@ -213,10 +221,8 @@ func (s *Snapshot) advance(resourceVersion string) error {
 // put adds or updates a pod as it was seen, with these labels.
 func (s *Snapshot) put(seen *pod, labels map[string]string) {
 	if d, ok := s.departed[seen.hash]; ok {
-		if d.version <= s.version {
-			// Nothing but another past explains that, and in that case more than this pod may be different.
-			s.rewound(fmt.Errorf("a pod is there at version %d that was gone at %d: the cell was restored", s.version, d.version))
-		}
+		// Until the stream has passed its end. Then nothing but another past explains that, and more than this pod may be different.
+		s.reappeared[seen.hash] = d.version
 		return
 	}
 	p := s.pods[seen.hash]
@@ -240,6 +246,7 @@ func (s *Snapshot) put(seen *pod, labels map[string]string) {
 // drop takes a pod out for good.
 func (s *Snapshot) drop(hash quota.UIDHash) {
 	s.bury(hash, s.version)
+	delete(s.reappeared, hash)
 	s.remove(hash)
 }
 

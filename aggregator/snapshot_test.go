@@ -105,6 +105,49 @@ func TestAPodThatALiveReadDidNotListIsNeverCounted(t *testing.T) {
 	}
 }
 
+// A cell that was restored and has gone on past its old version, while the stream lagged, is told by a pod that was gone. No event is
+// about that pod.
+func TestAPodThatALiveReadDidNotListAndThatStaysEndsTheTerm(t *testing.T) {
+	lost := samplePod("lost", "lost", "15", nil)
+	bury := func(s *Snapshot) error { s.BuryUnlisted([]quota.UIDHash{quota.HashUID("lost")}, 20); return nil }
+	list := func(s *Snapshot) error { return s.Replace(listOf(lost), "15") }
+	add := func(s *Snapshot) error { return s.Add(lost) }
+	remove := func(s *Snapshot) error { return s.Delete(samplePod("lost", "lost", "16", nil)) }
+	listWithout := func(s *Snapshot) error { return s.Replace(nil, "16") }
+	other := func(version string) func(*Snapshot) error {
+		return func(s *Snapshot) error { return s.Add(samplePod(version, version, version, nil)) }
+	}
+	bookmark := func(s *Snapshot) error { s.UpdateResourceVersion("20"); return nil }
+	for claim, test := range map[string]struct {
+		steps []func(*Snapshot) error
+		ends  bool
+	}{
+		"another list has it, and an event passes its end":     {[]func(*Snapshot) error{bury, list, other("20")}, true},
+		"another list has it, and a bookmark passes its end":   {[]func(*Snapshot) error{bury, list, bookmark}, true},
+		"another list has it, and a list passes its end":       {[]func(*Snapshot) error{bury, list, func(s *Snapshot) error { return s.Replace(listOf(lost), "20") }}, true},
+		"the stream shows it, and passes its end":              {[]func(*Snapshot) error{bury, add, other("21")}, true},
+		"the stream shows it before the live list is answered": {[]func(*Snapshot) error{list, bury, other("20")}, true},
+		"the stream has not passed its end":                    {[]func(*Snapshot) error{bury, list, other("19")}, false},
+		"the stream shows its end":                             {[]func(*Snapshot) error{bury, add, remove, other("21")}, false},
+		"the stream shows its end, after the live list":        {[]func(*Snapshot) error{add, bury, remove, other("21")}, false},
+		"another list does not have it":                        {[]func(*Snapshot) error{bury, add, listWithout, other("21")}, false},
+		"the stream does not show it":                          {[]func(*Snapshot) error{bury, other("21")}, false},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			var rewound error
+			s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { rewound = err }, time.Now, time.Now)
+			for _, step := range append([]func(*Snapshot) error{func(s *Snapshot) error { return s.Replace(nil, "10") }}, test.steps...) {
+				if err := step(s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if (rewound != nil) != test.ends {
+				t.Errorf("the term ended for %v, want that it ends: %v", rewound, test.ends)
+			}
+		})
+	}
+}
+
 func TestForgottenDeparturesAreOnesThatTheStreamHasPassed(t *testing.T) {
 	clock := time.Now()
 	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, func() time.Time { return clock }, func() time.Time { return clock })

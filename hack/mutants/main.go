@@ -76,7 +76,7 @@ func proofs() []proof {
 			"TestAProtectorThatIsRestoredIsCountedWhenAllHasComeToItsEnd", "TestAWriteToARestoredCoreIsNoSuccess",
 			"TestNothingForcedIsForgotten", "TestWhatIsForcedWhileTheCoreIsAwayIsCharged",
 			"TestAnUpdateIsReservedUntilItsContainersWereRestarted", "TestAnUpdateStaysReservedWhenTheRemovalOfItsPodFails",
-			"TestAPodThatALiveReadDidNotListIsNeverCounted",
+			"TestAPodThatALiveReadDidNotListIsNeverCounted", "TestAPodThatALiveReadDidNotListAndThatStaysEndsTheTerm",
 			"TestWhatAShardMayClaim", "TestASlotIsCountedWhenAllOfItsPodsAreThere", "TestNothingOfASlotIsWrittenThatWasGivenUp",
 			"TestWhatIsLeftOutIsReadFromTheApiserver", "TestAProtectorWithoutCountsIsNotCountedAtOnceInACoreThatWasRestored",
 			"TestReportsDoNotEffaceThatTheCoreWasRestored",
