@@ -83,6 +83,9 @@ const (
 	// it was made anew in its place. It is empty when nothing was known of that one any more. What may still be under way
 	// then is waited for before anything is counted.
 	AnnotationRestored = "breakwater.dev/restored"
+	// AnnotationRestoredDecrease on a protector that was recreated has the conditions of the pending decrease of the one that vanished, as JSON.
+	// The keeper removes it when they are in the status.
+	AnnotationRestoredDecrease = "breakwater.dev/restored-decrease"
 
 	// FinalizerProtector holds a protector until its source is explicitly deleted; the protector stays
 	// effective while it is there.

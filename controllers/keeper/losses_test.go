@@ -1,6 +1,8 @@
 package keeper
 
 import (
+	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -199,23 +201,69 @@ func TestALossIsOverWhenTheProtectorIsThereAndWhole(t *testing.T) {
 	}
 }
 
+// pendingRelease are the conditions of a protector whose source a cascade deleted.
+func pendingRelease() []metav1.Condition {
+	at := metav1.Unix(1000, 0)
+	return []metav1.Condition{
+		{
+			Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonCascade, LastTransitionTime: at,
+			Message: "Deployment web was deleted",
+		},
+		{Type: v1alpha1.ConditionTargetResolved, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSourceDeleted, LastTransitionTime: at},
+	}
+}
+
 // Without the record no confirmation would find the release, which a user may have waited for.
 func TestAProtectorThatVanishedKeepsThatItsReleaseIsPending(t *testing.T) {
-	pending := []metav1.Condition{
-		{Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonCascade, Message: "Deployment web was deleted"},
-		{Type: v1alpha1.ConditionTargetResolved, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSourceDeleted},
+	vanished := held("a", func(p *v1alpha1.PodProtector) { p.Status.Conditions = pendingRelease() })
+	for claim, c := range map[string]struct {
+		// ends are how many processes end after they have recreated it and before it has its status; lost is that it vanishes each time.
+		ends int
+		lost bool
+	}{
+		"when one process recreates it":                       {0, false},
+		"when the process ends before the status is written":  {1, false},
+		"when it vanishes again before the status is written": {2, true},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			r := newReconciler(t)
+			r.Losses.Note(vanished)
+			p := r.now(t)
+			for i := range c.ends {
+				p.UID = types.UID(fmt.Sprint("recreated-", i)) // the API server of this test gives none
+				r = newReconciler(t, p)
+				if c.lost {
+					r = newReconciler(t)
+					r.Losses.Note(p)
+					p = r.now(t)
+				}
+			}
+			p = r.now(t)
+			for _, want := range pendingRelease() {
+				got := meta.FindStatusCondition(p.Status.Conditions, want.Type)
+				if got == nil || got.Status != want.Status || got.Reason != want.Reason || !got.LastTransitionTime.Equal(&want.LastTransitionTime) {
+					t.Errorf("condition %s is %v, want %v", want.Type, got, want)
+				}
+			}
+			if _, carries := r.now(t).Annotations[v1alpha1.AnnotationRestoredDecrease]; carries {
+				t.Errorf("the annotation %s is still there, want it removed", v1alpha1.AnnotationRestoredDecrease)
+			}
+		})
+	}
+}
+
+// Nothing is pending of a protector whose decrease was taken back, whatever its metadata carried before.
+func TestAProtectorThatVanishedDoesNotKeepAnEarlierRecord(t *testing.T) {
+	record, err := json.Marshal(pendingRelease())
+	if err != nil {
+		t.Fatal(err)
 	}
 	r := newReconciler(t)
-	r.Losses.Note(held("a", func(p *v1alpha1.PodProtector) { p.Status.Conditions = pending }))
-	r.now(t)
-	p := r.now(t)
-	if p == nil {
-		t.Fatal("the protector was not recreated")
-	}
-	for _, want := range pending {
-		got := meta.FindStatusCondition(p.Status.Conditions, want.Type)
-		if got == nil || got.Status != want.Status || got.Reason != want.Reason {
-			t.Errorf("condition %s is %v, want %v", want.Type, got, want)
-		}
+	r.Losses.Note(held("a", func(p *v1alpha1.PodProtector) {
+		p.Annotations = map[string]string{v1alpha1.AnnotationRestoredDecrease: string(record)}
+	}))
+	p := newReconciler(t, r.now(t)).now(t)
+	if quota.Unfinished(p) || meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionDecreasePending) != nil {
+		t.Errorf("conditions %+v, want nothing pending", p.Status.Conditions)
 	}
 }

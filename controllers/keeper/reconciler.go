@@ -66,6 +66,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		err = r.hold(ctx, p)
 	case err == nil && r.Losses.Has(request.NamespacedName):
 		err = r.recall(ctx, p)
+	case err == nil && isCarried(p):
+		err = r.dropCarried(ctx, p)
 	default:
 		return reconcile.Result{}, nil
 	}

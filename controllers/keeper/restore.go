@@ -51,6 +51,9 @@ func (r *Reconciler) restore(ctx context.Context, key types.NamespacedName) erro
 		anew.Annotations = map[string]string{}
 	}
 	anew.Annotations[v1alpha1.AnnotationRestored] = string(lost.last.UID)
+	if err := carryDecrease(anew, lost.last); err != nil {
+		return err
+	}
 	if err := r.Client.Create(ctx, anew, client.FieldOwner(Name)); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("make the PodProtector anew: %w", err)
 	}
@@ -67,13 +70,14 @@ func (r *Reconciler) finish(ctx context.Context, cached *v1alpha1.PodProtector) 
 	if !quota.Unfinished(p) {
 		return nil
 	}
-	what := "What it had reserved is not known"
+	what, pending := "What it had reserved is not known", decreaseOf(p)
 	lost, known := r.Losses.of(key)
 	if known && string(lost.last.UID) == p.Annotations[v1alpha1.AnnotationRestored] {
 		p.Status.Cells = quota.Restored(&lost.last.Status)
-		recallDecrease(p, lost.last)
+		pending = decreaseOf(lost.last)
 		what = fmt.Sprintf("It has its %d reservations", quota.BudgetOf(p).Reserved)
 	}
+	recallDecrease(p, pending)
 	restored := metav1.Condition{
 		Type: v1alpha1.ConditionRestored, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonVanished, ObservedGeneration: p.Generation,
 		Message: fmt.Sprintf("This PodProtector vanished although nobody had released it, and was made anew. %s, and removals are "+
@@ -93,20 +97,6 @@ func (r *Reconciler) finish(ctx context.Context, cached *v1alpha1.PodProtector) 
 	r.metrics.restored.Inc()
 	r.Events.Eventf(p, nil, corev1.EventTypeWarning, v1alpha1.ConditionRestored, "Restore", "%s", fleet.Note(restored.Message))
 	return nil
-}
-
-// recallDecrease gives a protector the conditions by which the release of the one that vanished was pending (rule 13): without them no
-// confirmation would find it, and the generator would take its workload for one that vanished, as it may have done meanwhile.
-func recallDecrease(p, last *v1alpha1.PodProtector) {
-	if !meta.IsStatusConditionTrue(last.Status.Conditions, v1alpha1.ConditionDecreasePending) {
-		return
-	}
-	for _, kind := range []string{v1alpha1.ConditionDecreasePending, v1alpha1.ConditionTargetResolved} {
-		if c := meta.FindStatusCondition(last.Status.Conditions, kind); c != nil {
-			meta.RemoveStatusCondition(&p.Status.Conditions, kind) // with its time
-			p.Status.Conditions = append(p.Status.Conditions, *c)
-		}
-	}
 }
 
 // recall forgets the loss of a protector that is there and whole: as it was, since its core was restored to before its loss, or

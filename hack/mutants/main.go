@@ -66,6 +66,7 @@ func proofs() []proof {
 			"TestBudgetOf",
 			"TestAnOutdatedCacheIsLookedAtAgainWithoutAnEvent", "TestNoReleaseIsAskedForByARecordThatOnlyTheCacheShows",
 			"TestASourceStaysUntilTheCacheShowsWhyItsProtectorIsHeld",
+			"TestAProtectorThatVanishedKeepsThatItsReleaseIsPending", "TestAProtectorThatVanishedDoesNotKeepAnEarlierRecord",
 			"TestTheHistoryAgreesWithTheBooks", "TestABatchDecidesAsOneByOne", "TestDisruptionsAllowedIsWhatDecideAdmits",
 			"TestStatesImplyEachOther", "TestNothingInFlightIsEverFreed", "TestASnapshotCountsAsALinearScan",
 			"TestWhoMayGoIsReservedWithAll", "TestACountOfAnotherLeaderIsNotPutBackByAnOlderOne", "TestCoverages",

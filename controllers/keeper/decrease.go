@@ -1,0 +1,90 @@
+package keeper
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+)
+
+// decreaseOf returns the conditions by which a decrease of a protector is pending (rule 13), and none if no decrease is. One that waits for its
+// status carries them in its metadata. A record that cannot be read is none.
+func decreaseOf(p *v1alpha1.PodProtector) (pending []metav1.Condition) {
+	all := p.Status.Conditions
+	if quota.Unfinished(p) {
+		all = nil
+		if err := json.Unmarshal([]byte(p.Annotations[v1alpha1.AnnotationRestoredDecrease]), &all); err != nil {
+			return nil
+		}
+	}
+	if !meta.IsStatusConditionTrue(all, v1alpha1.ConditionDecreasePending) {
+		return nil
+	}
+	for _, kind := range []string{v1alpha1.ConditionDecreasePending, v1alpha1.ConditionTargetResolved} {
+		if c := meta.FindStatusCondition(all, kind); c != nil {
+			pending = append(pending, *c)
+		}
+	}
+	return pending
+}
+
+// carryDecrease records the pending decrease of a lost protector in the metadata of the one that is recreated. The status follows by another
+// write, and a process that ends before that write takes with it what it remembers.
+func carryDecrease(anew, last *v1alpha1.PodProtector) error {
+	delete(anew.Annotations, v1alpha1.AnnotationRestoredDecrease)
+	pending := decreaseOf(last)
+	if len(pending) == 0 {
+		return nil
+	}
+	record, err := json.Marshal(pending)
+	if err != nil {
+		return fmt.Errorf("record the pending decrease: %w", err)
+	}
+	anew.Annotations[v1alpha1.AnnotationRestoredDecrease] = string(record)
+	return nil
+}
+
+// recallDecrease gives a protector the conditions by which the release of the one that vanished was pending: without them no confirmation would
+// find it, and the generator would take its workload for one that vanished, as it may have done meanwhile.
+func recallDecrease(p *v1alpha1.PodProtector, pending []metav1.Condition) {
+	for _, c := range pending {
+		meta.RemoveStatusCondition(&p.Status.Conditions, c.Type) // with its time
+		p.Status.Conditions = append(p.Status.Conditions, c)
+	}
+}
+
+// isCarried reports whether a protector has its status, and still carries what its status has.
+func isCarried(p *v1alpha1.PodProtector) bool {
+	_, carries := p.Annotations[v1alpha1.AnnotationRestoredDecrease]
+	return carries && !quota.Unfinished(p)
+}
+
+// dropCarried removes the record, which would come back with a backup that has no status. It fails if the protector is not any more as it was
+// read: a restored core may have taken its status back.
+func (r *Reconciler) dropCarried(ctx context.Context, cached *v1alpha1.PodProtector) error {
+	p := &v1alpha1.PodProtector{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), p); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if p.UID != cached.UID || !isCarried(p) {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": p.UID, "resourceVersion": p.ResourceVersion, "annotations": map[string]any{v1alpha1.AnnotationRestoredDecrease: nil},
+	}})
+	if err != nil {
+		return err
+	}
+	err = r.Client.Patch(ctx, p, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(Name))
+	if err != nil && !isOutdated(err) {
+		return fmt.Errorf("remove the record of the pending decrease: %w", err)
+	}
+	return nil
+}
