@@ -85,6 +85,8 @@ func (r *Reconciler) release(ctx context.Context, cell *v1alpha1.Cell) error {
 	return err
 }
 
+// countEntries counts the protectors that have an entry of a cell, or may get one: a protector that was recreated after it vanished does not
+// have its entries back yet.
 func (r *Reconciler) countEntries(ctx context.Context, from client.Reader, cell string) (int, error) {
 	protectors := &v1alpha1.PodProtectorList{}
 	if err := from.List(ctx, protectors, client.UnsafeDisableDeepCopy); err != nil {
@@ -92,7 +94,7 @@ func (r *Reconciler) countEntries(ctx context.Context, from client.Reader, cell 
 	}
 	count := 0
 	for i := range protectors.Items {
-		if quota.CellOf(&protectors.Items[i], cell) != nil {
+		if p := &protectors.Items[i]; quota.CellOf(p, cell) != nil || quota.Unfinished(p) {
 			count++
 		}
 	}

@@ -58,7 +58,7 @@ func proofs() []proof {
 	return []proof{
 		{"properties", []string{
 			"./internal/quota", "./internal/slot", "./internal/podhealth", "./internal/desired", "./internal/fleet", "./aggregator", "./webhook",
-			"./internal/core/brake", "./controllers/brake", "./controllers/keeper", "./controllers/generator", "./internal/removal",
+			"./internal/core/brake", "./controllers/brake", "./controllers/keeper", "./controllers/generator", "./controllers/topology", "./internal/removal",
 		}, "^(" + strings.Join([]string{
 			"TestNothingIsReleasedByAnAccident", "TestExpect", "TestWhatIsExpectedWhileWorkloadsCannotBeFound", "TestWhichPodsNameTheirOwners",
 			"TestDecide", "TestNoWindowExceedsItsLimitAndABurstLosesNoFloor", "TestABurstLosesNoFloorForAWindow", "TestWeakened", "TestReference",
@@ -73,7 +73,8 @@ func proofs() []proof {
 			"TestWhatIsAskedOfOnePodAddsUp", "TestAnUpdateCostsOnce", "TestTheFloorIsUnknownUntilAllCellsAreCounted",
 			"TestADiscountOnlyRefuses", "TestACellThatDrainsRenewsNoReservation", "TestWhatWasClearedIsCountedByALiveList",
 			"TestACellThatDrainsKeepsItsEntryWhileAnythingIsReserved",
-			"TestNoEntryIsMadeForACellThatIsDeleted", "TestAnUnfinishedProtectorIsFinishedAlsoWhenItWasDeleted",
+			"TestNoEntryIsMadeForACellThatIsDeleted", "TestADeletedCellIsHeldWhileARecreatedProtectorWaitsForItsStatus",
+			"TestAnUnfinishedProtectorIsFinishedAlsoWhenItWasDeleted",
 			"TestAProtectorThatIsRestoredIsCountedWhenAllHasComeToItsEnd", "TestAWriteToARestoredCoreIsNoSuccess",
 			"TestNothingForcedIsForgotten", "TestWhatIsForcedWhileTheCoreIsAwayIsCharged",
 			"TestAnUpdateIsReservedUntilItsContainersWereRestarted", "TestAnUpdateStaysReservedWhenTheRemovalOfItsPodFails",
