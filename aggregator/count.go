@@ -147,7 +147,10 @@ func (c *count) await(h podhealth.Health) {
 func (s *Snapshot) sight(r quota.Reservation, members *membership, spec *v1alpha1.PodProtectorSpec, at instant) quota.Sighting {
 	p := s.pods[r.Hash]
 	_, departed := s.departed[r.Hash]
+	_, reappeared := s.reappeared[r.Hash]
 	switch {
+	case p == nil && reappeared:
+		return quota.Alive // the cell may have been restored, and the removal that is reserved may still take effect
 	case p == nil && departed:
 		return quota.Gone
 	case p == nil:

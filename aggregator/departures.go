@@ -20,7 +20,8 @@ type departure struct {
 }
 
 // bury notes that a pod is gone at a version. UIDs never come back, so whatever the stream still says of it is
-// from before: it is not counted again, and a reservation for it can be settled at once.
+// from before: it is not counted again, and a reservation for it can be settled at once. Only after a restore of the cell does a pod
+// come back: the stream shows it then, and its reservations stay until the stream shows its end or the term ends.
 func (s *Snapshot) bury(hash quota.UIDHash, version uint64) {
 	if _, ok := s.departed[hash]; !ok {
 		s.departed[hash] = departure{at: s.now(), version: version}

@@ -148,6 +148,26 @@ func TestAPodThatALiveReadDidNotListAndThatStaysEndsTheTerm(t *testing.T) {
 	}
 }
 
+// A reservation of a pod that the stream shows after its end may be of another history than that end.
+func TestAReservationStaysWhileItsPodIsShownAfterItsEnd(t *testing.T) {
+	key, hash := types.NamespacedName{Namespace: "default", Name: "web"}, quota.HashUID("lost")
+	reservations := func(yield func(quota.Reservation) bool) { yield(quota.Reservation{Hash: hash}) }
+	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now, time.Now)
+	s.Cover(key, selectorindex.Coverage{Selector: selectorindex.Everything()}, 0)
+	sees := func(when string, want quota.Sighting, err error) {
+		t.Helper()
+		c, _ := s.Count(key, &v1alpha1.PodProtectorSpec{}, reservations, nil, nil)
+		if got := c.sightings[hash]; err != nil || got != want {
+			t.Errorf("%s: error %v, sighting %v, want %v", when, err, got, want)
+		}
+	}
+	sees("before it was shown", quota.Unseen, s.Replace(nil, "10"))
+	s.BuryUnlisted([]quota.UIDHash{hash}, 20)
+	sees("when a live list did not have it", quota.Gone, nil)
+	sees("when the stream shows it", quota.Alive, s.Add(samplePod("lost", "lost", "15", nil)))
+	sees("when the stream has shown its end", quota.Gone, s.Delete(samplePod("lost", "lost", "16", nil)))
+}
+
 func TestForgottenDeparturesAreOnesThatTheStreamHasPassed(t *testing.T) {
 	clock := time.Now()
 	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, func() time.Time { return clock }, func() time.Time { return clock })

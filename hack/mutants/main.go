@@ -79,6 +79,7 @@ func proofs() []proof {
 			"TestNothingForcedIsForgotten", "TestWhatIsForcedWhileTheCoreIsAwayIsCharged",
 			"TestAnUpdateIsReservedUntilItsContainersWereRestarted", "TestAnUpdateStaysReservedWhenTheRemovalOfItsPodFails",
 			"TestAPodThatALiveReadDidNotListIsNeverCounted", "TestAPodThatALiveReadDidNotListAndThatStaysEndsTheTerm",
+			"TestAReservationStaysWhileItsPodIsShownAfterItsEnd",
 			"TestWhatAShardMayClaim", "TestASlotIsCountedWhenAllOfItsPodsAreThere", "TestNothingOfASlotIsWrittenThatWasGivenUp",
 			"TestWhatIsLeftOutIsReadFromTheApiserver", "TestAProtectorWithoutCountsIsNotCountedAtOnceInACoreThatWasRestored",
 			"TestReportsDoNotEffaceThatTheCoreWasRestored",
