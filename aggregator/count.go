@@ -20,8 +20,9 @@ type count struct {
 	version     uint64
 	// until is when something was heard of the cell last, if reservations end by that; otherwise zero.
 	until time.Time
-	// sightings tell of the pods of the open reservations.
+	// sightings tell of the pods of the open reservations, and ended since when the snapshot has known that those that are Gone terminate or are gone.
 	sightings map[quota.UIDHash]quota.Sighting
+	ended     map[quota.UIDHash]time.Time
 	// owners are the controllers of the pods, with how many each has, also of those that are terminating; only of a protector that needs them.
 	owners map[owner]int32
 	// nextAvailable is when the next pod becomes available by time alone; zero when none does.
@@ -47,7 +48,7 @@ func (s *Snapshot) Count(
 	}
 	at := instant{wall: s.now()}
 	at.sinceBegan = s.sinceBegan() // the later, the fewer pods count
-	c := count{version: s.version, until: s.hearing.until(), sightings: map[quota.UIDHash]quota.Sighting{}}
+	c := count{version: s.version, until: s.hearing.until(), sightings: map[quota.UIDHash]quota.Sighting{}, ended: map[quota.UIDHash]time.Time{}}
 	var handles map[unique.Handle[owner]]int32
 	if quota.NeedsExpected(spec) {
 		handles = map[unique.Handle[owner]]int32{}
@@ -91,8 +92,23 @@ func (s *Snapshot) Count(
 	c.aggregation.LastEventTime = metav1.NewMicroTime(at.wall.Truncate(time.Microsecond))
 	for r := range reservations {
 		c.sightings[r.Hash] = s.sight(r, members, spec, at)
+		if end := s.endOf(r.Hash); !end.IsZero() && c.sightings[r.Hash] == quota.Gone {
+			c.ended[r.Hash] = end
+		}
 	}
 	return c, true
+}
+
+// doubt takes pods for unseen whose reservation came long after their end (rule 4(a)): no webhook reserves the removal of a pod that is gone. The
+// end is then of another history than the reservation, and the snapshot does not know yet that its cell was restored. firstSeen is when a
+// reservation was first observed.
+func (c *count) doubt(reservations iter.Seq[quota.Reservation], firstSeen func(quota.Reservation) (time.Time, bool)) {
+	for r := range reservations {
+		end, known := c.ended[r.Hash]
+		if seen, observed := firstSeen(r); known && observed && seen.After(end.Add(continueWithin)) {
+			c.sightings[r.Hash] = quota.Unseen
+		}
+	}
 }
 
 // namesOwner reports whether the owner of a pod is one whose pods are expected. That a pod terminates says nothing of its workload; one that

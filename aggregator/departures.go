@@ -13,6 +13,7 @@ const rememberDepartures = 15 * time.Minute
 
 // departure is the end of a pod.
 type departure struct {
+	// at is when the snapshot learned of it, on the monotonic clock.
 	at time.Time
 	// version is one at which the pod was gone. Until the stream has passed it, events from before the
 	// pod's end may still arrive.
@@ -24,8 +25,16 @@ type departure struct {
 // come back: the stream shows it then, and its reservations stay until the stream shows its end or the term ends.
 func (s *Snapshot) bury(hash quota.UIDHash, version uint64) {
 	if _, ok := s.departed[hash]; !ok {
-		s.departed[hash] = departure{at: s.now(), version: version}
+		s.departed[hash] = departure{at: s.monotonic(), version: version}
 	}
+}
+
+// endOf is when the snapshot learned that a pod terminates or is gone; zero if it does neither.
+func (s *Snapshot) endOf(hash quota.UIDHash) time.Time {
+	if d, ok := s.departed[hash]; ok && s.pods[hash] == nil {
+		return d.at
+	}
+	return s.terminating[hash]
 }
 
 // BuryUnlisted notes that pods, which the stream has not shown, were not in a live list of the given version.
@@ -37,7 +46,7 @@ func (s *Snapshot) BuryUnlisted(hashes []quota.UIDHash, version uint64) {
 		_, doubtful := s.reappeared[hash]
 		doubtful = doubtful || s.pods[hash] != nil // the stream has shown it while the list was read
 		s.drop(hash)
-		s.departed[hash] = departure{at: s.now(), version: version}
+		s.departed[hash] = departure{at: s.monotonic(), version: version}
 		if doubtful {
 			s.reappeared[hash] = version
 		}
@@ -77,7 +86,7 @@ func (s *Snapshot) Reached(version uint64) bool {
 // forgetDepartures makes room. Maps in Go are walked in random order, so a few entries at each event are enough
 // to keep up.
 func (s *Snapshot) forgetDepartures() {
-	limit, walked := s.now().Add(-rememberDepartures), 0
+	limit, walked := s.monotonic().Add(-rememberDepartures), 0
 	for hash, d := range s.departed {
 		if d.at.Before(limit) && d.version <= s.version {
 			delete(s.departed, hash)

@@ -57,8 +57,9 @@ func (l *look) endsByTime(r quota.Reservation) bool {
 // look counts for a protector and says of each reservation whether it is settled by that count. Mostly the
 // snapshot itself tells. A live read is asked for three kinds of reservation:
 //
-//   - the stream has never shown the pod. Either it lags behind the pod's creation, or the pod ended before
-//     this term began. A pod that a live read does not list is gone for good and is never counted again.
+//   - the stream has never shown the pod, or has shown its end long before the reservation. Either it lags behind the pod's creation, or the
+//     pod ended before this term began, or the cell was restored. A pod that a live read does not list is gone for good and is never counted
+//     again.
 //   - the admission deadline has passed. A pod that still lives then will not be removed by that reservation's
 //     request.
 //   - the pod seems to be updated and available again; see isUpdated.
@@ -74,7 +75,12 @@ func (t *term) look(
 	if err != nil {
 		return look{}, false, err
 	}
-	count, ok := t.snapshot.Count(key, &p.Spec, reservations, first, earlier)
+	counted := func() (count, bool) {
+		c, ok := t.snapshot.Count(key, &p.Spec, reservations, first, earlier)
+		c.doubt(reservations, deadlines.FirstSeen)
+		return c, ok
+	}
+	count, ok := counted()
 	if !ok {
 		return look{}, false, nil
 	}
@@ -84,7 +90,7 @@ func (t *term) look(
 			t.log.Error(err, "Pods that became available are not counted until a live read has shown them", "protector", key)
 			l.again = true
 		}
-		if l.count, ok = t.snapshot.Count(key, &p.Spec, reservations, first, earlier); !ok {
+		if l.count, ok = counted(); !ok {
 			return look{}, false, nil
 		}
 		if l.unseen > 0 { // the stream does not show yet that they are gone, or they became available meanwhile
@@ -117,7 +123,7 @@ func (t *term) look(
 	}
 	if len(unlisted) > 0 {
 		t.snapshot.BuryUnlisted(unlisted, live.version)
-		if l.count, ok = t.snapshot.Count(key, &p.Spec, reservations, first, earlier); !ok {
+		if l.count, ok = counted(); !ok {
 			return look{}, false, nil
 		}
 	}

@@ -52,6 +52,8 @@ type Snapshot struct {
 	// reappeared are the departed pods that the stream shows, with the versions at which they were gone: of before their end, or of another
 	// history of the cell.
 	reappeared map[quota.UIDHash]uint64
+	// terminating is since when the snapshot has shown pods terminating, on the monotonic clock.
+	terminating map[quota.UIDHash]time.Time
 	// unlisted is the version of the newest live list that counts went by.
 	unlisted uint64
 	// nodes tell in which domains the pods are; they have a lock of their own, which is taken after this one.
@@ -81,6 +83,7 @@ func newSnapshot(
 		labels:      labelSets{},
 		departed:    map[quota.UIDHash]departure{},
 		reappeared:  map[quota.UIDHash]uint64{},
+		terminating: map[quota.UIDHash]time.Time{},
 		index:       selectorindex.New[types.NamespacedName](),
 		members:     map[types.NamespacedName]*membership{},
 		read:        map[string]string{},
@@ -237,6 +240,9 @@ func (s *Snapshot) put(seen *pod, labels map[string]string) {
 	wasReady := isReady(p)
 	p.facts, p.owner, p.node, p.version, p.list = seen.facts, seen.owner, seen.node, seen.version, s.lists
 	p.seenAlive = max(p.seenAlive, seen.seenAlive)
+	if _, known := s.terminating[p.hash]; p.facts.Terminating() && !known {
+		s.terminating[p.hash] = s.monotonic()
+	}
 	if p.labels == nil || !p.labels.equal(labels) {
 		s.relabel(p, labels)
 	}
@@ -260,6 +266,7 @@ func (s *Snapshot) remove(hash quota.UIDHash) {
 		delete(s.members[key].pods, p)
 	}
 	delete(s.pods, hash)
+	delete(s.terminating, hash)
 	delete(s.byNamespace[p.namespace], p)
 	if len(s.byNamespace[p.namespace]) == 0 {
 		delete(s.byNamespace, p.namespace)

@@ -79,7 +79,7 @@ func proofs() []proof {
 			"TestNothingForcedIsForgotten", "TestWhatIsForcedWhileTheCoreIsAwayIsCharged",
 			"TestAnUpdateIsReservedUntilItsContainersWereRestarted", "TestAnUpdateStaysReservedWhenTheRemovalOfItsPodFails",
 			"TestAPodThatALiveReadDidNotListIsNeverCounted", "TestAPodThatALiveReadDidNotListAndThatStaysEndsTheTerm",
-			"TestAReservationStaysWhileItsPodIsShownAfterItsEnd",
+			"TestAReservationStaysWhileItsPodIsShownAfterItsEnd", "TestAnEndLongBeforeTheReservationSettlesNothing",
 			"TestWhatAShardMayClaim", "TestASlotIsCountedWhenAllOfItsPodsAreThere", "TestNothingOfASlotIsWrittenThatWasGivenUp",
 			"TestWhatIsLeftOutIsReadFromTheApiserver", "TestAProtectorWithoutCountsIsNotCountedAtOnceInACoreThatWasRestored",
 			"TestReportsDoNotEffaceThatTheCoreWasRestored",

@@ -62,6 +62,12 @@ func (d *Deadlines) Passed(r Reservation, deadline time.Duration, now time.Time)
 	return ok && seen.stamp.Equal(r.Stamp) && !now.Before(seen.deadline(deadline))
 }
 
+// FirstSeen is when this reservation was first observed with this stamp; ok is false if it was not.
+func (d *Deadlines) FirstSeen(r Reservation) (at time.Time, ok bool) {
+	seen, ok := d.first[r.Hash]
+	return seen.at, ok && seen.stamp.Equal(r.Stamp)
+}
+
 // TookEffect notes that the update of a reservation has, and may take so long to be done: the deadline is that from now on. It
 // tells whether that was known already.
 func (d *Deadlines) TookEffect(r Reservation, timeout time.Duration) (known bool) {
