@@ -286,6 +286,9 @@ func TestTheJudgeExcusesNoMoreOfLosses(t *testing.T) {
 			h.goYoungOfEarlierSpec(admissionDeadline)
 		}, "excuses another removal"},
 
+		"a refusal by a protector that ended shortly before": {1, 3, func(h *history) { h.refuseAfterEnd(usableWithin - time.Second) }, ""},
+		"a refusal by a protector that ended long before":    {1, 3, func(h *history) { h.refuseAfterEnd(usableWithin) }, "has had budget for"},
+
 		"an answer by force while the core is unreachable": {3, 3, func(h *history) { h.answerByForce(removals.VerdictUnreachable) }, ""},
 		"an answer by force for lack of budget":            {3, 3, func(h *history) { h.answerByForce(noBudget) }, unreserved},
 		"an answer of a webhook that has not heard of the floor": {0, 3, func(h *history) {
@@ -354,6 +357,17 @@ func (h *history) protectToo() types.NamespacedName {
 	p.Generation = 1
 	must(h.core.Create("podprotectors", p, "user"))
 	return client.ObjectKeyFromObject(p)
+}
+
+// refuseAfterEnd refuses a removal for lack of budget of a second protector, which was deleted so long before.
+func (h *history) refuseAfterEnd(passed time.Duration) {
+	other := h.protectToo()
+	time.Sleep(time.Minute)
+	must(h.core.Delete("podprotectors", other, "", "user"))
+	time.Sleep(passed)
+	h.judgeAnswer(testCell, h.ask("a"), removals.Answer{
+		Verdict: removals.VerdictReason(quota.RefusedNoBudget), Blames: &removals.Charge{Core: testCore, Key: other},
+	})
 }
 
 // goUnheardOf lets a pod go by a webhook that has not heard of a second protector, and that has reserved the removal with the first one or not.

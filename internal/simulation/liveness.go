@@ -26,7 +26,8 @@ import (
 //
 //   - while a fault lasts, and for recovery and W after its end. A clock that is wrong is wrong to the end of the storm;
 //   - in weather that loses messages or breaks watches, after which clients wait for up to half a minute;
-//   - for W after the protector was created, or covers other pods, and whenever it has vanished or its core was restored.
+//   - for W after the protector was created, or covers other pods, and whenever it has vanished or its core was restored;
+//   - by a protector that ended shortly before, which the webhook may not have heard of.
 const (
 	// usableWithin is how long the components take to notice, write and learn that budget has come back: twice the longest lag of a watch,
 	// a live read, the rate of writes, and some requests on slow connections.
@@ -45,8 +46,8 @@ type liveness struct {
 	disturbed time.Time
 	// asks are the reviews of a pod that may have reserved something.
 	asks map[openKey][]*reviewed
-	// changed is when a protector began to cover what it covers.
-	changed map[protectorKey]time.Time
+	// changed is when a protector began to cover what it covers, and ended when one ended.
+	changed, ended map[protectorKey]time.Time
 }
 
 // reviewed is one review.
@@ -60,7 +61,7 @@ type reviewed struct {
 func newLiveness(s Storm) *liveness {
 	return &liveness{
 		reliable: s.Weather.Lose == 0 && s.Weather.Break == 0,
-		asks:     map[openKey][]*reviewed{}, changed: map[protectorKey]time.Time{},
+		asks:     map[openKey][]*reviewed{}, changed: map[protectorKey]time.Time{}, ended: map[protectorKey]time.Time{},
 	}
 }
 
@@ -99,7 +100,7 @@ func (j *judge) judgeAnswer(cell string, r *removal, answer removals.Answer) {
 		covered++
 		usable = usable && !from.Before(l.changed[key]) && w.lost.IsZero() && w.restored.IsZero() && j.isUsable(w, cell, r, from)
 	}
-	lacks := !answer.Allowed && j.liveness.lacksBudget(answer)
+	lacks := !answer.Allowed && l.lacksBudget(answer) && !l.isByEnded(answer)
 	if asks := l.asks[openKey{cell, r.uid}]; lacks && covered == 1 && len(asks) > 0 {
 		r.latest.refused = true
 	}
@@ -116,6 +117,15 @@ func (j *judge) judgeAnswer(cell string, r *removal, answer removals.Answer) {
 func (l *liveness) lacksBudget(answer removals.Answer) bool {
 	isUncounted := quota.Outcome(answer.Verdict) == quota.RefusedNeverAggregated
 	return isLackOfBudget(answer.Verdict) || isUncounted && time.Since(l.began) >= usableWithin
+}
+
+// isByEnded reports whether a protector refused that ended shortly before.
+func (l *liveness) isByEnded(answer removals.Answer) bool {
+	if answer.Blames == nil {
+		return false
+	}
+	at, ended := l.ended[protectorKey{answer.Blames.Core, answer.Blames.Key}]
+	return ended && time.Since(at) < usableWithin
 }
 
 // isLackOfBudget reports whether a protector that was counted refused.

@@ -176,6 +176,7 @@ func (j *judge) protectorEnds(key protectorKey, e *apiserver.Event) {
 		return
 	}
 	j.judgeEnd(key.core, e)
+	j.liveness.ended[key] = time.Now()
 	delete(j.protectors, key)
 }
 
