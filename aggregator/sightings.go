@@ -115,6 +115,8 @@ func (t *term) look(
 		switch pod, listed := live.pods[r.Hash]; {
 		case !listed && l.sightings[r.Hash] == quota.Unseen:
 			unlisted = append(unlisted, r.Hash)
+		case listed && pod.terminating && !l.ended[r.Hash].IsZero():
+			l.better[r.Hash] = quota.Gone // the counts leave it out, and no later snapshot will count it
 		case listed && !pod.terminating && passed(r) && l.shows(pod):
 			l.passed(r, pod, deadlines, updateTimeout(p))
 		default:
