@@ -37,8 +37,8 @@ func decreaseOf(p *v1alpha1.PodProtector) (pending []metav1.Condition) {
 
 // carryDecrease records the pending decrease of a lost protector in the metadata of the one that is recreated. The status follows by another
 // write, and a process that ends before that write takes with it what it remembers.
-func carryDecrease(anew, last *v1alpha1.PodProtector) error {
-	delete(anew.Annotations, v1alpha1.AnnotationRestoredDecrease)
+func carryDecrease(recreated, last *v1alpha1.PodProtector) error {
+	delete(recreated.Annotations, v1alpha1.AnnotationRestoredDecrease)
 	pending := decreaseOf(last)
 	if len(pending) == 0 {
 		return nil
@@ -47,7 +47,7 @@ func carryDecrease(anew, last *v1alpha1.PodProtector) error {
 	if err != nil {
 		return fmt.Errorf("record the pending decrease: %w", err)
 	}
-	anew.Annotations[v1alpha1.AnnotationRestoredDecrease] = string(record)
+	recreated.Annotations[v1alpha1.AnnotationRestoredDecrease] = string(record)
 	return nil
 }
 

@@ -40,24 +40,24 @@ func (r *Reconciler) restore(ctx context.Context, key types.NamespacedName) erro
 		r.Losses.forget(key, lost.last.UID)
 		return nil
 	}
-	anew := &v1alpha1.PodProtector{
+	recreated := &v1alpha1.PodProtector{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: key.Namespace, Name: key.Name,
 			Labels: lost.last.Labels, Annotations: maps.Clone(lost.last.Annotations), Finalizers: lost.last.Finalizers,
 		},
 		Spec: *lost.last.Spec.DeepCopy(),
 	}
-	if anew.Annotations == nil {
-		anew.Annotations = map[string]string{}
+	if recreated.Annotations == nil {
+		recreated.Annotations = map[string]string{}
 	}
-	anew.Annotations[v1alpha1.AnnotationRestored] = string(lost.last.UID)
-	if err := carryDecrease(anew, lost.last); err != nil {
+	recreated.Annotations[v1alpha1.AnnotationRestored] = string(lost.last.UID)
+	if err := carryDecrease(recreated, lost.last); err != nil {
 		return err
 	}
-	if err := r.Client.Create(ctx, anew, client.FieldOwner(Name)); err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := r.Client.Create(ctx, recreated, client.FieldOwner(Name)); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("make the PodProtector anew: %w", err)
 	}
-	log.FromContext(ctx).Info("PodProtector made anew that had vanished", "protector", klog.KObj(anew), "vanished", lost.last.UID)
+	log.FromContext(ctx).Info("PodProtector made anew that had vanished", "protector", klog.KObj(recreated), "vanished", lost.last.UID)
 	return nil
 }
 
