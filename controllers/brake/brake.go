@@ -128,7 +128,7 @@ func (b *Brake) isConfirmed(ctx context.Context, request brake.Request) bool {
 	if request.IsConfirmed(nil, now) {
 		return true
 	}
-	namespace := emptyNamespace()
+	namespace := fleet.EmptyNamespace()
 	// Without an answer nothing is confirmed: the decrease waits.
 	return b.Client.Get(ctx, client.ObjectKey{Name: request.Protector.Namespace}, namespace) == nil && request.IsConfirmed(namespace.Annotations, now)
 }

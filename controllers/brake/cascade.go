@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
 // cascade says why the deletion of an object is one of a cascade; empty if it is not. A namespace and an owner are marked or removed
@@ -23,7 +24,7 @@ func (b *Brake) cascade(ctx context.Context, request brake.Request, limits brake
 	if request.Cascade != "" {
 		return request.Cascade, nil
 	}
-	namespace := emptyNamespace()
+	namespace := fleet.EmptyNamespace()
 	err = b.Live.Get(ctx, client.ObjectKey{Name: request.Deleted.GetNamespace()}, namespace)
 	if client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("get namespace %s: %w", request.Deleted.GetNamespace(), err)
@@ -77,10 +78,4 @@ func (b *Brake) isKindGone(ctx context.Context, owner string, resource schema.Gr
 		return "", errors.Join(fmt.Errorf("get the CustomResourceDefinition %s", name), err)
 	}
 	return fmt.Sprintf("%s may have been deleted, because the generator may not get %s", owner, name), nil
-}
-
-func emptyNamespace() *metav1.PartialObjectMetadata {
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
-	return namespace
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -103,8 +101,7 @@ func (r *Reconciler) findStuck(ctx context.Context, ref desired.Ref) (*v1alpha1.
 	if !ok {
 		return nil, nil
 	}
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	namespace := fleet.EmptyNamespace()
 	if err := r.Live.Get(ctx, client.ObjectKey{Name: ref.Namespace}, namespace); err != nil {
 		return nil, fmt.Errorf("get the namespace from the API server: %w", err)
 	}

@@ -5,18 +5,14 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
 // namespaces knows their labels: by a cache, and for certain.
 type namespaces struct{ cached, live client.Reader }
-
-// emptyNamespace is what is read of a namespace.
-func emptyNamespace() *metav1.PartialObjectMetadata {
-	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}}
-}
 
 // labels are those of a namespace; false when there is none.
 func (n namespaces) labels(ctx context.Context, name string, certain bool) (labels.Set, bool, error) {
@@ -24,7 +20,7 @@ func (n namespaces) labels(ctx context.Context, name string, certain bool) (labe
 	if certain {
 		reader = n.live
 	}
-	namespace := emptyNamespace()
+	namespace := fleet.EmptyNamespace()
 	err := reader.Get(ctx, client.ObjectKey{Name: name}, namespace)
 	if apierrors.IsNotFound(err) {
 		return nil, false, nil

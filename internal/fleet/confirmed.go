@@ -3,7 +3,6 @@ package fleet
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -37,7 +36,10 @@ func ConfirmedNamespaces[K comparable](mgr manager.Manager, of func(*v1alpha1.Po
 			return e.ObjectOld.Annotations[v1alpha1.AnnotationConfirmRelease] != e.ObjectNew.Annotations[v1alpha1.AnnotationConfirmRelease]
 		},
 	}
-	namespaces := &metav1.PartialObjectMetadata{}
-	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	return controller.TypedKind(mgr.GetCache(), namespaces, handler.TypedEnqueueRequestsFromMapFunc(follow), confirmed)
+	return controller.TypedKind(mgr.GetCache(), EmptyNamespace(), handler.TypedEnqueueRequestsFromMapFunc(follow), confirmed)
+}
+
+// EmptyNamespace is what the metadata of a namespace are read into.
+func EmptyNamespace() *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}}
 }
