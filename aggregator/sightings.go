@@ -110,19 +110,7 @@ func (t *term) look(
 		l.again = true
 		return l, true, nil
 	}
-	var unlisted []quota.UIDHash
-	for _, r := range doubtful {
-		switch pod, listed := live.pods[r.Hash]; {
-		case !listed && l.sightings[r.Hash] == quota.Unseen:
-			unlisted = append(unlisted, r.Hash)
-		case listed && pod.terminating && !l.ended[r.Hash].IsZero():
-			l.better[r.Hash] = quota.Gone // the counts leave it out, and no later snapshot will count it
-		case listed && !pod.terminating && passed(r) && l.shows(pod):
-			l.passed(r, pod, deadlines, updateTimeout(p))
-		default:
-			l.again = true
-		}
-	}
+	unlisted := l.compare(doubtful, &live, deadlines, passed, updateTimeout(p))
 	if len(unlisted) > 0 {
 		t.snapshot.BuryUnlisted(unlisted, live.version)
 		if l.count, ok = counted(); !ok {
@@ -130,6 +118,25 @@ func (t *term) look(
 		}
 	}
 	return l, true, nil
+}
+
+// compare notes what a live read of the namespace says of doubtful reservations, and returns the pods that it shows to be gone.
+func (l *look) compare(
+	doubtful []quota.Reservation, live *liveRead, deadlines *quota.Deadlines, passed func(quota.Reservation) bool, timeout time.Duration,
+) (unlisted []quota.UIDHash) {
+	for _, r := range doubtful {
+		switch pod, listed := live.pods[r.Hash]; {
+		case !listed && l.sightings[r.Hash] == quota.Unseen:
+			unlisted = append(unlisted, r.Hash)
+		case listed && pod.terminating && !l.ended[r.Hash].IsZero():
+			l.better[r.Hash] = quota.Gone // the counts leave it out, and no later snapshot will count it
+		case listed && !pod.terminating && passed(r) && l.shows(pod):
+			l.passed(r, pod, deadlines, timeout)
+		default:
+			l.again = true
+		}
+	}
+	return unlisted
 }
 
 // shows reports whether the counts are of the state in which a live read has found a pod. An older snapshot can count a pod that was
