@@ -239,7 +239,7 @@ func (m mutant) try(ctx context.Context, folder string, seeds int, proof string)
 	if err != nil {
 		return "", err
 	}
-	for _, p := range chosen([]mutant{m}, proof) {
+	for _, p := range m.ownFirst(chosen([]mutant{m}, proof)) {
 		result := p.play(ctx, seeds, "-overlay", overlay)
 		if strings.Contains(result.output, "[build failed]") {
 			return "", fmt.Errorf("its tests do not build: %s", result.output)
@@ -252,6 +252,18 @@ func (m mutant) try(ctx context.Context, folder string, seeds int, proof string)
 		}
 	}
 	return "", nil
+}
+
+// ownFirst are proofs that begin with the tests of the package that has the fault, if one of them runs these: most faults are caught by them, and only
+// one test binary is built.
+func (m mutant) ownFirst(all []proof) []proof {
+	own := "./" + filepath.ToSlash(filepath.Dir(m.File))
+	for _, p := range all {
+		if len(p.packages) > 1 && slices.Contains(p.packages, own) {
+			return append([]proof{{p.name, []string{own}, p.run}}, all...)
+		}
+	}
+	return all
 }
 
 // overlay writes the changed file, and the file that tells Go of it.
