@@ -3,6 +3,7 @@ package webhook
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"k8s.io/client-go/kubernetes"
@@ -55,6 +56,11 @@ func (c *cells) known(name string) bool {
 		}
 	}
 	return false
+}
+
+// isSingle reports whether there is one cell, and none can come.
+func (c *cells) isSingle() bool {
+	return len(c.named) == 1 && !slices.ContainsFunc(c.rosters, func(r *fleet.Roster) bool { return !r.NamesOnly })
 }
 
 // client reaches the cluster of a cell that is known.

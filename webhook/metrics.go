@@ -12,18 +12,19 @@ import (
 
 // metrics are listed in docs/metrics.md.
 type metrics struct {
-	registry   prometheus.Registerer
-	reviews    *prometheus.CounterVec
-	duration   *prometheus.HistogramVec
-	inFlight   prometheus.Gauge
-	writes     *prometheus.CounterVec
-	givenBack  *prometheus.CounterVec
-	handedOver *prometheus.CounterVec
-	nudges     *prometheus.CounterVec
-	overloads  prometheus.Counter
-	flightSize prometheus.Histogram
-	refusals   *tally
-	expiry     *prometheus.GaugeVec
+	registry           prometheus.Registerer
+	reviews            *prometheus.CounterVec
+	duration           *prometheus.HistogramVec
+	inFlight           prometheus.Gauge
+	writes             *prometheus.CounterVec
+	givenBack          *prometheus.CounterVec
+	handedOver         *prometheus.CounterVec
+	nudges             *prometheus.CounterVec
+	overloads          prometheus.Counter
+	evictedConnections prometheus.Counter
+	flightSize         prometheus.Histogram
+	refusals           *tally
+	expiry             *prometheus.GaugeVec
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -55,6 +56,10 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "breakwater_webhook_overloads_total",
 			Help: "Reviews that were not read because too many bytes of reviews were in memory.",
 		}),
+		evictedConnections: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "breakwater_webhook_evicted_connections_total",
+			Help: "Connections that were closed for new ones because too many were open.",
+		}),
 		nudges: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "breakwater_webhook_nudges_total",
 			Help: "Controllers woken and evictions taken up when budget had returned, by cell, way (wake or evict) and result: done or failed.",
@@ -68,8 +73,8 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Buckets: prometheus.ExponentialBuckets(1, 2, 11),
 		}),
 	}
-	registry.MustRegister(m.reviews, m.duration, m.inFlight, m.writes, m.givenBack, m.handedOver, m.nudges, m.overloads, m.flightSize,
-		m.refusals.counter, m.expiry)
+	registry.MustRegister(m.reviews, m.duration, m.inFlight, m.writes, m.givenBack, m.handedOver, m.nudges, m.overloads, m.evictedConnections,
+		m.flightSize, m.refusals.counter, m.expiry)
 	return m
 }
 

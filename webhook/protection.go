@@ -34,6 +34,8 @@ type Protection struct {
 	nudger  *nudger
 	// nodes tell in which domains pods are.
 	nodes *nodeLabels
+	// verifier compares the pods of callers that do not authenticate with those of the cells.
+	verifier verifier
 	// insistent holds back what the scheduler is told again and again.
 	insistent insistence
 	now       func() time.Time
@@ -41,7 +43,8 @@ type Protection struct {
 	background sync.WaitGroup
 }
 
-// Review answers one review of a cell, before ctx ends.
+// Review answers one review of a cell, before ctx ends. The caller is taken for the API server of the cell, unless ctx is marked by
+// fromUnprovenCaller.
 func (p *Protection) Review(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) removal.Answer {
 	answer := p.review(ctx, cell, review)
 	answer.Operation = cmp.Or(answer.Operation, removal.OperationOf(review))
@@ -165,6 +168,9 @@ func (p *Protection) guard(ctx context.Context, cell string, r removal.Request) 
 	}
 	if r.DryRun {
 		return removal.Admit(removal.VerdictDryRun, charges)
+	}
+	if refusal := p.verify(ctx, cell, r); refusal != nil {
+		return *refusal
 	}
 	return p.reserveAll(ctx, charges, attempt, r)
 }

@@ -30,6 +30,8 @@ const (
 	maxReviewBytes = 8 << 20
 	// maxHeaderBytes bounds the headers of a request.
 	maxHeaderBytes = 64 << 10
+	// maxStreams bounds the reviews at a time of one HTTP/2 connection; a client with more opens another.
+	maxStreams = 250
 	// readTime is how long a client may take to send a request.
 	readTime = 30 * time.Second
 	// defaultReviewTime is for clients that do not say how long they wait.
@@ -115,7 +117,7 @@ func (s *Server) Start(ctx context.Context) error {
 	server := &http.Server{
 		Handler: s.handler(pace), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTime,
 		WriteTimeout: readTime + longestReviewTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeaderBytes,
-		ConnContext: pace.context, ConnState: pace.observe,
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}, ConnContext: pace.context, ConnState: pace.observe,
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
@@ -182,14 +184,14 @@ func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 		config.ClientAuth = tls.RequireAnyClientCert
 		config.VerifyConnection = func(state tls.ConnectionState) error { return s.admit(&state, pool) }
 	}
-	listener, err := tls.Listen("tcp", s.Listen, config)
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("--listen: %w", err)
 	}
 	if address, ok := listener.Addr().(*net.TCPAddr); ok {
 		s.address.Store(address)
 	}
-	return listener, nil
+	return tls.NewListener(newConnections(listener, maxConnections, s.Protection.metrics.evictedConnections.Inc), config), nil
 }
 
 // admit is an error unless a client is a replica, or has a certificate that an authority of the pool signed for clients, for an allowed name.
@@ -276,6 +278,9 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *pace) {
 	defer release()
 	ctx, cancel := context.WithTimeout(ctx, reviewTime(r))
 	defer cancel()
+	if !s.isProven(r) {
+		ctx = fromUnprovenCaller(ctx)
+	}
 	answer := s.Protection.measure(ctx, r.PathValue("cell"), review.Request)
 	tellAnswer(span, r.PathValue("cell"), answer)
 	if r.ProtoMajor == 1 {
@@ -285,6 +290,12 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *pace) {
 		answer = answer.OnTrial()
 	}
 	s.answer(w, review, r.PathValue("cell"), answer)
+}
+
+// isProven reports whether a review can only come from the API server of its cell. A certificate with a name of --client-name proves that as long as
+// the webhook serves a single cell: the names belong to no cell in particular.
+func (s *Server) isProven(*http.Request) bool {
+	return s.ClientCAFile != "" && len(s.ClientNames) > 0 && s.Protection.cells.isSingle()
 }
 
 // schedule answers about a pod or a template that is to be stored in a cell.
@@ -319,6 +330,9 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) (review *admiss
 	}
 	if err == nil {
 		review, err = readReview(body)
+	}
+	if err == nil {
+		noteReview(r.Context())
 	}
 	if err != nil {
 		release()

@@ -14,7 +14,7 @@ type VerdictReason string
 // The reasons. Those of refusals by a protector are the outcomes of package quota.
 const (
 	VerdictUnguarded    VerdictReason = "Unguarded"    // not a removal that Breakwater guards, as a relabel that leaves the pod covered
-	VerdictNoPod        VerdictReason = "NoPod"        // an eviction of a pod that does not exist in the cell
+	VerdictNoPod        VerdictReason = "NoPod"        // the pod does not exist in the cell
 	VerdictNotAvailable VerdictReason = "NotAvailable" // the pod is not available, so its removal costs nothing
 	VerdictUnprotected  VerdictReason = "Unprotected"  // no protector covers the pod
 	VerdictOtherCell    VerdictReason = "OtherCell"    // the pod belongs to another cell of the cluster, or to none

@@ -184,6 +184,13 @@ func RefuseNoPod(cell string, r Request) Answer {
 	}}
 }
 
+// RefuseChangedPod denies a removal whose review shows other labels than the pod has in its cell: other protectors may cover it.
+func RefuseChangedPod(cell string, r Request) Answer {
+	return later(VerdictUnknown, fmt.Sprintf(
+		"Breakwater refuses to %s pod %q, since its labels in cell %q are not those of the request; try again, or %s.",
+		r.deed(), r.PodName, cell, wayOut))
+}
+
 // RefuseUnknownCell refuses what a cell asks that nobody knows.
 func RefuseUnknownCell(cell string) Answer {
 	return Answer{Verdict: VerdictUnknownCell, Status: &metav1.Status{

@@ -1,0 +1,89 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/removal"
+	"github.com/breakwater-k8s/breakwater/internal/tracing"
+)
+
+// maxVerificationsPerSecond bounds how often callers that do not prove who they are make the webhook read pods of one cell. A read is of metadata,
+// and is answered from the watch cache of the API server.
+const maxVerificationsPerSecond = 1000
+
+type unprovenCaller struct{}
+
+// fromUnprovenCaller marks the review of a caller that has not proved that it is the API server of the cell. What such a review says of a pod is
+// compared with the cell before the removal is charged.
+func fromUnprovenCaller(ctx context.Context) context.Context {
+	return context.WithValue(ctx, unprovenCaller{}, true)
+}
+
+func isFromUnprovenCaller(ctx context.Context) bool { return ctx.Value(unprovenCaller{}) != nil }
+
+// verifier compares the pods of reviews with those of the cells.
+type verifier struct {
+	mu     sync.Mutex
+	limits map[string]*rate.Limiter // by cell
+}
+
+// limit is that of a cell.
+func (v *verifier) limit(cell string) *rate.Limiter {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.limits == nil {
+		v.limits = map[string]*rate.Limiter{}
+	}
+	if v.limits[cell] == nil {
+		v.limits[cell] = rate.NewLimiter(maxVerificationsPerSecond, maxVerificationsPerSecond)
+	}
+	return v.limits[cell]
+}
+
+// verify refuses a removal that an unproven caller asks for, unless its cell has the pod with the UID and the labels of the review: otherwise anyone
+// who reaches the webhook could consume the budgets of pods that do not exist. It returns nil when the removal may be charged. The authenticated API
+// server of the cell needs no such read, since it has just read the pod itself. A cell that cannot be read is no reason to refuse: a reservation for
+// nothing ends with the admission deadline.
+func (p *Protection) verify(ctx context.Context, cell string, r removal.Request) *removal.Answer {
+	if !isFromUnprovenCaller(ctx) || r.Operation == v1alpha1.OperationEvict || r.Forced() {
+		return nil // the pod of an eviction, or of a break-glass removal, was read from the cell
+	}
+	pods, err := p.cells.metadata(cell)
+	if err != nil {
+		return nil
+	}
+	ctx, span := p.tracer.Call(ctx, tracing.SpanReadPod)
+	defer span.End()
+	// The watch cache may lag behind. Only what it seems to refute is read from etcd.
+	var refusal *removal.Answer
+	for _, version := range []string{"0", ""} {
+		if err := p.verifier.limit(cell).Wait(ctx); err != nil {
+			refusal := removal.RefuseUnreadablePod(cell, r, fmt.Errorf("too many callers that do not authenticate ask about this cell: %w", err))
+			return &refusal
+		}
+		pod, err := pods.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(r.Namespace).Get(ctx, r.PodName, metav1.GetOptions{ResourceVersion: version})
+		switch {
+		case apierrors.IsNotFound(err) || err == nil && pod.UID != r.Pod.UID:
+			answer := removal.RefuseNoPod(cell, r)
+			refusal = &answer
+		case err != nil:
+			tracing.Fail(span, err)
+			return nil
+		case !maps.Equal(pod.Labels, r.Pod.Labels):
+			answer := removal.RefuseChangedPod(cell, r)
+			refusal = &answer
+		default:
+			return nil
+		}
+	}
+	return refusal
+}
