@@ -3,6 +3,8 @@ package generator
 import (
 	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
@@ -167,4 +169,46 @@ func TestASourceStaysUntilTheCacheShowsWhyItsProtectorIsHeld(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An answer that comes late may be older than a restore of the core, which has the source again and has lost the record.
+func TestASourceStaysWhenTheAnswerOfTheAPIServerIsLate(t *testing.T) {
+	for claim, c := range map[string]struct {
+		takes time.Duration
+		want  outcome
+		stays bool
+	}{
+		"in time": {time.Second, decreaseHeld, false},
+		"late":    {10 * time.Second, outdated, true},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				web, protector := webPair(t)
+				terminating(web)
+				recorded := resolvedAs(protector, deleted(webRef).held.Condition, isHeldBy(v1alpha1.ReasonLimitExceeded))
+				r := behind(t, []client.Object{web, recorded}, []client.Object{web, recorded})
+				r.Brake, r.Live = &heldBrake{}, slow{r.Live, c.takes}
+				if got, err := r.settle(t.Context(), webRef, web, []*v1alpha1.PodProtector{recorded}); err != nil || got != c.want {
+					t.Errorf("settle() = %q, %v, want %q", got, err, c.want)
+				}
+				err := r.Live.Get(t.Context(), webRef.Key(), &appsv1.Deployment{})
+				if (err == nil) != c.stays {
+					t.Errorf("the Deployment stays: %v, want %v", err == nil, c.stays)
+				}
+			})
+		})
+	}
+}
+
+// slow answers about protectors after a while.
+type slow struct {
+	client.Reader
+	takes time.Duration
+}
+
+func (s slow) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if _, ok := object.(*v1alpha1.PodProtector); ok {
+		time.Sleep(s.takes)
+	}
+	return s.Reader.Get(ctx, key, object, options...)
 }

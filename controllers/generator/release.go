@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +16,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/desired"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
+
+// freshness is how long what was read of protectors, or written to them, is a reason to let their source go. A core that was restored meanwhile has
+// lost what was recorded, and has the source again: an answer that comes late may be older than the restore, which takes longer than this.
+const freshness = 2 * time.Second
 
 // release ends the protection of a source that is being deleted, or that opted out. The order is what makes a
 // crash between two steps harmless: as long as the source has our finalizer it is there to bring us back, and
@@ -29,6 +34,7 @@ func (r *Reconciler) release(
 	if _, err := r.findStuck(ctx, ref); err != nil {
 		return "", err
 	}
+	began := time.Now()
 	live, err := r.liveProtectors(ctx, ref)
 	if err != nil {
 		return "", fmt.Errorf("get the PodProtectors from the apiserver: %w", err)
@@ -62,6 +68,8 @@ func (r *Reconciler) release(
 	case verdict == brake.Quiet, verdict == brake.Held && source.GetDeletionTimestamp() == nil:
 		return decreaseHeld, nil
 	case verdict == brake.Held && !isShownHeld(protectors, live, cause):
+		return outdated, nil
+	case time.Since(began) > freshness:
 		return outdated, nil
 	}
 	// What is held says by its condition that the source was deleted, so that the source can go.
