@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"time"
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,9 @@ import (
 // maxVerificationsPerSecond bounds how often callers that do not prove who they are make the webhook read pods of one cell. A read is of metadata,
 // and is answered from the watch cache of the API server.
 const maxVerificationsPerSecond = 1000
+
+// verificationTime bounds such a read, and the wait for its turn. A cell that does not answer in that time cannot be read.
+const verificationTime = 2 * time.Second
 
 type unprovenCaller struct{}
 
@@ -61,6 +65,12 @@ func (p *Protection) verify(ctx context.Context, cell string, r removal.Request)
 	if err != nil {
 		return nil
 	}
+	patience := verificationTime
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = min(patience, time.Until(deadline)/4)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	ctx, span := p.tracer.Call(ctx, tracing.SpanReadPod)
 	defer span.End()
 	// The watch cache may lag behind. Only what it seems to refute is read from etcd.
