@@ -1,0 +1,67 @@
+package hostile_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// BenchmarkStormUnderFlood removes the same number of pods without and with the flood of an unauthenticated caller, and reports the 99th percentile of a
+// removal in both, in milliseconds, and their ratio.
+func BenchmarkStormUnderFlood(b *testing.B) {
+	for b.Loop() {
+		alone := percentile(removeAll(b, nil))
+		flooded := percentile(removeAll(b, func(ctx context.Context, c *caller) func() { return c.flood(ctx, 500, 8, 4, 8) }))
+		b.ReportMetric(float64(alone.Milliseconds()), "alone-p99-ms")
+		b.ReportMetric(float64(flooded.Milliseconds()), "flooded-p99-ms")
+		b.ReportMetric(float64(flooded)/float64(alone), "flooded/alone")
+	}
+}
+
+func percentile(each []time.Duration) time.Duration {
+	slices.Sort(each)
+	return each[len(each)*99/100]
+}
+
+// removeAll removes 500 pods by 16 clients, and returns how long each removal took.
+func removeAll(b *testing.B, flood func(ctx context.Context, c *caller) (wait func())) (each []time.Duration) {
+	b.Helper()
+	const pods, spare, clients = 500, 50, 16
+	l := suite.Lab(b, nil)
+	l.Protect(1)
+	l.DeployBare(l.App(pods + spare))
+	living := l.Pods(l.Cells[0])
+	ctx, end := context.WithCancel(l.Context())
+	defer end()
+	if flood != nil {
+		wait := flood(ctx, newCaller(l))
+		defer wait()
+		defer end()
+		<-time.After(2 * time.Second) // the flood has all its connections
+	}
+	todo := make(chan string, pods)
+	for i := range pods {
+		todo <- living[i].Name
+	}
+	close(todo)
+	var mu sync.Mutex
+	var removing sync.WaitGroup
+	for range clients {
+		removing.Go(func() {
+			for name := range todo {
+				asked := time.Now()
+				err := l.Remove(l.Cells[0], name)
+				took := time.Since(asked)
+				mu.Lock()
+				if each = append(each, took); err != nil {
+					b.Errorf("remove pod %s: %v", name, err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	removing.Wait()
+	return each
+}
