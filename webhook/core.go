@@ -203,13 +203,19 @@ func (c *core) settle(ctx context.Context, key types.NamespacedName, asks []ask)
 		if err != nil {
 			return nil, fmt.Errorf("read PodProtector %s of core cluster %s: %w", key, c.name, err)
 		}
+		counts := countsOf(p)
 		quota.VoidUntil(p, c.past.Lost())
 		answers, changed := settleAsks(p, asks)
 		if !changed {
 			return answers, nil
 		}
-		quota.Compact(p, c.now())
+		for i := range asks {
+			if cell := asks[i].removal.Cell; i == 0 || cell != asks[i-1].removal.Cell {
+				quota.CompactCell(p, cell, c.now())
+			}
+		}
 		quota.Summarize(p)
+		restoreCounts(p, counts)
 		err = c.write(ctx, p)
 		switch {
 		case errors.Is(err, fleet.ErrAnotherPast), err == nil && !c.past.IsSince(era):
@@ -230,6 +236,23 @@ func (c *core) settle(ctx context.Context, key types.NamespacedName, asks []ask)
 			c.metrics.writes.WithLabelValues(c.name, "error").Inc()
 			return nil, fmt.Errorf("reserve in PodProtector %s of core cluster %s: %w", key, c.name, err)
 		}
+	}
+}
+
+// countsOf returns the counts of all cells as they are stored.
+func countsOf(p *v1alpha1.PodProtector) []v1alpha1.Aggregation {
+	counts := make([]v1alpha1.Aggregation, len(p.Status.Cells))
+	for i := range counts {
+		counts[i] = p.Status.Cells[i].Aggregation
+	}
+	return counts
+}
+
+// restoreCounts puts them back. The webhook decides by counts that it knows to be void, but it writes none: only the aggregator of a cell does
+// (rule 15). The aggregator voids them itself when it notices the restore.
+func restoreCounts(p *v1alpha1.PodProtector, counts []v1alpha1.Aggregation) {
+	for i := range counts {
+		p.Status.Cells[i].Aggregation = counts[i]
 	}
 }
 
