@@ -57,6 +57,11 @@
 {{- fail (printf "cell %s: namespaces and podSelector exclude each other" .name) }}
 {{- end }}
 {{- end }}
+{{- range .Values.remoteCells }}
+{{- if and .identity (not (hasKey $seen .identity)) }}
+{{- fail (printf "remoteCells: the identity %q of cell %s is no cell: give the name of that cell of its cluster which was joined first" .identity .name) }}
+{{- end }}
+{{- end }}
 {{- $seen = dict }}
 {{- if $core }}{{ $_ := set $seen .Values.core.name true }}{{ end }}
 {{- range .Values.cores }}

@@ -1,0 +1,135 @@
+package charts_test
+
+import (
+	"encoding/base64"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+var fillTime = time.Date(2026, 1, 2, 3, 4, 5, 678000, time.UTC)
+
+// filled sets every field of what a pointer points to, one element in each list: a field that is added to a type later is set, too.
+func filled(of any) { fill(reflect.ValueOf(of).Elem()) }
+
+func fill(v reflect.Value) {
+	switch value := v.Addr().Interface().(type) {
+	case *metav1.Time:
+		*value = metav1.NewTime(fillTime)
+		return
+	case *metav1.MicroTime:
+		*value = metav1.NewMicroTime(fillTime)
+		return
+	case *[]byte:
+		*value = []byte("12345678")
+		return
+	case *metav1.ConditionStatus:
+		*value = metav1.ConditionTrue
+		return
+	case *v1alpha1.Discount:
+		*value = v1alpha1.DiscountStale
+		return
+	case *v1alpha1.Operation:
+		*value = v1alpha1.OperationDelete
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i))
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0))
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(key)
+		fill(value)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Bool:
+		v.SetBool(true)
+	default:
+		v.SetInt(5)
+	}
+}
+
+// leavesOf are the paths of all fields of a value that have no fields of their own.
+func leavesOf(value any, path []any) (all [][]any) {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, field := range value {
+			all = append(all, leavesOf(field, append(slices.Clone(path), name))...)
+		}
+	case []any:
+		for i, element := range value {
+			all = append(all, leavesOf(element, append(slices.Clone(path), i))...)
+		}
+	default:
+		all = append(all, path)
+	}
+	return all
+}
+
+// changeAt gives the field at a path another value, which its schema allows.
+func changeAt(t testing.TB, object map[string]any, path []any) {
+	t.Helper()
+	var at any = object
+	for _, step := range path[:len(path)-1] {
+		switch step := step.(type) {
+		case string:
+			at = at.(map[string]any)[step]
+		case int:
+			at = at.([]any)[step]
+		}
+	}
+	switch last := path[len(path)-1].(type) {
+	case string:
+		in := at.(map[string]any)
+		in[last] = another(t, in[last])
+	case int:
+		in := at.([]any)
+		in[last] = another(t, in[last])
+	}
+}
+
+func another(t testing.TB, value any) any {
+	t.Helper()
+	switch value := value.(type) {
+	case int64:
+		return value + 1
+	case bool:
+		return !value
+	case string:
+		return anotherText(value)
+	default:
+		t.Fatalf("a field is %v, of type %T", value, value)
+		return nil
+	}
+}
+
+func anotherText(value string) string {
+	enumerated := map[string]string{
+		string(metav1.ConditionTrue): string(metav1.ConditionFalse), string(v1alpha1.DiscountStale): string(v1alpha1.DiscountCleared),
+		string(v1alpha1.OperationDelete):                      string(v1alpha1.OperationEvict),
+		base64.StdEncoding.EncodeToString([]byte("12345678")): base64.StdEncoding.EncodeToString([]byte("87654321")),
+	}
+	if other, ok := enumerated[value]; ok {
+		return other
+	}
+	if strings.HasPrefix(value, "2026-") {
+		return strings.Replace(value, "2026-", "2027-", 1)
+	}
+	return value + "y"
+}

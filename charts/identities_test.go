@@ -1,0 +1,420 @@
+package charts_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// core is what the chart makes in a core to confine the accounts of cells: its own, its other's, and a third in the cluster of its own.
+type core struct {
+	*testing.T
+	release string
+	admin   client.Client
+	// cell is the account of cell own as join makes it, and superuser that of cell other, which RBAC allows everything.
+	cell, superuser client.Client
+}
+
+const (
+	own, sibling, other = "own", "sibling", "other"
+	denied              = "ValidatingAdmissionPolicy"
+)
+
+// newCore installs the policies of the rendered chart, and the rights that it gives the accounts of cells.
+func newCore(t *testing.T, release string, set ...string) *core {
+	t.Helper()
+	c := &core{T: t, release: release, admin: apiserver(t)}
+	arguments := []string{"--set", "role=core,webhook.enabled=false,fullnameOverride=" + release +
+		",remoteCells[0].name=" + own + ",remoteCells[1].name=" + other + ",remoteCells[2].name=" + sibling + ",remoteCells[2].identity=" + own}
+	for _, s := range set {
+		arguments = append(arguments, "--set", s)
+	}
+	for _, object := range render(t, arguments...) {
+		policy := strings.HasPrefix(object.GetKind(), denied)
+		if role := object.GetKind() == "ClusterRole" || object.GetKind() == "Role"; policy || role && object.GetName() == release+"-access-cell" {
+			c.create(object)
+		}
+	}
+	c.cell, c.superuser = c.as(own), c.as(other)
+	name := metav1.ObjectMeta{Name: release + "-access-" + own, Namespace: namespace}
+	c.bind(name, release+"-access-cell", own)
+	c.create(&rbacv1.RoleBinding{ObjectMeta: name, Subjects: c.subjects(own), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: release + "-access-cell"}})
+	c.bind(metav1.ObjectMeta{Name: release + "-access-" + other}, "cluster-admin", other)
+	return c
+}
+
+func (c *core) create(object client.Object) {
+	c.Helper()
+	if err := c.admin.Create(c.Context(), object); err != nil {
+		c.Fatalf("create %T %s: %v", object, object.GetName(), err)
+	}
+	if object.GetNamespace() == "" {
+		c.Cleanup(func() { _ = c.admin.Delete(c.Context(), object) })
+	}
+}
+
+func (c *core) subjects(cell string) []rbacv1.Subject {
+	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: c.release + "-access-" + cell}}
+}
+
+func (c *core) bind(meta metav1.ObjectMeta, role, cell string) {
+	c.Helper()
+	meta.Namespace = ""
+	c.create(&rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: c.subjects(cell), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}})
+}
+
+// as is a client of the account of a cell; "" is the account that cells shared before each had one.
+func (c *core) as(cell string) client.Client {
+	c.Helper()
+	config := rest.CopyConfig(testplane.Config(c))
+	config.Impersonate = rest.ImpersonationConfig{UserName: strings.TrimSuffix("system:serviceaccount:"+namespace+":"+c.release+"-access-"+cell, "-")}
+	user, err := client.New(config, client.Options{Scheme: fleet.Scheme()})
+	if err != nil {
+		c.Fatal(err)
+	}
+	return user
+}
+
+// protector stores one with every field of its status set.
+func (c *core) protector(change func(*v1alpha1.PodProtector)) *unstructured.Unstructured {
+	c.Helper()
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "p-", Labels: map[string]string{"app": "web"}}}
+	p.Spec.Selector, p.Spec.MinAvailable = &v1alpha1.PodSelector{}, v1alpha1.Pods(3)
+	filled(&p.Status)
+	cell := p.Status.Cells[0]
+	p.Status.Cells = nil
+	for _, name := range []string{own, other, sibling} {
+		one := *cell.DeepCopy()
+		one.CellID = name
+		p.Status.Cells = append(p.Status.Cells, one)
+	}
+	condition := p.Status.Conditions[0]
+	p.Status.Conditions = nil
+	for _, name := range []string{
+		v1alpha1.ConditionReady, v1alpha1.ConditionSpreadSatisfied, v1alpha1.ConditionTargetResolved,
+		v1alpha1.ConditionRestored, v1alpha1.ConditionDecreasePending, v1alpha1.ConditionOverlapping,
+	} {
+		condition.Type = name
+		p.Status.Conditions = append(p.Status.Conditions, condition)
+	}
+	if change != nil {
+		change(p)
+	}
+	status := p.Status
+	c.create(p)
+	c.Cleanup(func() { _ = c.admin.Delete(c.Context(), p) })
+	p.Status = status
+	if err := c.admin.Status().Update(c.Context(), p); err != nil {
+		c.Fatal(err)
+	}
+	return c.read(p)
+}
+
+func (c *core) read(object client.Object) *unstructured.Unstructured {
+	c.Helper()
+	stored := &unstructured.Unstructured{}
+	stored.SetAPIVersion(v1alpha1.GroupVersion.String())
+	stored.SetKind(strings.TrimPrefix(fmt.Sprintf("%T", object), "*v1alpha1."))
+	if err := c.admin.Get(c.Context(), client.ObjectKeyFromObject(object), stored); err != nil {
+		c.Fatal(err)
+	}
+	return stored
+}
+
+// await waits until the policies are in force.
+func (c *core) await(stored *unstructured.Unstructured) {
+	c.Helper()
+	changed := stored.DeepCopy()
+	changeAt(c, changed.Object, []any{"status", "cells", 1, "aggregation", "countedReplicas"})
+	testplane.Eventually(c, func() string {
+		if err := c.cell.Status().Update(c.Context(), changed.DeepCopy(), client.DryRunAll); !isDenied(err) {
+			return fmt.Sprintf("the answer to a change of another cell is %v, want that of the policy", err)
+		}
+		return ""
+	})
+}
+
+func isDenied(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), denied)
+}
+
+// try changes each field below status by itself, and holds the answer against what is allowed.
+func (c *core) try(user client.Client, stored *unstructured.Unstructured, allowed func(path []any) bool) {
+	c.Helper()
+	status, _, _ := unstructured.NestedFieldNoCopy(stored.Object, "status")
+	fields := leavesOf(status, []any{"status"})
+	if len(fields) < 10 {
+		c.Fatalf("%d fields of %v, want all of them", len(fields), stored.Object)
+	}
+	for _, path := range fields {
+		changed := stored.DeepCopy()
+		changeAt(c, changed.Object, path)
+		err := user.Status().Update(c.Context(), changed, client.DryRunAll)
+		switch {
+		case allowed(path) && err != nil:
+			c.Errorf("%v: %v, want it allowed", path, err)
+		case !allowed(path) && !isDenied(err):
+			c.Errorf("%v: %v, want it denied by the policy", path, err)
+		}
+	}
+}
+
+// derived are the fields of a protector's status that are informational: no decision reads them.
+func derived(path []any) bool {
+	return slices.Contains([]any{"observedGeneration", "desiredAvailable", "expectedReplicas", "disruptionsAllowed", "summary", "spread"}, path[1])
+}
+
+func TestTheWebhookOfACellChangesTheReservationsOfItsCellAlone(t *testing.T) {
+	c := newCore(t, "webhooks")
+	stored := c.protector(nil)
+	c.await(stored)
+	c.try(c.cell, stored, func(path []any) bool {
+		return derived(path) || path[1] == "cells" && (path[2] == 0 || path[2] == 2) && path[3] == "admissionHistory"
+	})
+	c.refuses(stored, map[string]func(cells []any) []any{
+		"an entry of its cell that goes":  func(cells []any) []any { return cells[1:] },
+		"an entry of another that goes":   func(cells []any) []any { return append(cells[:1:1], cells[2]) },
+		"an entry of another that comes":  func(cells []any) []any { return append(cells, entryOf(cells[0], "third")) },
+		"no entries":                      func([]any) []any { return nil },
+		"reservations of another that go": func(cells []any) []any { delete(cells[1].(map[string]any), "admissionHistory"); return cells },
+	})
+	counted := stored.DeepCopy()
+	cells, _, _ := unstructured.NestedSlice(counted.Object, "status", "cells")
+	delete(cells[0].(map[string]any), "admissionHistory")
+	if err := unstructured.SetNestedSlice(counted.Object, cells, "status", "cells"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.cell.Status().Update(t.Context(), counted, client.DryRunAll); err != nil {
+		t.Errorf("the last reservation of its cell that goes: %v", err)
+	}
+	c.metadata(stored)
+	// Of Cells it may write nothing, whatever RBAC allows.
+	cell := c.filledCell(other)
+	c.try(c.superuser, cell, func([]any) bool { return false })
+}
+
+func TestTheAggregatorOfACellChangesTheEntryOfItsCellAlone(t *testing.T) {
+	c := newCore(t, "aggregators", "access.aggregator=true")
+	stored := c.protector(nil)
+	c.await(stored)
+	allowed := func(conditions ...int) func(path []any) bool {
+		return func(path []any) bool {
+			switch path[1] {
+			case "cells":
+				return path[2] != 1 && path[3] != "cellID"
+			case "conditions":
+				i, _ := path[2].(int)
+				return slices.Contains(conditions, i) && path[3] != "type"
+			default:
+				return derived(path)
+			}
+		}
+	}
+	c.try(c.cell, stored, allowed(0, 1))
+	c.refuses(stored, map[string]func(cells []any) []any{
+		"an entry of another that goes":  func(cells []any) []any { return append(cells[:1:1], cells[2]) },
+		"an entry of another that comes": func(cells []any) []any { return append(cells, entryOf(cells[0], "third")) },
+	})
+	left := stored.DeepCopy()
+	cells, _, _ := unstructured.NestedSlice(left.Object, "status", "cells")
+	for claim, entries := range map[string][]any{"its entry goes": cells[1:], "its entry comes": cells} {
+		if err := unstructured.SetNestedSlice(left.Object, entries, "status", "cells"); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.cell.Status().Update(t.Context(), left); err != nil {
+			t.Errorf("%s: %v", claim, err)
+		}
+	}
+	// Of a targetRef the aggregator finds out where it leads to; the generator's conditions release protectors.
+	targeted := c.protector(func(p *v1alpha1.PodProtector) {
+		p.Spec.Selector, p.Spec.TargetRef = nil, &v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+		p.Status.Conditions[2].Reason = v1alpha1.ReasonTargetFound
+	})
+	c.try(c.cell, targeted, func(path []any) bool {
+		return allowed(0, 1, 2)(path) && (path[1] != "conditions" || path[2] != 2 || path[3] != "reason")
+	})
+	c.metadata(stored)
+	for name, ok := range map[string]bool{own: true, sibling: true, other: false} {
+		c.try(c.cell, c.filledCell(name), func(path []any) bool {
+			i, _ := path[min(2, len(path)-1)].(int)
+			return ok && path[1] != "cluster" && (path[1] != "conditions" || i == 0 && path[3] != "type")
+		})
+	}
+	testplane.Eventually(t, func() string { // it is a policy of its own
+		err := c.superuser.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "generator"}}, client.DryRunAll)
+		if !isDenied(err) {
+			return fmt.Sprintf("the answer to another Lease is %v, want that of the policy", err)
+		}
+		return ""
+	})
+	for name, ok := range map[string]bool{"aggregator-" + own: true, "aggregator-" + sibling: true, "aggregator-" + other: false, "generator": false} {
+		err := c.cell.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, client.DryRunAll)
+		if ok && err != nil || !ok && !isDenied(err) {
+			t.Errorf("Lease %s: %v, want it allowed: %t", name, err, ok)
+		}
+	}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "aggregator-" + other}}
+	c.create(lease)
+	if err := c.superuser.Update(t.Context(), lease); err != nil {
+		t.Errorf("the Lease of its own: %v", err)
+	}
+	if err := c.superuser.Delete(t.Context(), lease); !isDenied(err) {
+		t.Errorf("the deletion of a Lease: %v, want it denied", err)
+	}
+}
+
+// refuses changes the list of entries.
+func (c *core) refuses(stored *unstructured.Unstructured, changes map[string]func(cells []any) []any) {
+	c.Helper()
+	for claim, change := range changes {
+		changed := stored.DeepCopy()
+		cells, _, _ := unstructured.NestedSlice(changed.Object, "status", "cells")
+		if err := unstructured.SetNestedSlice(changed.Object, change(cells), "status", "cells"); err != nil {
+			c.Fatal(err)
+		}
+		if err := c.cell.Status().Update(c.Context(), changed, client.DryRunAll); !isDenied(err) {
+			c.Errorf("%s: %v, want it denied by the policy", claim, err)
+		}
+	}
+}
+
+func entryOf(entry any, name string) any {
+	copied := (&unstructured.Unstructured{Object: entry.(map[string]any)}).DeepCopy().Object
+	copied["cellID"] = name
+	return copied
+}
+
+// metadata tries what a status does not hold: by the status it is not taken, and by the object itself it is denied.
+func (c *core) metadata(stored *unstructured.Unstructured) {
+	c.Helper()
+	stored = stored.DeepCopy()
+	if err := c.admin.Get(c.Context(), client.ObjectKeyFromObject(stored), stored); err != nil {
+		c.Fatal(err)
+	}
+	for claim, change := range map[string]func(*unstructured.Unstructured){
+		"a label": func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"app": "db"}) },
+		"annotations": func(u *unstructured.Unstructured) {
+			u.SetAnnotations(map[string]string{v1alpha1.AnnotationConfirmRelease: "true"})
+		},
+		"finalizers": func(u *unstructured.Unstructured) { u.SetFinalizers([]string{"example.com/a"}) },
+		"owners": func(u *unstructured.Unstructured) {
+			u.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "a", UID: "b"}})
+		},
+		"the floor": func(u *unstructured.Unstructured) {
+			_ = unstructured.SetNestedField(u.Object, int64(0), "spec", "minAvailable")
+		},
+		"the criteria": func(u *unstructured.Unstructured) {
+			_ = unstructured.SetNestedField(u.Object, "Ready", "spec", "criterion")
+		},
+	} {
+		changed := stored.DeepCopy()
+		change(changed)
+		if err := c.superuser.Update(c.Context(), changed.DeepCopy(), client.DryRunAll); !isDenied(err) {
+			c.Errorf("%s: %v, want it denied by the policy", claim, err)
+		}
+		if err := c.cell.Status().Update(c.Context(), changed, client.DryRunAll); err != nil {
+			c.Errorf("%s with the status: %v", claim, err)
+		}
+		changed.SetManagedFields(stored.GetManagedFields())
+		changed.SetResourceVersion(stored.GetResourceVersion())
+		if got, want := fmt.Sprint(changed.Object["metadata"], changed.Object["spec"]), fmt.Sprint(stored.Object["metadata"], stored.Object["spec"]); got != want {
+			c.Errorf("%s with the status: got %s, want %s", claim, got, want)
+		}
+	}
+	disowned := stored.DeepCopy()
+	if err := unstructured.SetNestedSlice(disowned.Object, []any{map[string]any{}}, "metadata", "managedFields"); err != nil {
+		c.Fatal(err)
+	}
+	if err := c.cell.Status().Update(c.Context(), disowned, client.DryRunAll); !isDenied(err) {
+		c.Errorf("field managers that go: %v, want it denied by the policy", err)
+	}
+	for claim, err := range map[string]error{
+		"a deletion":  c.superuser.Delete(c.Context(), stored.DeepCopy(), client.DryRunAll),
+		"a protector": c.superuser.Create(c.Context(), &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "new"}, Spec: v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{}, MinAvailable: v1alpha1.Pods(0)}}, client.DryRunAll),
+		"a Cell":      c.superuser.Create(c.Context(), &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, client.DryRunAll),
+	} {
+		if !isDenied(err) {
+			c.Errorf("%s: %v, want it denied by the policy", claim, err)
+		}
+	}
+	// The account that was shared before is not confined, nor is any other.
+	changed := stored.DeepCopy()
+	changeAt(c, changed.Object, []any{"status", "cells", 1, "aggregation", "countedReplicas"})
+	for claim, user := range map[string]client.Client{"the shared account": c.shared(), "an administrator": c.admin} {
+		if err := user.Status().Update(c.Context(), changed.DeepCopy(), client.DryRunAll); err != nil {
+			c.Errorf("%s: %v, want it allowed", claim, err)
+		}
+	}
+}
+
+func (c *core) shared() client.Client {
+	c.Helper()
+	name := metav1.ObjectMeta{Name: c.release + "-access"}
+	subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: c.release + "-access"}
+	c.create(&rbacv1.ClusterRoleBinding{ObjectMeta: name, Subjects: []rbacv1.Subject{subject}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: c.release + "-access-cell"}})
+	return c.as("")
+}
+
+// filledCell stores a Cell with every field of its status set.
+func (c *core) filledCell(name string) *unstructured.Unstructured {
+	c.Helper()
+	cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	var status v1alpha1.CellStatus
+	filled(&status)
+	ready := status.Conditions[0]
+	ready.Type = v1alpha1.ConditionReady
+	status.Conditions = []metav1.Condition{ready, status.Conditions[0]}
+	status.Shards[0].Slots = "1"
+	c.create(cell)
+	cell.Status = status
+	if err := c.admin.Status().Update(c.Context(), cell); err != nil {
+		c.Fatal(err)
+	}
+	return c.read(cell)
+}
+
+// A core of 200 cells, which have 20 reservations each, has a protector of nearly a megabyte.
+func TestThePolicyMayBeEvaluatedForAsManyCellsAsAProtectorHolds(t *testing.T) {
+	c := newCore(t, "many")
+	stored := c.protector(func(p *v1alpha1.PodProtector) { grow(p, 200, 20) })
+	c.await(stored)
+	changed := stored.DeepCopy()
+	changeAt(t, changed.Object, []any{"status", "cells", 0, "admissionHistory", "buckets", 0, "podName"})
+	if err := c.cell.Status().Update(t.Context(), changed); err != nil {
+		t.Errorf("a reservation of its cell: %v, want it allowed", err)
+	}
+}
+
+// grow gives a protector that many cells, the first two of which are there, and so many reservations to each.
+func grow(p *v1alpha1.PodProtector, cells, reservations int) {
+	p.Status.Cells = p.Status.Cells[:2]
+	for i := 2; i < cells; i++ {
+		one := *p.Status.Cells[1].DeepCopy()
+		one.CellID = fmt.Sprint("cell-", i)
+		p.Status.Cells = append(p.Status.Cells, one)
+	}
+	for i := range p.Status.Cells {
+		h := &p.Status.Cells[i].AdmissionHistory
+		h.Buckets = nil
+		for n := range reservations {
+			h.Buckets = append(h.Buckets, v1alpha1.Bucket{
+				StartTime: metav1.NewMicroTime(fillTime), Counter: 1, PodUID: types.UID(fmt.Sprintf("00000000-0000-4000-8000-%06d%06d", i, n)),
+				PodName: fmt.Sprintf("web-7d4b9c8f6d-%05d", n), Operation: v1alpha1.OperationDelete,
+			})
+		}
+	}
+}
