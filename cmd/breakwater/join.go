@@ -31,11 +31,13 @@ func joinCommand() *cobra.Command {
   in the core    Secret cell-<cell> with a kubeconfig of the worker, and a Cell that names it
   in the worker  Secret core-<core> with a kubeconfig of the core
 
-Each has a token of the ServiceAccount that the chart makes for that (access.enabled: true), which may do the least that
-is needed. The token does not expire, unless --token-lifetime says so, and is revoked by deleting the Secret by which it is
-kept in the cluster that it is for, labelled breakwater.dev/joined-by=token. Run by an administrator of both clusters.
+Each has a token of a ServiceAccount that may do the least that is needed: in the worker the one that the chart makes for that
+(access.enabled: true), in the core one of the cell's own, breakwater-access-<cell>, which join makes and binds to a ClusterRole of
+the chart. Policies of the chart confine it to the entries of its cell. Tokens are valid for 30 days, unless --token-lifetime says
+otherwise: run join again before. A token is revoked by deleting the Secret that it is bound to in the cluster that it is for,
+labelled breakwater.dev/joined-by=token. Run by an administrator of both clusters.
 
-Nothing is written before each new kubeconfig has been tried from here. Run again it makes new tokens, and ends the former
+No kubeconfig is written before it has been tried from here. Run again it makes new tokens, and ends the former
 ones --grace later. It never moves a Cell to another cluster, and leaves all but spec.kubeconfigSecretRef of one as it is. A
 Cell of a part of the cluster is made before, since its part cannot be changed.`,
 		Example: `  breakwater join --cell worker-1 --core-kubeconfig core.kubeconfig --kubeconfig worker-1.kubeconfig \
@@ -51,12 +53,13 @@ Cell of a part of the cluster is made before, since its part cannot be changed.`
 	flags.StringVar(&f.Cell, "cell", "", "`name` of the Cell that the worker is, or is to be (required)")
 	flags.StringVar(&f.CoreName, "core", "core", "`name` by which the worker knows the core")
 	flags.StringVarP(&f.Namespace, "namespace", "n", defaultNamespace, "`namespace` of Breakwater, in both clusters")
-	flags.StringVar(&f.ServiceAccount, "service-account", "breakwater-access", "`name` of the ServiceAccount for components of other clusters, in both")
+	flags.StringVar(&f.ServiceAccount, "service-account", "breakwater-access", "`name` of the ServiceAccount for the core's components in the worker; with -<cell> after it, of the worker's in the core")
+	flags.StringVar(&f.Identity, "identity", "", "`name` of another cell of the same worker, whose ServiceAccount in the core is this one's too (default: --cell)")
 	flags.StringVar(&f.Core.Server, "core-server", "", "`URL` by which the worker reaches the core's apiserver (default: that of --core-kubeconfig)")
 	flags.StringVar(&f.Worker.Server, "worker-server", "", "`URL` by which the core reaches the worker's apiserver (default: that of --kubeconfig)")
 	flags.StringVar(&f.coreCA, "core-ca", "", "PEM `file` of the CA that vouches for --core-server (default: that of --core-kubeconfig)")
 	flags.StringVar(&f.workerCA, "worker-ca", "", "PEM `file` of the CA that vouches for --worker-server (default: that of --kubeconfig)")
-	flags.DurationVar(&f.Lifetime, "token-lifetime", 0, "ask for tokens that are valid so long; 0: until they are revoked")
+	flags.DurationVar(&f.Lifetime, "token-lifetime", 30*24*time.Hour, "ask for tokens that are valid so long; 0: until they are revoked")
 	flags.StringVar(&f.only, "only", "", "one `direction` alone: core-to-worker or worker-to-core")
 	flags.BoolVar(&f.Scheduling, "scheduling", false, "the webhook of the worker runs with --scheduling: try whether it could read the core's scheduling policies, too")
 	flags.BoolVar(&f.NoCell, "no-cell", false, "do not make or change the Cell")
@@ -64,7 +67,7 @@ Cell of a part of the cluster is made before, since its part cannot be changed.`
 	flags.BoolVar(&f.KeepOld, "keep-old", false, "leave former tokens valid")
 	flags.DurationVar(&f.Grace, "grace", 5*time.Minute, "how long to wait before former tokens are ended, while those who have them take up the new ones; 0 if one was stolen")
 	flags.StringVar(&f.output, "output", "", "yaml: print what would be written into the clusters; the tokens are made all the same")
-	flags.BoolVar(&f.revoke, "revoke", false, "end all tokens and delete the kubeconfigs that join has made; the Cell stays")
+	flags.BoolVar(&f.revoke, "revoke", false, "end all tokens and delete the kubeconfigs and the account of the cell that join has made; the Cell stays")
 	return command
 }
 

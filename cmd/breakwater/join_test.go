@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -45,6 +46,10 @@ func TestJoinPrintsWhatItsFlagsSayAndRevokesIt(t *testing.T) {
 	}
 	for _, config := range []*rest.Config{testplane.Config(t), testplane.Second(t)} {
 		testplane.AsServiceAccount(t, config, namespace, "access", "")
+	}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "access-cell"}}
+	if err := testplane.Client(t).Create(t.Context(), role); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.WriteFile(ca, testplane.Config(t).CAData, 0o600); err != nil {
 		t.Fatal(err)

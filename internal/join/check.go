@@ -22,6 +22,8 @@ const (
 	// answerTime is how long one answer may take, and acceptTime how long an apiserver may not know a new token yet.
 	answerTime = 10 * time.Second
 	acceptTime = 10 * time.Second
+	// bindingTime is how long an apiserver may not know a new binding yet.
+	bindingTime = 3 * time.Second
 )
 
 // right is one that the components cannot do without.
@@ -115,11 +117,16 @@ func (r right) require(ctx context.Context, clientset kubernetes.Interface, clus
 			Verb: r.verb, Group: r.group, Version: "*", Resource: r.resource, Subresource: r.subresource, Name: r.name,
 		},
 	}}
-	answer, err := clientset.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-	if err != nil {
+	allowed := false
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, bindingTime, true, func(ctx context.Context) (bool, error) {
+		answer, err := clientset.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		allowed = err == nil && answer.Status.Allowed
+		return allowed, err
+	})
+	if err != nil && !wait.Interrupted(err) {
 		return fmt.Errorf("ask %s what the ServiceAccount may do: %w", cluster, err)
 	}
-	if !answer.Status.Allowed {
+	if !allowed {
 		return fmt.Errorf("the ServiceAccount may not %q in %s: upgrade the chart breakwater there, with %s: true", r, cluster, cmp.Or(r.value, "access.enabled"))
 	}
 	return nil

@@ -45,7 +45,7 @@ func (j *Joiner) Run(ctx context.Context) error {
 		return j.print(all)
 	}
 	for i, m := range all {
-		if err := m.apply(ctx, m.objects); err != nil {
+		if err := m.holder.apply(ctx, m.objects); err != nil {
 			for _, unused := range all[i:] {
 				err = takenBack(ctx, unused.link, unused.credential, err)
 			}
@@ -94,7 +94,7 @@ func (j *Joiner) prepare(ctx context.Context, links []*link) error {
 		if j.Print != nil {
 			continue
 		}
-		if err := l.apply(ctx, j.objectsOf(l, []byte("to see whether it could be written")), client.DryRunAll); err != nil {
+		if err := l.holder.apply(ctx, j.objectsOf(l, []byte("to see whether it could be written")), client.DryRunAll); err != nil {
 			return err
 		}
 	}
@@ -121,6 +121,11 @@ func (j *Joiner) makeOne(ctx context.Context, l *link) (*made, error) {
 	former, err := j.tokens(ctx, l)
 	if err != nil {
 		return nil, err
+	}
+	if l.direction == WorkerToCore {
+		if err := l.issuer.apply(ctx, j.accountOf()); err != nil {
+			return nil, err
+		}
 	}
 	c, err := j.issue(ctx, l)
 	if err != nil {

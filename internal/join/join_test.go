@@ -61,10 +61,7 @@ type plane struct {
 	config *rest.Config
 }
 
-const (
-	account = "breakwater-access"
-	joiner  = "who-joins"
-)
+const joiner = "who-joins"
 
 // lab is a core and a worker in which the chart was installed.
 type lab struct {
@@ -83,20 +80,30 @@ func newLab(t *testing.T) *lab {
 	l.namespace = made.Name
 	l.create(l.worker, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.namespace}})
 	for _, p := range []plane{l.core, l.worker} {
-		l.grant(p, join.NamespaceRules(), join.ClusterRules(), rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: joiner})
-		l.create(p, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: account}})
+		l.grant(p, join.NamespaceRules(), join.ClusterRules(l.account()), rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: joiner})
+		l.create(p, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: l.account()}})
 	}
-	access := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: l.namespace, Name: account}
-	l.grant(l.core, nil, []rbacv1.PolicyRule{
+	access := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: l.namespace, Name: l.account()}
+	shared := []rbacv1.PolicyRule{
 		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"podprotectors"}, Verbs: []string{"get", "list", "watch"}},
 		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"podprotectors/status"}, Verbs: []string{"update"}},
-	}, access)
+	}
+	l.grant(l.core, nil, shared, access)
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: l.account() + "-cell"}, Rules: shared}
+	l.create(l.core, role)
+	l.Cleanup(func() { _ = l.core.admin.Delete(context.Background(), role) })
 	l.grant(l.worker, nil, []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}},
 		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}},
 	}, access)
 	return l
 }
+
+// account is the ServiceAccount of the chart, and the beginning of the names of what is bound in the whole cluster.
+func (l *lab) account() string { return "access-" + l.namespace }
+
+// ownAccount is that of the cell in the core.
+func (l *lab) ownAccount() string { return l.account() + "-" + l.namespace }
 
 func (l *lab) connect(cluster federation.Cluster) plane {
 	l.Helper()

@@ -39,8 +39,10 @@ type link struct {
 	holder, issuer *side
 	// secret is the name of the kubeconfig's in the holder, and token the beginning of those of the tokens in the issuer.
 	secret, token string
-	rights        []right
-	group         string
+	// account is the ServiceAccount in the issuer.
+	account string
+	rights  []right
+	group   string
 }
 
 func connect(ctx context.Context, c *Cluster, words, flag string) (*side, error) {
@@ -87,7 +89,7 @@ func (s *side) isLoopback() bool {
 // labels are on every Secret that is made here.
 func (o *Options) labels(by string) map[string]string {
 	return map[string]string{
-		"app.kubernetes.io/managed-by": Owner, v1alpha1.LabelJoinedCell: o.Cell, v1alpha1.LabelJoinedCore: o.CoreName, v1alpha1.LabelJoinedBy: by,
+		managedBy: Owner, v1alpha1.LabelJoinedCell: o.Cell, v1alpha1.LabelJoinedCore: o.CoreName, v1alpha1.LabelJoinedBy: by,
 	}
 }
 
@@ -97,7 +99,7 @@ func (o *Options) links(core, worker *side) []*link {
 	if o.Only != WorkerToCore {
 		all = append(all, &link{
 			direction: CoreToWorker, holder: core, issuer: worker, secret: "cell-" + o.Cell, token: o.ServiceAccount + "-core-" + o.CoreName + "-",
-			group: "v1", rights: workerRights(),
+			account: o.ServiceAccount, group: "v1", rights: workerRights(),
 		})
 	}
 	if o.Only != CoreToWorker {
@@ -107,23 +109,25 @@ func (o *Options) links(core, worker *side) []*link {
 		}
 		all = append(all, &link{
 			direction: WorkerToCore, holder: worker, issuer: core, secret: "core-" + o.CoreName, token: o.ServiceAccount + "-cell-" + o.Cell + "-",
-			group: v1alpha1.GroupVersion.String(), rights: rights,
+			account: o.cellAccount(), group: v1alpha1.GroupVersion.String(), rights: rights,
 		})
 	}
 	return all
 }
 
-// requireAccount is an error unless the issuer has the ServiceAccount whose token is to be made.
+// requireAccount is an error unless the issuer has the ServiceAccount whose token is to be made, or can be given it.
 func (o *Options) requireAccount(ctx context.Context, l *link) error {
-	account := o.Namespace + "/" + o.ServiceAccount
-	_, err := l.issuer.clientset.CoreV1().ServiceAccounts(o.Namespace).Get(ctx, o.ServiceAccount, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		role := "worker"
-		if l.direction == WorkerToCore {
-			role = "core"
+	if l.direction == WorkerToCore {
+		if err := errors.Join(o.requireCellRole(ctx, l.issuer), o.requireIdentity(ctx, l)); err != nil {
+			return err
 		}
-		return fmt.Errorf("%s has no ServiceAccount %s: install the chart breakwater there with role: %s (or single) and access.enabled: true, or name another by --service-account and --namespace",
-			l.issuer.words, account, role)
+		return l.issuer.apply(ctx, o.accountOf(), client.DryRunAll)
+	}
+	account := o.Namespace + "/" + l.account
+	_, err := l.issuer.clientset.CoreV1().ServiceAccounts(o.Namespace).Get(ctx, l.account, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("%s has no ServiceAccount %s: install the chart breakwater there with role: worker (or single) and access.enabled: true, or name another by --service-account and --namespace",
+			l.issuer.words, account)
 	}
 	if err != nil {
 		return fmt.Errorf("look for ServiceAccount %s in %s: %w", account, l.issuer.words, err)

@@ -45,21 +45,21 @@ func (o *Options) objectsOf(l *link, kubeconfig []byte) []*unstructured.Unstruct
 	return objects
 }
 
-// apply writes objects into the holder, and takes no field from others.
-func (l *link) apply(ctx context.Context, objects []*unstructured.Unstructured, options ...client.ApplyOption) error {
+// apply writes objects into a cluster, and takes no field from others.
+func (s *side) apply(ctx context.Context, objects []*unstructured.Unstructured, options ...client.ApplyOption) error {
 	for _, object := range objects {
 		object = object.DeepCopy()
 		name := object.GetKind() + " " + object.GetName()
 		if namespace := object.GetNamespace(); namespace != "" {
 			name = object.GetKind() + " " + namespace + "/" + object.GetName()
 		}
-		err := l.holder.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), append(options, client.FieldOwner(Owner))...)
+		err := s.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), append(options, client.FieldOwner(Owner))...)
 		if apierrors.IsConflict(err) {
 			return fmt.Errorf("%s in %s belongs to somebody else, who would put it back: change it there (--output yaml prints it), or delete it first: %w",
-				name, l.holder.words, err)
+				name, s.words, err)
 		}
 		if err != nil {
-			return fmt.Errorf("write %s into %s: %w", name, l.holder.words, err)
+			return fmt.Errorf("write %s into %s: %w", name, s.words, err)
 		}
 	}
 	return nil

@@ -14,6 +14,8 @@ import (
 // Owner is the field manager, and the value of app.kubernetes.io/managed-by, of what is made here.
 const Owner = "breakwater-join"
 
+const managedBy = "app.kubernetes.io/managed-by"
+
 // Direction is whose components get into whose cluster.
 type Direction string
 
@@ -38,7 +40,10 @@ type Options struct {
 	Core, Worker Cluster
 	// Cell is the name of the Cell, CoreName that of the core cluster.
 	Cell, CoreName string
-	// Namespace is that of Breakwater, and ServiceAccount that of the components of the other cluster, in both.
+	// Identity is the Cell by whose name the worker's ServiceAccount in the core is called; empty is Cell. Cells of one cluster share one.
+	Identity string
+	// Namespace is that of Breakwater in both clusters. ServiceAccount is that of the core's components in the worker, and the beginning of
+	// the name of the worker's own in the core.
 	Namespace, ServiceAccount string
 	// Lifetime is how long tokens are asked to be valid; 0 is for as long as the Secrets are there that hold them.
 	Lifetime time.Duration
@@ -62,8 +67,12 @@ func (o *Options) Validate() error {
 			all = append(all, fmt.Errorf("--%s %q is not a name: %s", flag, name, problems[0]))
 		}
 	}
-	if problems := validation.IsDNS1123Subdomain(o.ServiceAccount); len(problems) > 0 {
-		all = append(all, fmt.Errorf("--service-account %q is not a name: %s", o.ServiceAccount, problems[0]))
+	if problems := validation.IsDNS1123Label(o.identity()); o.Identity != "" && len(problems) > 0 {
+		all = append(all, fmt.Errorf("--identity %q is not a name: %s", o.Identity, problems[0]))
+	}
+	// The name of the cell's account is the longest that is made of it, and a ServiceAccount's may have 253 characters.
+	if problems := validation.IsDNS1123Subdomain(o.cellAccount()); len(problems) > 0 {
+		all = append(all, fmt.Errorf("--service-account %q: the name %q of the cell's ServiceAccount in the core cannot be: %s", o.ServiceAccount, o.cellAccount(), problems[0]))
 	}
 	if o.Lifetime != 0 && o.Lifetime < shortestLifetime {
 		all = append(all, fmt.Errorf("--token-lifetime %s: want at least %s, or 0 for tokens that do not expire", o.Lifetime, shortestLifetime))

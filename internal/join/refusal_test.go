@@ -27,12 +27,14 @@ func TestWhatCannotBeJoinedIsRefusedAndNothingIsLeft(t *testing.T) {
 			change: func(j *join.Joiner) { j.Worker = j.Core }, want: "are one cluster",
 		},
 		"a worker without the chart": {
-			spoil: func(l *lab) { l.remove(l.worker, &corev1.ServiceAccount{ObjectMeta: l.named(account)}) },
+			spoil: func(l *lab) { l.remove(l.worker, &corev1.ServiceAccount{ObjectMeta: l.named(l.account())}) },
 			want:  "the worker has no ServiceAccount",
 		},
 		"a core without the chart, which is asked second": {
-			spoil: func(l *lab) { l.remove(l.core, &corev1.ServiceAccount{ObjectMeta: l.named(account)}) },
-			want:  "role: core (or single) and access.enabled: true",
+			spoil: func(l *lab) {
+				l.remove(l.core, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: l.account() + "-cell"}})
+			},
+			want: "role: core (or single) and access.enabled: true",
 		},
 		"a Cell that is in another cluster": {
 			spoil: func(l *lab) {
@@ -60,7 +62,7 @@ func TestWhatCannotBeJoinedIsRefusedAndNothingIsLeft(t *testing.T) {
 			want: "/core-core in the worker belongs to somebody else",
 		},
 		"a ServiceAccount of the core that may do too little": {
-			spoil: func(l *lab) { l.forget(l.core) }, want: `may not "list podprotectors.breakwater.dev" in the core`,
+			spoil: func(l *lab) { l.empty() }, want: `may not "list podprotectors.breakwater.dev" in the core`,
 		},
 		"a ServiceAccount of the worker that may do too little": {
 			spoil: func(l *lab) { l.forget(l.worker) }, want: `may not "list pods" in the worker`,
@@ -123,7 +125,7 @@ func TestWhoStopsWaitingIsToldWhatIsLeft(t *testing.T) {
 	if len(l.tokens(l.core)) != 2 {
 		t.Errorf("tokens %v, want two", l.tokens(l.core))
 	}
-	l.wantUser("the new one", l.intoCore())
+	l.wantUser("the new one", l.intoCore(), l.ownAccount())
 }
 
 // stopper has enough when it is told to wait.
@@ -153,7 +155,16 @@ func (l *lab) remove(p plane, object client.Object) {
 // forget takes the rights of components of the other cluster.
 func (l *lab) forget(p plane) {
 	l.Helper()
-	l.remove(p, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: l.namespace + "-" + account}})
+	l.remove(p, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: l.namespace + "-" + l.account()}})
+}
+
+// empty takes all rights from the ClusterRole of the accounts of cells.
+func (l *lab) empty() {
+	l.Helper()
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: l.account() + "-cell"}}
+	if err := l.core.admin.Update(l.Context(), role); err != nil {
+		l.Fatal(err)
+	}
 }
 
 // insecure is as a kubeconfig with insecure-skip-tls-verify.

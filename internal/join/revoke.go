@@ -12,7 +12,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Revoke ends all tokens of the options' directions, and deletes the kubeconfigs that join has made with them. The Cell stays.
+// Revoke ends all tokens of the options' directions, and deletes the kubeconfigs, and the cell's account in the core, that join has made with
+// them. The Cell stays.
 func (j *Joiner) Revoke(ctx context.Context) error {
 	links, err := j.connect(ctx)
 	if err != nil {
@@ -30,6 +31,12 @@ func (j *Joiner) Revoke(ctx context.Context) error {
 		if err := j.removeKubeconfig(ctx, l); err != nil {
 			return err
 		}
+		if l.direction == CoreToWorker {
+			continue
+		}
+		if err := j.removeAccount(ctx, l.issuer); err != nil {
+			return err
+		}
 	}
 	j.tellRevoked(ctx, links)
 	return nil
@@ -45,7 +52,7 @@ func (j *Joiner) removeKubeconfig(ctx context.Context, l *link) error {
 	if err != nil {
 		return fmt.Errorf("look for Secret %s in %s: %w", name, l.holder.words, err)
 	}
-	if secret.Labels["app.kubernetes.io/managed-by"] != Owner {
+	if secret.Labels[managedBy] != Owner {
 		j.warn("Secret %s in %s was not made by join, and stays.", name, l.holder.words)
 		return nil
 	}

@@ -6,16 +6,21 @@ import rbacv1 "k8s.io/api/rbac/v1"
 // ClusterRules, and nothing more.
 func NamespaceRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"get"}},
+		{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"get", "create", "patch", "delete"}},
 		{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, Verbs: []string{"create"}},
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "create", "patch", "delete"}},
+		{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"rolebindings"}, Verbs: []string{"get", "create", "patch", "delete"}},
 	}
 }
 
-// ClusterRules are what who joins needs besides. In a worker no Cells are looked at.
-func ClusterRules() []rbacv1.PolicyRule {
+// ClusterRules are what who joins needs besides, with that name of --service-account. In a worker no Cells are looked at, and no accounts made.
+func ClusterRules(serviceAccount string) []rbacv1.PolicyRule {
+	role := []string{cellRole(serviceAccount)}
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}},
 		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"cells"}, Verbs: []string{"get", "create", "patch"}},
+		{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, ResourceNames: role, Verbs: []string{"get", "bind"}},
+		{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"roles"}, ResourceNames: role, Verbs: []string{"bind"}},
+		{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterrolebindings"}, Verbs: []string{"get", "create", "patch", "delete"}},
 	}
 }

@@ -24,7 +24,7 @@ func (l *lab) joiner(change ...func(*join.Joiner)) (j *join.Joiner, out *bytes.B
 	out = &bytes.Buffer{}
 	j = &join.Joiner{Out: out, Warn: out, Options: join.Options{
 		Core: join.Cluster{Config: l.core.config}, Worker: join.Cluster{Config: l.worker.config},
-		Cell: l.namespace, CoreName: "core", Namespace: l.namespace, ServiceAccount: account,
+		Cell: l.namespace, CoreName: "core", Namespace: l.namespace, ServiceAccount: l.account(),
 	}}
 	for _, c := range change {
 		c(j)
@@ -121,7 +121,7 @@ func (l *lab) wantRevoked(words string, c client.Client) {
 	})
 }
 
-func (l *lab) wantUser(words string, c client.Client) {
+func (l *lab) wantUser(words string, c client.Client, account string) {
 	l.Helper()
 	review := &authenticationv1.SelfSubjectReview{}
 	want := "system:serviceaccount:" + l.namespace + ":" + account
@@ -142,8 +142,8 @@ func TestTheComponentsOfEachClusterGetIntoTheOtherAndMayDoNothingElse(t *testing
 		}
 	}
 	worker, core := l.intoWorker(), l.intoCore()
-	l.wantUser("the core's", worker)
-	l.wantUser("the worker's", core)
+	l.wantUser("the core's", worker, l.account())
+	l.wantUser("the worker's", core, l.ownAccount())
 	for claim, err := range map[string]error{
 		"pods of the worker":     worker.List(t.Context(), &corev1.PodList{}),
 		"protectors of the core": core.List(t.Context(), &v1alpha1.PodProtectorList{}),
@@ -181,8 +181,8 @@ func TestJoinedAgainTheFormerTokensEnd(t *testing.T) {
 	if n := len(l.tokens(l.core)) + len(l.tokens(l.worker)); n != 4 || strings.Count(out, "still keeps a former token valid") != 2 {
 		t.Errorf("%d tokens of 4 are kept:\n%s", n, out)
 	}
-	l.wantUser("kept in the worker", worker)
-	l.wantUser("kept in the core", core)
+	l.wantUser("kept in the worker", worker, l.account())
+	l.wantUser("kept in the core", core, l.ownAccount())
 
 	out = l.join(func(j *join.Joiner) { j.Grace = time.Millisecond })
 	if len(l.tokens(l.core)) != 1 || len(l.tokens(l.worker)) != 1 || !strings.Contains(out, "Former tokens that were ended: 4.") {
@@ -190,8 +190,8 @@ func TestJoinedAgainTheFormerTokensEnd(t *testing.T) {
 	}
 	l.wantRevoked("the worker", worker)
 	l.wantRevoked("the core", core)
-	l.wantUser("new in the worker", l.intoWorker())
-	l.wantUser("new in the core", l.intoCore())
+	l.wantUser("new in the worker", l.intoWorker(), l.account())
+	l.wantUser("new in the core", l.intoCore(), l.ownAccount())
 }
 
 func TestTokensThatExpireSaySoAndAreRevokedLikeOthers(t *testing.T) {
@@ -204,13 +204,13 @@ func TestTokensThatExpireSaySoAndAreRevokedLikeOthers(t *testing.T) {
 		t.Errorf("until %s (%v), want in an hour:\n%s", until, err, out)
 	}
 	worker := l.intoWorker()
-	l.wantUser("the core's", worker)
+	l.wantUser("the core's", worker, l.account())
 	j, _ := l.joiner(func(j *join.Joiner) { j.Only = join.CoreToWorker })
 	if err := j.Revoke(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	l.wantRevoked("the worker", worker)
-	l.wantUser("the worker's, which was not to be revoked", l.intoCore())
+	l.wantUser("the worker's, which was not to be revoked", l.intoCore(), l.ownAccount())
 }
 
 func TestRevokedNothingIsLeftButTheCell(t *testing.T) {

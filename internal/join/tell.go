@@ -31,6 +31,9 @@ func (j *Joiner) warn(format string, arguments ...any) { say(j.Warn, "Note: "+fo
 func (j *Joiner) tell(m *made) {
 	j.say("%s: Secret %s/%s in %s leads to %s by a token that %s.",
 		m.direction, j.Namespace, m.link.secret, m.holder.words, m.issuer.server, m.validity())
+	if m.direction == WorkerToCore {
+		j.say("  The worker is ServiceAccount %s/%s there.", j.Namespace, m.account)
+	}
 	if !m.until.IsZero() {
 		j.say("  Run join again before then.")
 	}

@@ -33,7 +33,7 @@ func (o *Options) issue(ctx context.Context, l *link) (*credential, error) {
 	fill := o.request
 	if o.Lifetime == 0 {
 		c.secret.Type = corev1.SecretTypeServiceAccountToken
-		c.secret.Annotations = map[string]string{corev1.ServiceAccountNameKey: o.ServiceAccount}
+		c.secret.Annotations = map[string]string{corev1.ServiceAccountNameKey: l.account}
 		fill = o.await
 	}
 	if err := l.issuer.client.Create(ctx, &c.secret, client.FieldOwner(Owner)); err != nil {
@@ -69,9 +69,9 @@ func (o *Options) request(ctx context.Context, l *link, c *credential) error {
 		ExpirationSeconds: &seconds,
 		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Secret", Name: c.secret.Name, UID: c.secret.UID},
 	}}
-	granted, err := l.issuer.clientset.CoreV1().ServiceAccounts(o.Namespace).CreateToken(ctx, o.ServiceAccount, request, metav1.CreateOptions{})
+	granted, err := l.issuer.clientset.CoreV1().ServiceAccounts(o.Namespace).CreateToken(ctx, l.account, request, metav1.CreateOptions{})
 	if err != nil {
-		return fmt.Errorf("ask %s for a token of ServiceAccount %s/%s: %w", l.issuer.words, o.Namespace, o.ServiceAccount, err)
+		return fmt.Errorf("ask %s for a token of ServiceAccount %s/%s: %w", l.issuer.words, o.Namespace, l.account, err)
 	}
 	c.token, c.until = granted.Status.Token, granted.Status.ExpirationTimestamp.Time
 	return nil

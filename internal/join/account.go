@@ -1,0 +1,116 @@
+package join
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// A worker has a ServiceAccount of its own in the core. Its user name tells the core's policies which entries it may write (rule 15), and its
+// requests are in the core's audit log, and in the queues of its API server, under that name.
+
+// identity is the cell by whose name the worker's account is called.
+func (o *Options) identity() string {
+	if o.Identity != "" {
+		return o.Identity
+	}
+	return o.Cell
+}
+
+// cellAccount is the name of the worker's ServiceAccount in the core, and of what binds it.
+func (o *Options) cellAccount() string { return o.ServiceAccount + "-" + o.identity() }
+
+// cellRole is the ClusterRole, and the Role, of the chart that accounts of cells are bound to.
+func cellRole(serviceAccount string) string { return serviceAccount + "-cell" }
+
+// accountOf are the worker's ServiceAccount in the core and its bindings. The Role exists if the core lets aggregators in workers count.
+func (o *Options) accountOf() []*unstructured.Unstructured {
+	binding := func(kind, namespace, role string) *unstructured.Unstructured {
+		return o.ownedByCell(rbacv1.SchemeGroupVersion.String(), kind, namespace, map[string]any{
+			"roleRef":  map[string]any{"apiGroup": rbacv1.GroupName, "kind": role, "name": cellRole(o.ServiceAccount)},
+			"subjects": []any{map[string]any{"kind": rbacv1.ServiceAccountKind, "namespace": o.Namespace, "name": o.cellAccount()}},
+		})
+	}
+	return []*unstructured.Unstructured{
+		o.ownedByCell("v1", "ServiceAccount", o.Namespace, map[string]any{}),
+		binding("ClusterRoleBinding", "", "ClusterRole"),
+		binding("RoleBinding", o.Namespace, "Role"),
+	}
+}
+
+func (o *Options) ownedByCell(apiVersion, kind, namespace string, fields map[string]any) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: fields}
+	object.SetAPIVersion(apiVersion)
+	object.SetKind(kind)
+	object.SetNamespace(namespace)
+	object.SetName(o.cellAccount())
+	object.SetLabels(map[string]string{managedBy: Owner, v1alpha1.LabelJoinedCell: o.identity()})
+	return object
+}
+
+// requireCellRole is an error unless the chart in the core knows accounts of cells.
+func (o *Options) requireCellRole(ctx context.Context, core *side) error {
+	err := core.client.Get(ctx, client.ObjectKey{Name: cellRole(o.ServiceAccount)}, &rbacv1.ClusterRole{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("%s has no ClusterRole %s, which the ServiceAccount of the cell is to be bound to: install or upgrade the chart breakwater there with "+
+			"role: core (or single) and access.enabled: true, or name another prefix by --service-account", core.words, cellRole(o.ServiceAccount))
+	case err != nil:
+		return fmt.Errorf("look for ClusterRole %s in %s: %w", cellRole(o.ServiceAccount), core.words, err)
+	}
+	return nil
+}
+
+// requireIdentity is an error when the worker already works for the core under the name of another cell. Its components have one kubeconfig for
+// all cells of their cluster, and so one account.
+func (o *Options) requireIdentity(ctx context.Context, l *link) error {
+	if o.Identity != "" {
+		return nil
+	}
+	secret := &corev1.Secret{}
+	err := l.holder.client.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: l.secret}, secret)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if cell := secret.Labels[v1alpha1.LabelJoinedCell]; cell != "" && cell != o.Cell {
+		return fmt.Errorf("the worker was joined to this core as cell %s already: if cell %s is another cell of the same cluster, give --identity %s, and set "+
+			"identity: %s for it in remoteCells of the chart in the core", cell, o.Cell, cell, cell)
+	}
+	return nil
+}
+
+// removeAccount deletes the worker's account, and with it all of its tokens. One that the worker's other cells share stays.
+func (j *Joiner) removeAccount(ctx context.Context, core *side) error {
+	if j.identity() != j.Cell {
+		j.warn("ServiceAccount %s/%s in %s is that of cell %s, and stays.", j.Namespace, j.cellAccount(), core.words, j.identity())
+		return nil
+	}
+	for _, object := range j.accountOf() {
+		name := object.GetKind() + " " + object.GetName()
+		stored := &metav1.PartialObjectMetadata{}
+		stored.SetGroupVersionKind(object.GroupVersionKind())
+		err := core.client.Get(ctx, client.ObjectKeyFromObject(object), stored)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("look for %s in %s: %w", name, core.words, err)
+		}
+		if stored.Labels[managedBy] != Owner {
+			j.warn("%s in %s was not made by join, and stays.", name, core.words)
+			continue
+		}
+		if err := client.IgnoreNotFound(core.client.Delete(ctx, object, client.Preconditions{UID: &stored.UID})); err != nil {
+			return fmt.Errorf("delete %s in %s: %w", name, core.words, err)
+		}
+	}
+	return nil
+}
