@@ -117,6 +117,7 @@ func newCore(name string, source cluster.Cluster, past *fleet.Past, metrics *met
 	metrics.watchWaiting(name, c.flights.Callers)
 	metrics.watchVanished(name, c.vanished)
 	metrics.watchOwed(name, c.debts.number)
+	metrics.watchToken(name, source.GetConfig())
 	return c
 }
 

@@ -104,6 +104,28 @@ func (m *metrics) watchOwed(core string, owed func() int) {
 	}, func() float64 { return float64(owed()) }))
 }
 
+// watchToken shows when the token for a core cluster expires, unless it does not.
+func (m *metrics) watchToken(core string, config *rest.Config) {
+	m.registry.MustRegister(&tokenExpiry{config: config, described: prometheus.NewDesc("breakwater_webhook_core_token_expiry_timestamp_seconds",
+		"When the token of the kubeconfig for a core cluster expires, in Unix time, by core cluster.", nil, prometheus.Labels{"core": core})})
+}
+
+// tokenExpiry has no series for a token that does not expire.
+type tokenExpiry struct {
+	config    *rest.Config
+	described *prometheus.Desc
+}
+
+// Describe implements prometheus.Collector.
+func (t *tokenExpiry) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- t.described }
+
+// Collect implements prometheus.Collector.
+func (t *tokenExpiry) Collect(to chan<- prometheus.Metric) {
+	if at, ok := fleet.TokenExpiry(t.config); ok {
+		to <- prometheus.MustNewConstMetric(t.described, prometheus.GaugeValue, float64(at.Unix()))
+	}
+}
+
 // watchWaiting shows the number of removals that wait for a write to a core cluster.
 func (m *metrics) watchWaiting(core string, waiting func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

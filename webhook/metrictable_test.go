@@ -15,6 +15,7 @@ func TestMetricsAreThoseOfTheTable(t *testing.T) {
 	m.watchWaiting("core", func() int { return 0 })
 	m.watchVanished("core", func() int { return 0 })
 	m.watchOwed("core", func() int { return 0 })
+	m.watchToken("core", &rest.Config{})
 	if _, err := m.probe("core", &rest.Config{}, time.Second); err != nil {
 		t.Fatal(err)
 	}

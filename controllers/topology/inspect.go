@@ -40,7 +40,8 @@ func (r *Reconciler) inspect(ctx context.Context, cell *v1alpha1.Cell) (connecte
 		guarded.Message = "It is not known whether the cluster asks the webhook: see the condition Connected."
 		return connected, guarded
 	}
-	r.located(cell, cluster)
+	expiry, _ := fleet.TokenExpiry(config)
+	r.located(cell, cluster, expiry)
 	connected.Status, connected.Reason = metav1.ConditionTrue, v1alpha1.ReasonConnected
 	connected.Message = fmt.Sprintf("The kubeconfig leads to the cluster %s.", cluster)
 	return connected, protection(ctx, cell, config, guarded)

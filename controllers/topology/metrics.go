@@ -21,6 +21,7 @@ type metrics struct {
 	leading atomic.Bool
 
 	heartbeat, condition, reservations, oldest      *prometheus.Desc
+	expiry                                          *prometheus.Desc
 	protectors                                      *prometheus.Desc
 	available, floor, budget, reserved, limit, aged *prometheus.Desc
 }
@@ -37,6 +38,7 @@ func newMetrics(r *Reconciler) *metrics {
 		condition:    desc("cell_condition", "Conditions of a Cell by type: 1 is True, 0 False, -1 Unknown.", cell, "condition"),
 		reservations: desc("cell_reservations", "Reservations of removals in a cell that are open.", cell),
 		oldest:       desc("cell_oldest_reservation_age_seconds", "Age of the oldest open reservation in a cell; 0 when there is none.", cell),
+		expiry:       desc("cell_token_expiry_timestamp_seconds", "When the token of the kubeconfig for a cell's cluster expires, in Unix time.", cell),
 		protectors:   desc("protectors", "Protectors by budget: Open, Exhausted (it admits no removal) or Broken (fewer pods than the floor).", "budget"),
 		available:    desc("protector_available", "Pods of a protector that are available, in all cells.", protector),
 		floor:        desc("protector_floor", "Pods of a protector that must stay available.", protector),
@@ -58,7 +60,7 @@ func (m *metrics) Start(ctx context.Context) error {
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		m.heartbeat, m.condition, m.reservations, m.oldest, m.protectors, m.available, m.floor, m.budget, m.reserved, m.limit, m.aged,
+		m.heartbeat, m.condition, m.reservations, m.oldest, m.expiry, m.protectors, m.available, m.floor, m.budget, m.reserved, m.limit, m.aged,
 	} {
 		descriptions <- d
 	}
@@ -102,6 +104,9 @@ func (m *metrics) tellCell(cell *v1alpha1.Cell, books *books, tell func(*prometh
 			value = 0
 		}
 		tell(m.condition, value, cell.Name, condition.Type)
+	}
+	if at, ok := m.reconciler.tokenExpiry(cell); ok {
+		tell(m.expiry, float64(at.Unix()), cell.Name)
 	}
 	tell(m.reservations, float64(books.reserved[cell.Name]), cell.Name)
 	tell(m.oldest, m.age(books.oldest[cell.Name]), cell.Name)

@@ -55,6 +55,8 @@ type seen struct {
 	whose string
 	// cluster is the identity of its cluster, as far as it is known.
 	cluster string
+	// expiry is when the token for its cluster expires; zero if it does not.
+	expiry time.Time
 	// beats are those of its shards, if it is shared out.
 	beats *beats
 }
@@ -157,13 +159,21 @@ func (r *Reconciler) forget(name string) {
 	delete(r.seen, name)
 }
 
-// located notes the identity of a cell's cluster.
-func (r *Reconciler) located(cell *v1alpha1.Cell, cluster string) {
+// located notes the identity of a cell's cluster, and when the token for it expires.
+func (r *Reconciler) located(cell *v1alpha1.Cell, cluster string, expiry time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := r.seen[cell.Name]
-	known.cluster = cluster
+	known.cluster, known.expiry = cluster, expiry
 	r.seen[cell.Name] = known
+}
+
+// tokenExpiry is when the token for a cell's cluster expires; ok is false if it is not known, or does not.
+func (r *Reconciler) tokenExpiry(cell *v1alpha1.Cell) (at time.Time, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at = r.seen[cell.Name].expiry
+	return at, !at.IsZero()
 }
 
 // clusterOf is the identity of a cell's cluster; empty when it is not known.

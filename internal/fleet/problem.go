@@ -65,6 +65,25 @@ func isCertificate(err error) bool {
 	return errors.As(err, &verification) || errors.As(err, &authority) || errors.As(err, &hostname) || errors.As(err, &invalid)
 }
 
+// TokenExpiry returns when the token that requests go by now expires. ok is false if none is used, if it does not expire, and if the kubelet
+// replaces it: then no user has to.
+func TokenExpiry(config *rest.Config) (at time.Time, ok bool) {
+	if rotating, follows := config.Transport.(*Rotating); follows {
+		at = rotating.current.Load().expiry
+	} else {
+		at = tokenExpiry(config)
+	}
+	return at, !at.IsZero()
+}
+
+func tokenExpiry(config *rest.Config) time.Time {
+	if config.BearerTokenFile != "" {
+		return time.Time{}
+	}
+	at, _ := expiry(config.BearerToken)
+	return at
+}
+
 // expiry reads when a token ends that says so itself. It is only for a message: whether a token is good the apiserver says.
 func expiry(token string) (time.Time, bool) {
 	parts := strings.Split(token, ".")

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
@@ -21,6 +22,8 @@ type Rotating struct {
 type target struct {
 	base      *url.URL
 	transport http.RoundTripper
+	// expiry is when the token ends; zero if nothing says so.
+	expiry time.Time
 }
 
 // NewRotating returns a connection that goes by a configuration until it is Set to another one.
@@ -39,7 +42,7 @@ func (r *Rotating) Set(config *rest.Config) error {
 	if err != nil {
 		return fmt.Errorf("credentials for %s: %w", config.Host, err)
 	}
-	if old := r.current.Swap(&target{base: base, transport: transport}); old != nil && old.transport != transport {
+	if old := r.current.Swap(&target{base: base, transport: transport, expiry: tokenExpiry(config)}); old != nil && old.transport != transport {
 		utilnet.CloseIdleConnectionsFor(old.transport)
 	}
 	return nil
