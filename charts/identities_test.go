@@ -20,9 +20,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
-// core is what the chart makes in a core to confine the accounts of cells: its own, its other's, and a third in the cluster of its own.
+// core is what the chart makes in a core to confine the accounts of cells: own, other, and sibling, which is in the cluster of own.
 type core struct {
-	*testing.T
+	testing.TB
 	release string
 	admin   client.Client
 	// cell is the account of cell own as join makes it, and superuser that of cell other, which RBAC allows everything.
@@ -35,9 +35,9 @@ const (
 )
 
 // newCore installs the policies of the rendered chart, and the rights that it gives the accounts of cells.
-func newCore(t *testing.T, release string, set ...string) *core {
+func newCore(t testing.TB, admin client.Client, release string, set ...string) *core {
 	t.Helper()
-	c := &core{T: t, release: release, admin: apiserver(t)}
+	c := &core{TB: t, release: release, admin: admin}
 	arguments := []string{"--set", "role=core,webhook.enabled=false,fullnameOverride=" + release +
 		",remoteCells[0].name=" + own + ",remoteCells[1].name=" + other + ",remoteCells[2].name=" + sibling + ",remoteCells[2].identity=" + own}
 	for _, s := range set {
@@ -179,7 +179,7 @@ func derived(path []any) bool {
 }
 
 func TestTheWebhookOfACellChangesTheReservationsOfItsCellAlone(t *testing.T) {
-	c := newCore(t, "webhooks")
+	c := newCore(t, apiserver(t), "webhooks")
 	stored := c.protector(nil)
 	c.await(stored)
 	c.try(c.cell, stored, func(path []any) bool {
@@ -208,7 +208,7 @@ func TestTheWebhookOfACellChangesTheReservationsOfItsCellAlone(t *testing.T) {
 }
 
 func TestTheAggregatorOfACellChangesTheEntryOfItsCellAlone(t *testing.T) {
-	c := newCore(t, "aggregators", "access.aggregator=true")
+	c := newCore(t, apiserver(t), "aggregators", "access.aggregator=true")
 	stored := c.protector(nil)
 	c.await(stored)
 	allowed := func(conditions ...int) func(path []any) bool {
@@ -389,7 +389,7 @@ func (c *core) filledCell(name string) *unstructured.Unstructured {
 
 // A core of 200 cells, which have 20 reservations each, has a protector of nearly a megabyte.
 func TestThePolicyMayBeEvaluatedForAsManyCellsAsAProtectorHolds(t *testing.T) {
-	c := newCore(t, "many")
+	c := newCore(t, apiserver(t), "many")
 	stored := c.protector(func(p *v1alpha1.PodProtector) { grow(p, 200, 20) })
 	c.await(stored)
 	changed := stored.DeepCopy()

@@ -128,6 +128,12 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 		{"core", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{topology.ClusterRules()}},
 		{"core", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules()}},
 		{"core", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{webhook.CoreRules()}},
+		{"core", "ClusterRole", "breakwater-access-cell", [][]rbacv1.PolicyRule{webhook.CoreRules()}},
+		{"core", "Role", "breakwater-access-cell", nil},
+		{"identities", "ClusterRole", "breakwater-access-cell", [][]rbacv1.PolicyRule{webhook.CoreRules(), aggregator.CoreRules()}},
+		{"identities", "Role", "breakwater-access-cell", [][]rbacv1.PolicyRule{aggregator.LeaseRules()}},
+		{"identities", "ClusterRole", "breakwater-access", nil}, // no cell is here, and no account shared
+		{"worker", "ClusterRole", "breakwater-access-cell", nil},
 		{"core", "ClusterRole", "breakwater-webhook", nil},
 		{"core-webhook", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), rootguard.ClusterRules()}},
 		{"worker", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CellRules()}},
@@ -141,6 +147,7 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 		{"everything", "ClusterRole", "breakwater-generator", [][]rbacv1.PolicyRule{generator.ClusterRules(), keeper.ClusterRules(), generator.KindRules(kruise), brake.OwnerRules(applications)}},
 		{"everything", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules(), aggregator.CellRules(), aggregator.WorkloadRules(kruise)}},
 		{"everything", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), webhook.CellRules(), webhook.OwnerRules(kruise), scheduling.CoreRules(), scheduling.CellRules(), rootguard.ClusterRules(), rootguard.OwnerRules(owners, kruise)}},
+		{"everything", "ClusterRole", "breakwater-access-cell", [][]rbacv1.PolicyRule{webhook.CoreRules(), scheduling.CoreRules(), aggregator.CoreRules()}},
 		{"everything", "Role", "breakwater-access", [][]rbacv1.PolicyRule{aggregator.LeaseRules()}},
 		{"scheduling", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), webhook.CellRules(), scheduling.CoreRules(), scheduling.CellRules()}},
 		{"scheduling", "ClusterRole", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.ClusterRules(

@@ -82,6 +82,7 @@ func TestMistakesInValuesAreRefusedWithAReason(t *testing.T) {
 		"a protocol that we lack":         {append(single, "tracing.protocol=zipkin"), "'/tracing/protocol'"},
 		"a CA that is none":               {append(single, "webhook.caBundle=garbage"), "'/webhook/caBundle'"},
 		"a kind without a group":          {append(single, "generator.sourceKinds[0].resource=clonesets"), "missing property 'apiGroup'"},
+		"an identity that is no cell":     {append(single, "remoteCells[0].name=a", "remoteCells[0].identity=b"), "the identity \"b\" of cell a is no cell"},
 		"a field that a Cell has not":     {append(single, "cells[0].spec.stale=1s"), "additional properties 'stale' not allowed"},
 	} {
 		t.Run(claim, func(t *testing.T) {

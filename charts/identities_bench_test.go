@@ -1,0 +1,93 @@
+package charts_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+)
+
+// BenchmarkConfinedStatusWrite compares status writes by the account of a cell, which the chart's policy confines, with those by the shared
+// account, which it does not. They take turns of 20 writes, so that a machine that gets slower meanwhile is no part of the ratio.
+func BenchmarkConfinedStatusWrite(b *testing.B) {
+	admin := testplane.Client(b)
+	err := admin.Create(b.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		b.Fatal(err)
+	}
+	c := newCore(b, admin, "bench")
+	c.await(c.protector(nil))
+	shared := c.shared()
+	for _, size := range []struct{ cells, reservations int }{{2, 0}, {2, 20}, {2, 100}, {20, 20}, {200, 20}} {
+		b.Run(fmt.Sprintf("cells=%d/reservations=%d", size.cells, size.reservations), func(b *testing.B) {
+			stored := &v1alpha1.PodProtector{}
+			of := *c
+			of.TB = b
+			at := client.ObjectKeyFromObject(of.protector(func(p *v1alpha1.PodProtector) { grow(p, size.cells, size.reservations) }))
+			if err := admin.Get(b.Context(), at, stored); err != nil {
+				b.Fatal(err)
+			}
+			number := 0
+			write := func(user client.Client, writes int) (processor float64, elapsed time.Duration) {
+				before, began := processorSeconds(b), time.Now()
+				for range writes {
+					number++
+					bucket := v1alpha1.Bucket{StartTime: metav1.NewMicroTime(fillTime), Counter: 1, PodUID: "written", PodName: strconv.Itoa(number)}
+					h := &stored.Status.Cells[0].AdmissionHistory
+					h.Buckets = append(h.Buckets[:size.reservations:size.reservations], bucket)
+					if err := user.Status().Update(b.Context(), stored); err != nil {
+						b.Fatal(err)
+					}
+				}
+				elapsed = time.Since(began)
+				return processorSeconds(b) - before, elapsed
+			}
+			write(c.cell, 20)
+			write(shared, 20)
+			var confined, free float64
+			var confinedTime, freeTime time.Duration
+			writes := 0
+			for b.Loop() {
+				processor, elapsed := write(c.cell, 20)
+				confined, confinedTime = confined+processor, confinedTime+elapsed
+				processor, elapsed = write(shared, 20)
+				free, freeTime = free+processor, freeTime+elapsed
+				writes += 20
+			}
+			b.ReportMetric(1000*confined/float64(writes), "confined-apiserver-ms/write")
+			b.ReportMetric(1000*free/float64(writes), "shared-apiserver-ms/write")
+			b.ReportMetric(confined/free, "apiserver-ratio")
+			b.ReportMetric(confinedTime.Seconds()/freeTime.Seconds(), "latency-ratio")
+		})
+	}
+}
+
+// processorSeconds is what the API server has used of a processor so far.
+func processorSeconds(b *testing.B) float64 {
+	b.Helper()
+	raw, err := discovery.NewDiscoveryClientForConfigOrDie(testplane.Config(b)).RESTClient().Get().AbsPath("/metrics").Timeout(30 * time.Second).DoRaw(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		if value, ok := strings.CutPrefix(line, "process_cpu_seconds_total "); ok {
+			seconds, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return seconds
+		}
+	}
+	b.Fatal("the API server does not report how long it has used a processor")
+	return 0
+}
