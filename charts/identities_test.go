@@ -189,7 +189,7 @@ func TestTheWebhookOfACellChangesTheReservationsOfItsCellAlone(t *testing.T) {
 		"an entry of its cell that goes":  func(cells []any) []any { return cells[1:] },
 		"an entry of another that goes":   func(cells []any) []any { return append(cells[:1:1], cells[2]) },
 		"an entry of another that comes":  func(cells []any) []any { return append(cells, entryOf(cells[0], "third")) },
-		"no entries":                      func([]any) []any { return nil },
+		"no entries":                      func([]any) []any { return []any{} },
 		"reservations of another that go": func(cells []any) []any { delete(cells[1].(map[string]any), "admissionHistory"); return cells },
 	})
 	counted := stored.DeepCopy()
@@ -302,6 +302,13 @@ func entryOf(entry any, name string) any {
 func (c *core) metadata(stored *unstructured.Unstructured) {
 	c.Helper()
 	stored = stored.DeepCopy()
+	applied := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"minReadySeconds": int64(3)}}}
+	applied.SetGroupVersionKind(stored.GroupVersionKind())
+	applied.SetNamespace(stored.GetNamespace())
+	applied.SetName(stored.GetName())
+	if err := c.admin.Apply(c.Context(), client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner("generator")); err != nil {
+		c.Fatal(err)
+	}
 	if err := c.admin.Get(c.Context(), client.ObjectKeyFromObject(stored), stored); err != nil {
 		c.Fatal(err)
 	}
