@@ -1,6 +1,7 @@
 package charts_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,7 +64,7 @@ func (c *core) create(object client.Object) {
 		c.Fatalf("create %T %s: %v", object, object.GetName(), err)
 	}
 	if object.GetNamespace() == "" {
-		c.Cleanup(func() { _ = c.admin.Delete(c.Context(), object) })
+		c.Cleanup(func() { _ = c.admin.Delete(context.Background(), object) })
 	}
 }
 
@@ -116,7 +117,7 @@ func (c *core) protector(change func(*v1alpha1.PodProtector)) *unstructured.Unst
 	}
 	status := p.Status
 	c.create(p)
-	c.Cleanup(func() { _ = c.admin.Delete(c.Context(), p) })
+	c.Cleanup(func() { _ = c.admin.Delete(context.Background(), p) })
 	p.Status = status
 	if err := c.admin.Status().Update(c.Context(), p); err != nil {
 		c.Fatal(err)
@@ -346,8 +347,12 @@ func (c *core) metadata(stored *unstructured.Unstructured) {
 	if err := unstructured.SetNestedSlice(disowned.Object, []any{map[string]any{}}, "metadata", "managedFields"); err != nil {
 		c.Fatal(err)
 	}
-	if err := c.cell.Status().Update(c.Context(), disowned, client.DryRunAll); !isDenied(err) {
-		c.Errorf("field managers that go: %v, want it denied by the policy", err)
+	// Nor does it take field ownership with a status.
+	if err := c.cell.Status().Update(c.Context(), disowned, client.DryRunAll); err != nil {
+		c.Errorf("field managers that go: %v", err)
+	}
+	if got, want := appliers(disowned), appliers(stored); len(want) == 0 || !slices.Equal(got, want) {
+		c.Errorf("field managers after a status without them: got %v, want %v", got, want)
 	}
 	for claim, err := range map[string]error{
 		"a deletion":  c.superuser.Delete(c.Context(), stored.DeepCopy(), client.DryRunAll),
@@ -366,6 +371,16 @@ func (c *core) metadata(stored *unstructured.Unstructured) {
 			c.Errorf("%s: %v, want it allowed", claim, err)
 		}
 	}
+}
+
+// appliers are the owners of fields outside of the status.
+func appliers(u *unstructured.Unstructured) (managers []string) {
+	for _, entry := range u.GetManagedFields() {
+		if entry.Subresource == "" {
+			managers = append(managers, entry.Manager+" "+string(entry.Operation)+" "+entry.FieldsV1.String())
+		}
+	}
+	return managers
 }
 
 func (c *core) shared() client.Client {
