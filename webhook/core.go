@@ -215,8 +215,8 @@ func (c *core) settle(ctx context.Context, key types.NamespacedName, asks []ask)
 				quota.CompactCell(p, cell, c.now())
 			}
 		}
-		quota.Summarize(p)
 		restoreCounts(p, counts)
+		quota.Summarize(p)
 		err = c.write(ctx, p)
 		switch {
 		case errors.Is(err, fleet.ErrAnotherPast), err == nil && !c.past.IsSince(era):

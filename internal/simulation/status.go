@@ -25,6 +25,7 @@ func (j *judge) judgeStatus(w *watched, old *v1alpha1.PodProtector, e *apiserver
 		j.judgeExpectation(w, cell, &before, old)
 	}
 	j.judgeEntries(w, old, e)
+	j.judgeIdentity(w, old, e)
 	j.judgeSummary(w)
 }
 
