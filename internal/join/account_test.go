@@ -19,7 +19,10 @@ func TestAWorkerOfTheSharedAccountGetsOneOfItsOwn(t *testing.T) {
 	l := newLab(t)
 	former := &corev1.Secret{ObjectMeta: l.named("former"), Type: corev1.SecretTypeServiceAccountToken}
 	former.Annotations = map[string]string{corev1.ServiceAccountNameKey: l.account()}
-	former.Labels = map[string]string{v1alpha1.LabelJoinedCell: l.namespace, v1alpha1.LabelJoinedCore: "core", v1alpha1.LabelJoinedBy: v1alpha1.JoinedByToken}
+	former.Labels = map[string]string{
+		"app.kubernetes.io/managed-by": join.Owner, v1alpha1.LabelJoinedCell: l.namespace, v1alpha1.LabelJoinedCore: "core",
+		v1alpha1.LabelJoinedBy: v1alpha1.JoinedByToken,
+	}
 	l.create(l.core, former)
 	out := l.join()
 	l.wantUser("the worker's", l.intoCore(), l.ownAccount())
