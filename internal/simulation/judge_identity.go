@@ -9,39 +9,25 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/simulation/apiserver"
 )
 
-// judgeIdentity judges whether a component writes what the policies of the chart allow the account of its cell (rule 15): a webhook reservations
-// alone, and an aggregator the entry of its own cell.
+// judgeIdentity judges whether a webhook writes more of a protector than reservations, which is what the policies of the chart allow the account of
+// a cell (rule 15).
 func (j *judge) judgeIdentity(w *watched, old *v1alpha1.PodProtector, e *apiserver.Event) {
-	isWebhook := strings.HasPrefix(e.By, "webhook")
-	if old == nil || !isWebhook && !strings.HasPrefix(e.By, "aggregator") {
+	if old == nil || !strings.HasPrefix(e.By, "webhook") {
 		return
 	}
-	if isWebhook && !equality.Semantic.DeepEqual(old.Status.Conditions, w.stored.Status.Conditions) {
+	if !equality.Semantic.DeepEqual(withoutReservations(old), withoutReservations(w.stored)) {
+		j.fail("%s changed entries of protector %s besides reservations", e.By, w.name())
+	}
+	if !equality.Semantic.DeepEqual(old.Status.Conditions, w.stored.Status.Conditions) {
 		j.fail("%s changed conditions of protector %s", e.By, w.name())
-	}
-	before, after := entriesOf(old, isWebhook), entriesOf(w.stored, isWebhook)
-	for cell := range before {
-		if _, stays := after[cell]; !stays {
-			after[cell] = v1alpha1.PodProtectorCell{}
-		}
-	}
-	for cell, entry := range after {
-		isOwn := strings.HasPrefix(e.By, "aggregator-"+w.core+"-"+cell+"-")
-		if !isOwn && !equality.Semantic.DeepEqual(before[cell], entry) {
-			j.fail("%s changed the entry of %s in protector %s", e.By, cell, w.name())
-		}
 	}
 }
 
-// entriesOf are the entries of a protector by their cells, without the reservations if those are the writer's.
-func entriesOf(p *v1alpha1.PodProtector, withoutReservations bool) map[string]v1alpha1.PodProtectorCell {
-	entries := map[string]v1alpha1.PodProtectorCell{}
-	for i := range p.Status.Cells {
-		entry := p.Status.Cells[i]
-		if withoutReservations {
-			entry.AdmissionHistory = v1alpha1.AdmissionHistory{}
-		}
-		entries[entry.CellID] = entry
+func withoutReservations(p *v1alpha1.PodProtector) []v1alpha1.PodProtectorCell {
+	entries := make([]v1alpha1.PodProtectorCell, len(p.Status.Cells))
+	for i := range entries {
+		entries[i] = p.Status.Cells[i]
+		entries[i].AdmissionHistory = v1alpha1.AdmissionHistory{}
 	}
 	return entries
 }
