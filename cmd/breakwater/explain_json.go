@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 
+	"github.com/breakwater-k8s/breakwater/internal/printable"
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
@@ -70,8 +72,13 @@ func jsonOfSteps(out, _ io.Writer, steps []step) error {
 		}
 		all = append(all, e)
 	}
-	encoder := json.NewEncoder(out)
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	return encoder.Encode(all)
+	if err := encoder.Encode(all); err != nil {
+		return err
+	}
+	_, err := out.Write(printable.JSON(text.Bytes()))
+	return err
 }

@@ -3,14 +3,14 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/breakwater-k8s/breakwater/internal/commands"
+	"github.com/breakwater-k8s/breakwater/internal/printable"
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
@@ -96,10 +96,10 @@ func clashes(s *step, whom string) string {
 	}
 	tell := func(by string, effect *scheduling.Effect) {
 		for _, c := range effect.Conflicts {
-			fmt.Fprintf(&b, "conflict: %s%s: %s\n", whom, by, c)
+			fmt.Fprintf(&b, "conflict: %s%s: %s\n", whom, by, printable.Line(fmt.Sprint(c)))
 		}
 		for _, c := range effect.Skipped {
-			fmt.Fprintf(&b, "skipped: %s%s: %s\n", whom, by, c)
+			fmt.Fprintf(&b, "skipped: %s%s: %s\n", whom, by, printable.Line(fmt.Sprint(c)))
 		}
 	}
 	for i := range s.Outcomes {
@@ -117,8 +117,8 @@ func objectsOfSteps(out, log io.Writer, steps []step) error {
 		if s.Refusal != "" {
 			return "", nil
 		}
-		raw, err := yaml.JSONToYAML(s.after)
-		return fmt.Sprintf("---\n# %s, and what %s may add.\n%s", s.title, commands.Count(len(s.Outcomes), "policy"), raw), err
+		raw, err := printable.YAML(json.RawMessage(s.after))
+		return fmt.Sprintf("---\n# %s, and what %s may add.\n%s", printable.Line(s.title), commands.Count(len(s.Outcomes), "policy"), raw), err
 	})
 }
 
@@ -128,7 +128,7 @@ func patchesOfSteps(out, log io.Writer, steps []step) error {
 		if s.Patch == nil {
 			return "[]\n", nil
 		}
-		return string(s.Patch) + "\n", nil
+		return string(printable.JSON(s.Patch)) + "\n", nil
 	})
 }
 

@@ -3,10 +3,13 @@
 package main
 
 import (
+	"os"
+
 	"github.com/spf13/cobra"
 	_ "golang.org/x/crypto/x509roots/fallback" // an image has no authorities of its own, and an apiserver may have a public one
 
 	"github.com/breakwater-k8s/breakwater/internal/commandline"
+	"github.com/breakwater-k8s/breakwater/internal/printable"
 	"github.com/breakwater-k8s/breakwater/internal/version"
 )
 
@@ -34,6 +37,8 @@ the generator derives protectors from workloads.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	root.SetOut(printable.Writer{To: os.Stdout})
+	root.SetErr(printable.Writer{To: os.Stderr})
 	root.AddCommand(
 		aggregatorCommand(),
 		certificatesCommand(),

@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/pflag"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"sigs.k8s.io/yaml"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/printable"
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
@@ -134,7 +134,7 @@ func configurations(options webhook.ConfigurationOptions, schedule bool, selecto
 
 func writeYAML(to io.Writer, objects []any) error {
 	for i, object := range objects {
-		raw, err := yaml.Marshal(object)
+		raw, err := printable.YAML(object)
 		if err != nil {
 			return err
 		}

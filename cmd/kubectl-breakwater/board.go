@@ -20,6 +20,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/denial"
+	"github.com/breakwater-k8s/breakwater/internal/printable"
 	"github.com/breakwater-k8s/breakwater/internal/view"
 )
 
@@ -168,7 +169,7 @@ func (b *board) look(now time.Time) seen {
 	slices.SortFunc(s.protectors, func(a, b view.Protector) int {
 		return cmp.Or(cmp.Compare(budgetOf(&a), budgetOf(&b)), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Core, b.Core))
 	})
-	s.denials = denial.Group(s.denials)
+	s.protectors, s.denials, s.trouble = printable.Value(s.protectors), printable.Value(denial.Group(s.denials)), printable.Value(s.trouble)
 	return s
 }
 

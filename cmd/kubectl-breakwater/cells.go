@@ -90,8 +90,8 @@ func (f *cellsFlags) writeCells(all []view.Cell, several bool) error {
 		return err
 	}
 	o := tableOptions{cores: several, wide: f.wide(), now: f.now()}
-	return f.write(f.Out, cellList{all}, func() string {
-		return cellTable(all, o).text(f.coloured(f.Out)) + cellReasons(all, widthOf(f.Out), f.coloured(f.Out))
+	return write(&f.output, f.Out, cellList{all}, func(l cellList) string {
+		return cellTable(l.Cells, o).text(f.coloured(f.Out)) + cellReasons(l.Cells, widthOf(f.Out), f.coloured(f.Out))
 	})
 }
 

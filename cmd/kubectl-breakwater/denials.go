@@ -95,7 +95,7 @@ func (f *denialsFlags) writeDenials(all []denial.Denial, of scope, several bool)
 		return err
 	}
 	o := tableOptions{namespaces: of.namespace == "", cores: several, wide: f.wide(), now: f.now()}
-	return f.write(f.Out, denialList{all}, func() string { return denialTable(all, o).text(f.coloured(f.Out)) })
+	return write(&f.output, f.Out, denialList{all}, func(l denialList) string { return denialTable(l.Denials, o).text(f.coloured(f.Out)) })
 }
 
 func (f *denialsFlags) nothing(of scope) string {

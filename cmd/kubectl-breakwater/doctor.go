@@ -83,7 +83,7 @@ func (f *doctorFlags) run(ctx context.Context) error {
 	all := doctor.Of(doctor.Judge(reading), f.checks)
 	doctor.Order(all)
 	worst := doctor.Worst(all)
-	if err := f.write(f.Out, diagnosis{worst, all}, func() string { return f.findings(all) }); err != nil {
+	if err := write(&f.output, f.Out, diagnosis{worst, all}, func(d diagnosis) string { return f.findings(d.Findings) }); err != nil {
 		return err
 	}
 	switch worst {

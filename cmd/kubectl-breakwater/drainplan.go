@@ -80,7 +80,7 @@ func (f *drainPlanFlags) run(ctx context.Context, names []string) error {
 	}
 	told.Plan = drain.PlanOf(at.Cell, f.now(), nodes, f.parallel)
 	coloured := f.coloured(f.Out)
-	if err := f.write(f.Out, told, func() string { return planned(told, f.wide(), coloured) }); err != nil {
+	if err := write(&f.output, f.Out, told, func(told drainPlan) string { return planned(told, f.wide(), coloured) }); err != nil {
 		return err
 	}
 	if len(told.Blocked) > 0 {

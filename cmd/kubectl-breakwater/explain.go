@@ -138,7 +138,7 @@ func (f *explainFlags) run(ctx context.Context, name string) error {
 		}
 	}
 	coloured := f.coloured(f.Out)
-	if err := f.write(f.Out, e, func() string { return explained(e, f.wide(), coloured) }); err != nil {
+	if err := write(&f.output, f.Out, e, func(e explain.Explanation) string { return explained(e, f.wide(), coloured) }); err != nil {
 		return err
 	}
 	switch {

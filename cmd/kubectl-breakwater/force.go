@@ -20,6 +20,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/explain"
 	"github.com/breakwater-k8s/breakwater/internal/explain/live"
+	"github.com/breakwater-k8s/breakwater/internal/printable"
 	"github.com/breakwater-k8s/breakwater/internal/removal"
 )
 
@@ -111,7 +112,7 @@ func (p *plugin) placeAnyway(ctx context.Context, cell string) (place, error) {
 	if here != nil {
 		return place{}, here
 	}
-	_, _ = fmt.Fprintf(p.ErrOut, "note: what would be broken is not known: %v\n", err)
+	p.note("what would be broken is not known: %v", err)
 	if found, err := p.clusters.CellHere(ctx); cell == "" && err == nil {
 		cell = found.Cell
 	}
@@ -127,7 +128,7 @@ func (f *forceFlags) show(ctx context.Context, at place, pod *corev1.Pod) (broke
 	}
 	situation, notes, err := live.Pod(ctx, at.cores, at.Cluster, pod.Namespace, pod.Name, v1alpha1.OperationDelete)
 	if err != nil {
-		_, _ = fmt.Fprintf(f.ErrOut, "note: what would be broken is not known: %v\n", err)
+		f.note("what would be broken is not known: %v", err)
 		return true, nil
 	}
 	unforced := pod.DeepCopy()
@@ -135,7 +136,7 @@ func (f *forceFlags) show(ctx context.Context, at place, pod *corev1.Pod) (broke
 	situation.Request.Pod = unforced
 	e := explain.Pod(situation)
 	e.Notes, e.Remedies = append(notes, e.Notes...), nil
-	if _, err := io.WriteString(f.Out, explained(e, false, f.coloured(f.Out))+"\n"); err != nil {
+	if _, err := io.WriteString(f.Out, explained(printable.Value(e), false, f.coloured(f.Out))+"\n"); err != nil {
 		return false, err
 	}
 	if e.Goes() {

@@ -7,7 +7,8 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
+
+	"github.com/breakwater-k8s/breakwater/internal/printable"
 )
 
 // output is -o of a command.
@@ -29,19 +30,19 @@ func (o *output) check() error {
 
 func (o *output) wide() bool { return o.format == "wide" }
 
-// write writes a value as JSON or YAML, or else what table makes of it.
-func (o *output) write(out io.Writer, value any, table func() string) error {
+// write writes a value exactly as JSON or YAML, or else what table makes of a copy whose texts are printable lines.
+func write[T any](o *output, out io.Writer, value T, table func(T) string) error {
 	var text []byte
 	var err error
 	switch o.format {
 	case "json":
 		if text, err = json.MarshalIndent(value, "", "  "); err == nil {
-			text = append(text, '\n')
+			text = append(printable.JSON(text), '\n')
 		}
 	case "yaml":
-		text, err = yaml.Marshal(value)
+		text, err = printable.YAML(value)
 	default:
-		text = []byte(table())
+		text = []byte(table(printable.Value(value)))
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", o.format, err)

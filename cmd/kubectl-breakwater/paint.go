@@ -5,6 +5,8 @@ import (
 	"os"
 
 	"golang.org/x/term"
+
+	"github.com/breakwater-k8s/breakwater/internal/printable"
 )
 
 // paint is a terminal's way to show a text: the parameters of an SGR sequence. Nothing is told by colour alone.
@@ -19,6 +21,9 @@ const (
 	bad    paint = "1;31"
 )
 
+// reset ends what a paint began.
+const reset = "\x1b[0m"
+
 func colours() []string { return []string{"auto", "always", "never"} }
 
 // coloured tells whether to colour what is written to out.
@@ -29,7 +34,7 @@ func (p *plugin) coloured(out io.Writer) bool {
 	case "never":
 		return false
 	}
-	file, ok := out.(*os.File)
+	file, ok := printable.Unwrap(out).(*os.File)
 	return ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
@@ -37,5 +42,7 @@ func (c paint) on(text string, coloured bool) string {
 	if !coloured || c == plain || text == "" {
 		return text
 	}
-	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
+	return c.begin() + text + reset
 }
+
+func (c paint) begin() string { return "\x1b[" + string(c) + "m" }

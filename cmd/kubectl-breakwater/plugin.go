@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/breakwater-k8s/breakwater/internal/printable"
 )
 
 // plugin is what all commands share.
@@ -18,7 +20,15 @@ type plugin struct {
 	colour string
 }
 
+// newPlugin makes printable whatever is written to the streams. Tables and lines of text are made of printable values in addition: only there
+// it is known which line feeds and colors are of the plugin.
 func newPlugin(streams genericiooptions.IOStreams) *plugin {
+	keep := []string{reset}
+	for _, c := range []paint{strong, soft, good, warn, bad} {
+		keep = append(keep, c.begin())
+	}
+	streams.Out = printable.Writer{To: streams.Out, Keep: keep}
+	streams.ErrOut = printable.Writer{To: streams.ErrOut}
 	return &plugin{IOStreams: streams, clusters: newClusters(), now: time.Now}
 }
 
@@ -46,5 +56,5 @@ func (p *plugin) check() error {
 
 // note tells of what is left out. It does without the error: who cannot see that does not miss it.
 func (p *plugin) note(format string, arguments ...any) {
-	_, _ = fmt.Fprintf(p.ErrOut, "note: "+format+"\n", arguments...)
+	_, _ = fmt.Fprintf(p.ErrOut, "note: %s\n", printable.Line(fmt.Sprintf(format, arguments...)))
 }

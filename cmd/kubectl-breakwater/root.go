@@ -27,8 +27,8 @@ context if its apiserver asks Breakwater about that cell, or else the kubeconfig
 		},
 	}
 	root.SetIn(streams.In)
-	root.SetOut(streams.Out)
-	root.SetErr(streams.ErrOut)
+	root.SetOut(p.Out)
+	root.SetErr(p.ErrOut)
 	p.bind(root)
 	root.AddCommand(
 		cellsCommand(p),

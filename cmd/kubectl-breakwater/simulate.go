@@ -104,7 +104,7 @@ func (f *simulateFlags) run(ctx context.Context, what string, simulate func(cont
 		s.Waves = []drain.Wave{}
 	}
 	coloured := f.coloured(f.Out)
-	if err := f.write(f.Out, s, func() string { return simulation(s, f.wide(), coloured) }); err != nil {
+	if err := write(&f.output, f.Out, s, func(s simulated) string { return simulation(s, f.wide(), coloured) }); err != nil {
 		return err
 	}
 	if !s.Passes {

@@ -170,7 +170,7 @@ func (f *deleteFlags) runObjects(ctx context.Context, arguments []string) error 
 	d := deleted{What: f.what(arguments), Core: cores[0].Name, Foresight: deletion.Foresee(world, targets), Notes: append(notes, reader.notes...)}
 	d.Passes = d.Foresight.Passes()
 	coloured := f.coloured(f.Out)
-	if err := f.write(f.Out, d, func() string { return deletionText(&d, f.wide(), coloured) }); err != nil {
+	if err := write(&f.output, f.Out, d, func(d deleted) string { return deletionText(&d, f.wide(), coloured) }); err != nil {
 		return err
 	}
 	if !d.Passes {

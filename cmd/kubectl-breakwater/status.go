@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/breakwater-k8s/breakwater/internal/denial"
+	"github.com/breakwater-k8s/breakwater/internal/printable"
 	"github.com/breakwater-k8s/breakwater/internal/view"
 )
 
@@ -106,8 +107,8 @@ func (f *statusFlags) writeTable(all []view.Protector, of scope, several bool) e
 		_, err := fmt.Fprintln(f.ErrOut, f.nothing(of))
 		return err
 	}
-	return f.write(f.Out, protectorList{all}, func() string {
-		return protectorTable(all, tableOptions{namespaces: of.namespace == "", cores: several, wide: f.wide(), now: f.now()}).text(f.coloured(f.Out))
+	return write(&f.output, f.Out, protectorList{all}, func(l protectorList) string {
+		return protectorTable(l.Protectors, tableOptions{namespaces: of.namespace == "", cores: several, wide: f.wide(), now: f.now()}).text(f.coloured(f.Out))
 	})
 }
 
@@ -157,13 +158,14 @@ func (f *statusFlags) writeEach(ctx context.Context, all []view.Protector, state
 		}
 	}
 	if f.format == "json" || f.format == "yaml" {
-		return f.write(f.Out, protectorList{all}, nil)
+		return write(&f.output, f.Out, protectorList{all}, nil)
 	}
+	all, who = printable.Value(all), printable.Value(who)
 	for i := range all {
 		at := slices.IndexFunc(states, func(s state) bool { return s.core.Name == all[i].Core })
 		denials, err := readDenials(ctx, states[at].core, all[i].Namespace, all[i].Name)
 		tree := statusTree{
-			Protector: &all[i], denials: denial.Group(denial.Since(denials, f.now().Add(-lately))), unread: err, who: who, whole: f.wide(), now: f.now(),
+			Protector: &all[i], denials: printable.Value(denial.Group(denial.Since(denials, f.now().Add(-lately)))), unread: err, who: who, whole: f.wide(), now: f.now(),
 			width: widthOf(f.Out), coloured: f.coloured(f.Out),
 		}
 		if _, err := fmt.Fprint(f.Out, tree.text()); err != nil {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/breakwater-k8s/breakwater/internal/printable"
 )
 
 // tableOptions are what tables of several kinds have in common.
@@ -39,7 +41,7 @@ func (o tableOptions) leading(namespace, core string) (row []cell) {
 
 // widthOf is how wide a terminal is; 0 if out is none.
 func widthOf(out io.Writer) int {
-	file, ok := out.(*os.File)
+	file, ok := printable.Unwrap(out).(*os.File)
 	if !ok {
 		return 0
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/breakwater-k8s/breakwater/internal/printable"
 )
 
 const (
@@ -64,7 +66,7 @@ func (f *watchFlags) run(ctx context.Context, names []string) error {
 	for _, c := range cores {
 		b.follow(ctx, c)
 	}
-	out, ok := f.Out.(*os.File)
+	out, ok := printable.Unwrap(f.Out).(*os.File)
 	in, okToo := f.In.(*os.File)
 	if ok && okToo && term.IsTerminal(int(out.Fd())) && term.IsTerminal(int(in.Fd())) && os.Getenv("TERM") != "dumb" {
 		return f.draw(ctx, b, in, out)

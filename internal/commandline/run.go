@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/breakwater-k8s/breakwater/internal/printable"
 )
 
 // Run runs a program until it ends, or is told to by SIGINT or SIGTERM. It exits with 1 after an error, unless that has a code of its own
@@ -21,7 +23,7 @@ func Run(root *cobra.Command) {
 	if err == nil {
 		return
 	}
-	fmt.Fprintf(os.Stderr, "%s: %v\n", root.CommandPath(), err)
+	fmt.Fprintf(os.Stderr, "%s: %s\n", root.CommandPath(), printable.Text(err.Error()))
 	var exit interface{ ExitCode() int }
 	if errors.As(err, &exit) {
 		os.Exit(exit.ExitCode())

@@ -7,9 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/breakwater-k8s/breakwater/internal/convert"
+	"github.com/breakwater-k8s/breakwater/internal/printable"
 )
 
 // writeManifests writes what was made for kubectl apply, the protectors before the policies.
@@ -34,11 +33,11 @@ func writeManifest(w io.Writer, from convert.Ref, of func() (map[string]any, err
 	if err != nil {
 		return err
 	}
-	raw, err := yaml.Marshal(manifest)
+	raw, err := printable.YAML(manifest)
 	if err != nil {
 		return fmt.Errorf("write what was made from %s: %w", from, err)
 	}
-	_, err = fmt.Fprintf(w, "---\n# From %s.\n%s", Place(from), raw)
+	_, err = fmt.Fprintf(w, "---\n# From %s.\n%s", printable.Line(Place(from)), raw)
 	return err
 }
 

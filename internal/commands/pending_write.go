@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/printable"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
@@ -36,7 +37,8 @@ func (p *pendingDecreases) preview(out io.Writer, found []pendingDecrease) error
 			floor = "?"
 		}
 		since := duration.HumanDuration(max(0, p.now().Sub(d.Since)))
-		rows = append(rows, strings.Join([]string{d.Namespace, d.Name, floor, strconv.Itoa(budget.Available), d.Reason, since, d.Asks()}, "\t")+"\n")
+		row := []string{d.Namespace, d.Name, floor, strconv.Itoa(budget.Available), d.Reason, since, d.Asks()}
+		rows = append(rows, strings.Join(printable.Value(row), "\t")+"\n")
 	}
 	if _, err := io.WriteString(table, strings.Join(rows, "")); err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/holds"
+	"github.com/breakwater-k8s/breakwater/internal/printable"
 )
 
 type releaseFlags struct {
@@ -151,7 +152,8 @@ func (f *releaseFlags) tell(out io.Writer, found []holds.Hold) error {
 		if h.Deleted() {
 			state = "deleted " + h.Object.DeletionTimestamp.UTC().Format("2006-01-02T15:04:05Z")
 		}
-		rows = append(rows, strings.Join([]string{h.Kind.Kind, h.Object.Namespace, h.Object.Name, strings.Join(h.Finalizers, ","), state}, "\t")+"\n")
+		row := []string{h.Kind.Kind, h.Object.Namespace, h.Object.Name, strings.Join(h.Finalizers, ","), state}
+		rows = append(rows, strings.Join(printable.Value(row), "\t")+"\n")
 	}
 	if _, err := io.WriteString(table, strings.Join(rows, "")); err != nil {
 		return err

@@ -8,10 +8,12 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/internal/console/model"
 	"github.com/breakwater-k8s/breakwater/internal/console/plot"
+	"github.com/breakwater-k8s/breakwater/internal/printable"
 	"github.com/breakwater-k8s/breakwater/internal/timeline"
 	"github.com/breakwater-k8s/breakwater/internal/version"
 )
@@ -94,7 +96,7 @@ func newest(points []timeline.Point) []timeline.Point {
 	return last
 }
 
-// write answers with a page.
+// write answers with a page. It is made printable as a whole: of the templates themselves every character is shown.
 func (p *pages) write(w http.ResponseWriter, status int, name string, f frame) {
 	var text bytes.Buffer
 	if err := p.all[name].ExecuteTemplate(&text, "layout", f); err != nil {
@@ -103,12 +105,14 @@ func (p *pages) write(w http.ResponseWriter, status int, name string, f frame) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(text.Bytes()) // a client that has left needs no answer
+	_, _ = io.WriteString(w, printable.Text(text.String())) // a client that has left needs no answer
 }
 
 // live is the part of a page that is renewed.
-func (p *pages) live(w io.Writer, name string, f frame) error {
-	return p.all[name].ExecuteTemplate(w, "live", f)
+func (p *pages) live(name string, f frame) (string, error) {
+	var text strings.Builder
+	err := p.all[name].ExecuteTemplate(&text, "live", f)
+	return printable.Text(text.String()), err
 }
 
 // frame is what is around the body of a visitor's page.

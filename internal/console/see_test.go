@@ -3,6 +3,7 @@ package console
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +13,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/console/model"
 	"github.com/breakwater-k8s/breakwater/internal/denial"
+	"github.com/breakwater-k8s/breakwater/internal/printable"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/view"
 )
 
 func TestVisitorsSeeWhatTheyMayList(t *testing.T) {
@@ -43,7 +46,7 @@ func TestVisitorsSeeWhatTheyMayList(t *testing.T) {
 		"nor whether there are any":                  {"/protectors/" + other + "/nothing", some, 403, []string{"You may not see this"}, nil},
 		"nor cells":                                  {"/cells", some, 403, []string{"list cells"}, nil},
 		"nor what was refused, without events":       {path, some, 200, []string{">12<", "need the right to list events"}, []string{"fewer pods available", "refused in 15 min"}},
-		"but with them":                              {path, denied, 200, []string{"fewer pods available", "7 more", "asked by ann", "NoBudget", "<b>8</b> refused in 15 min"}, nil},
+		"but with them":                              {path, denied, 200, []string{"fewer pods available", "7 more", "asked by <bdi>ann</bdi>", "NoBudget", "<b>8</b> refused in 15 min"}, nil},
 		"who may see nothing sees nothing":           {"/", none, 200, []string{"in none of the namespaces"}, []string{">web<", "bank"}},
 		"a protector that is not there is not there": {"/protectors/" + s.namespace + "/nothing", all, 404, []string{"There is no such protector"}, nil},
 		"a page that is not there is not there":      {"/nothing", all, 404, []string{"There is no such page"}, nil},
@@ -110,8 +113,8 @@ func TestRightsThatAreTakenAwayAreGoneSoon(t *testing.T) {
 func TestWhatIsHostileIsShownAsText(t *testing.T) {
 	s := newStage(t)
 	web := s.protect(s.namespace, "web", 12, 10)
-	const attack = `</script><script>alert(1)</script><img src=x onerror=alert(2)>" onmouseover="alert(3)`
-	s.refuse(web, attack)
+	const attack = `</script><script>alert(1)</script><img src=x onerror=alert(2)>" onmouseover="alert(3)` + bidi
+	s.refuse(web, denial.Note(attack, "eve"+bidi, "worker-1", "NoBudget", 0))
 	web.Status.Conditions = []metav1.Condition{{
 		Type: "Ready", Status: "True", Reason: "Aggregated", Message: attack, LastTransitionTime: metav1.Now(),
 	}}
@@ -122,9 +125,65 @@ func TestWhatIsHostileIsShownAsText(t *testing.T) {
 		_, more, _ := s.get(path, all)
 		body += more
 	}
+	wantShown(t, "a page", body)
+	if !strings.Contains(body, `<bdi>eve\u202e`) {
+		t.Errorf("the user is not shown:\n%s", body)
+	}
+	stream, _ := s.open("/protectors/"+s.namespace+"/web", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+all) })
+	if _, data, err := stream.next("page"); err != nil || !strings.Contains(data, `<bdi>eve\u202e`) {
+		t.Errorf("the stream has %q, %v", data, err)
+	} else {
+		wantShown(t, "a stream", data)
+	}
+	_, data, _ := s.get("/api/protectors/"+s.namespace+"/web", all)
+	wantShown(t, "JSON", data)
+	got := protectorBody{}
+	s.must(json.Unmarshal([]byte(data), &got))
+	if len(got.Denials) != 1 || got.Denials[0].User != "eve"+bidi {
+		t.Errorf("JSON has the denials %+v, want one that eve%q asked for", got.Denials, bidi)
+	}
 	for _, bad := range []string{"<script>alert", "<img src=x", `" onmouseover="alert`} {
 		if strings.Contains(body, bad) {
 			t.Errorf("%q is in a page:\n%s", bad, body)
+		}
+	}
+}
+
+// bidi turns the order of what follows around, and hides it.
+const bidi = "\u202e\u2066\u200b\x1b[8m\u2028\u3164\U000e0041"
+
+// wantShown checks that a text has only characters that can be shown, and white space of its own.
+func wantShown(t *testing.T, what, text string) {
+	t.Helper()
+	for _, r := range text {
+		if !printable.IsShown(r) && r != '\n' && r != '\t' {
+			t.Errorf("%s has %U:\n%s", what, r, text)
+			return
+		}
+	}
+}
+
+func TestPagesArePrintableAsAWhole(t *testing.T) {
+	pages, err := newPages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	condition := view.Condition{Type: "Connected", Status: "False", Reason: bidi, Message: bidi}
+	for name, f := range map[string]frame{
+		"problem": {Title: bidi, User: "eve" + bidi, Body: problem{Title: bidi, Text: bidi}},
+		"sign-in": {Title: "Sign in", Body: signInForm{Next: "/" + bidi, Problem: bidi}},
+		"cells":   {Title: "Cells", User: "eve" + bidi, Body: cellsBody{Cells: []model.Cell{{Name: "worker-1", Holder: bidi, Conditions: []view.Condition{condition}}}}},
+	} {
+		answer := httptest.NewRecorder()
+		pages.write(answer, http.StatusOK, name, f)
+		wantShown(t, "the page "+name, answer.Body.String())
+		part, err := pages.live(name, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantShown(t, "the live part of the page "+name, part)
+		if !strings.Contains(part, `\u202e\u2066\u200b\u001b[8m`) {
+			t.Errorf("the page %s does not show what it was given:\n%s", name, part)
 		}
 	}
 }

@@ -136,11 +136,8 @@ func (s *server) draw(v visit, name string, show showing) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var text bytes.Buffer
-	if err := s.pages.live(&text, name, s.frame(v, body)); err != nil {
-		return nil, err
-	}
-	return text.Bytes(), nil
+	text, err := s.pages.live(name, s.frame(v, body))
+	return []byte(text), err
 }
 
 // explain tells the client why there is nothing new, and whether there may be later.

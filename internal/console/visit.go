@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/breakwater-k8s/breakwater/internal/console/access"
+	"github.com/breakwater-k8s/breakwater/internal/printable"
 )
 
 // visit is one request of somebody who was let in.
@@ -113,9 +114,14 @@ func (s *server) data(_ string, show showing) http.Handler {
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		http.Error(w, "The answer cannot be made: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // a client that has left needs no answer
+	_, _ = w.Write(append(printable.JSON(text), '\n')) // a client that has left needs no answer
 }
 
 func wantsStream(r *http.Request) bool { return r.Header.Get("Accept") == "text/event-stream" }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/printable"
 )
 
 // Forced tells whether somebody has broken the glass for the pod.
@@ -44,7 +45,7 @@ func Tellable(reason string) string {
 		switch {
 		case unicode.IsSpace(r):
 			return ' '
-		case !unicode.IsPrint(r), r == utf8.RuneError:
+		case !printable.IsShown(r), r == utf8.RuneError:
 			return -1
 		default:
 			return r

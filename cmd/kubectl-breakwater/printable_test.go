@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/yaml"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/denial"
+	"github.com/breakwater-k8s/breakwater/internal/printable"
+)
+
+// hostile would clear the screen, add a line, hide text, and turn the order of letters around.
+const hostile = "eve\x1b[2J\x1b[8m\x1b]0;t\a\nshop  allowed\r\u009b1A\u202e\u2066\u200b\u2028\u3164\U000e0041"
+
+// wantPrintable checks that an output has only characters that can be shown, but for line feeds, and so many lines.
+func wantPrintable(t *testing.T, out string, lines int) {
+	t.Helper()
+	for _, c := range []paint{strong, soft, good, warn, bad} {
+		out = strings.ReplaceAll(out, c.begin(), "")
+	}
+	out = strings.ReplaceAll(out, reset, "")
+	for _, r := range out {
+		if r != '\n' && !printable.IsShown(r) {
+			t.Errorf("the output has %U: %q", r, out)
+			break
+		}
+	}
+	if got := strings.Count(out, "\n"); lines > 0 && got != lines {
+		t.Errorf("the output has %d lines, want %d:\n%s", got, lines, out)
+	}
+}
+
+// auditLine is the line of an audit log that tells of a refusal.
+func auditLine(t testing.TB, user, pod string) string {
+	t.Helper()
+	line, err := json.Marshal(map[string]any{
+		"apiVersion": "audit.k8s.io/v1", "stage": "ResponseComplete", "verb": "delete", "user": map[string]any{"username": user},
+		"objectRef":                map[string]any{"resource": "pods", "namespace": "shop", "name": pod},
+		"requestReceivedTimestamp": time.Now().UTC().Format(time.RFC3339Nano),
+		"responseStatus":           map[string]any{"code": 429, "message": user},
+		"annotations": map[string]string{
+			"pods.breakwater.dev/verdict": "Full", "pods.breakwater.dev/protectors": "hub/shop/web",
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(line) + "\n"
+}
+
+func TestAHostileUsernameInAnAuditLog(t *testing.T) {
+	for _, format := range []string{"table", "wide", "json", "yaml"} {
+		for _, color := range []string{"never", "always"} {
+			out, told, err := run(t, auditLine(t, hostile, "web-7"), "denials", "-n", "shop", "--audit-log", "-", "-o", format, "--color", color)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines := map[string]int{"table": 2, "wide": 2}[format]
+			wantPrintable(t, out, lines)
+			wantPrintable(t, told, 0)
+			if lines > 0 {
+				wantWords(t, out, `eve\u001b[2J\u001b[8m\u001b]0;t\u0007 shop allowed \u009b1A\u202e\u2066\u200b \u3164\U000e0041`)
+				continue
+			}
+			list, read := denialList{}, json.Unmarshal
+			if format == "yaml" {
+				read = func(text []byte, to any) error { return yaml.Unmarshal(text, to) }
+			}
+			if err := read([]byte(out), &list); err != nil {
+				t.Fatalf("-o %s cannot be read: %v\n%s", format, err, out)
+			}
+			if len(list.Denials) != 1 || list.Denials[0].User != hostile {
+				t.Errorf("-o %s is not exact: %+v", format, list)
+			}
+		}
+	}
+}
+
+func FuzzHostileUsernames(f *testing.F) {
+	for _, seed := range []string{"alice", hostile, "- a: b", "\x1b[0m\x1b[1;31m", "\"'{}|", "a\tb"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, user string) {
+		user = strings.ToValidUTF8(user, "\ufffd") // JSON has no other
+		if user == "" {
+			t.Skip("an audit log without a user")
+		}
+		line := auditLine(t, user, "web-7")
+		show := func(format string) string {
+			var out, told bytes.Buffer
+			root := rootCommand(genericiooptions.IOStreams{In: strings.NewReader(line), Out: &out, ErrOut: &told})
+			root.SetArgs([]string{"denials", "-n", "shop", "--audit-log", "-", "-o", format, "--color", "always"})
+			if err := root.Execute(); err != nil {
+				t.Fatal(err)
+			}
+			wantPrintable(t, told.String(), 0)
+			return out.String()
+		}
+		wantPrintable(t, show("wide"), 2)
+		out := show("json")
+		wantPrintable(t, out, 0)
+		list := denialList{}
+		if err := json.Unmarshal([]byte(out), &list); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if len(list.Denials) != 1 || list.Denials[0].User != user {
+			t.Errorf("-o json has %+v, want the user %q", list.Denials, user)
+		}
+	})
+}
+
+func TestAWatchShowsHostileEventsAsText(t *testing.T) {
+	for _, of := range []scope{{}, {"shop", "web-a"}} {
+		b, now := boarded(of, 5)
+		b.take("", "events", &eventsv1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "hostile"}, EventTime: metav1.NewMicroTime(now), Reason: denial.ReasonRefused,
+			Note:      denial.Note("Breakwater refuses to remove pod "+`"web-1"`+hostile, hostile, "worker-1", "NoBudget", 0),
+			Regarding: corev1.ObjectReference{Kind: "PodProtector", Namespace: "shop", Name: "web-a"},
+		}, false)
+		b.fail("", "Cells", &json.UnsupportedValueError{Str: hostile})
+		frame := b.frame(300, 60, false, now)
+		for _, line := range append(frame, b.changes(map[string]string{}, now)...) {
+			wantPrintable(t, line, 0)
+			if strings.Contains(line, "\n") {
+				t.Errorf("a line has a line feed: %q", line)
+			}
+		}
+		wantWords(t, strings.Join(frame, "\n"), `eve\u001b[2J`)
+	}
+}
+
+func TestHostileTextsOfACoreArePrintable(t *testing.T) {
+	h := newHub(t)
+	h.protect("web", 5, 5, func(p *v1alpha1.PodProtector) {
+		p.Status.Conditions[0].Status, p.Status.Conditions[0].Message = metav1.ConditionFalse, hostile
+		p.Status.Cells[0].Aggregation.Holder = hostile
+	})
+	h.refused("web", "web-0", hostile, 0, time.Second)
+	cell := &v1alpha1.Cell{}
+	h.must(h.Get(t.Context(), keyOf("", h.cell), cell))
+	cell.Status.Aggregator.Holder = hostile
+	cell.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionGuarded, Status: "False", Reason: "WebhookMissing", Message: hostile, LastTransitionTime: metav1.Now()}}
+	h.must(h.Status().Update(t.Context(), cell))
+	const shown = `eve\u001b[2J\u001b[8m`
+	for _, arguments := range [][]string{{"status", "web"}, {"status", "web", "-o", "wide"}, {"denials"}, {"denials", "-o", "wide"}, {"cells", h.cell}, {"cells", h.cell, "-o", "wide"}} {
+		for _, color := range []string{"never", "always"} {
+			out := h.kb(append(arguments, "--color", color)...)
+			wantPrintable(t, out, 0)
+			wantWords(t, out, shown)
+			for line := range strings.Lines(out) {
+				if strings.HasPrefix(line, "shop ") {
+					t.Errorf("%v: a line is forged:\n%s", arguments, out)
+				}
+			}
+		}
+	}
+	for _, format := range []string{"json", "yaml"} {
+		out := h.kb("denials", "-o", format)
+		wantPrintable(t, out, 0)
+		list := denialList{}
+		h.must(yaml.Unmarshal([]byte(strings.ReplaceAll(out, `\udb40\udc41`, `\U000e0041`)), &list)) // YAML has no pairs of surrogates
+		if len(list.Denials) != 1 || list.Denials[0].User != hostile {
+			t.Errorf("-o %s is not exact: %+v", format, list)
+		}
+	}
+}
