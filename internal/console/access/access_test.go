@@ -3,10 +3,13 @@ package access_test
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,7 +17,9 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/breakwater-k8s/breakwater/internal/console/access"
@@ -167,6 +172,139 @@ func TestManyAddressesTogetherAreBoundedToo(t *testing.T) {
 		}
 		d.want(r, want)
 	}
+}
+
+func TestAnIPv6ClientIsItsNetwork(t *testing.T) {
+	d := newDesk(t)
+	from := func(address, token string) *http.Request {
+		r := bearer(token)
+		r.RemoteAddr = address
+		return r
+	}
+	for i := range 10 {
+		d.want(from(fmt.Sprintf("[2001:db8:0:7:%x::%x]:%d", i, i*i, 5+i), fmt.Sprint("bad ", i)), access.ErrNobody)
+	}
+	for claim, c := range map[string]struct {
+		address string
+		want    error
+	}{
+		"another address of the same network": {"[2001:db8:0:7:ffff::1]:9", access.ErrTooMany},
+		"the next network":                    {"[2001:db8:0:8::1]:9", access.ErrNobody},
+		"an address of IPv4":                  {"192.0.2.1:9", nil},
+		"what is no address":                  {"unix", access.ErrNobody},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			if c.want == nil { // the same client, however its address is written
+				for i := range 5 {
+					d.want(from("192.0.2.1:9", fmt.Sprint("v4 ", i)), access.ErrNobody)
+					d.want(from("[::ffff:192.0.2.1]:9", fmt.Sprint("mapped ", i)), access.ErrNobody)
+				}
+				d.want(from("[::ffff:192.0.2.1]:10", "v4"), access.ErrTooMany)
+				return
+			}
+			d.want(from(c.address, claim), c.want)
+		})
+	}
+}
+
+func TestWrongTokensOfOthersAreInTheWayOfNoOpenSession(t *testing.T) {
+	d := newDesk(t)
+	d.tokens["proxied"] = "bob"
+	cookie := d.signIn()
+	d.want(bearer("proxied"), nil)
+	for i := range 120 { // from everywhere, until no more are taken
+		r := bearer(fmt.Sprint("bad ", i))
+		r.RemoteAddr = fmt.Sprintf("192.0.2.%d:5", 1+i/9)
+		_, _ = d.gate.Admit(r, true)
+	}
+	d.want(bearer("new"), access.ErrTooMany)
+	d.wait(31 * time.Second) // the apiserver is asked again
+	for i := range 60 {
+		r := bearer(fmt.Sprint("worse ", i))
+		r.RemoteAddr = fmt.Sprintf("198.51.100.%d:5", 1+i/9)
+		_, _ = d.gate.Admit(r, true)
+	}
+	d.want(bearer("new"), access.ErrTooMany)
+	d.want(with(cookie), nil)
+	d.want(bearer("proxied"), nil)
+	delete(d.tokens, "proxied")
+	d.wait(31 * time.Second)
+	d.want(bearer("proxied"), access.ErrNobody)
+	d.wait(31 * time.Second)
+	for i := range 120 {
+		r := bearer(fmt.Sprint("bad again ", i))
+		r.RemoteAddr = fmt.Sprintf("203.0.113.%d:5", 1+i/9)
+		_, _ = d.gate.Admit(r, true)
+	}
+	d.want(bearer("proxied"), access.ErrTooMany) // it is a guess like any other
+}
+
+func TestSlowReviewsOfOthersDelayNoOpenSession(t *testing.T) {
+	held, reviewing := make(chan struct{}), make(chan struct{}, 100)
+	apiserver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		review := authenticationv1.TokenReview{}
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		if review.Spec.Token != "good" {
+			reviewing <- struct{}{}
+			<-held
+		}
+		review.Status.Authenticated, review.Status.User.Username = review.Spec.Token == "good", "ann"
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(review)
+	}))
+	defer apiserver.Close()
+	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: apiserver.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+	gate := access.NewGate(access.NewReviews(client, 0, time.Now), access.NewSessions(time.Hour, time.Hour, 3, time.Now), time.Now) // every answer is asked for
+	cookie, err := gate.SignIn(httptest.NewRequest(http.MethodPost, "/sign-in", nil), "good")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var others sync.WaitGroup
+	for i := range 40 {
+		others.Go(func() {
+			r := bearer(fmt.Sprint("slow ", i))
+			r.RemoteAddr = fmt.Sprintf("192.0.2.%d:5", 1+i)
+			_, _ = gate.Admit(r, true)
+		})
+	}
+	for range 4 { // as many as are asked about at once
+		<-reviewing
+	}
+	if _, err := gate.Admit(with(cookie), true); err != nil {
+		t.Errorf("Admit() of an open session while sign-ins are slow: %v", err)
+	}
+	close(held)
+	others.Wait()
+}
+
+func TestSignInsOfAUserEndNoSessionOfOthers(t *testing.T) {
+	d := newDesk(t) // three sessions at most
+	d.tokens["other"] = "eve"
+	first := d.signIn()
+	d.wait(time.Minute)
+	var last *http.Cookie
+	for range 9 {
+		d.wait(time.Second)
+		cookie, err := d.gate.SignIn(httptest.NewRequest(http.MethodPost, "/sign-in", nil), "other")
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = cookie
+	}
+	d.want(with(first), nil)
+	d.want(with(last), nil)
+	d.tokens["third"], d.tokens["fourth"] = "bob", "joe"
+	if _, err := d.gate.SignIn(httptest.NewRequest(http.MethodPost, "/sign-in", nil), "third"); err != nil {
+		t.Errorf("SignIn() of a third user: %v, want a place of the user who has two", err)
+	}
+	if _, err := d.gate.SignIn(httptest.NewRequest(http.MethodPost, "/sign-in", nil), "fourth"); !errors.Is(err, access.ErrFull) {
+		t.Errorf("SignIn() of a fourth user: %v, want %v", err, access.ErrFull)
+	}
+	d.want(with(first), nil)
+	d.want(with(last), nil)
 }
 
 func TestASessionEnds(t *testing.T) {

@@ -3,8 +3,8 @@ package access
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 )
@@ -72,49 +72,62 @@ func (g *Gate) Admit(r *http.Request, active bool) (*Visitor, error) {
 	return &Visitor{Who: who, Session: session, token: session.Token, reviews: g.Reviews}, nil
 }
 
-// try asks about a token that somebody brings, unless many were wrong.
+// try lets in whoever brings a token that the apiserver accepts. A token that it did not accept before is an attempt, and counts when it is wrong.
 func (g *Gate) try(r *http.Request, token string) (*Visitor, error) {
-	if !g.Reviews.Known(token) {
-		from := address(r)
-		if !g.ofOne.Begin(from) {
-			return nil, ErrTooMany
-		}
-		if !g.ofAll.Begin(everybody) {
-			g.ofOne.Forgive(from)
-			return nil, ErrTooMany
-		}
-		defer func() {
-			// An apiserver that is away is nobody's fault, and was not asked.
-			if _, err := g.Reviews.Who(r.Context(), token); !errors.Is(err, ErrNobody) {
-				g.ofOne.Forgive(from)
-				g.ofAll.Forgive(everybody)
-			}
-		}()
-	}
-	who, err := g.Reviews.Who(r.Context(), token)
+	who, err := g.review(r, token)
 	if err != nil {
 		return nil, err
 	}
 	return &Visitor{Who: who, token: token, reviews: g.Reviews}, nil
 }
 
-// address is that of the client, or of the proxy before it. What a client says of itself does not count.
-func address(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
+func (g *Gate) review(r *http.Request, token string) (Identity, error) {
+	if g.Reviews.Known(token) {
+		return g.Reviews.Who(r.Context(), token)
+	}
+	from := client(r)
+	if !g.ofOne.Begin(from) {
+		return Identity{}, ErrTooMany
+	}
+	if !g.ofAll.Begin(everybody) {
+		g.ofOne.Forgive(from)
+		return Identity{}, ErrTooMany
+	}
+	who, err := g.Reviews.First(r.Context(), token)
+	if !errors.Is(err, ErrNobody) { // the client has not caused that the apiserver is unreachable
+		g.ofOne.Forgive(from)
+		g.ofAll.Forgive(everybody)
+	}
+	return who, err
+}
+
+// client is who a request counts for: an IPv4 address, or the first 64 bits of an IPv6 address, since one client has as many addresses as
+// the rest has values.
+func client(r *http.Request) string {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return r.RemoteAddr
 	}
-	return host
+	address := from.Addr().Unmap().WithZone("")
+	if address.Is4() {
+		return address.String()
+	}
+	return netip.PrefixFrom(address, 64).Masked().String()
 }
 
 // SignIn opens a session for a token, and gives the cookie for it. Errors are those of Admit.
 func (g *Gate) SignIn(r *http.Request, token string) (*http.Cookie, error) {
-	if _, err := g.try(r, token); err != nil {
+	visitor, err := g.try(r, token)
+	if err != nil {
 		return nil, err
 	}
 	// The one that the browser had before is of no use any more, and the new id is one that nobody has seen.
 	g.SignOut(r)
-	return cookie(g.Sessions.Open(token), 0), nil
+	id, err := g.Sessions.Open(visitor.Who.Name, token)
+	if err != nil {
+		return nil, err
+	}
+	return cookie(id, 0), nil
 }
 
 // SignOut ends the session of a request, if it has one, and gives the cookie that takes its cookie away.

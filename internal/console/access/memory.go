@@ -50,3 +50,10 @@ func (m *memory[Key, Answer]) put(key Key, answer Answer, lifetime time.Duration
 	}
 	m.all[key] = kept[Answer]{answer: answer, until: now.Add(lifetime)}
 }
+
+// drop forgets an answer.
+func (m *memory[Key, Answer]) drop(key Key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.all, key)
+}

@@ -19,6 +19,10 @@ const (
 	// reviewTime bounds one review, reviewsAtOnce how many are under way.
 	reviewTime    = 10 * time.Second
 	reviewsAtOnce = 16
+	// firstAtOnce is how many reviews of tokens that nobody was let in by are under way, besides.
+	firstAtOnce = 4
+	// goodFor is how long a token is remembered that the apiserver has accepted.
+	goodFor = time.Hour
 	// mostTokens and mostRights bound what is remembered.
 	mostTokens = 4_096
 	mostRights = 65_536
@@ -33,8 +37,11 @@ type Reviews struct {
 	lifetime time.Duration
 	tokens   *memory[[sha256.Size]byte, answer]
 	rights   *memory[rightOf, bool]
-	flights  singleflight.Group
-	turns    chan struct{}
+	// good are tokens that were accepted lately.
+	good    *memory[[sha256.Size]byte, struct{}]
+	flights singleflight.Group
+	// turns bound reviews of visitors who were let in before, and first those of others: sign-ins delay no open session.
+	turns, first chan struct{}
 }
 
 type answer struct {
@@ -50,26 +57,39 @@ type rightOf struct {
 // NewReviews returns reviews that believe what the apiserver said for that long.
 func NewReviews(client kubernetes.Interface, lifetime time.Duration, now func() time.Time) *Reviews {
 	return &Reviews{
-		client: client, lifetime: lifetime, turns: make(chan struct{}, reviewsAtOnce),
+		client: client, lifetime: lifetime, turns: make(chan struct{}, reviewsAtOnce), first: make(chan struct{}, firstAtOnce),
 		tokens: newMemory[[sha256.Size]byte, answer](now, mostTokens), rights: newMemory[rightOf, bool](now, mostRights),
+		good: newMemory[[sha256.Size]byte, struct{}](now, mostTokens),
 	}
 }
 
-// Known tells whether the apiserver was asked about a token lately.
+// Known reports whether a review of a token is no attempt to guess one: the apiserver has answered lately, or has accepted the token in
+// the last hour.
 func (r *Reviews) Known(token string) bool {
-	_, known := r.tokens.get(sha256.Sum256([]byte(token)))
-	return known
+	key := sha256.Sum256([]byte(token))
+	_, answered := r.tokens.get(key)
+	_, good := r.good.get(key)
+	return answered || good
 }
 
-// Who returns whose a token is. An error is ErrNobody, or that the apiserver gives no answer.
+// Who returns whose the token of a visitor is who was let in before. An error is ErrNobody, or that the apiserver gives no answer.
 func (r *Reviews) Who(ctx context.Context, token string) (Identity, error) {
+	return r.who(ctx, token, r.turns)
+}
+
+// First is as Who, for a token by which nobody was let in yet.
+func (r *Reviews) First(ctx context.Context, token string) (Identity, error) {
+	return r.who(ctx, token, r.first)
+}
+
+func (r *Reviews) who(ctx context.Context, token string, turns chan struct{}) (Identity, error) {
 	if token == "" || len(token) > maxTokenBytes {
 		return Identity{}, ErrNobody
 	}
 	key := sha256.Sum256([]byte(token))
 	said, known := r.tokens.get(key)
 	if !known {
-		got, err := r.flight(ctx, "token "+string(key[:]), func(ctx context.Context) (any, error) { return r.reviewToken(ctx, key, token) })
+		got, err := r.flight(ctx, turns, "token "+string(key[:]), func(ctx context.Context) (any, error) { return r.reviewToken(ctx, key, token) })
 		if err != nil {
 			return Identity{}, fmt.Errorf("review a token: %w", err)
 		}
@@ -90,6 +110,9 @@ func (r *Reviews) reviewToken(ctx context.Context, key [sha256.Size]byte, token 
 	said := answer{ok: review.Status.Authenticated && review.Status.User.Username != ""}
 	if said.ok {
 		said.who = identify(review.Status.User)
+		r.good.put(key, struct{}{}, goodFor)
+	} else {
+		r.good.drop(key)
 	}
 	r.tokens.put(key, said, r.lifetime)
 	return said, nil
@@ -102,7 +125,7 @@ func (r *Reviews) May(ctx context.Context, who Identity, right Right) (bool, err
 		return may, nil
 	}
 	flight := fmt.Sprintf("right %s %q", who.key[:], right)
-	got, err := r.flight(ctx, flight, func(ctx context.Context) (any, error) {
+	got, err := r.flight(ctx, r.turns, flight, func(ctx context.Context) (any, error) {
 		review, err := r.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, right.review(who), metav1.CreateOptions{})
 		if err != nil {
 			return false, err
@@ -118,13 +141,13 @@ func (r *Reviews) May(ctx context.Context, who Identity, right Right) (bool, err
 }
 
 // flight asks once for all who ask the same at a time, and whoever has no more patience leaves.
-func (r *Reviews) flight(ctx context.Context, key string, ask func(context.Context) (any, error)) (any, error) {
+func (r *Reviews) flight(ctx context.Context, turns chan struct{}, key string, ask func(context.Context) (any, error)) (any, error) {
 	result := r.flights.DoChan(key, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTime)
 		defer cancel()
 		select {
-		case r.turns <- struct{}{}:
-			defer func() { <-r.turns }()
+		case turns <- struct{}{}:
+			defer func() { <-turns }()
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
