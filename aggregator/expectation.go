@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
 // expectation is how many pods the workloads of a protector want in one cell, and which workloads those are.
@@ -59,28 +60,28 @@ func expect(
 	var e expectation
 	var kept []*tally
 	var unseen *tally
-	spare := int32(0) // pods of workloads that no leader saw, beyond those that are expected of other deleted workloads
+	spare := 0 // pods of workloads that no leader saw, beyond those that are expected of other deleted workloads
 	for _, uid := range slices.Sorted(maps.Keys(all)) {
 		t := all[uid]
 		switch {
 		case release.of(t):
 			continue
 		case t.Gone && !t.seen:
-			unseen, spare = cmp.Or(unseen, t), spare+t.pods
+			unseen, spare = cmp.Or(unseen, t), spare+int(t.pods)
 			continue
 		case t.Gone:
 			t.Replicas = max(t.Replicas, t.pods)
-			spare -= t.Replicas
+			spare -= int(t.Replicas)
 		}
-		kept, e.replicas = append(kept, t), e.replicas+t.Replicas
+		kept, e.replicas = append(kept, t), quota.Add(e.replicas, t.Replicas)
 	}
 	if unseen != nil {
-		unseen.Replicas = max(spare, 0)
+		unseen.Replicas = quota.Saturate(max(spare, 0))
 		if before != nil {
 			unseen.Replicas = max(unseen.Replicas, *before-e.replicas)
 		}
 		if unseen.Replicas > 0 {
-			kept, e.replicas = append(kept, unseen), e.replicas+unseen.Replicas
+			kept, e.replicas = append(kept, unseen), quota.Add(e.replicas, unseen.Replicas)
 		}
 	}
 	e.workloads = listed(kept)
@@ -149,7 +150,7 @@ func listed(all []*tally) []v1alpha1.ExpectedWorkload {
 		case i < mostWorkloads-1 || len(all) == mostWorkloads:
 			list = append(list, t.ExpectedWorkload)
 		case t.rank() < withPods:
-			rest.Replicas += t.Replicas
+			rest.Replicas = quota.Add(rest.Replicas, t.Replicas)
 		}
 	}
 	if rest.Replicas > 0 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +54,10 @@ func TestExpect(t *testing.T) {
 		"workloads add up": {
 			owners: map[owner]int32{set("a"): 7, api: 3}, tops: map[owner]found{set("a"): there(web, 10), api: there(api, 3)},
 			want: expectation{13, workloads{listed(web, 10, false), listed(api, 3, false)}},
+		},
+		"a sum of more than 32 bits is the greatest number": {
+			owners: map[owner]int32{set("a"): 7, api: 3}, tops: map[owner]found{set("a"): there(web, math.MaxInt32), api: there(api, math.MaxInt32)},
+			want: expectation{math.MaxInt32, workloads{listed(web, math.MaxInt32, false), listed(api, math.MaxInt32, false)}},
 		},
 		"a workload that exists is expected without any pod": {
 			tops: map[owner]found{web: there(web, 10)}, known: workloads{listed(web, 10, false)}, before: 10,

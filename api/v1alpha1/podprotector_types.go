@@ -308,12 +308,14 @@ type PodProtectorStatus struct {
 	// ExpectedReplicas is how many pods there should be over all cells, for people: no decision reads it. Unset when the
 	// floor is not reckoned from that, or when it is not known.
 	//
+	// +kubebuilder:validation:Minimum=0
 	// +optional
 	ExpectedReplicas *int32 `json:"expectedReplicas,omitempty"`
 
 	// DisruptionsAllowed is how many removals would be admitted now, for people: no decision reads it. Where the loss of a domain
 	// is to be tolerated it is how many pods of one domain in one cell may go, whichever has most that may.
 	//
+	// +kubebuilder:validation:Minimum=0
 	// +optional
 	DisruptionsAllowed int32 `json:"disruptionsAllowed"`
 
@@ -407,23 +409,36 @@ const (
 // Aggregation is the counts of one snapshot of one cell. Only the aggregator that leads the cell writes it.
 type Aggregation struct {
 	// TotalReplicas are the pods that the selector chooses.
+	//
+	// +kubebuilder:validation:Minimum=0
 	TotalReplicas int32 `json:"totalReplicas"`
 	// AvailableReplicas are those that are Ready for minReadySeconds.
+	//
+	// +kubebuilder:validation:Minimum=0
 	AvailableReplicas int32 `json:"availableReplicas"`
 	// ReadyReplicas are those that are Ready.
+	//
+	// +kubebuilder:validation:Minimum=0
 	ReadyReplicas int32 `json:"readyReplicas"`
 	// RunningReplicas are those in phase Running.
+	//
+	// +kubebuilder:validation:Minimum=0
 	RunningReplicas int32 `json:"runningReplicas"`
 	// ScheduledReplicas are those that have a node and have not finished.
+	//
+	// +kubebuilder:validation:Minimum=0
 	ScheduledReplicas int32 `json:"scheduledReplicas"`
 
 	// CountedReplicas is how many pods count towards the floor: those that meet their own criterion, or else the
 	// protector's. Decisions go by this number alone.
+	//
+	// +kubebuilder:validation:Minimum=0
 	CountedReplicas int32 `json:"countedReplicas"`
 
 	// ExpectedReplicas is how many pods the workloads want that own pods of the protector in this cell. Unset when the
 	// protector's floor is not reckoned from that, or when it cannot be found out.
 	//
+	// +kubebuilder:validation:Minimum=0
 	// +optional
 	ExpectedReplicas *int32 `json:"expectedReplicas,omitempty"`
 
@@ -523,6 +538,8 @@ type Target struct {
 	// +kubebuilder:validation:MaxLength=65536
 	Selector string `json:"selector"`
 	// Replicas are those that it wants, or wanted when it was seen last.
+	//
+	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas"`
 	// Gone tells that it is retained: it is not there any more.
 	//
@@ -553,6 +570,8 @@ type ExpectedWorkload struct {
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
 	// Replicas are the pods that it wants, or wanted when it was seen last.
+	//
+	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas"`
 	// Gone reports that it does not exist any more.
 	//
@@ -578,6 +597,8 @@ type ContainerRestarts struct {
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
 	// Restarts are how often it has been restarted.
+	//
+	// +kubebuilder:validation:Minimum=0
 	Restarts int32 `json:"restarts"`
 }
 

@@ -87,6 +87,7 @@ type CellDomains struct {
 
 	// Unknown is how many pods are on nodes that do not have the label, or are not known.
 	//
+	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Unknown int32 `json:"unknown,omitempty"`
 
@@ -104,16 +105,24 @@ type DomainCount struct {
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
 	// Counted is the number of its pods.
+	//
+	// +kubebuilder:validation:Minimum=0
 	Counted int32 `json:"counted"`
 }
 
 // OtherDomains are domains that are not counted one by one.
 type OtherDomains struct {
 	// Domains is how many there are.
+	//
+	// +kubebuilder:validation:Minimum=0
 	Domains int32 `json:"domains"`
 	// Counted is the number of their pods.
+	//
+	// +kubebuilder:validation:Minimum=0
 	Counted int32 `json:"counted"`
 	// Largest is the number of pods of the one that has most.
+	//
+	// +kubebuilder:validation:Minimum=0
 	Largest int32 `json:"largest"`
 }
 
@@ -124,6 +133,8 @@ type SpreadStatus struct {
 	// +kubebuilder:validation:MaxLength=317
 	TopologyKey string `json:"topologyKey"`
 	// Domains is how many domains have pods.
+	//
+	// +kubebuilder:validation:Minimum=0
 	Domains int32 `json:"domains"`
 	// Largest is the domain that has most pods, the first by name of several; empty when there is none, or it is not known.
 	//
@@ -131,11 +142,19 @@ type SpreadStatus struct {
 	// +optional
 	Largest string `json:"largest,omitempty"`
 	// LargestCounted is the number of its pods.
+	//
+	// +kubebuilder:validation:Minimum=0
 	LargestCounted int32 `json:"largestCounted"`
 	// LargestSharePercent is its share of all, rounded up.
+	//
+	// +kubebuilder:validation:Minimum=0
 	LargestSharePercent int32 `json:"largestSharePercent"`
 	// Unknown is how many pods are in no domain that is known.
+	//
+	// +kubebuilder:validation:Minimum=0
 	Unknown int32 `json:"unknown"`
 	// AvailableAfterLoss is how many pods would be left if the domain were lost whose loss costs most.
+	//
+	// +kubebuilder:validation:Minimum=0
 	AvailableAfterLoss int32 `json:"availableAfterLoss"`
 }

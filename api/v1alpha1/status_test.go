@@ -60,6 +60,9 @@ func TestCellsInTheStatusOfPodProtector(t *testing.T) {
 	p := created(t, c)
 	for claim, test := range map[string]struct{ status, refusal string }{
 		"a cell with a name of 63 characters": {cellStatus(strings.Repeat("c", 63), ""), ""},
+		"a count below zero":                  {strings.Replace(cellStatus("a", ""), "countedReplicas: 1", "countedReplicas: -1", 1), "should be greater than or equal to 0"},
+		"a count of more than 32 bits":        {strings.Replace(cellStatus("a", ""), "countedReplicas: 1", "countedReplicas: 2147483648", 1), "format int32"},
+		"fewer pods expected than none":       {strings.Replace(cellStatus("a", ""), "countedReplicas: 1", "countedReplicas: 1, expectedReplicas: -1", 1), "should be greater than or equal to 0"},
 		"a cell with a name of 64 characters": {cellStatus(strings.Repeat("c", 64), ""), "may not be more than 63"},
 		"an operation that is none":           {cellStatus("a", `admissionHistory: {buckets: [{startTime: "2026-11-21T12:00:00.000000Z", counter: 1, podUID: u, operation: ""}]}`), `supported values: "Delete", "Evict"`},
 		"one condition twice": {`{conditions: [` +

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
 // Template is the interpreter of kinds whose objects hold whole workloads, as a federation's template kinds do: one at
@@ -101,12 +103,12 @@ func (t Template) workload(kind schema.GroupVersionKind, fields map[string]any, 
 		if w.Replicas == nil {
 			return w, nil // the template itself does not tell
 		}
-		minAvailable := whole.Strategy.MinAvailable + w.Strategy.MinAvailable
+		minAvailable := quota.Add(whole.Strategy.MinAvailable, w.Strategy.MinAvailable)
 		if i == 0 {
 			whole = w
 		}
 		whole.Strategy.MinAvailable = minAvailable
-		total += *w.Replicas
+		total = quota.Add(total, *w.Replicas)
 	}
 	whole.Replicas = &total
 	return whole, nil

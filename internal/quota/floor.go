@@ -45,7 +45,7 @@ func Expected(p *v1alpha1.PodProtector) (pods int, known bool) {
 			continue // as if it were not there
 		}
 		a := &p.Status.Cells[i].Aggregation
-		if a.Void || a.CountedSpec != counted || a.ExpectedReplicas == nil {
+		if a.Void || a.CountedSpec != counted || a.ExpectedReplicas == nil || *a.ExpectedReplicas < 0 {
 			return 0, false
 		}
 		pods, known = pods+int(*a.ExpectedReplicas), true

@@ -9,25 +9,25 @@ import (
 func Summarize(p *v1alpha1.PodProtector) {
 	budget := BudgetOf(p)
 	p.Status.ObservedGeneration = p.Generation
-	p.Status.DesiredAvailable = int32(budget.Floor)
-	p.Status.DisruptionsAllowed = int32(allowed(p, budget))
+	p.Status.DesiredAvailable = Saturate(budget.Floor)
+	p.Status.DisruptionsAllowed = Saturate(allowed(p, budget))
 	p.Status.ExpectedReplicas = nil
 	if expected, known := Expected(p); known {
-		number := int32(expected)
+		number := Saturate(expected)
 		p.Status.ExpectedReplicas = &number
 	}
 	p.Status.Summary = v1alpha1.Summary{
-		Available:          int32(budget.Available),
-		Reserved:           int32(budget.Reserved),
-		EstimatedAvailable: int32(budget.Available - budget.Reserved),
+		Available:          Saturate(budget.Available),
+		Reserved:           Saturate(budget.Reserved),
+		EstimatedAvailable: Saturate(budget.Available - budget.Reserved),
 	}
 	summary, counted := &p.Status.Summary, CountedSpec(&p.Spec)
 	for i := range p.Status.Cells {
 		if a := &p.Status.Cells[i].Aggregation; a.CountedSpec == counted {
-			summary.Total += a.TotalReplicas
-			summary.Ready += a.ReadyReplicas
-			summary.Running += a.RunningReplicas
-			summary.Scheduled += a.ScheduledReplicas
+			summary.Total = Add(summary.Total, a.TotalReplicas)
+			summary.Ready = Add(summary.Ready, a.ReadyReplicas)
+			summary.Running = Add(summary.Running, a.RunningReplicas)
+			summary.Scheduled = Add(summary.Scheduled, a.ScheduledReplicas)
 		}
 	}
 }

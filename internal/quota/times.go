@@ -108,7 +108,7 @@ func (m *merging) add(bucket *v1alpha1.Bucket) {
 		m.bucket = &v1alpha1.Bucket{StartTime: bucket.StartTime}
 	}
 	into := m.bucket
-	into.Counter += bucket.Counter
+	into.Counter = Add(into.Counter, max(bucket.Counter, 0))
 	if relabels(bucket) {
 		into.Operation, into.PodVersion = bucket.Operation, max(into.PodVersion, relabelOf(bucket))
 	}
