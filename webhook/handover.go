@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	json2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/types"
@@ -48,6 +50,8 @@ const (
 	gatherFor = 2 * time.Millisecond
 	// maxHandedOverBytes bounds a parcel and its answer.
 	maxHandedOverBytes = 4 << 20
+	// mostHandedOver bounds the removals of a parcel. Of the shortest JSON the bytes alone would let a parcel take a hundred times its size.
+	mostHandedOver = 4_096
 )
 
 // handover is what a replica knows of the others, for one core cluster.
@@ -82,7 +86,34 @@ type parcel struct {
 
 // handedOver is a parcel on its way to another replica, and taken is its answer, in the same order.
 type handedOver struct {
-	Removals []quota.Removal `json:"removals"`
+	Removals handedRemovals `json:"removals"`
+}
+
+// handedRemovals are at most mostHandedOver.
+type handedRemovals []quota.Removal
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom: it stops reading at the first removal too many.
+func (r *handedRemovals) UnmarshalJSONFrom(from *jsontext.Decoder) error {
+	*r = nil
+	begin, err := from.ReadToken()
+	if err != nil || begin.Kind() == jsontext.KindNull {
+		return err
+	}
+	if begin.Kind() != jsontext.KindBeginArray {
+		return fmt.Errorf("removals are %s, want an array", begin.Kind())
+	}
+	for from.PeekKind() != jsontext.KindEndArray {
+		if len(*r) == mostHandedOver {
+			return fmt.Errorf("more than %d removals", mostHandedOver)
+		}
+		one := quota.Removal{}
+		if err := json2.UnmarshalDecode(from, &one); err != nil {
+			return err
+		}
+		*r = append(*r, one)
+	}
+	_, err = from.ReadToken()
+	return err
 }
 
 type taken struct {
@@ -144,7 +175,7 @@ func (h *handover) post(to address, removal quota.Removal, by trace.Span) (p *pa
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p = h.open[to]
-	if p == nil {
+	if p == nil || len(p.removals) == mostHandedOver {
 		p = &parcel{delivered: make(chan struct{})}
 		h.open[to] = p
 		time.AfterFunc(gatherFor, func() { h.deliver(to, p) })
@@ -159,7 +190,9 @@ func (h *handover) post(to address, removal quota.Removal, by trace.Span) (p *pa
 // deliver closes a parcel, sends it and waits for the answer. Those who wait for it may leave before.
 func (h *handover) deliver(to address, p *parcel) {
 	h.mu.Lock()
-	delete(h.open, to)
+	if h.open[to] == p { // unless it was full before
+		delete(h.open, to)
+	}
 	h.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), longestHandover)
 	defer cancel()
