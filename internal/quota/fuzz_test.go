@@ -135,12 +135,12 @@ func reference(p *v1alpha1.PodProtector) (left *big.Int, exact bool) {
 		expected, known = big.NewInt(int64(*e)), true
 	}
 	var floor *big.Int
-	switch min, most := p.Spec.MinAvailable, p.Spec.MaxUnavailable; {
-	case min != nil && min.Type == intstr.Int:
-		floor = big.NewInt(int64(min.IntVal))
-	case min != nil && known:
-		floor = part(min, expected)
-	case min == nil && most != nil && known:
+	switch least, most := p.Spec.MinAvailable, p.Spec.MaxUnavailable; {
+	case least != nil && least.Type == intstr.Int:
+		floor = big.NewInt(int64(least.IntVal))
+	case least != nil && known:
+		floor = part(least, expected)
+	case least == nil && most != nil && known:
 		if unavailable := part(most, expected); unavailable != nil {
 			floor = new(big.Int).Sub(expected, unavailable)
 		}
