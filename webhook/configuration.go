@@ -23,6 +23,8 @@ type Endpoint struct {
 	ServicePort                   int32
 	// CABundle is the PEM certificates that sign the webhook's; nil leaves the field out, for an injector.
 	CABundle []byte
+	// CallerKey makes the caller token in the path; nil is none.
+	CallerKey []byte
 }
 
 // ConfigurationOptions describe the webhook configuration of one cell, or of one core.
@@ -122,6 +124,9 @@ func (o ConfigurationOptions) configuration(
 
 func (e Endpoint) clientConfig(path string) (admissionregistrationv1.WebhookClientConfig, error) {
 	config := admissionregistrationv1.WebhookClientConfig{CABundle: e.CABundle}
+	if len(e.CallerKey) > 0 {
+		path = guard.CallerPath(guard.CallerToken(e.CallerKey, guard.CallerScope(path)), path)
+	}
 	switch {
 	case e.URL == "" && e.ServiceName == "":
 		return config, errors.New("say where the webhook is, by --url or by --service")

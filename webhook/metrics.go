@@ -22,9 +22,11 @@ type metrics struct {
 	nudges             *prometheus.CounterVec
 	overloads          prometheus.Counter
 	evictedConnections prometheus.Counter
-	flightSize         prometheus.Histogram
-	refusals           *tally
-	expiry             *prometheus.GaugeVec
+	// unauthenticated counts requests without a valid caller token.
+	unauthenticated *prometheus.CounterVec
+	flightSize      prometheus.Histogram
+	refusals        *tally
+	expiry          *prometheus.GaugeVec
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -60,6 +62,10 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "breakwater_webhook_evicted_connections_total",
 			Help: "Connections that were closed for new ones because too many were open.",
 		}),
+		unauthenticated: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "breakwater_webhook_unauthenticated_requests_total",
+			Help: "Requests without a valid caller token, by caller (cells/NAME, cores/NAME or unknown) and verdict: accepted or refused.",
+		}, []string{"caller", "verdict"}),
 		nudges: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "breakwater_webhook_nudges_total",
 			Help: "Controllers woken and evictions taken up when budget had returned, by cell, way (wake or evict) and result: done or failed.",
@@ -73,7 +79,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Buckets: prometheus.ExponentialBuckets(1, 2, 11),
 		}),
 	}
-	registry.MustRegister(m.reviews, m.duration, m.inFlight, m.writes, m.givenBack, m.handedOver, m.nudges, m.overloads, m.evictedConnections,
+	registry.MustRegister(m.reviews, m.duration, m.inFlight, m.writes, m.givenBack, m.handedOver, m.nudges, m.overloads, m.evictedConnections, m.unauthenticated,
 		m.flightSize, m.refusals.counter, m.expiry)
 	return m
 }

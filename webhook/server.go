@@ -51,6 +51,8 @@ type Server struct {
 	// ClientNames are the common names or DNS names of the certificates that clients may present, of those that the CA signed; empty allows all
 	// of them. The client CA of a cluster signs certificates of kubelets and users as well.
 	ClientNames []string
+	// CallerKeys is a folder with the keys of caller tokens, by which clients without a certificate are authenticated; empty is none.
+	CallerKeys string
 	// Drain is how long the server goes on accepting reviews after it is told to stop, while its endpoint is
 	// taken out of service.
 	Drain time.Duration
@@ -71,7 +73,8 @@ type Server struct {
 	watcher  atomic.Pointer[certwatcher.CertWatcher]
 	draining atomic.Bool
 	// intake bounds what is read of all reviews at a time.
-	intake *intake
+	intake  *intake
+	callers callers
 }
 
 // Reviewer answers reviews of a cell, or of a cluster, before ctx ends.
@@ -108,6 +111,9 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.startCallers(ctx); err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	s.watcher.Load().RegisterCallback(s.Protection.metrics.serve) // at once, too
 	replicas := s.replicas
 	if replicas == nil {
@@ -122,8 +128,8 @@ func (s *Server) Start(ctx context.Context) error {
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	s.Log.Info("Serving reviews", "address", listener.Addr().String(), "clientCertificates", s.ClientCAFile != "", "audit", s.Audit)
-	if s.ClientCAFile == "" {
-		s.Log.Info("Accepting reviews from any client that reaches this address: set --client-ca and --client-name, or restrict access by a NetworkPolicy")
+	if s.ClientCAFile == "" && s.CallerKeys == "" {
+		s.Log.Info("Accepting reviews from any client that reaches this address: set --client-ca and --client-name or --caller-keys, or restrict access by a NetworkPolicy")
 	}
 	select {
 	case err := <-failed:
@@ -258,13 +264,14 @@ func (s *Server) handler(pace *pace) http.Handler {
 	if s.Roots != nil {
 		mux.HandleFunc("POST "+guard.RootsPath("")+"{cluster...}", s.reviewRoot)
 	}
-	mux.Handle("/peers/", s.identity().only(s.Protection.HandedOver()))
+	mux.Handle(peersPath, s.identity().only(s.Protection.HandedOver()))
+	authenticated := s.callers.authenticate(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
 			// Who goes on using the connection would meet its end in the middle of a review.
 			w.Header().Set("Connection", "close")
 		}
-		mux.ServeHTTP(w, r)
+		authenticated.ServeHTTP(w, r)
 	})
 }
 

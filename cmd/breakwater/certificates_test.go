@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,7 +31,10 @@ func TestCertificatesRefusesBadFlagsByName(t *testing.T) {
 		arguments []string
 		want      string
 	}{
-		"nothing":                      {[]string{"certificates"}, "--dns-name is required"},
+		"nothing":                      {[]string{"certificates"}, "--secret or --caller-keys is required"},
+		"no name":                      {[]string{"certificates", "--secret", "a/b"}, "--dns-name is required"},
+		"keys without a namespace":     {[]string{"certificates", "--caller-keys", "b"}, `--caller-keys "b": want NAMESPACE/NAME`},
+		"no time for the previous key": {append(good, "--caller-keys", "a/c", "--caller-overlap", "0s"), "--caller-overlap 0s: want both more than 0s"},
 		"a Secret without a namespace": {[]string{"certificates", "--secret", "b", "--dns-name", "a"}, `--secret "b": want NAMESPACE/NAME`},
 		"an address":                   {append(good, "--dns-name", "10.0.0.1"), "--dns-name 10.0.0.1 is an address"},
 		"a name that is none":          {append(good, "--dns-name", "a_b"), `--dns-name "a_b"`},
@@ -116,7 +120,7 @@ func (m *mount) follow(ctx context.Context, t *testing.T, c client.Client, key c
 			continue // it will come, or the test is over
 		}
 		switch {
-		case bytes.Equal(m.last["tls.crt"], secret.Data["tls.crt"]):
+		case maps.EqualFunc(m.last, secret.Data, bytes.Equal):
 			changed = time.Time{}
 		case changed.IsZero():
 			changed = time.Now()

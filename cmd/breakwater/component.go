@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 
@@ -9,6 +10,8 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/breakwater-k8s/breakwater/internal/guard"
 )
 
 // componentFlags are the flags that all long-running components share.
@@ -34,9 +37,9 @@ func (f *componentFlags) logger(component string) (logr.Logger, error) {
 	var handler slog.Handler
 	switch f.logFormat {
 	case "json":
-		handler = slog.NewJSONHandler(os.Stderr, options)
+		handler = slog.NewJSONHandler(redactor{os.Stderr}, options)
 	case "text":
-		handler = slog.NewTextHandler(os.Stderr, options)
+		handler = slog.NewTextHandler(redactor{os.Stderr}, options)
 	default:
 		return logr.Logger{}, fmt.Errorf("--log-format %q: want json or text", f.logFormat)
 	}
@@ -44,4 +47,14 @@ func (f *componentFlags) logger(component string) (logr.Logger, error) {
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
 	return log, nil
+}
+
+// redactor removes caller tokens from a log, of which each write is one record. Errors of an API server that could not reach the webhook have them.
+type redactor struct{ to io.Writer }
+
+func (r redactor) Write(record []byte) (int, error) {
+	if _, err := io.WriteString(r.to, guard.RedactCallers(string(record))); err != nil {
+		return 0, err
+	}
+	return len(record), nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -19,6 +20,8 @@ type joinFlags struct {
 	coreCA, workerCA string
 	only, output     string
 	revoke           bool
+	// callerValues is the file to write the worker's caller token to, of the keys in callerSecret.
+	callerValues, callerSecret string
 }
 
 func joinCommand() *cobra.Command {
@@ -67,6 +70,8 @@ Cell of a part of the cluster is made before, since its part cannot be changed.`
 	flags.BoolVar(&f.KeepOld, "keep-old", false, "leave former tokens valid")
 	flags.DurationVar(&f.Grace, "grace", 5*time.Minute, "how long to wait before former tokens are ended, while those who have them take up the new ones; 0 if one was stolen")
 	flags.StringVar(&f.output, "output", "", "yaml: print what would be written into the clusters; the tokens are made all the same")
+	flags.StringVar(&f.callerValues, "caller-values", "", "`file` to write values of the chart for the worker to, with the caller token by which its API server asks the webhook in the core; it is a secret")
+	flags.StringVar(&f.callerSecret, "caller-secret", "breakwater-webhook-callers", "`name` of the Secret with the caller keys of the webhook in the core")
 	flags.BoolVar(&f.revoke, "revoke", false, "end all tokens and delete the kubeconfigs and the account of the cell that join has made; the Cell stays")
 	return command
 }
@@ -77,9 +82,22 @@ func (f *joinFlags) run(ctx context.Context, command *cobra.Command) error {
 		return err
 	}
 	if f.revoke {
+		if f.callerValues != "" {
+			return errors.New("--caller-values excludes --revoke: rotate the caller key to revoke tokens")
+		}
 		return joiner.Revoke(ctx)
 	}
-	return joiner.Run(ctx)
+	if err := joiner.Run(ctx); err != nil || f.callerValues == "" {
+		return err
+	}
+	values, err := joiner.CallerValues(ctx, f.callerSecret)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(f.callerValues, values, 0o600); err != nil {
+		return fmt.Errorf("--caller-values: %w", err)
+	}
+	return nil
 }
 
 func (f *joinFlags) joiner(command *cobra.Command) (*join.Joiner, error) {

@@ -84,6 +84,8 @@ breakwater webhook-config --root-guard.`,
 	flags.StringVar(&f.server.KeyFile, "tls-key", "", "PEM `file` of its key (required)")
 	flags.StringVar(&f.server.ClientCAFile, "client-ca", "", "PEM `file` of the CA that must have signed the certificates of clients; empty: any client may ask")
 	flags.StringSliceVar(&f.server.ClientNames, "client-name", nil, "common `name` or DNS name of the certificate of a client that may ask, of those that --client-ca signed; may be repeated; none: all of them")
+	flags.StringVar(&f.server.CallerKeys, "caller-keys", "", "`folder` with the keys of caller tokens (current, previous), by which API servers without a client certificate are authenticated; read again when they change. "+
+		"A file named required with the content true refuses all other callers; until then they are counted. Not used with --client-ca, which authenticates every caller")
 	flags.DurationVar(&f.server.Drain, "drain", 0, "how long to go on accepting reviews after SIGTERM, while the endpoint is taken out of service")
 	flags.StringArrayVar(&f.peers, "peer", nil, "`HOST:PORT` of other replicas, of which HOST may be a name of many addresses (a headless Service); may be repeated")
 	flags.StringVar(&f.advertise, "advertise", "", "`IP:PORT` by which other replicas reach this one; required with --peer")

@@ -52,6 +52,7 @@ func webhookConfigCommand() *cobra.Command {
 		schedule bool
 		roots    rootFlags
 		static   staticOptions
+		key      string
 	)
 	command := &cobra.Command{
 		Use:   "webhook-config --cell NAME|--core NAME [--root-guard] --url URL|--service NAMESPACE/NAME[:PORT] [--ca-bundle FILE] [--static DIR]",
@@ -59,6 +60,9 @@ func webhookConfigCommand() *cobra.Command {
 		Long:  webhookConfigHelp,
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
+			if err := readCallerKey(&options.Endpoint, key, static.folder != ""); err != nil {
+				return err
+			}
 			if roots.enabled && static.folder != "" {
 				return errors.New("--root-guard has no --static: its answers may be missing without harm, and static configurations cannot be deleted")
 			}
@@ -96,12 +100,32 @@ func webhookConfigCommand() *cobra.Command {
 	flags.StringVar(&options.URL, "url", "", "`address` of the webhook, as https://HOST:PORT")
 	flags.StringVar(&service, "service", "", "Service of the webhook in the cell's cluster, as `NAMESPACE/NAME[:PORT]` (port 443 if left out)")
 	flags.StringVar(&caBundle, "ca-bundle", "", "PEM `file` of the CA that signed the webhook's certificate; empty: left to an injector or to the apiserver's own trust")
+	flags.StringVar(&key, "caller-key", "", "`file` with a key of caller tokens, as in the key current of the Secret breakwater-webhook-callers: print a configuration with a caller token, which is a secret")
 	flags.StringSliceVar(&options.Namespaces, "namespaces", nil, "`namespaces` of the Cell, if it has only some of its cluster")
 	flags.StringVar(&selector, "pod-selector", "", "label `selector` of the Cell, as kubectl writes them, if it has only some pods of its cluster")
 	flags.StringSliceVar(&options.ExemptNamespaces, "exempt-namespaces", webhook.DefaultExemptNamespaces(), "`namespaces` that are never guarded")
 	flags.Int32Var(&options.TimeoutSeconds, "timeout", 10, "how many `seconds` the apiserver waits for an answer, from 1 to 30 (2 with --scheduling and --root-guard if it is not given)")
 	roots.bind(flags)
 	return command
+}
+
+// readCallerKey makes the API server ask with a token.
+func readCallerKey(endpoint *webhook.Endpoint, file string, static bool) error {
+	switch {
+	case file == "":
+		return nil
+	case static:
+		return errors.New("--caller-key excludes --static: an API server whose files you write can have a client certificate, which does not appear in its errors (docs/certificates.md)")
+	}
+	raw, err := os.ReadFile(file)
+	if err == nil && len(raw) == 0 {
+		err = fmt.Errorf("%s is empty", file)
+	}
+	if err != nil {
+		return fmt.Errorf("--caller-key: %w", err)
+	}
+	endpoint.CallerKey = raw
+	return nil
 }
 
 // configurations are what to apply. A cell by labels needs its policies once, whatever is asked about.

@@ -44,13 +44,13 @@ func clientsOf(configuration client.Object) (all []*admissionregistrationv1.Webh
 	return all
 }
 
-// configurations are those of the names that exist.
-func (r *Reconciler) configurations(ctx context.Context) ([]client.Object, error) {
+// configurationsOf are those of the names that exist.
+func configurationsOf(ctx context.Context, reader client.Reader, kinds []kind) ([]client.Object, error) {
 	var all []client.Object
-	for _, k := range r.kinds() {
+	for _, k := range kinds {
 		for _, name := range k.names {
 			c := k.empty()
-			err := r.Client.Get(ctx, client.ObjectKey{Name: name}, c)
+			err := reader.Get(ctx, client.ObjectKey{Name: name}, c)
 			if apierrors.IsNotFound(err) {
 				continue
 			}

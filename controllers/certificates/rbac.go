@@ -35,3 +35,8 @@ func Rules(secret string) []rbacv1.PolicyRule {
 func MakingRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}}}
 }
+
+// CallerRules are what it needs of the Secret of caller keys, which exists.
+func CallerRules(secret string) []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{secret}, Verbs: []string{"get", "update"}}}
+}

@@ -1,5 +1,5 @@
-// Package certificates makes the certificate that the webhook serves, where nobody else does, and makes webhook configurations
-// trust it. It replaces the certificate, and the authority that signs it, without the loss of a review: that the
+// Package certificates makes what a webhook and the API servers that ask it know each other by, and puts it into webhook configurations:
+// the certificate that the webhook serves, where no other component makes it, and caller tokens. It replaces the certificate, and the authority that signs it, without the loss of a review: that the
 // library cannot do which makes the certificates, since it puts both into use at the same moment.
 package certificates
 
@@ -59,7 +59,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	all, err := r.configurations(ctx)
+	all, err := configurationsOf(ctx, r.Client, r.kinds())
 	if err != nil {
 		return reconcile.Result{}, err
 	}

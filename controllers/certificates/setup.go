@@ -23,8 +23,10 @@ import (
 
 // Options say what is made for whom.
 type Options struct {
-	// Secret is what the replicas of the webhook serve; that of its authority has the same name and -ca.
+	// Secret is what the replicas of the webhook serve; that of its authority has the same name and -ca. Without a name no certificate is made.
 	Secret client.ObjectKey
+	// CallerSecret has the keys of caller tokens; without a name there are none. It must exist.
+	CallerSecret client.ObjectKey
 	// Configurations are the names of the ValidatingWebhookConfigurations that shall trust it, and MutatingConfigurations, of the
 	// MutatingWebhookConfigurations, also when they come later.
 	Configurations, MutatingConfigurations []string
@@ -32,9 +34,11 @@ type Options struct {
 	// Spread is how long an authority is trusted before a certificate of its is served, and Overlap, for how long after that the
 	// one before it stays trusted.
 	Spread, Overlap time.Duration
+	// CallerOverlap is how long tokens of the previous key are accepted after every configuration has one of the current key.
+	CallerOverlap time.Duration
 }
 
-// CacheOptions see no other Secret than that one.
+// CacheOptions see no other Secret than that one. Without a name there is no Secret in the cache.
 func CacheOptions(secret client.ObjectKey) cache.Options {
 	options := fleet.CacheOptions()
 	options.ByObject = map[client.Object]cache.ByObject{&corev1.Secret{}: {Namespaces: map[string]cache.Config{
@@ -43,42 +47,62 @@ func CacheOptions(secret client.ObjectKey) cache.Options {
 	return options
 }
 
-// Setup adds the controller to a manager, whose cache has CacheOptions, and says when it is ready.
+// Setup adds the controllers to a manager, whose cache has CacheOptions, and says when it is ready.
 func Setup(ctx context.Context, mgr manager.Manager, options Options, registry prometheus.Registerer) error {
-	m, err := NewMetrics(registry)
+	var awaited []client.Object
+	if options.Secret.Name != "" {
+		m, err := NewMetrics(registry)
+		if err != nil {
+			return err
+		}
+		r := &Reconciler{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Log: mgr.GetLogger(), Now: time.Now, Metrics: m, Options: options,
+		}
+		same := reconcile.Request{NamespacedName: options.Secret}
+		secrets := source.Kind(mgr.GetCache(), &corev1.Secret{},
+			handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, *corev1.Secret) []reconcile.Request { return []reconcile.Request{same} }))
+		if err := control(mgr, Name, r, same, options.kinds(), secrets); err != nil {
+			return err
+		}
+		awaited = append(awaited, &corev1.Secret{})
+	}
+	if options.CallerSecret.Name != "" {
+		r := &CallerReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Log: mgr.GetLogger(), Now: time.Now, Options: options}
+		if err := control(mgr, callersName, r, reconcile.Request{NamespacedName: options.CallerSecret}, options.kinds()); err != nil {
+			return err
+		}
+	}
+	for _, k := range options.kinds() {
+		awaited = append(awaited, k.empty())
+	}
+	return fleet.AddReadiness(ctx, mgr, "Secrets and webhook configurations", awaited...)
+}
+
+// control adds a controller that has one request, also whenever a webhook configuration changes.
+func control(mgr manager.Manager, name string, r reconcile.Reconciler, same reconcile.Request, kinds []kind, more ...source.Source) error {
+	c, err := controller.New(name, mgr, controller.Options{Reconciler: r})
 	if err != nil {
-		return err
+		return fmt.Errorf("make the controller %s: %w", name, err)
 	}
-	r := &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Log: mgr.GetLogger(), Now: time.Now, Metrics: m, Options: options,
-	}
-	c, err := controller.New(Name, mgr, controller.Options{Reconciler: r})
-	if err != nil {
-		return fmt.Errorf("make the controller: %w", err)
-	}
-	same := []reconcile.Request{{NamespacedName: options.Secret}}
 	// Whatever exists, there is work from the beginning.
 	begin := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		queue.Add(same[0])
+		queue.Add(same)
 		return nil
 	})
-	secrets := source.Kind(mgr.GetCache(), &corev1.Secret{},
-		handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, *corev1.Secret) []reconcile.Request { return same }))
-	sources, awaited := []source.Source{begin, secrets}, []client.Object{&corev1.Secret{}}
-	for _, k := range options.kinds() {
+	sources := append([]source.Source{begin}, more...)
+	for _, k := range kinds {
 		named := func(_ context.Context, c client.Object) []reconcile.Request {
 			if slices.Contains(k.names, c.GetName()) {
-				return same
+				return []reconcile.Request{same}
 			}
 			return nil
 		}
 		sources = append(sources, source.Kind(mgr.GetCache(), k.empty(), handler.TypedEnqueueRequestsFromMapFunc(named)))
-		awaited = append(awaited, k.empty())
 	}
 	for _, s := range sources {
 		if err := c.Watch(s); err != nil {
 			return fmt.Errorf("watch: %w", err)
 		}
 	}
-	return fleet.AddReadiness(ctx, mgr, "Secrets and webhook configurations", awaited...)
+	return nil
 }

@@ -104,6 +104,10 @@ func protection(ctx context.Context, cell *v1alpha1.Cell, config *rest.Config, g
 	}
 	guarded.Status, guarded.Reason = metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured
 	guarded.Message = "The cluster asks the webhook about every removal of the cell's pods."
+	if guard.Anonymous(cell.Name, configurations.Items) {
+		// Client certificates are in no object of the API.
+		guarded.Message += " It sends no caller token: unless the webhook requires client certificates, any client that reaches the webhook can send it reviews."
+	}
 	return guarded
 }
 

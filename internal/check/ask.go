@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/guard"
 )
 
 // Dial opens a connection.
@@ -73,10 +75,13 @@ func (c *Checker) ask(
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("its address %q: %w", address, err)
+		return nil, fmt.Errorf("its address %q cannot be parsed", guard.RedactCallers(address))
 	}
 	request.Header.Set("Content-Type", "application/json")
 	response, err := httpClient.Do(request)
+	if wrong := (*url.Error)(nil); errors.As(err, &wrong) {
+		wrong.URL = guard.RedactCallers(wrong.URL)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("does not answer; see that replicas of the webhook are ready, and that the caBundle vouches for their certificate: %w", err)
 	}

@@ -12,6 +12,8 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/breakwater-k8s/breakwater/internal/guard"
 )
 
 // Teller makes events of conditions that somebody has written.
@@ -41,7 +43,7 @@ func (t Teller) Tell(ctx context.Context, object client.Object, before, now []me
 
 // Sentence is what an error says to people, in at most 1,000 bytes or so. Some errors have no text.
 func Sentence(err error) string {
-	text := err.Error()
+	text := guard.RedactCallers(err.Error())
 	if text == "" {
 		return "Unknown error."
 	}

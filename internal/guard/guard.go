@@ -65,7 +65,8 @@ func Weaknesses(
 
 func leadsTo(config *admissionregistrationv1.WebhookClientConfig, cell string) bool {
 	if config.URL == nil {
-		return pathOf(config) == Path(cell)
+		_, path := CutCaller(pathOf(config))
+		return path == Path(cell)
 	}
 	return strings.HasSuffix(pathOf(config), Path(cell))
 }

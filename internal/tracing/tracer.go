@@ -2,12 +2,15 @@ package tracing
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/breakwater-k8s/breakwater/internal/guard"
 )
 
 // Tracer makes spans. A nil one makes none, at no cost: what it returns is not recording, and can be used as any other. Attributes cost
@@ -88,6 +91,10 @@ func Fail(span trace.Span, err error) {
 	if err == nil || !span.IsRecording() {
 		return
 	}
+	text := err.Error()
+	if redacted := guard.RedactCallers(text); redacted != text {
+		text, err = redacted, errors.New(redacted)
+	}
 	span.RecordError(err)
-	span.SetStatus(codes.Error, err.Error())
+	span.SetStatus(codes.Error, text)
 }

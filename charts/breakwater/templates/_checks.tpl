@@ -23,6 +23,12 @@
 {{- if and .Values.webhook.enabled (eq .Values.tls.mode "secret") (not .Values.webhook.caBundle) }}
 {{- fail "webhook.caBundle: give the CA that signed your certificate (tls.mode=secret); nobody fills it in" }}
 {{- end }}
+{{- if and (ne .Values.webhook.callerTokens.mode "Off") (not .Values.webhook.enabled) }}
+{{- fail "webhook.callerTokens.mode: no webhook runs in this cluster. Set it where the webhook runs, and give its tokens here by webhook.callerTokens.given" }}
+{{- end }}
+{{- if and (ne .Values.webhook.callerTokens.mode "Off") .Values.webhook.clientCASecret }}
+{{- fail "webhook.callerTokens.mode: client certificates (webhook.clientCASecret) authenticate every caller already. Leave one of both out" }}
+{{- end }}
 {{- if and (eq .Values.tls.mode "secret") .Values.webhook.enabled (not .Values.tls.secretName) }}
 {{- fail "tls.secretName: name the Secret with your certificate (tls.mode=secret)" }}
 {{- end }}

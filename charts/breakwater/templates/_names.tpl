@@ -85,6 +85,26 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- if and (or .Values.webhook.enabled .Values.sharder.enabled (include "breakwater.consoles" .)) (eq .Values.tls.mode "self-signed") }}true{{ end }}
 {{- end }}
 
+{{- /* Whether callers of the webhook here are authenticated by tokens, or counted before they are. */ -}}
+{{- define "breakwater.callers" -}}
+{{- if and .Values.webhook.enabled (ne .Values.webhook.callerTokens.mode "Off") }}true{{ end }}
+{{- end }}
+
+{{- /* The Secret of the keys of caller tokens. */ -}}
+{{- define "breakwater.callerSecret" -}}
+{{- include "breakwater.fullname" . }}-webhook-callers
+{{- end }}
+
+{{- /* Whether the component certificates puts tokens into webhook configurations: it cannot where they have a URL. */ -}}
+{{- define "breakwater.injectsCallers" -}}
+{{- if and (include "breakwater.callers" .) (eq .Values.webhook.callerTokens.mode "Required") (not .Values.webhook.url) }}true{{ end }}
+{{- end }}
+
+{{- /* What a caller token is for: that of a path. */ -}}
+{{- define "breakwater.callerScope" -}}
+{{- if hasPrefix "/roots/" . }}{{ trimPrefix "/roots/" . }}{{ else }}{{ . | trimPrefix "/" | trimSuffix "/validate" | trimSuffix "/schedule" }}{{ end }}
+{{- end }}
+
 {{- /* The host names of the webhook's certificate, as a list in JSON. */ -}}
 {{- define "breakwater.dnsNames" -}}
 {{- $service := printf "%s-webhook" (include "breakwater.fullname" .) }}
@@ -141,26 +161,35 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- $names | toJson }}
 {{- end }}
 
-{{- /* Annotations of a webhook configuration. Argo CD applies it last, and prunes it first. */ -}}
+{{- /* Annotations of a webhook configuration: (list $ path). Argo CD applies it last, and prunes it first. */ -}}
 {{- define "breakwater.configurationAnnotations" -}}
+{{- $path := index . 1 -}}
+{{- with index . 0 -}}
 argocd.argoproj.io/sync-wave: "10"
+{{- if include "breakwater.injectsCallers" . }}
+breakwater.dev/caller-path: {{ $path }}
+{{- end }}
 {{- if and .Values.webhook.enabled (eq .Values.tls.mode "cert-manager") (not .Values.webhook.caBundle) }}
 cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ include "breakwater.fullname" . }}-webhook
 {{- end }}
 {{- end }}
+{{- end }}
 
-{{- /* Where the apiserver reaches the webhook: (list $ path). The caBundle is left out where somebody injects it. */ -}}
+{{- /* Where the apiserver reaches the webhook: (list $ path). The caBundle, and a path with a token, are left out where a component injects them. */ -}}
 {{- define "breakwater.clientConfig" -}}
 {{- $root := index . 0 }}{{ $path := index . 1 -}}
 {{- with $root.Values.webhook }}
 {{- if .url }}
-url: {{ printf "%s%s" (trimSuffix "/" .url) $path | quote }}
+{{- $token := get .callerTokens.given (include "breakwater.callerScope" $path) }}
+url: {{ printf "%s%s%s" (trimSuffix "/" .url) (empty $token | ternary "" (printf "/callers/%s" $token)) $path | quote }}
 {{- else }}
 service:
   namespace: {{ $root.Release.Namespace }}
   name: {{ include "breakwater.fullname" $root }}-webhook
   port: {{ .service.port }}
+  {{- if not (include "breakwater.injectsCallers" $root) }}
   path: {{ $path }}
+  {{- end }}
 {{- end }}
 {{- with .caBundle }}
 caBundle: {{ b64enc . }}

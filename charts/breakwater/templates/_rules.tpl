@@ -138,10 +138,15 @@
 
 {{- define "breakwater.rules.certificates.local" -}}
 {{- $secrets := list }}
+{{- if include "breakwater.certifies" . }}
 {{- if .Values.webhook.enabled }}{{ $secrets = append $secrets (include "breakwater.tlsSecret" .) }}{{ end }}
 {{- if .Values.sharder.enabled }}{{ $secrets = append $secrets (include "breakwater.sharderSecret" .) }}{{ end }}
 {{- if include "breakwater.consoles" . }}{{ $secrets = append $secrets (include "breakwater.consoleSecret" .) }}{{ end }}
-{{- range $secrets -}}
+{{- end }}
+{{- if include "breakwater.callers" . }}
+- {apiGroups: [""], resources: [secrets], resourceNames: [{{ include "breakwater.callerSecret" . }}], verbs: [get, update]}
+{{- end }}
+{{ range $secrets -}}
 - {apiGroups: [""], resources: [secrets], resourceNames: [{{ . }}], verbs: [list, watch]}
 - {apiGroups: [""], resources: [secrets], resourceNames: [{{ . }}, {{ . }}-ca], verbs: [get, update]}
 {{ end }}

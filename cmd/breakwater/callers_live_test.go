@@ -1,0 +1,231 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/controllers/certificates"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/webhook"
+)
+
+// callersLab is an API server that asks a webhook at a Service, and the components that put what both know each other by into its configuration.
+type callersLab struct {
+	*administrator
+	namespace, address, kubeconfig string
+	keys                           client.ObjectKey
+	removals                       removals
+}
+
+func newCallersLab(t *testing.T) *callersLab {
+	t.Helper()
+	l := &callersLab{administrator: newAdministrator(t), namespace: testplane.Namespace(t), address: testplane.FreeAddress(t)}
+	l.kubeconfig = writeKubeconfig(t, l.config)
+	l.keys = client.ObjectKey{Namespace: l.namespace, Name: "webhook-callers"}
+	l.create(&corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: "webhook"},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "127.0.0.1"},
+	})
+	_, text, _ := strings.Cut(l.address, ":")
+	var port int32
+	if _, err := fmt.Sscan(text, &port); err != nil {
+		t.Fatal(err)
+	}
+	configuration, err := webhook.Configuration(webhook.ConfigurationOptions{
+		Name: l.namespace, Cell: l.namespace, Namespaces: []string{l.namespace}, ExemptNamespaces: webhook.DefaultExemptNamespaces(), TimeoutSeconds: 10,
+		Endpoint: webhook.Endpoint{ServiceNamespace: l.namespace, ServiceName: "webhook", ServicePort: port},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.create(configuration)
+	l.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: l.namespace, Name: l.keys.Name, Annotations: map[string]string{certificates.AnnotationCallerTokens: "Permissive"},
+	}})
+	return l
+}
+
+// run starts the components, with the rights that the chart gives them, and the webhook.
+func (l *callersLab) run(ctx context.Context, running *sync.WaitGroup) {
+	t := l.t
+	t.Helper()
+	serving, user := client.ObjectKey{Namespace: l.namespace, Name: "webhook-tls"}, "certificates-"+l.namespace
+	testplane.User(t, user, slices.Concat(certificates.ClusterRules([]string{l.namespace}, nil), certificates.Rules(serving.Name), certificates.MakingRules(),
+		certificates.CallerRules(l.keys.Name), fleet.ElectionRules()))
+	both := []string{"certificates", "--kubeconfig", l.kubeconfig, "--as", user, "--leader-election-namespace", l.namespace, "--webhook-configuration", l.namespace,
+		"--metrics-listen", "0", "--health-listen", "0", "--spread", replicasDelay.String()}
+	background(t, append(both, "--secret", serving.String(), "--dns-name", "webhook."+l.namespace+".svc")...)
+	background(t, append(both, "--caller-keys", l.keys.String(), "--caller-overlap", "5s", "--leader-election-lease", "breakwater-callers")...)
+	files, keys := &mount{folder: t.TempDir()}, &mount{folder: t.TempDir()}
+	running.Go(func() { files.follow(ctx, t, l, serving) })
+	running.Go(func() { keys.follow(ctx, t, l, l.keys) })
+	certificate := filepath.Join(files.folder, "tls.crt")
+	eventually(t, "files", func() string {
+		_, err := os.Stat(certificate)
+		return wordOf(err)
+	})
+	health := testplane.FreeAddress(t)
+	background(t, "webhook", "--core", "core="+l.kubeconfig, "--cell", l.namespace+"="+l.kubeconfig, "--listen", l.address, "--caller-keys", keys.folder,
+		"--tls-cert", certificate, "--tls-key", filepath.Join(files.folder, "tls.key"), "--metrics-listen", "0", "--health-listen", health)
+	eventually(t, "a webhook", func() string { return fetch("http://"+health+"/readyz", "ok") })
+	for number := range 3 {
+		running.Go(func() { l.removals.run(ctx, l, l.namespace, fmt.Sprint("web-", number)) })
+	}
+}
+
+func wordOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func (l *callersLab) secret() *corev1.Secret {
+	l.t.Helper()
+	secret := &corev1.Secret{}
+	if err := l.Get(l.t.Context(), l.keys, secret); err != nil {
+		l.t.Fatal(err)
+	}
+	return secret
+}
+
+// annotate changes annotations of the Secret, as the chart and users do.
+func (l *callersLab) annotate(key, value string) {
+	l.t.Helper()
+	secret := l.secret()
+	before := secret.DeepCopy()
+	secret.Annotations[key] = value
+	if err := l.Patch(l.t.Context(), secret, client.MergeFrom(before)); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *callersLab) client() *admissionregistrationv1.WebhookClientConfig {
+	l.t.Helper()
+	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	if err := l.Get(l.t.Context(), client.ObjectKey{Name: l.namespace}, configuration); err != nil {
+		l.t.Fatal(err)
+	}
+	return &configuration.Webhooks[0].ClientConfig
+}
+
+func (l *callersLab) scope() string { return guard.CallerScope(guard.Path(l.namespace)) }
+
+// leaveOut takes the path out of the configuration, and adds the annotation: what Helm does at the change to Required.
+func (l *callersLab) leaveOut() {
+	l.t.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}},"webhooks":[{"name":"pods.breakwater.dev","clientConfig":{"service":{"path":null}}}]}`,
+		guard.AnnotationCallerPath, guard.Path(l.namespace))
+	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: l.namespace}}
+	if err := l.Patch(l.t.Context(), configuration, client.RawPatch("application/strategic-merge-patch+json", []byte(patch))); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// answer is the status code of the webhook's answer at a path.
+func (l *callersLab) answer(path string) int {
+	l.t.Helper()
+	//nolint:gosec // the test knows whom it asks
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}
+	request, err := http.NewRequestWithContext(l.t.Context(), http.MethodPost, "https://"+l.address+path, strings.NewReader("{}"))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	return response.StatusCode
+}
+
+// wantNoFailure waits for more removals, and fails the test if one was not answered.
+func (l *callersLab) wantNoFailure(when string, more int64) {
+	l.t.Helper()
+	enough := l.removals.done.Load() + more
+	eventually(l.t, "removals "+when, func() string { return atLeast(&l.removals.done, enough) })
+	if failed := l.removals.failed.Load(); failed > 0 {
+		l.t.Fatalf("%s, %d removals failed, the last by: %s", when, failed, *l.removals.last.Load())
+	}
+}
+
+func TestCallerTokensAreIntroducedAndRotatedUnderLoad(t *testing.T) {
+	l := newCallersLab(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	t.Cleanup(func() { stop(); running.Wait() })
+	l.run(ctx, &running)
+
+	const refused, malformed = http.StatusUnauthorized, http.StatusBadRequest
+	eventually(t, "a key", func() string {
+		if len(l.secret().Data["current"]) == 0 {
+			return "there is none"
+		}
+		return ""
+	})
+	l.wantNoFailure("while tokens are not required", 20)
+	if token, path := guard.CallerOf(l.client()); token != "" || path != guard.Path(l.namespace) {
+		t.Errorf("in the mode Permissive the configuration has the token %q and the path %q, want the path alone", token, path)
+	}
+
+	l.annotate(certificates.AnnotationCallerTokens, "Required")
+	l.leaveOut()
+	first := l.secret().Data["current"]
+	eventually(t, "a token", func() string {
+		if token, path := guard.CallerOf(l.client()); !guard.IsCallerToken(token, l.scope(), first) {
+			return fmt.Sprintf("the configuration leads to %q", path)
+		}
+		return ""
+	})
+	if failed := l.removals.failed.Swap(0); failed > 0 {
+		// Without a path the webhook is asked at /, where it has no answer: what the failure policy refuses.
+		if last := *l.removals.last.Load(); !strings.Contains(last, "failed calling webhook") {
+			t.Errorf("%d removals failed while the configuration had no path, the last by: %s", failed, last)
+		}
+		t.Logf("%d removals were refused while the configuration had no path", failed)
+	}
+	eventually(t, "the requirement", func() string {
+		if got := l.answer(guard.Path(l.namespace)); got != refused {
+			return fmt.Sprintf("a caller without a token gets %d", got)
+		}
+		return ""
+	})
+	if got := l.answer(guard.CallerPath(guard.CallerToken(first, l.scope()), guard.Path(l.namespace))); got != malformed {
+		t.Errorf("a caller with a token gets %d, want it to be answered", got)
+	}
+	l.wantNoFailure("while tokens are required", 20)
+
+	l.annotate(certificates.AnnotationRotateCallerKey, "once")
+	var second []byte
+	eventually(t, "a token of another key", func() string {
+		secret := l.secret()
+		second = secret.Data["current"]
+		if token, _ := guard.CallerOf(l.client()); bytes.Equal(second, first) || !guard.IsCallerToken(token, l.scope(), second) {
+			return fmt.Sprintf("another key: %v, annotations %v", !bytes.Equal(second, first), secret.Annotations)
+		}
+		return ""
+	})
+	eventually(t, "the end of the first key", func() string {
+		if got := l.answer(guard.CallerPath(guard.CallerToken(first, l.scope()), guard.Path(l.namespace))); got != refused {
+			return fmt.Sprintf("a caller with a token of it gets %d", got)
+		}
+		return ""
+	})
+	l.wantNoFailure("after the rotation", 20)
+}

@@ -1,0 +1,192 @@
+package certificates
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/breakwater-k8s/breakwater/internal/guard"
+)
+
+// callersName is that of the controller of caller tokens.
+const callersName = "breakwater-callers"
+
+const (
+	// AnnotationCallerTokens is, on the Secret of caller keys, Required for a webhook that is to refuse callers without a token.
+	AnnotationCallerTokens = "breakwater.dev/caller-tokens"
+	// AnnotationRotateCallerKey asks for a new key, by a value that it has not had before.
+	AnnotationRotateCallerKey = "breakwater.dev/rotate-caller-key"
+	// annotationRotated is the value that was answered last.
+	annotationRotated = "breakwater.dev/rotated-caller-key"
+	callersRequired   = "Required"
+)
+
+// Keys of the Secret, as the webhook reads them.
+const (
+	currentKey     = "current"
+	previousKey    = "previous"
+	requiredMarker = "required"
+)
+
+// CallerReconciler keeps the keys of caller tokens, and puts tokens into the webhook configurations that ask for one.
+type CallerReconciler struct {
+	Client client.Client
+	// Live reads the Secret as it is: of a stale one a key would be made twice.
+	Live client.Reader
+	Log  logr.Logger
+	// Now is the clock of waits.
+	Now func() time.Time
+	Options
+
+	spread, overlap since
+}
+
+// Reconcile takes the step that is due. Waits are counted by this process, as in Reconciler.
+func (r *CallerReconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	now := r.Now()
+	secret := &corev1.Secret{}
+	if err := r.Live.Get(ctx, r.CallerSecret, secret); err != nil {
+		return reconcile.Result{}, fmt.Errorf("read Secret %s of caller keys: %w", r.CallerSecret, err)
+	}
+	all, err := configurationsOf(ctx, r.Client, r.kinds())
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	have := callerKeysOf(secret)
+	if len(have.Current) == callerKeyBytes {
+		all, err = r.inject(ctx, all, &have, r.isSpread(&have, now))
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	next := NextCallerKeys(have, r.look(&have, secret, all, now), newCallerKey)
+	if !next.equal(&have) {
+		if err := r.write(ctx, secret, &next); err != nil {
+			return reconcile.Result{}, err
+		}
+		r.Log.Info("Wrote caller keys", "secret", r.CallerSecret.String(), "newKey", !bytes.Equal(next.Current, have.Current),
+			"previousKey", len(next.Previous) > 0, "required", next.Required)
+		return reconcile.Result{RequeueAfter: shortest}, nil
+	}
+	return reconcile.Result{RequeueAfter: max(shortest, min(lookEvery, r.Spread, r.CallerOverlap))}, nil
+}
+
+func newCallerKey() []byte {
+	key := make([]byte, callerKeyBytes)
+	_, _ = rand.Read(key) // it never fails
+	return key
+}
+
+func callerKeysOf(secret *corev1.Secret) CallerKeys {
+	return CallerKeys{
+		Current: secret.Data[currentKey], Previous: secret.Data[previousKey], Required: string(secret.Data[requiredMarker]) == "true",
+		Rotated: secret.Annotations[annotationRotated],
+	}
+}
+
+// isSpread reports whether every replica has had time to read the current key.
+func (r *CallerReconciler) isSpread(k *CallerKeys, now time.Time) bool {
+	return r.spread.note(k.Current, now) >= r.Spread
+}
+
+func (r *CallerReconciler) look(k *CallerKeys, secret *corev1.Secret, all []client.Object, now time.Time) CallersSeen {
+	seen := CallersSeen{
+		Require: secret.Annotations[AnnotationCallerTokens] == callersRequired, Rotate: secret.Annotations[AnnotationRotateCallerKey],
+		Authenticated: everyClient(all, func(token, scope string) bool { return guard.IsCallerToken(token, scope, k.valid()...) }),
+	}
+	if len(k.Current) == 0 {
+		return seen
+	}
+	seen.Spread = r.isSpread(k, now)
+	if len(k.Previous) == 0 || !everyClient(all, func(token, scope string) bool { return guard.IsCallerToken(token, scope, k.Current) }) {
+		r.overlap = since{}
+		return seen
+	}
+	seen.Overlap = r.overlap.note(k.Current, now) >= r.CallerOverlap
+	return seen
+}
+
+// everyClient reports whether something holds for every webhook of configurations: for its token, empty if it has none, and its scope.
+func everyClient(all []client.Object, holds func(token, scope string) bool) bool {
+	for _, c := range all {
+		for _, to := range clientsOf(c) {
+			if token, path := guard.CallerOf(to); !holds(token, guard.CallerScope(path)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// inject puts tokens into the configurations that ask for them, and returns all as they are now. It does not touch configurations with a URL, nor
+// such as have no annotation: the chart renders the path of those.
+func (r *CallerReconciler) inject(ctx context.Context, all []client.Object, keys *CallerKeys, spread bool) (now []client.Object, err error) {
+	var errs []error
+	for _, c := range all {
+		path := c.GetAnnotations()[guard.AnnotationCallerPath]
+		wanted, ok := c.DeepCopyObject().(client.Object)
+		if !ok {
+			return nil, fmt.Errorf("a %T is no object", c)
+		}
+		if path == "" || !setCallers(clientsOf(wanted), path, keys, spread) {
+			now = append(now, c)
+			continue
+		}
+		// The list is sent as a whole, so it must be the very one that was read.
+		patch := client.MergeFromWithOptions(c, client.MergeFromWithOptimisticLock{})
+		if err := r.Client.Patch(ctx, wanted, patch, client.FieldOwner(Name)); client.IgnoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("put a caller token into webhook configuration %s: %w", c.GetName(), err))
+			continue
+		}
+		r.Log.Info("Put a caller token into a webhook configuration", "configuration", c.GetName())
+		now = append(now, wanted)
+	}
+	return now, errors.Join(errs...)
+}
+
+// setCallers reports whether it changed the path of a Service.
+func setCallers(clients []*admissionregistrationv1.WebhookClientConfig, path string, keys *CallerKeys, spread bool) (changed bool) {
+	for _, to := range clients {
+		if to.Service == nil {
+			continue
+		}
+		has, behind := guard.CallerOf(to)
+		if behind != path {
+			has = ""
+		}
+		wanted := guard.CallerPath(keys.Token(guard.CallerScope(path), has, spread), path)
+		if to.Service.Path == nil || *to.Service.Path != wanted {
+			to.Service.Path, changed = &wanted, true
+		}
+	}
+	return changed
+}
+
+// write stores the keys in the Secret that was read, and no other.
+func (r *CallerReconciler) write(ctx context.Context, secret *corev1.Secret, keys *CallerKeys) error {
+	wanted := secret.DeepCopy()
+	wanted.Data = map[string][]byte{currentKey: keys.Current}
+	if len(keys.Previous) > 0 {
+		wanted.Data[previousKey] = keys.Previous
+	}
+	if keys.Required {
+		wanted.Data[requiredMarker] = []byte("true")
+	}
+	if wanted.Annotations == nil {
+		wanted.Annotations = map[string]string{}
+	}
+	wanted.Annotations[annotationRotated] = keys.Rotated
+	if err := r.Client.Update(ctx, wanted, client.FieldOwner(Name)); err != nil {
+		return fmt.Errorf("write Secret %s of caller keys: %w", r.CallerSecret, err)
+	}
+	return nil
+}

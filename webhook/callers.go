@@ -1,0 +1,166 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/breakwater-k8s/breakwater/internal/guard"
+)
+
+// Files of a folder of keys, as a Secret that is mounted has them. The names are those of its keys, too.
+const (
+	currentKey     = "current"
+	previousKey    = "previous"
+	requiredMarker = "required"
+)
+
+// peersPath is before the paths of other replicas, which have an identity of their own.
+const peersPath = "/peers/"
+
+// readKeysEvery is how often the files are read again: as often as those of a certificate.
+const readKeysEvery = 10 * time.Second
+
+// callers tells authenticated callers from others, by the caller token in the path of a request.
+type callers struct {
+	folder string // of the keys; empty accepts every caller
+	every  time.Duration
+	log    logr.Logger
+	keys   atomic.Pointer[callerKeys]
+	// label names the caller of a scope in metrics.
+	label   func(scope string) string
+	metrics *metrics
+}
+
+// callerKeys are what tokens are made of. The webhook requires a token only if required is set.
+type callerKeys struct {
+	current, previous []byte
+	required          bool
+}
+
+func (k *callerKeys) equal(other *callerKeys) bool {
+	return other != nil && bytes.Equal(k.current, other.current) && bytes.Equal(k.previous, other.previous) && k.required == other.required
+}
+
+// readCallerKeys reads a folder. A file that does not exist is an absent key.
+func readCallerKeys(folder string) (*callerKeys, error) {
+	if _, err := os.Stat(folder); err != nil {
+		return nil, err
+	}
+	keys, required := &callerKeys{}, []byte(nil)
+	for name, to := range map[string]*[]byte{currentKey: &keys.current, previousKey: &keys.previous, requiredMarker: &required} {
+		raw, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		*to = raw
+	}
+	keys.required = string(bytes.TrimSpace(required)) == "true"
+	return keys, nil
+}
+
+// start reads the keys, and reads them again until ctx ends. Keys that cannot be read any more stay as they were.
+func (c *callers) start(ctx context.Context) error {
+	if c.folder == "" {
+		return nil
+	}
+	keys, err := readCallerKeys(c.folder)
+	if err != nil {
+		return fmt.Errorf("--caller-keys: %w", err)
+	}
+	c.use(keys)
+	go func() {
+		ticker := time.NewTicker(c.every)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			if keys, err := readCallerKeys(c.folder); err != nil {
+				c.log.Error(err, "Keeping former caller keys: the folder cannot be read", "folder", c.folder)
+			} else {
+				c.use(keys)
+			}
+		}
+	}()
+	return nil
+}
+
+func (c *callers) use(keys *callerKeys) {
+	before := c.keys.Swap(keys)
+	if keys.equal(before) {
+		return
+	}
+	c.log.Info("Read caller keys", "required", keys.required, "current", len(keys.current) > 0, "previous", len(keys.previous) > 0)
+}
+
+// authenticate lets reviews through to a handler, without the token in their path: those of authenticated callers, and all of them unless tokens
+// are required. The answer to others is no review, by which an API server refuses what a webhook with the failure policy Fail is about.
+func (c *callers) authenticate(reviews http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token, path := guard.CutCaller(r.URL.Path)
+		if keys := c.keys.Load(); keys != nil && !strings.HasPrefix(path, peersPath) {
+			scope := guard.CallerScope(path)
+			if token == "" || !guard.IsCallerToken(token, scope, keys.current, keys.previous) {
+				verdict := "accepted"
+				if keys.required {
+					verdict = "refused"
+				}
+				c.metrics.unauthenticated.WithLabelValues(c.label(scope), verdict).Inc()
+				if keys.required {
+					http.Error(w, "Breakwater answers authenticated callers only: the path of the webhook configuration has no valid caller token", http.StatusUnauthorized)
+					return
+				}
+			}
+		}
+		if token != "" {
+			// No other code sees the token, so that none can tell it.
+			r = r.WithContext(r.Context()) // a copy
+			address := url.URL{Path: path, RawQuery: r.URL.RawQuery}
+			r.URL, r.RequestURI = &address, address.RequestURI()
+		}
+		reviews.ServeHTTP(w, r)
+	})
+}
+
+// startCallers makes the server authenticate callers by tokens, unless each has a client certificate.
+func (s *Server) startCallers(ctx context.Context) error {
+	if s.ClientCAFile != "" {
+		return nil
+	}
+	s.callers.folder, s.callers.log, s.callers.metrics, s.callers.label = s.CallerKeys, s.Log, s.Protection.metrics, s.Protection.callerLabel
+	if s.callers.every == 0 {
+		s.callers.every = readKeysEvery
+	}
+	return s.callers.start(ctx)
+}
+
+// callerLabel names the caller of a scope in metrics: by the core, or else the first cell. A client must not be able to make labels.
+func (p *Protection) callerLabel(scope string) string {
+	core, cells, ok := guard.RootsPlace(scope)
+	switch {
+	case ok && core != "" && slices.ContainsFunc(p.cores, hasName(core)):
+		return "cores/" + core
+	case ok && core == "" && p.cells.known(cells[0]):
+		return "cells/" + cells[0]
+	}
+	return "unknown"
+}
+
+func hasName(name string) func(*core) bool {
+	return func(c *core) bool { return c.name == name }
+}
