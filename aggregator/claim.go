@@ -237,6 +237,7 @@ func (t *term) beatShare(ctx context.Context) error {
 		pods, protectors := t.snapshot.Size()
 		t.metrics.pods.Set(float64(pods))
 		t.metrics.protectors.Set(float64(protectors))
+		t.metrics.forceDeletable.Set(float64(t.snapshot.ForceDeletable()))
 		now := metav1.NewMicroTime(t.now())
 		entry := entryOf(cell, t.options.Membership.Name())
 		entry.Pods, entry.Protectors, entry.LastHeartbeat = clamp(pods), clamp(protectors), &now

@@ -21,6 +21,7 @@ func (t *term) conclude(p *v1alpha1.PodProtector) {
 	meta.SetStatusCondition(&p.Status.Conditions, ready)
 	concludeTarget(p)
 	concludeSpread(p)
+	concludeForceDeletable(p)
 }
 
 func readiness(p *v1alpha1.PodProtector) metav1.Condition {

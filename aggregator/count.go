@@ -69,6 +69,9 @@ func (s *Snapshot) Count(
 		if ends {
 			continue
 		}
+		if p.facts.ForceDeletable() {
+			c.aggregation.ForceDeletableReplicas++
+		}
 		health := c.health(p, spec.MinReadySeconds, spec.Criterion, at)
 		counted := health.Counted(spec.Criterion) && s.countedEarlier(p, earlier, at, &c)
 		c.add(health, counted)

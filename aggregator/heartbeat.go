@@ -121,6 +121,7 @@ func (t *term) beat(ctx context.Context, ready metav1.Condition) error {
 		t.heed(cell)
 		t.metrics.pods.Set(float64(pods))
 		t.metrics.protectors.Set(float64(protectors))
+		t.metrics.forceDeletable.Set(float64(t.snapshot.ForceDeletable()))
 		now := metav1.NewMicroTime(t.now())
 		// A leader that has noted a restore may have a lower epoch than one of the lost time, which ends.
 		restored := max(t.leadership.restored, parseVersion(cell.Status.Aggregator.RestoredVersion))

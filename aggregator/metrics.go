@@ -12,11 +12,12 @@ import (
 
 // metrics are listed in docs/metrics.md.
 type metrics struct {
-	leading, epoch, slots, pods, protectors prometheus.Gauge
-	liveReads                               prometheus.Counter
-	writes, settled                         *prometheus.CounterVec
-	writeDuration                           *prometheus.HistogramVec
-	spread                                  *spreadMetrics
+	leading, epoch, slots, pods, protectors, forceDeletable prometheus.Gauge
+
+	liveReads       prometheus.Counter
+	writes, settled *prometheus.CounterVec
+	writeDuration   *prometheus.HistogramVec
+	spread          *spreadMetrics
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -41,14 +42,15 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	spread := newSpreadMetrics()
 	registry.MustRegister(liveReads, writeDuration, spread)
 	return &metrics{
-		leading:    gauge("leading", "1 while this process leads its cell, or has slots of it."),
-		epoch:      gauge("epoch", "Epoch of the last term of this process, or of the last slots that it took."),
-		slots:      gauge("slots", "Slots of the cell that this shard has, of 256; 0 without --ring."),
-		pods:       gauge("pods", "Pods in the snapshot at the last heartbeat."),
-		protectors: gauge("protectors", "Protectors that pods are counted for, at the last heartbeat."),
-		liveReads:  liveReads,
-		writes:     counter("writes_total", "Status writes by result: written, conflict or error.", "result"),
-		spread:     spread, writeDuration: writeDuration,
+		leading:        gauge("leading", "1 while this process leads its cell, or has slots of it."),
+		epoch:          gauge("epoch", "Epoch of the last term of this process, or of the last slots that it took."),
+		slots:          gauge("slots", "Slots of the cell that this shard has, of 256; 0 without --ring."),
+		pods:           gauge("pods", "Pods in the snapshot at the last heartbeat."),
+		protectors:     gauge("protectors", "Protectors that pods are counted for, at the last heartbeat."),
+		forceDeletable: gauge("force_deletable_pods", "Pods that live and have the annotation breakwater.dev/force-delete, at the last heartbeat."),
+		liveReads:      liveReads,
+		writes:         counter("writes_total", "Status writes by result: written, conflict or error.", "result"),
+		spread:         spread, writeDuration: writeDuration,
 		settled: counter("settled_total", "Reservations settled by reason: gone, expired, relabeled, superseded, updated or overdue.", "reason"),
 	}
 }

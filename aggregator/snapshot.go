@@ -281,6 +281,18 @@ func (s *Snapshot) Size() (pods, protectors int) {
 	return len(s.pods), len(s.members)
 }
 
+// ForceDeletable returns the number of pods whose removal is admitted whatever the floor.
+func (s *Snapshot) ForceDeletable() (number int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.pods {
+		if p.facts.ForceDeletable() {
+			number++
+		}
+	}
+	return number
+}
+
 // Listed tells whether the first list has come.
 func (s *Snapshot) Listed() bool {
 	select {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -33,16 +32,6 @@ func clients(t *testing.T, objects []*unstructured.Unstructured) (all map[string
 		}
 	}
 	return all, annotations
-}
-
-func deployment(t *testing.T, objects []*unstructured.Unstructured, name string) *appsv1.Deployment {
-	t.Helper()
-	for _, d := range typed[appsv1.Deployment](t, objects, "Deployment") {
-		if d.Name == name {
-			return d
-		}
-	}
-	return nil
 }
 
 func callerSecret(t *testing.T, objects []*unstructured.Unstructured) *corev1.Secret {
@@ -90,7 +79,7 @@ func TestPathsAreLeftOutWhereTokensAreRequired(t *testing.T) {
 		}
 		arguments := component.Spec.Template.Spec.Containers[0].Args
 		for _, want := range []string{
-			"--caller-keys=breakwater-system/breakwater-webhook-callers", "--caller-overlap=12h", "--webhook-configuration=breakwater-core", "--webhook-configuration=breakwater-roots",
+			"--caller-keys=breakwater-system/breakwater-webhook-callers", "--caller-overlap=12h", "--spread=3m", "--webhook-configuration=breakwater-core", "--webhook-configuration=breakwater-roots",
 			"--webhook-configuration=breakwater-cell-shop", "--mutating-webhook-configuration=breakwater-scheduling-bank",
 		} {
 			if !slices.Contains(arguments, want) {

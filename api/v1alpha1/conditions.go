@@ -27,6 +27,9 @@ const (
 	ConditionKindsServed = "KindsServed"
 	// ConditionConnected of a Cell: the kubeconfig of its Secret leads to its cluster. Written by the topology controller.
 	ConditionConnected = "Connected"
+	// ConditionForceDeletable of a PodProtector: pods have the annotation breakwater.dev/force-delete, and their removal is admitted whatever
+	// the floor. Written by the aggregators; absent until there is such a pod.
+	ConditionForceDeletable = "ForceDeletable"
 	// ConditionAggregationFresh of a Cell: its aggregator reports. Written by the topology controller.
 	ConditionAggregationFresh = "AggregationFresh"
 	// ConditionShardsAvailable of a ClusterRing: it has shards that objects can be assigned to. Written by the sharder.
@@ -72,6 +75,10 @@ const (
 	ReasonSourceVanished = "SourceVanished"
 	// ReasonSourceDeleted, TargetResolved: the workload was deleted, and the release of the protector is pending.
 	ReasonSourceDeleted = "SourceDeleted"
+	// ReasonPodsAnnotated, ForceDeletable: the message says how many, by cell.
+	ReasonPodsAnnotated = "PodsAnnotated"
+	// ReasonNoPodAnnotated, ForceDeletable is false: there were such pods, and are none now.
+	ReasonNoPodAnnotated = "NoPodAnnotated"
 	// ReasonAggregating, Ready of a Cell: an aggregator leads it, and has listed its pods.
 	ReasonAggregating = "Aggregating"
 	// ReasonAggregatorIdle, Ready of a Cell: the aggregator that led it has stopped, and no other one leads.

@@ -336,7 +336,7 @@ type PodProtectorStatus struct {
 	// +optional
 	Cells []PodProtectorCell `json:"cells,omitempty"`
 
-	// Conditions are Ready and SpreadSatisfied, written by aggregators, and TargetResolved, written by the generator.
+	// Conditions are Ready, SpreadSatisfied and ForceDeletable, written by aggregators, and TargetResolved, written by the generator.
 	//
 	// +listType=map
 	// +listMapKey=type
@@ -434,6 +434,12 @@ type Aggregation struct {
 	//
 	// +kubebuilder:validation:Minimum=0
 	CountedReplicas int32 `json:"countedReplicas"`
+
+	// ForceDeletableReplicas is how many of the pods that live have the annotation breakwater.dev/force-delete: their removal is admitted
+	// whatever the floor.
+	//
+	// +optional
+	ForceDeletableReplicas int32 `json:"forceDeletableReplicas,omitempty"`
 
 	// ExpectedReplicas is how many pods the workloads want that own pods of the protector in this cell. Unset when the
 	// protector's floor is not reckoned from that, or when it cannot be found out.

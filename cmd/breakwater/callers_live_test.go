@@ -54,6 +54,7 @@ func newCallersLab(t *testing.T) *callersLab {
 	if err != nil {
 		t.Fatal(err)
 	}
+	configuration.Annotations = map[string]string{guard.AnnotationCallerPath: guard.Path(l.namespace)}
 	l.create(configuration)
 	l.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: l.namespace, Name: l.keys.Name, Annotations: map[string]string{certificates.AnnotationCallerTokens: "Permissive"},
@@ -127,11 +128,10 @@ func (l *callersLab) client() *admissionregistrationv1.WebhookClientConfig {
 
 func (l *callersLab) scope() string { return guard.CallerScope(guard.Path(l.namespace)) }
 
-// leaveOut takes the path out of the configuration, and adds the annotation: what Helm does at the change to Required.
-func (l *callersLab) leaveOut() {
+// setPath changes the path of the configuration as Helm does, by a JSON value: null takes it out.
+func (l *callersLab) setPath(path string) {
 	l.t.Helper()
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}},"webhooks":[{"name":"pods.breakwater.dev","clientConfig":{"service":{"path":null}}}]}`,
-		guard.AnnotationCallerPath, guard.Path(l.namespace))
+	patch := fmt.Sprintf(`{"webhooks":[{"name":"pods.breakwater.dev","clientConfig":{"service":{"path":%s}}}]}`, path)
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: l.namespace}}
 	if err := l.Patch(l.t.Context(), configuration, client.RawPatch("application/strategic-merge-patch+json", []byte(patch))); err != nil {
 		l.t.Fatal(err)
@@ -185,7 +185,7 @@ func TestCallerTokensAreIntroducedAndRotatedUnderLoad(t *testing.T) {
 	}
 
 	l.annotate(certificates.AnnotationCallerTokens, "Required")
-	l.leaveOut()
+	l.setPath("null")
 	first := l.secret().Data["current"]
 	eventually(t, "a token", func() string {
 		if token, path := guard.CallerOf(l.client()); !guard.IsCallerToken(token, l.scope(), first) {
@@ -228,4 +228,21 @@ func TestCallerTokensAreIntroducedAndRotatedUnderLoad(t *testing.T) {
 		return ""
 	})
 	l.wantNoFailure("after the rotation", 20)
+
+	l.annotate(certificates.AnnotationCallerTokens, "Permissive")
+	l.setPath(fmt.Sprintf("%q", guard.Path(l.namespace)))
+	eventually(t, "the token again", func() string {
+		if token, path := guard.CallerOf(l.client()); !guard.IsCallerToken(token, l.scope(), second) {
+			return fmt.Sprintf("the configuration leads to %q while tokens are required", path)
+		}
+		return ""
+	})
+	t.Logf("%d removals were refused while the configuration had no token", l.removals.failed.Swap(0))
+	eventually(t, "the end of the requirement", func() string {
+		if got := l.answer(guard.Path(l.namespace)); got != malformed {
+			return fmt.Sprintf("a caller without a token gets %d", got)
+		}
+		return ""
+	})
+	l.wantNoFailure("when tokens are not required any more", 20)
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
 	"github.com/breakwater-k8s/breakwater/internal/guard"
 )
 
@@ -75,3 +77,41 @@ func TestNoConfigurationHasATokenThatAReplicaRefuses(t *testing.T) {
 		t.Errorf("after all steps %+v, want a token of the newest of several keys to be required", state)
 	}
 }
+
+func TestPathsThatGetAToken(t *testing.T) {
+	const scope = "cells/a"
+	path := guard.Path("a")
+	keys := CallerKeys{Current: key('c'), Previous: key('p')}
+	current, previous, foreign := guard.CallerPath(guard.CallerToken(keys.Current, scope), path), guard.CallerPath(guard.CallerToken(keys.Previous, scope), path), guard.CallerPath("0123", path)
+	for claim, c := range map[string]struct {
+		has              *string
+		spread, enforced bool
+		want             *string
+	}{
+		"no path, while replicas read the current key": {nil, false, false, &previous},
+		"no path": {nil, true, false, &current},
+		"what an API server has in place of no path":         {new(string), true, false, &current},
+		"the path of the chart, where no token is required":  {&path, true, false, &path},
+		"the path of the chart, where a token is required":   {&path, true, true, &current},
+		"the previous token, while replicas read the key":    {&previous, false, true, &previous},
+		"the previous token":                                 {&previous, true, false, &current},
+		"the current token, while replicas read the key":     {&current, false, true, &current},
+		"a token that is none":                               {&foreign, true, false, &current},
+		"a token that is none, while replicas read the key":  {&foreign, false, true, &previous},
+		"another path, which is not that of the annotation":  {ptr(guard.Path("b")), true, false, &current},
+		"another path with its token":                        {ptr(guard.CallerPath(guard.CallerToken(keys.Current, "cells/b"), guard.Path("b"))), true, false, &current},
+		"a path of a former chart that only needs the token": {&path, false, true, &previous},
+	} {
+		to := &admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Path: c.has}}
+		changed := setCaller(to, path, &keys, c.spread, c.enforced)
+		if got := *to.Service.Path; got != *c.want || changed != (c.has == nil || *c.has != *c.want) {
+			t.Errorf("%s: path %q, changed %v, want %q", claim, got, changed, *c.want)
+		}
+	}
+	url := "https://webhook.example" + path
+	if to := (&admissionregistrationv1.WebhookClientConfig{URL: &url}); setCaller(to, path, &keys, true, true) || *to.URL != "https://webhook.example"+path {
+		t.Errorf("a URL became %q", *to.URL)
+	}
+}
+
+func ptr(text string) *string { return &text }

@@ -48,6 +48,8 @@ type CallerReconciler struct {
 	Options
 
 	spread, overlap since
+	// required is when tokens were required last, as far as this process knows.
+	required time.Time
 }
 
 // Reconcile takes the step that is due. Waits are counted by this process, as in Reconciler.
@@ -62,8 +64,13 @@ func (r *CallerReconciler) Reconcile(ctx context.Context, _ reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	have := callerKeysOf(secret)
+	if have.Required {
+		r.required = now
+	}
 	if len(have.Current) == callerKeyBytes {
-		all, err = r.inject(ctx, all, &have, r.isSpread(&have, now))
+		all, err = r.inject(ctx, all, func(to *admissionregistrationv1.WebhookClientConfig, path string) bool {
+			return setCaller(to, path, &have, r.isSpread(&have, now), r.isEnforced(now))
+		})
 		if err != nil {
 			return reconcile.Result{}, err
 		}
@@ -98,6 +105,11 @@ func (r *CallerReconciler) isSpread(k *CallerKeys, now time.Time) bool {
 	return r.spread.note(k.Current, now) >= r.Spread
 }
 
+// isEnforced reports whether a replica may still refuse callers without a token: until all have had time to read that none is required.
+func (r *CallerReconciler) isEnforced(now time.Time) bool {
+	return !r.required.IsZero() && now.Sub(r.required) < r.Spread
+}
+
 func (r *CallerReconciler) look(k *CallerKeys, secret *corev1.Secret, all []client.Object, now time.Time) CallersSeen {
 	seen := CallersSeen{
 		Require: secret.Annotations[AnnotationCallerTokens] == callersRequired, Rotate: secret.Annotations[AnnotationRotateCallerKey],
@@ -127,9 +139,10 @@ func everyClient(all []client.Object, holds func(token, scope string) bool) bool
 	return true
 }
 
-// inject puts tokens into the configurations that ask for them, and returns all as they are now. It does not touch configurations with a URL, nor
-// such as have no annotation: the chart renders the path of those.
-func (r *CallerReconciler) inject(ctx context.Context, all []client.Object, keys *CallerKeys, spread bool) (now []client.Object, err error) {
+// inject puts tokens into the configurations that ask for them by their annotation, and returns all as they are now. set changes one client.
+func (r *CallerReconciler) inject(
+	ctx context.Context, all []client.Object, set func(to *admissionregistrationv1.WebhookClientConfig, path string) (changed bool),
+) (now []client.Object, err error) {
 	var errs []error
 	for _, c := range all {
 		path := c.GetAnnotations()[guard.AnnotationCallerPath]
@@ -137,7 +150,11 @@ func (r *CallerReconciler) inject(ctx context.Context, all []client.Object, keys
 		if !ok {
 			return nil, fmt.Errorf("a %T is no object", c)
 		}
-		if path == "" || !setCallers(clientsOf(wanted), path, keys, spread) {
+		changed := false
+		for _, to := range clientsOf(wanted) {
+			changed = path != "" && set(to, path) || changed
+		}
+		if !changed {
 			now = append(now, c)
 			continue
 		}
@@ -153,22 +170,22 @@ func (r *CallerReconciler) inject(ctx context.Context, all []client.Object, keys
 	return now, errors.Join(errs...)
 }
 
-// setCallers reports whether it changed the path of a Service.
-func setCallers(clients []*admissionregistrationv1.WebhookClientConfig, path string, keys *CallerKeys, spread bool) (changed bool) {
-	for _, to := range clients {
-		if to.Service == nil {
-			continue
-		}
-		has, behind := guard.CallerOf(to)
-		if behind != path {
-			has = ""
-		}
-		wanted := guard.CallerPath(keys.Token(guard.CallerScope(path), has, spread), path)
-		if to.Service.Path == nil || *to.Service.Path != wanted {
-			to.Service.Path, changed = &wanted, true
-		}
+// setCaller reports whether it changed the path of a webhook. It leaves alone URLs, and a path without a token where no token is enforced: that is
+// what the chart renders before tokens are required, and when they are not any more.
+func setCaller(to *admissionregistrationv1.WebhookClientConfig, path string, keys *CallerKeys, spread, enforced bool) (changed bool) {
+	has, behind := guard.CallerOf(to)
+	if to.Service == nil || behind == path && has == "" && !enforced {
+		return false
 	}
-	return changed
+	if behind != path {
+		has = ""
+	}
+	wanted := guard.CallerPath(keys.Token(guard.CallerScope(path), has, spread), path)
+	if to.Service.Path != nil && *to.Service.Path == wanted {
+		return false
+	}
+	to.Service.Path = &wanted
+	return true
 }
 
 // write stores the keys in the Secret that was read, and no other.

@@ -32,6 +32,8 @@ const (
 	ready
 	// doubtful means that the status neither says that the pod is ready nor that it is not.
 	doubtful
+	// forced means that the pod has the annotation by which its removal is admitted whatever the floor.
+	forced
 )
 
 // own is a pod's own criterion, in a byte.
@@ -129,6 +131,7 @@ func FactsOf(pod *corev1.Pod) Facts {
 	f.set(finished, pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed)
 	f.set(scheduled, pod.Spec.NodeName != "")
 	f.set(running, pod.Status.Phase == corev1.PodRunning)
+	f.set(forced, pod.Annotations[v1alpha1.AnnotationForceDelete] == "true")
 
 	condition := readyCondition(pod)
 	switch {
@@ -193,6 +196,9 @@ func (f Facts) Observed() int64 { return int64(f.observed) }
 
 // Terminating tells whether the pod's deletion has begun.
 func (f Facts) Terminating() bool { return f.has(terminating) }
+
+// ForceDeletable reports whether the pod lives, and its removal is admitted whatever the floor, by AnnotationForceDelete.
+func (f Facts) ForceDeletable() bool { return f.has(forced) && !f.Gone() }
 
 // Finished reports whether the pod has succeeded or failed.
 func (f Facts) Finished() bool { return f.has(finished) }

@@ -166,7 +166,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- $path := index . 1 -}}
 {{- with index . 0 -}}
 argocd.argoproj.io/sync-wave: "10"
-{{- if include "breakwater.injectsCallers" . }}
+{{- if include "breakwater.callers" . }}
 breakwater.dev/caller-path: {{ $path }}
 {{- end }}
 {{- if and .Values.webhook.enabled (eq .Values.tls.mode "cert-manager") (not .Values.webhook.caBundle) }}

@@ -1,0 +1,38 @@
+package aggregator
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+)
+
+// concludeForceDeletable writes how many pods the floor does not protect, since they have the annotation of a break-glass removal. A protector that
+// never had such a pod has no such condition.
+func concludeForceDeletable(p *v1alpha1.PodProtector) {
+	total, cells := int32(0), []string(nil)
+	for i := range p.Status.Cells {
+		if number := p.Status.Cells[i].Aggregation.ForceDeletableReplicas; number > 0 {
+			total += number
+			cells = append(cells, fmt.Sprintf("%d in cell %s", number, p.Status.Cells[i].CellID))
+		}
+	}
+	condition := metav1.Condition{
+		Type: v1alpha1.ConditionForceDeletable, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonPodsAnnotated, ObservedGeneration: p.Generation,
+	}
+	switch {
+	case total > 0:
+		condition.Message = fleet.Shorten(fmt.Sprintf("The floor does not protect %d pods, which have the annotation %s: %s.",
+			total, v1alpha1.AnnotationForceDelete, strings.Join(cells, ", ")), 1000)
+	case meta.FindStatusCondition(p.Status.Conditions, condition.Type) == nil:
+		return
+	default:
+		condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ReasonNoPodAnnotated
+		condition.Message = fmt.Sprintf("No pod has the annotation %s.", v1alpha1.AnnotationForceDelete)
+	}
+	meta.SetStatusCondition(&p.Status.Conditions, condition)
+}
