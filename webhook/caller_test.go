@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -161,5 +162,37 @@ func TestReadsForUnprovenCallersAreBounded(t *testing.T) {
 	}
 	if len(*reads) != 10 {
 		t.Errorf("%d reads, want 10", len(*reads))
+	}
+}
+
+// The reviews of the API server of a cell need no read of their pods, and those of others do.
+func TestWhichCallersAreProven(t *testing.T) {
+	for claim, c := range map[string]struct {
+		server *Server
+		token  bool
+		cells  []string
+		want   bool
+	}{
+		"no credential":                             {cells: []string{"a"}},
+		"a caller token":                            {token: true, cells: []string{"a", "b"}, want: true},
+		"a certificate of any name":                 {server: &Server{ClientCAFile: "ca.crt"}, cells: []string{"a"}},
+		"a certificate of a listed name":            {server: &Server{ClientCAFile: "ca.crt", ClientNames: []string{"apiserver"}}, cells: []string{"a"}, want: true},
+		"a certificate of a name, of several cells": {server: &Server{ClientCAFile: "ca.crt", ClientNames: []string{"apiserver"}}, cells: []string{"a", "b"}},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			s := cmp.Or(c.server, &Server{})
+			s.Protection = newDesk(t).Protection
+			s.Protection.cells = newCells()
+			for _, name := range c.cells {
+				s.Protection.cells.named[name] = nil
+			}
+			r := httptest.NewRequest(http.MethodPost, "/cells/a/validate", nil)
+			if c.token {
+				r = r.WithContext(context.WithValue(r.Context(), tokenCaller{}, true))
+			}
+			if got := s.isProven(r); got != c.want {
+				t.Errorf("isProven() = %t, want %t", got, c.want)
+			}
+		})
 	}
 }

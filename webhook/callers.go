@@ -33,6 +33,9 @@ const peersPath = "/peers/"
 // readKeysEvery is how often the files are read again: as often as those of a certificate.
 const readKeysEvery = 10 * time.Second
 
+// tokenCaller marks requests with a valid token for what they ask about.
+type tokenCaller struct{}
+
 // callers tells authenticated callers from others, by the caller token in the path of a request.
 type callers struct {
 	folder string // of the keys; empty accepts every caller
@@ -113,9 +116,12 @@ func (c *callers) use(keys *callerKeys) {
 func (c *callers) authenticate(reviews http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, path := guard.CutCaller(r.URL.Path)
+		ctx := r.Context()
 		if keys := c.keys.Load(); keys != nil && !strings.HasPrefix(path, peersPath) {
 			scope := guard.CallerScope(path)
-			if token == "" || !guard.IsCallerToken(token, scope, keys.current, keys.previous) {
+			if token != "" && guard.IsCallerToken(token, scope, keys.current, keys.previous) {
+				ctx = context.WithValue(ctx, tokenCaller{}, true)
+			} else {
 				verdict := "accepted"
 				if keys.required {
 					verdict = "refused"
@@ -129,7 +135,7 @@ func (c *callers) authenticate(reviews http.Handler) http.Handler {
 		}
 		if token != "" {
 			// No other code sees the token, so that none can tell it.
-			r = r.WithContext(r.Context()) // a copy
+			r = r.WithContext(ctx) // a copy
 			address := url.URL{Path: path, RawQuery: r.URL.RawQuery}
 			r.URL, r.RequestURI = &address, address.RequestURI()
 		}

@@ -299,10 +299,10 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *pace) {
 	s.answer(w, review, r.PathValue("cell"), answer)
 }
 
-// isProven reports whether a review can only come from the API server of its cell. A certificate with a name of --client-name proves that as long as
-// the webhook serves a single cell: the names belong to no cell in particular.
-func (s *Server) isProven(*http.Request) bool {
-	return s.ClientCAFile != "" && len(s.ClientNames) > 0 && s.Protection.cells.isSingle()
+// isProven reports whether a review can only come from the API server of its cell: it has a caller token, which is of one cell, or a certificate with a
+// name of --client-name, as long as the webhook serves a single cell: the names belong to no cell in particular.
+func (s *Server) isProven(r *http.Request) bool {
+	return r.Context().Value(tokenCaller{}) != nil || s.ClientCAFile != "" && len(s.ClientNames) > 0 && s.Protection.cells.isSingle()
 }
 
 // schedule answers about a pod or a template that is to be stored in a cell.
