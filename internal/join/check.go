@@ -78,7 +78,7 @@ func (l *link) try(ctx context.Context, kubeconfig []byte) error {
 	if err != nil {
 		return err
 	}
-	config.Timeout = answerTime
+	config.Timeout, config.QPS = answerTime, -1 // each right is asked for until it is granted: that is not to wait for a client-side limit
 	clientset, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
