@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/breakwater-k8s/breakwater/internal/guard"
 )
@@ -98,8 +99,8 @@ func TestPathsThatGetAToken(t *testing.T) {
 		"the current token, while replicas read the key":     {&current, false, true, &current},
 		"a token that is none":                               {&foreign, true, false, &current},
 		"a token that is none, while replicas read the key":  {&foreign, false, true, &previous},
-		"another path, which is not that of the annotation":  {ptr(guard.Path("b")), true, false, &current},
-		"another path with its token":                        {ptr(guard.CallerPath(guard.CallerToken(keys.Current, "cells/b"), guard.Path("b"))), true, false, &current},
+		"another path, which is not that of the annotation":  {ptr.To(guard.Path("b")), true, false, &current},
+		"another path with its token":                        {ptr.To(guard.CallerPath(guard.CallerToken(keys.Current, "cells/b"), guard.Path("b"))), true, false, &current},
 		"a path of a former chart that only needs the token": {&path, false, true, &previous},
 	} {
 		to := &admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Path: c.has}}
@@ -113,5 +114,3 @@ func TestPathsThatGetAToken(t *testing.T) {
 		t.Errorf("a URL became %q", *to.URL)
 	}
 }
-
-func ptr(text string) *string { return &text }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -80,7 +81,9 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options, registry p
 
 // control adds a controller that has one request, also whenever a webhook configuration changes.
 func control(mgr manager.Manager, name string, r reconcile.Reconciler, same reconcile.Request, kinds []kind, more ...source.Source) error {
-	c, err := controller.New(name, mgr, controller.Options{Reconciler: r})
+	c, err := controller.New(name, mgr, controller.Options{
+		Reconciler: r, SkipNameValidation: ptr.To(true), // tests run it several times in a process
+	})
 	if err != nil {
 		return fmt.Errorf("make the controller %s: %w", name, err)
 	}
