@@ -69,12 +69,9 @@ func (s *Snapshot) Count(
 		if ends {
 			continue
 		}
-		if p.facts.ForceDeletable() {
-			c.aggregation.ForceDeletableReplicas++
-		}
 		health := c.health(p, spec.MinReadySeconds, spec.Criterion, at)
 		counted := health.Counted(spec.Criterion) && s.countedEarlier(p, earlier, at, &c)
-		c.add(health, counted)
+		c.add(health, counted, p.facts.ForceDeletable())
 		if label != "" && counted {
 			onNodes[p.node]++
 		}
@@ -135,10 +132,13 @@ func (s *Snapshot) countedEarlier(p *pod, earlier []standard, at instant, c *cou
 	return true
 }
 
-// add adds a pod, and counted reports whether it counts towards the floor.
-func (c *count) add(h podhealth.Health, counted bool) {
+// add adds a pod. counted reports whether it counts towards the floor, and forceDeletable, whether it may be removed whatever the floor.
+func (c *count) add(h podhealth.Health, counted, forceDeletable bool) {
 	a := &c.aggregation
 	a.TotalReplicas++
+	if forceDeletable {
+		a.ForceDeletableReplicas++
+	}
 	for _, state := range []struct {
 		holds bool
 		total *int32

@@ -61,10 +61,11 @@ func (p *Protection) verify(ctx context.Context, cell string, r removal.Request)
 	if !isFromUnprovenCaller(ctx) || r.Operation == v1alpha1.OperationEvict || r.Forced() {
 		return nil // the pod of an eviction, or of a break-glass removal, was read from the cell
 	}
-	pods, err := p.cells.metadata(cell)
+	objects, err := p.cells.metadata(cell)
 	if err != nil {
 		return nil
 	}
+	pods := objects.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(r.Namespace)
 	patience := verificationTime
 	if deadline, ok := ctx.Deadline(); ok {
 		patience = min(patience, time.Until(deadline)/4)
@@ -80,7 +81,7 @@ func (p *Protection) verify(ctx context.Context, cell string, r removal.Request)
 			refusal := removal.RefuseUnreadablePod(cell, r, fmt.Errorf("too many callers that do not authenticate ask about this cell: %w", err))
 			return &refusal
 		}
-		pod, err := pods.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(r.Namespace).Get(ctx, r.PodName, metav1.GetOptions{ResourceVersion: version})
+		pod, err := pods.Get(ctx, r.PodName, metav1.GetOptions{ResourceVersion: version})
 		switch {
 		case apierrors.IsNotFound(err) || err == nil && pod.UID != r.Pod.UID:
 			answer := removal.RefuseNoPod(cell, r)

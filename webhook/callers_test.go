@@ -129,7 +129,7 @@ func TestCallersAreCountedAndRefused(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("the marker was not read within 30 s")
 		}
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 	}
 	l.ask(guard.Path("a"))
 	if accepted, refused := l.counted("cells/a", "accepted"), l.counted("cells/a", "refused"); accepted != 1 || refused != 1 {

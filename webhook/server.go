@@ -129,7 +129,8 @@ func (s *Server) Start(ctx context.Context) error {
 	go func() { failed <- server.Serve(listener) }()
 	s.Log.Info("Serving reviews", "address", listener.Addr().String(), "clientCertificates", s.ClientCAFile != "", "audit", s.Audit)
 	if s.ClientCAFile == "" && s.CallerKeys == "" {
-		s.Log.Info("Accepting reviews from any client that reaches this address: set --client-ca and --client-name or --caller-keys, or restrict access by a NetworkPolicy")
+		s.Log.Info("Accepting reviews from any client that reaches this address: " +
+			"set --client-ca and --client-name or --caller-keys, or restrict access by a NetworkPolicy")
 	}
 	select {
 	case err := <-failed:

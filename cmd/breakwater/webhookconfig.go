@@ -63,11 +63,8 @@ func webhookConfigCommand() *cobra.Command {
 			if err := readCallerKey(&options.Endpoint, key, static.folder != ""); err != nil {
 				return err
 			}
-			if roots.enabled && static.folder != "" {
-				return errors.New("--root-guard has no --static: its answers may be missing without harm, and static configurations cannot be deleted")
-			}
 			if roots.enabled {
-				return roots.write(command, options, service, caBundle, schedule || selector != "")
+				return roots.write(command, options, service, caBundle, schedule || selector != "", static.folder != "")
 			}
 			if roots.isChanged(command.Flags()) {
 				return errors.New("--root-kinds and --own-namespace are for --root-guard")

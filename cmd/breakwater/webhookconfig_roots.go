@@ -30,8 +30,10 @@ func (f *rootFlags) isChanged(flags *pflag.FlagSet) bool {
 }
 
 // write prints the configuration. mixed reports whether there are flags of other configurations.
-func (f *rootFlags) write(command *cobra.Command, o webhook.ConfigurationOptions, service, caBundle string, mixed bool) error {
+func (f *rootFlags) write(command *cobra.Command, o webhook.ConfigurationOptions, service, caBundle string, mixed, static bool) error {
 	switch {
+	case static:
+		return errors.New("--root-guard has no --static: its answers may be missing without harm, and static configurations cannot be deleted")
 	case mixed:
 		return errors.New("--root-guard excludes --scheduling and --pod-selector")
 	case o.FailurePolicy != "":

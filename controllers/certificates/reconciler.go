@@ -1,6 +1,6 @@
 // Package certificates makes what a webhook and the API servers that ask it know each other by, and puts it into webhook configurations:
-// the certificate that the webhook serves, where no other component makes it, and caller tokens. It replaces the certificate, and the authority that signs it, without the loss of a review: that the
-// library cannot do which makes the certificates, since it puts both into use at the same moment.
+// the certificate that the webhook serves, where no other component makes it, and caller tokens. It replaces the certificate, and the authority that
+// signs it, without the loss of a review: that the library cannot do which makes the certificates, since it puts both into use at the same moment.
 package certificates
 
 import (

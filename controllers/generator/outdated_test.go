@@ -208,7 +208,7 @@ type slow struct {
 
 func (s slow) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 	if _, ok := object.(*v1alpha1.PodProtector); ok {
-		time.Sleep(s.takes)
+		<-time.After(s.takes)
 	}
 	return s.Reader.Get(ctx, key, object, options...)
 }

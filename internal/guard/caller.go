@@ -21,7 +21,7 @@ const (
 	callerTokenBytes = 20
 )
 
-var callerInText = regexp.MustCompile(callersPrefix + `[^/?\s"'\\]+`) //nolint:gochecknoglobals // a compiled constant
+var callerInText = regexp.MustCompile(callersPrefix + `[^/?\s"'\\]+`)
 
 // CallerScope is what a caller token is for: cells/NAME, cores/NAME, or what RootsPath says of a cluster. A cluster of one cell has one token.
 func CallerScope(path string) string {

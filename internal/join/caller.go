@@ -24,8 +24,9 @@ func (o *Options) CallerValues(ctx context.Context, secret string) ([]byte, erro
 	}
 	key := keys.Data["current"]
 	if len(key) == 0 {
-		return nil, fmt.Errorf("Secret %s/%s in the core has no caller key yet: see that its Deployment of the component callers runs", o.Namespace, secret)
+		return nil, fmt.Errorf("the Secret %s/%s in the core has no caller key yet: see that its Deployment of the component callers runs", o.Namespace, secret)
 	}
 	scope := guard.CallerScope(guard.Path(o.Cell))
-	return yaml.Marshal(map[string]any{"webhook": map[string]any{"callerTokens": map[string]any{"given": map[string]string{scope: guard.CallerToken(key, scope)}}}})
+	given := map[string]string{scope: guard.CallerToken(key, scope)}
+	return yaml.Marshal(map[string]any{"webhook": map[string]any{"callerTokens": map[string]any{"given": given}}})
 }
