@@ -44,7 +44,8 @@ func (e *workerKubeconfig) Schema(_ context.Context, _ ephemeral.SchemaRequest, 
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "A short-lived kubeconfig of a ServiceAccount in the cluster that the provider leads to, usually an alias for a worker cluster. " +
 			"It configures another provider, or goes into `kubeconfig_wo` of a `breakwater_cell`; then apply again, with a higher `kubeconfig_wo_version`, before it " +
-			"expires, or the core loses sight of the cell. For a cell that is to last, `breakwater join --token-lifetime 0` makes a kubeconfig that does not expire.\n\n" +
+			"expires, or the core loses sight of the cell. For a cell that is to last, `breakwater join --token-lifetime 0` makes a kubeconfig " +
+			"that does not expire.\n\n" +
 			"Every plan and every apply asks for a token of its own. None is renewed, and closing does nothing: a token cannot be taken back, " +
 			"and is good until it expires or its ServiceAccount is deleted. Where the same apply makes the cluster, OpenTofu needs a `depends_on` of what makes it. " +
 			"Needs Terraform 1.10 or OpenTofu 1.11.",

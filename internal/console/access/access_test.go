@@ -193,7 +193,7 @@ func TestAnIPv6ClientIsItsNetwork(t *testing.T) {
 		"an address of IPv4":                  {"192.0.2.1:9", nil},
 		"what is no address":                  {"unix", access.ErrNobody},
 	} {
-		t.Run(claim, func(t *testing.T) {
+		t.Run(claim, func(*testing.T) {
 			if c.want == nil { // the same client, however its address is written
 				for i := range 5 {
 					d.want(from("192.0.2.1:9", fmt.Sprint("v4 ", i)), access.ErrNobody)
