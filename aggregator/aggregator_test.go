@@ -207,7 +207,9 @@ func (l *lab) reserve(removals ...quota.Removal) {
 				l.Fatalf("not admitted: %+v of %+v", v, p.Status)
 			}
 		}
-		quota.Compact(p, time.Now())
+		for _, r := range removals {
+			quota.Compact(p, r.Cell, time.Now())
+		}
 		quota.Summarize(p)
 		if err := l.client.Status().Update(l.Context(), p); err != nil {
 			return err.Error()

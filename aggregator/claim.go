@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/ring"
 	"github.com/breakwater-k8s/breakwater/internal/slot"
 )
@@ -240,7 +241,7 @@ func (t *term) beatShare(ctx context.Context) error {
 		t.metrics.forceDeletable.Set(float64(t.snapshot.ForceDeletable()))
 		now := metav1.NewMicroTime(t.now())
 		entry := entryOf(cell, t.options.Membership.Name())
-		entry.Pods, entry.Protectors, entry.LastHeartbeat = clamp(pods), clamp(protectors), &now
+		entry.Pods, entry.Protectors, entry.LastHeartbeat = quota.Saturate(pods), quota.Saturate(protectors), &now
 		cell.Status.Aggregator.LastHeartbeat = &now
 		addUp(cell)
 		return t.core.Status().Update(ctx, cell)

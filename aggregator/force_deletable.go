@@ -9,6 +9,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
 // concludeForceDeletable writes how many pods the floor does not protect, since they have the annotation of a break-glass removal. A protector that
@@ -17,7 +18,7 @@ func concludeForceDeletable(p *v1alpha1.PodProtector) {
 	total, cells := int32(0), []string(nil)
 	for i := range p.Status.Cells {
 		if number := p.Status.Cells[i].Aggregation.ForceDeletableReplicas; number > 0 {
-			total += number
+			total = quota.Add(total, number)
 			cells = append(cells, fmt.Sprintf("%d in cell %s", number, p.Status.Cells[i].CellID))
 		}
 	}

@@ -3,7 +3,6 @@ package aggregator
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
 	"github.com/breakwater-k8s/breakwater/internal/slot"
 )
 
@@ -78,11 +78,9 @@ func addUp(cell *v1alpha1.Cell) {
 	for i := range cell.Status.Shards {
 		pods, protectors = pods+int64(cell.Status.Shards[i].Pods), protectors+int64(cell.Status.Shards[i].Protectors)
 	}
-	cell.Status.Pods, cell.Status.Protectors = clamp(int(pods)), clamp(int(protectors))
+	cell.Status.Pods, cell.Status.Protectors = quota.Saturate(int(pods)), quota.Saturate(int(protectors))
 	meta.SetStatusCondition(&cell.Status.Conditions, completeness(cell))
 }
-
-func clamp(n int) int32 { return int32(min(n, math.MaxInt32)) }
 
 // completeness tells whether all slots have a shard.
 func completeness(cell *v1alpha1.Cell) metav1.Condition {

@@ -31,9 +31,9 @@ func spreadStatus(shares *quota.Shares) *v1alpha1.SpreadStatus {
 	largest, _ := shares.Largest()
 	least, _ := shares.AfterLoss()
 	return &v1alpha1.SpreadStatus{
-		TopologyKey: shares.TopologyKey, Domains: clamp(len(shares.Domains) + int(shares.Others.Domains)),
-		Largest: largest.Name, LargestCounted: clamp(largest.Counted), LargestSharePercent: clamp(percent(largest.Counted, shares.Total)),
-		Unknown: clamp(shares.Unknown), AvailableAfterLoss: clamp(max(least, 0)),
+		TopologyKey: shares.TopologyKey, Domains: quota.Saturate(len(shares.Domains) + int(shares.Others.Domains)),
+		Largest: largest.Name, LargestCounted: quota.Saturate(largest.Counted), LargestSharePercent: quota.Saturate(percent(largest.Counted, shares.Total)),
+		Unknown: quota.Saturate(shares.Unknown), AvailableAfterLoss: quota.Saturate(max(least, 0)),
 	}
 }
 

@@ -322,7 +322,7 @@ func (w *world) ask(p *corev1.Pod, operation v1alpha1.Operation) {
 	}
 	verdict := quota.Decide(copied, []quota.Removal{removal})[0]
 	if verdict.Outcome.Written() {
-		quota.CompactCell(copied, worldCell, w.clock)
+		quota.Compact(copied, worldCell, w.clock)
 		quota.Summarize(copied)
 		for i := range copied.Status.Cells { // a webhook writes no counts
 			copied.Status.Cells[i].Aggregation = w.stored.Status.Cells[i].Aggregation

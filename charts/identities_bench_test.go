@@ -3,14 +3,12 @@ package charts_test
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -39,7 +37,7 @@ func BenchmarkConfinedStatusWrite(b *testing.B) {
 			}
 			number := 0
 			write := func(user client.Client, writes int) (processor float64, elapsed time.Duration) {
-				before, began := processorSeconds(b), time.Now()
+				before, began := testplane.ProcessorSeconds(b, testplane.Config(b)), time.Now()
 				for range writes {
 					number++
 					bucket := v1alpha1.Bucket{StartTime: metav1.NewMicroTime(fillTime), Counter: 1, PodUID: "written", PodName: strconv.Itoa(number)}
@@ -50,7 +48,7 @@ func BenchmarkConfinedStatusWrite(b *testing.B) {
 					}
 				}
 				elapsed = time.Since(began)
-				return processorSeconds(b) - before, elapsed
+				return testplane.ProcessorSeconds(b, testplane.Config(b)) - before, elapsed
 			}
 			write(c.cell, 20)
 			write(shared, 20)
@@ -70,24 +68,4 @@ func BenchmarkConfinedStatusWrite(b *testing.B) {
 			b.ReportMetric(confinedTime.Seconds()/freeTime.Seconds(), "latency-ratio")
 		})
 	}
-}
-
-// processorSeconds is what the API server has used of a processor so far.
-func processorSeconds(b *testing.B) float64 {
-	b.Helper()
-	raw, err := discovery.NewDiscoveryClientForConfigOrDie(testplane.Config(b)).RESTClient().Get().AbsPath("/metrics").Timeout(30 * time.Second).DoRaw(b.Context())
-	if err != nil {
-		b.Fatal(err)
-	}
-	for line := range strings.Lines(string(raw)) {
-		if value, ok := strings.CutPrefix(line, "process_cpu_seconds_total "); ok {
-			seconds, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			if err != nil {
-				b.Fatal(err)
-			}
-			return seconds
-		}
-	}
-	b.Fatal("the API server does not report how long it has used a processor")
-	return 0
 }

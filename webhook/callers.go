@@ -20,13 +20,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/guard"
 )
 
-// Files of a folder of keys, as a Secret that is mounted has them. The names are those of its keys, too.
-const (
-	currentKey     = "current"
-	previousKey    = "previous"
-	requiredMarker = "required"
-)
-
 // peersPath is before the paths of other replicas, which have an identity of their own.
 const peersPath = "/peers/"
 
@@ -63,7 +56,7 @@ func readCallerKeys(folder string) (*callerKeys, error) {
 		return nil, err
 	}
 	keys, required := &callerKeys{}, []byte(nil)
-	for name, to := range map[string]*[]byte{currentKey: &keys.current, previousKey: &keys.previous, requiredMarker: &required} {
+	for name, to := range map[string]*[]byte{guard.CurrentCallerKey: &keys.current, guard.PreviousCallerKey: &keys.previous, guard.CallersRequired: &required} {
 		raw, err := os.ReadFile(filepath.Join(folder, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err

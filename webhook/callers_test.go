@@ -94,12 +94,12 @@ func TestCallersWithAToken(t *testing.T) {
 		"a token in place of the path": {"/callers/" + token(now, "cells/a"), false},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			l := newCallerLab(t, map[string]string{currentKey: now, previousKey: before})
+			l := newCallerLab(t, map[string]string{guard.CurrentCallerKey: now, guard.PreviousCallerKey: before})
 			l.start()
 			if code, _ := l.ask(c.path); code != http.StatusOK || len(l.seen) != 1 {
 				t.Errorf("while no token is required: code %d, %d reviews, want 200 and 1", code, len(l.seen))
 			}
-			l.put(requiredMarker, "true\n")
+			l.put(guard.CallersRequired, "true\n")
 			l.start()
 			code, text := l.ask(c.path)
 			if want := map[bool]int{true: http.StatusOK, false: http.StatusUnauthorized}[c.accepted]; code != want {
@@ -119,11 +119,11 @@ func TestCallersWithAToken(t *testing.T) {
 }
 
 func TestCallersAreCountedAndRefused(t *testing.T) {
-	l := newCallerLab(t, map[string]string{currentKey: "key"})
+	l := newCallerLab(t, map[string]string{guard.CurrentCallerKey: "key"})
 	l.start()
 	l.ask(guard.Path("a"))
 	l.ask(guard.CallerPath(guard.CallerToken([]byte("key"), "cells/a"), guard.Path("a")))
-	l.put(requiredMarker, "true")
+	l.put(guard.CallersRequired, "true")
 	deadline := time.Now().Add(30 * time.Second)
 	for !l.callers.keys.Load().required {
 		if time.Now().After(deadline) {

@@ -212,7 +212,7 @@ func (c *core) settle(ctx context.Context, key types.NamespacedName, asks []ask)
 		}
 		for i := range asks {
 			if cell := asks[i].removal.Cell; i == 0 || cell != asks[i-1].removal.Cell {
-				quota.CompactCell(p, cell, c.now())
+				quota.Compact(p, cell, c.now())
 			}
 		}
 		restoreCounts(p, counts)

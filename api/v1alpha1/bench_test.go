@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -41,7 +40,7 @@ func BenchmarkStatusWrite(b *testing.B) {
 				if err := c.Create(b.Context(), p); err != nil {
 					b.Fatal(err)
 				}
-				before := processorSeconds(b, config)
+				before := testplane.ProcessorSeconds(b, config)
 				for i := 0; b.Loop(); i++ {
 					var status map[string]any
 					decode(b, cellStatus("cell-"+strconv.Itoa(i%2), `admissionHistory: {buckets: [`+buckets(i, reservations)+`]}`), &status)
@@ -50,7 +49,7 @@ func BenchmarkStatusWrite(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				b.ReportMetric(1000*(processorSeconds(b, config)-before)/float64(b.N), "apiserver-ms/op")
+				b.ReportMetric(1000*(testplane.ProcessorSeconds(b, config)-before)/float64(b.N), "apiserver-ms/op")
 			})
 		}
 	}
@@ -109,24 +108,4 @@ func createOwned(b *testing.B, config *rest.Config, c client.Client) {
 		}
 		return ""
 	})
-}
-
-// processorSeconds is what the apiserver has used of a processor so far.
-func processorSeconds(b *testing.B, config *rest.Config) float64 {
-	b.Helper()
-	raw, err := discovery.NewDiscoveryClientForConfigOrDie(config).RESTClient().Get().AbsPath("/metrics").Timeout(30 * time.Second).DoRaw(b.Context())
-	if err != nil {
-		b.Fatal(err)
-	}
-	for line := range strings.Lines(string(raw)) {
-		if value, ok := strings.CutPrefix(line, "process_cpu_seconds_total "); ok {
-			seconds, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			if err != nil {
-				b.Fatal(err)
-			}
-			return seconds
-		}
-	}
-	b.Fatal("the apiserver does not tell how long it has used a processor")
-	return 0
 }

@@ -30,13 +30,6 @@ const (
 	callersRequired   = "Required"
 )
 
-// Keys of the Secret, as the webhook reads them.
-const (
-	currentKey     = "current"
-	previousKey    = "previous"
-	requiredMarker = "required"
-)
-
 // CallerReconciler keeps the keys of caller tokens, and puts tokens into the webhook configurations that ask for one.
 type CallerReconciler struct {
 	Client client.Client
@@ -95,7 +88,7 @@ func newCallerKey() []byte {
 
 func callerKeysOf(secret *corev1.Secret) CallerKeys {
 	return CallerKeys{
-		Current: secret.Data[currentKey], Previous: secret.Data[previousKey], Required: string(secret.Data[requiredMarker]) == "true",
+		Current: secret.Data[guard.CurrentCallerKey], Previous: secret.Data[guard.PreviousCallerKey], Required: string(secret.Data[guard.CallersRequired]) == "true",
 		Rotated: secret.Annotations[annotationRotated],
 	}
 }
@@ -191,12 +184,12 @@ func setCaller(to *admissionregistrationv1.WebhookClientConfig, path string, key
 // write stores the keys in the Secret that was read, and no other.
 func (r *CallerReconciler) write(ctx context.Context, secret *corev1.Secret, keys *CallerKeys) error {
 	wanted := secret.DeepCopy()
-	wanted.Data = map[string][]byte{currentKey: keys.Current}
+	wanted.Data = map[string][]byte{guard.CurrentCallerKey: keys.Current}
 	if len(keys.Previous) > 0 {
-		wanted.Data[previousKey] = keys.Previous
+		wanted.Data[guard.PreviousCallerKey] = keys.Previous
 	}
 	if keys.Required {
-		wanted.Data[requiredMarker] = []byte("true")
+		wanted.Data[guard.CallersRequired] = []byte("true")
 	}
 	if wanted.Annotations == nil {
 		wanted.Annotations = map[string]string{}

@@ -220,7 +220,7 @@ func TestTheHistoryAgreesWithTheBooks(t *testing.T) {
 			"compact": func(t *rapid.T) {
 				threshold(p, int32(rapid.IntRange(0, 4).Draw(t, "compactThreshold")))
 				now := start.Add(time.Duration(rapid.IntRange(0, 1).Draw(t, "seconds")) * time.Second)
-				quota.Compact(p, now)
+				compactAll(p, now)
 				for i := range p.Status.Cells {
 					if now.Equal(start) {
 						break // what is revocable comes on top
@@ -309,7 +309,7 @@ func TestABatchDecidesAsOneByOne(t *testing.T) {
 		var want []quota.Outcome
 		for _, r := range removals {
 			want = append(want, quota.Decide(single, []quota.Removal{r})[0].Outcome)
-			quota.Compact(single, start)
+			compactAll(single, start)
 			single = throughTheAPI(t, single)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -377,7 +377,7 @@ func TestDeadlinesStartAnewWithEachStamp(t *testing.T) {
 		t.Error("want the timer of a renewed reservation to begin when the renewal is observed")
 	}
 
-	quota.Compact(threshold(p, 0), start)
+	compactAll(threshold(p, 0), start)
 	d.Observe(h, start.Add(50*time.Second))
 	if !passed(100 * time.Second) {
 		t.Error("a lone reservation that was only merged keeps its timer")
@@ -396,7 +396,7 @@ func reserved10000() *v1alpha1.PodProtector {
 		r.PodName = fmt.Sprintf("deployment-with-a-name-5d4f8c7b9d-%05d", i)
 		quota.Decide(p, []quota.Removal{r})
 	}
-	quota.Compact(p, start)
+	compactAll(p, start)
 	quota.Summarize(p)
 	return p
 }

@@ -22,18 +22,12 @@ func CompactThreshold(spec *v1alpha1.PodProtectorSpec) int {
 	return int(*spec.AdmissionHistory.CompactThreshold)
 }
 
-// Compact merges the oldest reservations of each cell until at most the spec's compactThreshold single ones are
+// Compact merges the oldest reservations of a cell until at most the spec's compactThreshold single ones are
 // left, besides those of updates and those that may still be given back at the time now. It keeps the total, since losing one would
 // admit one too many, and the identity and time of each, so that a repeated removal is still recognised, settlement
-// still finds its pod, and its timer runs on. Relabels are merged apart from removals, since they end differently.
-func Compact(p *v1alpha1.PodProtector, now time.Time) {
-	for i := range p.Status.Cells {
-		CompactCell(p, p.Status.Cells[i].CellID, now)
-	}
-}
-
-// CompactCell does so in one cell. A webhook may change no other (rule 15).
-func CompactCell(p *v1alpha1.PodProtector, cellID string, now time.Time) {
+// still finds its pod, and its timer runs on. Relabels are merged apart from removals, since they end differently. A webhook may change no other
+// cell than those of the removals that it reserves (rule 15).
+func Compact(p *v1alpha1.PodProtector, cellID string, now time.Time) {
 	if cell := CellOf(p, cellID); cell != nil {
 		compact(&cell.AdmissionHistory, CompactThreshold(&p.Spec), now)
 	}

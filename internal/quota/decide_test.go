@@ -167,7 +167,7 @@ func TestAStampGrowsWithEachRenewal(t *testing.T) {
 	for _, compact := range []int32{0, 100} {
 		p := threshold(protector(1, 9), compact)
 		first := stampOf(p, removal("c0", "a"))
-		quota.Compact(p, start)
+		compactAll(p, start)
 		late := removal("c0", "a")
 		late.At = start.Add(-time.Hour) // a clock that is behind
 		second := stampOf(p, late)
@@ -184,7 +184,7 @@ func TestARevocableReservationIsNotMergedBeforeItsTime(t *testing.T) {
 	later := removal("c0", "b")
 	later.At = start.Add(time.Minute)
 	verdicts := quota.Decide(p, []quota.Removal{revocable, later})
-	quota.Compact(p, start)
+	compactAll(p, start)
 	if got := len(p.Status.Cells[0].AdmissionHistory.Buckets); got != 2 {
 		t.Fatalf("%d buckets, want the merged one and the revocable one", got)
 	}
@@ -192,7 +192,7 @@ func TestARevocableReservationIsNotMergedBeforeItsTime(t *testing.T) {
 	if !quota.GiveBack(again, "c0", "a", verdicts[0].Claim) {
 		t.Error("a revocable reservation could not be given back")
 	}
-	quota.Compact(p, start.Add(time.Second))
+	compactAll(p, start.Add(time.Second))
 	if got := len(p.Status.Cells[0].AdmissionHistory.Buckets); got != 1 {
 		t.Errorf("%d buckets after its time, want one", got)
 	}
@@ -208,7 +208,7 @@ func TestRevocableReservationsAreMergedRatherThanTooMany(t *testing.T) {
 		r.RevocableUntil = start.Add(time.Hour)
 		quota.Decide(p, []quota.Removal{r})
 	}
-	quota.Compact(p, start)
+	compactAll(p, start)
 	if got := len(p.Status.Cells[0].AdmissionHistory.Buckets); got != 1 {
 		t.Errorf("%d buckets, want one", got)
 	}

@@ -14,7 +14,7 @@ import (
 func drawDiscounted(t *rapid.T) *v1alpha1.PodProtector {
 	p, _ := drawProtector(t)
 	quota.Decide(p, rapid.SliceOfN(rapid.Custom(drawRemoval), 0, 8).Draw(t, "earlier"))
-	quota.Compact(p, start)
+	compactAll(p, start)
 	for i := range p.Status.Cells {
 		cell := &p.Status.Cells[i]
 		cell.Discount = rapid.SampledFrom([]v1alpha1.Discount{"", v1alpha1.DiscountStale, v1alpha1.DiscountDraining}).Draw(t, "discount")

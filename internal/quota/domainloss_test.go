@@ -277,7 +277,7 @@ func TestNoLossBecomesFatal(t *testing.T) {
 					return quota.Alive
 				})
 			},
-			"compact": func(*rapid.T) { quota.Compact(threshold(p, 1), start) },
+			"compact": func(*rapid.T) { compactAll(threshold(p, 1), start) },
 			"": func(t *rapid.T) {
 				for domain, least := range sure {
 					if left := without(domain); left < least {

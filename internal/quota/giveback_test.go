@@ -33,7 +33,7 @@ func TestGiveBack(t *testing.T) {
 		}, false, 0},
 		"leaves a merged reservation, which may have been renewed": {func(p *v1alpha1.PodProtector) bool {
 			claim := reserve(threshold(p, 0), "a")
-			quota.Compact(p, start)
+			compactAll(p, start)
 			return quota.GiveBack(p, "c0", "a", claim)
 		}, false, 1},
 		"leaves what another has reserved at the same time, when the write of this one was lost": {
@@ -116,7 +116,7 @@ func TestAReservationStaysForWhoeverMayRelyOnIt(t *testing.T) {
 		"one of those whose claims were merged": func(p *v1alpha1.PodProtector) bool {
 			ask(threshold(p, 0), "a")
 			joined := ask(p, "a")
-			quota.Compact(p, start.Add(time.Hour))
+			compactAll(p, start.Add(time.Hour))
 			return quota.GiveBack(p, "c0", "a", joined)
 		},
 	} {

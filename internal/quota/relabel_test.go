@@ -61,7 +61,7 @@ func TestRelabelsAreMergedApartFromRemovals(t *testing.T) {
 	p := threshold(protector(1, 9), 0)
 	for _, r := range []quota.Removal{relabel("a", 7), removal("c0", "b"), relabel("c", 9), relabel("d", 8), removal("c0", "e")} {
 		quota.Decide(p, []quota.Removal{r})
-		quota.Compact(p, start)
+		compactAll(p, start)
 	}
 	h := &p.Status.Cells[0].AdmissionHistory
 	versions := func() map[quota.UIDHash]int64 {

@@ -53,7 +53,7 @@ func TestAnAbandonedReservationExpiresWhileOthersAreRenewed(t *testing.T) {
 						if verdict := quota.Decide(p, []quota.Removal{r})[0]; !verdict.Outcome.Admitted() {
 							t.Fatalf("removal of %s was refused: %v", r.PodUID, verdict)
 						}
-						quota.Compact(p, r.At)
+						compactAll(p, r.At)
 						if older {
 							asAnOlderVersion(p)
 						}
@@ -120,7 +120,7 @@ func TestATimerRunsFromTheLastAttempt(t *testing.T) {
 				}
 				quota.Decide(p, removals)
 				if rapid.Bool().Draw(t, "compact") {
-					quota.Compact(threshold(p, int32(rapid.IntRange(0, 4).Draw(t, "compactThreshold"))), now)
+					compactAll(threshold(p, int32(rapid.IntRange(0, 4).Draw(t, "compactThreshold"))), now)
 				}
 				if older && rapid.Bool().Draw(t, "older") {
 					asAnOlderVersion(p)
@@ -200,7 +200,7 @@ func TestTimesTakeLittleSpace(t *testing.T) {
 					removals = append(removals, r)
 				}
 				quota.Decide(p, removals)
-				quota.Compact(p, start)
+				compactAll(p, start)
 			}
 			bucket := p.Status.Cells[0].AdmissionHistory.Buckets[0]
 			if len(bucket.PodUIDHashes) != 8*number || len(bucket.PodTimes) > c.most*number {
@@ -221,7 +221,7 @@ func TestAReservationHasNoTimerOfOneThatWasSettled(t *testing.T) {
 	decide := func(r quota.Removal, compact bool) {
 		quota.Decide(p, []quota.Removal{r})
 		if compact {
-			quota.Compact(p, start)
+			compactAll(p, start)
 		}
 	}
 	decide(ahead, true)
@@ -259,7 +259,7 @@ func TestTimesThatCannotBeReadAreTheLatest(t *testing.T) {
 		second.At = start.Add(time.Minute)
 		quota.Decide(p, []quota.Removal{first})
 		quota.Decide(p, []quota.Removal{second})
-		quota.Compact(threshold(p, 0), start)
+		compactAll(threshold(p, 0), start)
 		h := &p.Status.Cells[0].AdmissionHistory
 		if stamps := stampsOf(h); !slices.Equal(stamps, []time.Time{start, second.At}) {
 			t.Fatalf("stamps %v, want those of both attempts", stamps)

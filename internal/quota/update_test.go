@@ -92,9 +92,9 @@ func TestWhatIsAskedOfOnePodAddsUp(t *testing.T) {
 func TestAnUpdateOfAPodInAMergedBucketIsKnownByItself(t *testing.T) {
 	p := threshold(protector(1, 9), 0)
 	quota.Decide(p, []quota.Removal{removal("c0", "a"), removal("c0", "b")})
-	quota.Compact(p, start)
+	compactAll(p, start)
 	quota.Decide(p, []quota.Removal{update("a", 2, container("web", 1))})
-	quota.Compact(p, start)
+	compactAll(p, start)
 	buckets := p.Status.Cells[0].AdmissionHistory.Buckets
 	if len(buckets) != 2 || buckets[1].PodUID != "a" || buckets[1].Operation != v1alpha1.OperationDelete || buckets[1].Generation != 2 {
 		t.Errorf("buckets %+v, want one of b and one of a, which may go yet", buckets)
@@ -161,7 +161,7 @@ func TestNoMoreThanAThousandUpdatesOfACell(t *testing.T) {
 			t.Fatalf("update %d: %s", i, got)
 		}
 	}
-	quota.Compact(p, start.Add(time.Hour))
+	compactAll(p, start.Add(time.Hour))
 	got := quota.Decide(p, []quota.Removal{update("one more", 2), update("7", 3), removal("c0", "one more")})
 	if want := []quota.Outcome{quota.RefusedUpdates, quota.Renewed, quota.Reserved}; !cmp.Equal(want, outcomes(got)) {
 		t.Errorf("%v, want %v", outcomes(got), want)
