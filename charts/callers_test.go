@@ -87,7 +87,7 @@ func TestPathsAreLeftOutWhereTokensAreRequired(t *testing.T) {
 			}
 		}
 	}
-	// What restarts at the change from one mode to the other is not there when configurations lose their path.
+	// A Deployment that restarts when the mode changes is unavailable when configurations lose their path.
 	for _, name := range []string{"breakwater-callers", "breakwater-webhook"} {
 		if diff := cmp.Diff(deployment(t, permissive, name), deployment(t, required, name)); diff != "" {
 			t.Errorf("%s (-Permissive +Required):\n%s", name, diff)

@@ -295,36 +295,36 @@ type PodSelectorRequirement struct {
 // PodProtectorStatus is the state of a protector. Webhooks and aggregators write it, always by
 // compare-and-swap; a hand that edits it can break the promise.
 type PodProtectorStatus struct {
-	// ObservedGeneration is the generation of the spec that the fields for people were computed from.
+	// ObservedGeneration is the generation of the spec that the informational fields were computed from.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// DesiredAvailable is the floor, for people: no decision reads it.
+	// DesiredAvailable is the floor. It is informational: no decision reads it.
 	//
 	// +optional
 	DesiredAvailable int32 `json:"desiredAvailable"`
 
-	// ExpectedReplicas is how many pods there should be over all cells, for people: no decision reads it. Unset when the
-	// floor is not reckoned from that, or when it is not known.
+	// ExpectedReplicas is how many pods there should be over all cells. It is informational: no decision reads it. Unset when the
+	// floor is not derived from that, or when it is not known.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	ExpectedReplicas *int32 `json:"expectedReplicas,omitempty"`
 
-	// DisruptionsAllowed is how many removals would be admitted now, for people: no decision reads it. Where the loss of a domain
-	// is to be tolerated it is how many pods of one domain in one cell may go, whichever has most that may.
+	// DisruptionsAllowed is how many removals would be admitted now. It is informational: no decision reads it. Where the loss of a
+	// domain is to be tolerated it is how many pods of one domain in one cell may go, whichever has most that may.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	DisruptionsAllowed int32 `json:"disruptionsAllowed"`
 
-	// Summary adds up the cells, for people: no decision reads it.
+	// Summary adds up the cells. It is informational: no decision reads it.
 	//
 	// +optional
 	Summary Summary `json:"summary,omitempty"`
 
-	// Spread is how the pods are shared out, where spec.spread asks for that, for people: no decision reads it.
+	// Spread is how the pods are distributed, where spec.spread asks for that. It is informational: no decision reads it.
 	//
 	// +optional
 	Spread *SpreadStatus `json:"spread,omitempty"`
@@ -442,7 +442,7 @@ type Aggregation struct {
 	ForceDeletableReplicas int32 `json:"forceDeletableReplicas,omitempty"`
 
 	// ExpectedReplicas is how many pods the workloads want that own pods of the protector in this cell. Unset when the
-	// protector's floor is not reckoned from that, or when it cannot be found out.
+	// protector's floor is not derived from that, or when the aggregator cannot determine it.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +optional

@@ -39,7 +39,7 @@ func wantPrintable(t *testing.T, out string, lines int) {
 	}
 }
 
-// auditLine is the line of an audit log that tells of a refusal.
+// auditLine is the line of an audit log about a refused removal.
 func auditLine(t testing.TB, user, pod string) string {
 	t.Helper()
 	line, err := json.Marshal(map[string]any{

@@ -30,20 +30,20 @@ type CallersSeen struct {
 	Rotate string
 }
 
-// NextCallerKeys is the state to go on with. It refuses no configuration that has a token: a key is known to every replica before a configuration
+// NextCallerKeys returns the next state of the keys. It refuses no configuration that has a token: a key is known to every replica before a configuration
 // gets a token of it, and tokens are not required before every configuration has one. newKey makes a key.
 func NextCallerKeys(k CallerKeys, seen CallersSeen, newKey func() []byte) CallerKeys {
 	next := k
 	switch {
 	case len(k.Current) != callerKeyBytes:
-		// Nobody can have a token of it. Replicas must read the new key before it can be required.
+		// No configuration can have a token of such a key. Replicas must read the new key before tokens can be required.
 		next.Current, next.Required = newKey(), false
 		if next.Rotated == "" {
 			next.Rotated = seen.Rotate
 		}
 		return next
 	case seen.Rotate != "" && seen.Rotate != k.Rotated && seen.Spread:
-		// Not before replicas have read the current key: it is the one whose tokens go on to be accepted.
+		// Not before replicas have read the current key: they continue to accept tokens of it as the previous one.
 		next.Current, next.Previous, next.Rotated = newKey(), k.Current, seen.Rotate
 		return next
 	}

@@ -27,7 +27,7 @@ func TestNextCallerKeys(t *testing.T) {
 		"requires no token before replicas know the key":      {have, CallersSeen{Require: true, Authenticated: true}, have},
 		"requires no token before every configuration has it": {have, CallersSeen{Require: true, Spread: true}, have},
 		"requires a token then":                               {have, CallersSeen{Require: true, Spread: true, Authenticated: true}, required},
-		"goes on to require it":                               {required, CallersSeen{Require: true}, required},
+		"continues to require it":                             {required, CallersSeen{Require: true}, required},
 		"requires none when it is not asked to":               {required, CallersSeen{Spread: true, Authenticated: true}, have},
 		"rotates":                                             {have, CallersSeen{Rotate: "1", Spread: true}, CallerKeys{Current: key('n'), Previous: key('c'), Rotated: "1"}},
 		"does not rotate a key that replicas do not know":     {have, CallersSeen{Rotate: "1"}, have},

@@ -57,7 +57,7 @@ func (r *Reconciler) restore(ctx context.Context, key types.NamespacedName) erro
 	if err := r.Client.Create(ctx, recreated, client.FieldOwner(Name)); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("make the PodProtector anew: %w", err)
 	}
-	log.FromContext(ctx).Info("PodProtector made anew that had vanished", "protector", klog.KObj(recreated), "vanished", lost.last.UID)
+	log.FromContext(ctx).Info("Recreated lost PodProtector", "protector", klog.KObj(recreated), "vanished", lost.last.UID)
 	return nil
 }
 

@@ -72,7 +72,7 @@ func (g *Gate) Admit(r *http.Request, active bool) (*Visitor, error) {
 	return &Visitor{Who: who, Session: session, token: session.Token, reviews: g.Reviews}, nil
 }
 
-// try lets in whoever brings a token that the apiserver accepts. A token that it did not accept before is an attempt, and counts when it is wrong.
+// try admits a client with a token that the API server accepts. A token that it did not accept before is an attempt, and counts when it is wrong.
 func (g *Gate) try(r *http.Request, token string) (*Visitor, error) {
 	who, err := g.review(r, token)
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	// reviewTime bounds one review, reviewsAtOnce how many are under way.
 	reviewTime    = 10 * time.Second
 	reviewsAtOnce = 16
-	// firstAtOnce is how many reviews of tokens that nobody was let in by are under way, besides.
+	// firstAtOnce is how many reviews of tokens that have admitted no client yet may be under way besides.
 	firstAtOnce = 4
 	// goodFor is how long a token is remembered that the apiserver has accepted.
 	goodFor = time.Hour
@@ -77,7 +77,7 @@ func (r *Reviews) Who(ctx context.Context, token string) (Identity, error) {
 	return r.who(ctx, token, r.turns)
 }
 
-// First is as Who, for a token by which nobody was let in yet.
+// First is like Who, for a token that has admitted no client yet.
 func (r *Reviews) First(ctx context.Context, token string) (Identity, error) {
 	return r.who(ctx, token, r.first)
 }

@@ -39,7 +39,7 @@ func NewSessions(idle, lifetime time.Duration, most int, now func() time.Time) *
 	return &Sessions{now: now, idle: idle, lifetime: lifetime, most: most, all: map[[sha256.Size]byte]*Session{}}
 }
 
-// Open makes a session of a user and returns its id, which nobody can guess. An error is ErrFull.
+// Open makes a session of a user and returns its id, which no client can guess. An error is ErrFull.
 func (s *Sessions) Open(user, token string) (id string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
