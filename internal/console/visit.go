@@ -58,7 +58,10 @@ func (s *server) problemOf(err error) problem {
 	case errors.Is(err, access.ErrNobody):
 		return problem{http.StatusUnauthorized, "You are not signed in", "The core's apiserver does not accept the token, or your session has ended."}
 	case errors.Is(err, access.ErrFull):
-		return problem{http.StatusServiceUnavailable, "Too many users are signed in", "Try again when another user has signed out, or send the token with each request."}
+		return problem{
+			http.StatusServiceUnavailable, "Too many users are signed in",
+			"Try again when another user has signed out, or send the token with each request.",
+		}
 	case errors.Is(err, access.ErrTooMany):
 		return problem{http.StatusTooManyRequests, "Too many tries", "Too many tokens were tried that the core's apiserver does not accept. Wait a minute."}
 	default:

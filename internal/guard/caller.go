@@ -15,9 +15,12 @@ const (
 	// AnnotationCallerPath is, on a webhook configuration, the path that the webhook is asked at behind a caller token. The component that has
 	// the keys puts both into the configuration.
 	AnnotationCallerPath = "breakwater.dev/caller-path"
-	// CurrentCallerKey, PreviousCallerKey and CallersRequired are the keys of the Secret of caller keys, and so the files of the folder where it is
-	// mounted. The webhook accepts tokens of both keys, and requires one if the third is "true".
-	CurrentCallerKey, PreviousCallerKey, CallersRequired = "current", "previous", "required"
+	// CurrentCallerKey is a key of the Secret of caller keys, and so a file of the folder where it is mounted: what new tokens are made of.
+	CurrentCallerKey = "current"
+	// PreviousCallerKey is likewise the key whose tokens the webhook accepts as well.
+	PreviousCallerKey = "previous"
+	// CallersRequired is likewise "true" if the webhook requires a token.
+	CallersRequired = "required"
 	// callersPrefix is before a caller token in the path of a webhook.
 	callersPrefix = "/callers/"
 	// callerTokenBytes are 160 bits, in hex since API servers accept no other than lower-case letters, digits, dots and dashes in a path.
