@@ -124,6 +124,16 @@ type KubeconfigSecretRef struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Key string `json:"key,omitempty"`
+	// AllowInsecure permits a kubeconfig that does not verify the API server: one with insecure-skip-tls-verify, or with a server that is not https.
+	// Anyone between Breakwater and the cell can then read the token and change the counts. Without it such a kubeconfig is rejected.
+	//
+	// +optional
+	AllowInsecure bool `json:"allowInsecure,omitempty"`
+	// AllowProxy permits a kubeconfig with a proxy-url. Without it such a kubeconfig is rejected, because Breakwater would connect to an address in
+	// its own network that the author of the kubeconfig chose.
+	//
+	// +optional
+	AllowProxy bool `json:"allowProxy,omitempty"`
 }
 
 // Settlement is how reservations end.

@@ -34,13 +34,14 @@ type Member struct {
 	Cell  *v1alpha1.Cell
 	Scope scope.Scope
 	// Connection is nil while there is none; Cluster is where it leads to. It goes on when its kubeconfig is gone, or
-	// replaced by one that does not work.
+	// replaced by one that does not work. It ends when the Cell no longer allows what it needs.
 	Connection *Rotating
 	Cluster    string
 	// Err is a Problem with the present kubeconfig; nil when it is in use, or when the Cell names none.
 	Err error
 
 	kubeconfig fingerprint
+	exposure   exposure
 }
 
 // Roster knows the Cells of one core cluster, with those of their clusters that a Secret tells the way to, and follows both:
@@ -224,15 +225,17 @@ func word(err error) string {
 func (r *Roster) resolve(ctx context.Context, cell *v1alpha1.Cell, known Member) Member {
 	m := Member{Cell: cell}
 	if known.Cell != nil && known.Cell.UID == cell.UID {
-		m.Connection, m.Cluster, m.kubeconfig = known.Connection, known.Cluster, known.kubeconfig
+		m.Connection, m.Cluster, m.kubeconfig, m.exposure = known.Connection, known.Cluster, known.kubeconfig, known.exposure
 	}
 	if m.Scope, m.Err = scope.Of(&cell.Spec); m.Err != nil {
 		m.Scope = scope.Scope{} // whose removal is asked for may be any pod's
 		return m
 	}
 	if cell.Spec.KubeconfigSecretRef == nil || r.NamesOnly {
-		m.Connection, m.Cluster, m.kubeconfig = nil, "", fingerprint{}
-		return m
+		return m.disconnected()
+	}
+	if m.exposure.allowedBy(cell.Spec.KubeconfigSecretRef) != nil {
+		m = m.disconnected() // the Cell allowed it before
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
@@ -255,7 +258,12 @@ func (r *Roster) resolve(ctx context.Context, cell *v1alpha1.Cell, known Member)
 		err = m.Connection.Set(config)
 	}
 	if m.Err = err; err == nil {
-		m.Cluster, m.kubeconfig = cluster, sum
+		m.Cluster, m.kubeconfig, m.exposure = cluster, sum, exposureOf(config)
 	}
+	return m
+}
+
+func (m Member) disconnected() Member {
+	m.Connection, m.Cluster, m.kubeconfig, m.exposure = nil, "", fingerprint{}, exposure{}
 	return m
 }

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
@@ -104,6 +105,20 @@ func TestWhyAClusterCannotBeUsed(t *testing.T) {
 		"one whose authority is a file of ours": {
 			[]byte(head + "clusters: [{name: a, cluster: {server: 'https://a', certificate-authority: /etc/ca}}]\nusers: [{name: a, user: {token: a}}]"),
 			nil, v1alpha1.ReasonKubeconfigInvalid, `cluster "a" names a file`,
+		},
+		"one that does not verify the API server": {but(unverified), nil, v1alpha1.ReasonKubeconfigInvalid, "set spec.kubeconfigSecretRef.allowInsecure"},
+		"one that does not, as the Cell allows":   {but(unverified), func(c *v1alpha1.Cell) { c.Spec.KubeconfigSecretRef.AllowInsecure = true }, "", ""},
+		"one without TLS": {
+			but(func(c *rest.Config) { c.Host = strings.Replace(c.Host, "https:", "http:", 1) }), nil,
+			v1alpha1.ReasonKubeconfigInvalid, "set spec.kubeconfigSecretRef.allowInsecure",
+		},
+		"one with a proxy": {
+			proxied(t, but(func(*rest.Config) {})), func(c *v1alpha1.Cell) { c.Spec.KubeconfigSecretRef.AllowInsecure = true },
+			v1alpha1.ReasonKubeconfigInvalid, "set spec.kubeconfigSecretRef.allowProxy",
+		},
+		"one with a proxy that does not answer, as the Cell allows": {
+			proxied(t, but(func(*rest.Config) {})), func(c *v1alpha1.Cell) { c.Spec.KubeconfigSecretRef.AllowProxy = true },
+			v1alpha1.ReasonUnreachable, "proxyconnect",
 		},
 		"the authority of another cluster": {
 			but(func(c *rest.Config) { c.CAData = testplane.Config(t).CAData }), nil, v1alpha1.ReasonWrongCA, "does not trust",
@@ -221,6 +236,56 @@ func TestAWatchOutlivesTheRotationOfItsKubeconfig(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Error("the watch of before the rotation is silent")
 	}
+}
+
+func unverified(c *rest.Config) { c.Insecure, c.CAData = true, nil }
+
+// proxied is a kubeconfig with a proxy that does not answer.
+func proxied(t *testing.T, kubeconfig []byte) []byte {
+	t.Helper()
+	file, err := clientcmd.Load(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cluster := range file.Clusters {
+		cluster.ProxyURL = "http://" + testplane.FreeAddress(t)
+	}
+	raw, err := clientcmd.Write(*file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func TestAConnectionEndsWhenTheCellNoLongerAllowsIt(t *testing.T) {
+	r := newRegistry(t)
+	config := r.worker("allowed", "cluster-admin")
+	unverified(config)
+	r.store("allowed", testplane.KubeconfigOf(t, config))
+	cell := r.cell("allowed")
+	roster := r.start()
+	connected := func(want bool) {
+		t.Helper()
+		r.eventually(func() string {
+			if m, _ := roster.Member(cell.Name); m.Connection != nil != want || m.Err == nil != want {
+				return fmt.Sprintf("connected: %v, want %v; error: %v", m.Connection != nil, want, m.Err)
+			}
+			return ""
+		})
+	}
+	allow := func(allowed bool) {
+		t.Helper()
+		before := cell.DeepCopy()
+		cell.Spec.KubeconfigSecretRef.AllowInsecure = allowed
+		if err := r.Patch(t.Context(), cell, client.MergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	connected(false)
+	allow(true)
+	connected(true)
+	allow(false)
+	connected(false)
 }
 
 func TestCellsComeAndGo(t *testing.T) {

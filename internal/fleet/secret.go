@@ -59,6 +59,7 @@ func parseKubeconfig(raw []byte, component string) (*rest.Config, error) {
 	if err != nil {
 		return nil, invalid(err)
 	}
+	config.Wrap(boundResponses)
 	config.QPS, config.UserAgent = -1, fmt.Sprintf("breakwater-%s/%s", component, version.String())
 	return config, nil
 }
@@ -76,6 +77,26 @@ func selfContained(file *clientcmdapi.Config) error {
 		if cluster.CertificateAuthority != "" {
 			return fmt.Errorf("cluster %q names a file: put its content into certificate-authority-data (kubectl config view --flatten)", name)
 		}
+	}
+	return nil
+}
+
+// exposure is how far a connection depends on the network between its ends. A Cell has to allow it.
+type exposure struct{ insecure, proxy bool }
+
+func exposureOf(config *rest.Config) exposure {
+	server, _, err := rest.DefaultServerUrlFor(config)
+	return exposure{insecure: config.Insecure || err == nil && server.Scheme != "https", proxy: config.Proxy != nil}
+}
+
+// allowedBy returns an error with the remedy if the Cell with that reference does not allow the exposure.
+func (e exposure) allowedBy(ref *v1alpha1.KubeconfigSecretRef) error {
+	switch {
+	case e.insecure && !ref.AllowInsecure:
+		return errors.New("it does not verify the API server (insecure-skip-tls-verify, or no https): " +
+			"put certificate-authority-data into it, or set spec.kubeconfigSecretRef.allowInsecure of the Cell to true")
+	case e.proxy && !ref.AllowProxy:
+		return errors.New("it has a proxy-url: remove it, or set spec.kubeconfigSecretRef.allowProxy of the Cell to true")
 	}
 	return nil
 }
@@ -115,6 +136,9 @@ func connect(ctx context.Context, cell *v1alpha1.Cell, raw []byte, component str
 	config, err := parseKubeconfig(raw, component)
 	if err != nil {
 		return nil, "", err
+	}
+	if err := exposureOf(config).allowedBy(cell.Spec.KubeconfigSecretRef); err != nil {
+		return nil, "", problem(v1alpha1.ReasonKubeconfigInvalid, err, "the kubeconfig of the Secret cannot be used")
 	}
 	cluster, err := Locate(ctx, cell, config)
 	if err != nil {
