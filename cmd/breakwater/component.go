@@ -11,12 +11,14 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/guard"
 )
 
 // componentFlags are the flags that all long-running components share.
 type componentFlags struct {
 	metricsAddress string
+	metricsAuth    string
 	healthAddress  string
 	profileAddress string
 	logLevel       slog.Level
@@ -25,6 +27,8 @@ type componentFlags struct {
 
 func (f *componentFlags) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&f.metricsAddress, "metrics-listen", ":8080", "`address` to serve Prometheus metrics on (/metrics); 0 turns it off")
+	flags.StringVar(&f.metricsAuth, "metrics-auth", "", "`kubeconfig` of the cluster that authenticates and authorizes clients of /metrics, or "+fleet.InCluster+
+		": they need a token, and get of the non-resource URL /metrics; served by TLS then. Empty: any client may read metrics")
 	flags.StringVar(&f.healthAddress, "health-listen", ":8081", "`address` to serve /healthz and /readyz on; 0 turns it off")
 	flags.StringVar(&f.profileAddress, "profile-listen", "0", "`address` to serve Go profiles on (/debug/pprof/); 0 turns it off")
 	flags.TextVar(&f.logLevel, "log-level", slog.LevelInfo, "lowest `level` to log: debug, info, warn or error")

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"strconv"
 
@@ -13,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
@@ -35,7 +38,7 @@ func (f *componentFlags) manager(
 	options := manager.Options{
 		Scheme:                 fleet.Scheme(),
 		Logger:                 log,
-		Metrics:                metricsserver.Options{BindAddress: f.metricsAddress},
+		Metrics:                f.metrics(component),
 		HealthProbeBindAddress: f.healthAddress,
 		PprofBindAddress:       f.profileAddress,
 		Cache:                  fleet.CacheOptions(),
@@ -48,6 +51,29 @@ func (f *componentFlags) manager(
 		return nil, fmt.Errorf("set up %s for %s: %w", component, config.Host, err)
 	}
 	return mgr, errors.Join(mgr.AddHealthzCheck("process", healthz.Ping), tellBuild(component))
+}
+
+// metrics serves /metrics: to any client, or by TLS to those that the API server of --metrics-auth authorizes. That need not be the
+// one that the component works for: a scraper has an account in its own cluster.
+func (f *componentFlags) metrics(component string) metricsserver.Options {
+	options := metricsserver.Options{BindAddress: f.metricsAddress}
+	if f.metricsAuth == "" {
+		return options
+	}
+	options.SecureServing = true
+	options.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.NextProtos = []string{"h2", "http/1.1"} }}
+	options.FilterProvider = func(*rest.Config, *http.Client) (metricsserver.Filter, error) {
+		config, err := fleet.Connection{Kubeconfig: f.metricsAuth}.Config(component)
+		if err != nil {
+			return nil, fmt.Errorf("--metrics-auth: %w", err)
+		}
+		client, err := rest.HTTPClientFor(config)
+		if err != nil {
+			return nil, fmt.Errorf("--metrics-auth: %w", err)
+		}
+		return filters.WithAuthenticationAndAuthorization(config, client)
+	}
+	return options
 }
 
 // tellBuild makes a metric say which build of which component this is. It is there for as long as the component is.

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -70,4 +74,50 @@ func TestTopologyIsReady(t *testing.T) {
 	health := testplane.FreeAddress(t)
 	background(t, "topology", "--kubeconfig", writeKubeconfig(t, testplane.Config(t)), "--leader-elect=false", "--health-listen", health, "--metrics-listen", "0")
 	eventually(t, "ready", func() string { return fetch("http://"+health+"/readyz", "ok") })
+}
+
+func TestMetricsRequireAuthorization(t *testing.T) {
+	kubeconfig, metrics := writeKubeconfig(t, testplane.Config(t)), testplane.FreeAddress(t)
+	background(t, "topology", "--kubeconfig", kubeconfig, "--leader-elect=false", "--health-listen", "0", "--metrics-listen", metrics, "--metrics-auth", kubeconfig)
+	namespace := testplane.Namespace(t)
+	monitoring := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "monitoring", "system:monitoring").BearerToken
+	powerless := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "powerless", "").BearerToken
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true} //nolint:gosec // our own process
+	read := func(token string) (code int, body string) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+metrics+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		response, err := transport.RoundTrip(request)
+		if err != nil {
+			return 0, err.Error()
+		}
+		defer response.Body.Close()
+		raw, err := io.ReadAll(response.Body)
+		if err != nil {
+			return 0, err.Error()
+		}
+		return response.StatusCode, string(raw)
+	}
+	eventually(t, "metrics for an authorized client", func() string {
+		if code, body := read(monitoring); code != http.StatusOK || !strings.Contains(body, "breakwater_build_info{") {
+			return fmt.Sprintf("code %d, %.200q", code, body)
+		}
+		return ""
+	})
+	for _, test := range []struct {
+		client, token string
+		want          int
+	}{
+		{"a client without a token", "", http.StatusUnauthorized},
+		{"a client with a token that the API server does not know", "forged", http.StatusInternalServerError}, // as the filter of controller-runtime answers
+		{"an account without the right", powerless, http.StatusForbidden},
+	} {
+		if code, body := read(test.token); code != test.want || strings.Contains(body, "breakwater_") {
+			t.Errorf("%s got code %d and %.200q, want code %d and no metric", test.client, code, body, test.want)
+		}
+	}
 }

@@ -55,6 +55,8 @@ type pod struct {
 	component, log string
 	// reviews is where it serves, if it does and is ready.
 	reviews string
+	// metrics is where it serves them.
+	metrics string
 	ready   bool
 	stop    context.CancelFunc
 }
@@ -148,6 +150,18 @@ func (k *Kubelet) Webhooks() []string {
 	return all
 }
 
+// metrics is where a pod of a component that is ready serves them; empty if there is none.
+func (k *Kubelet) metrics(component string) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, p := range k.pods {
+		if p.ready && p.component == component {
+			return p.metrics
+		}
+	}
+	return ""
+}
+
 // run runs a pod until it is deleted, or the process of a Job has ended.
 func (k *Kubelet) run(ctx context.Context, p *corev1.Pod, one *pod) error {
 	folder := filepath.Join(k.dir, p.Name)
@@ -163,10 +177,18 @@ func (k *Kubelet) run(ctx context.Context, p *corev1.Pod, one *pod) error {
 		return err
 	}
 	defer health.Release()
+	metrics, err := port.Take()
+	if err != nil {
+		return err
+	}
+	defer metrics.Release()
 	arguments := adapt(p, kubeconfig, folder)
 	job := p.Spec.RestartPolicy != corev1.RestartPolicyAlways
 	if !job {
-		arguments = append(arguments, "--health-listen="+health.Address(), "--metrics-listen=0", "--log-format=text")
+		arguments = append(arguments, "--health-listen="+health.Address(), "--metrics-listen="+metrics.Address(), "--log-format=text")
+		k.mu.Lock()
+		one.metrics = metrics.Address()
+		k.mu.Unlock()
 	}
 	reviews := ""
 	if one.component == "webhook" {

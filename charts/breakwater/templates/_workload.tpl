@@ -63,6 +63,7 @@ spec:
         imagePullPolicy: {{ $root.Values.image.pullPolicy }}
         args:
         {{- $args := append .args (printf "--log-level=%s" $values.logLevel) }}
+        {{- if $root.Values.metrics.authenticate }}{{ $args = append $args "--metrics-auth=in-cluster" }}{{ end }}
         {{- $env := .env | default list }}
         {{- if and $root.Values.tracing.endpoint (has $component (list "webhook" "aggregator" "generator")) }}
         {{- with $root.Values.tracing }}
