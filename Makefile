@@ -151,6 +151,10 @@ lint: ## Check style and import rules
 verify: ## Check that modules are tidy, generated files current, the format right and lint clean, on a copy of the tree
 	@hack/verify
 
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities in what the programs call; skipped without its database (REQUIRE_VULNCHECK=1 to fail then)
+	@hack/vulncheck
+
 .PHONY: tools
 tools: ## Build all tools and control planes into the cache
 	@for module in hack/tools/*/; do hack/tools/install "$$(basename "$$module")"; done
