@@ -25,13 +25,13 @@ func percentile(each []time.Duration) time.Duration {
 	return each[len(each)*99/100]
 }
 
-// removeAll removes 500 pods by 16 clients, and returns how long each removal took.
+// removeAll removes 500 pods of one cell by 16 clients, and returns how long each removal took.
 func removeAll(b *testing.B, flood func(ctx context.Context, c *caller) (wait func())) (each []time.Duration) {
 	b.Helper()
 	const pods, spare, clients = 500, 50, 16
 	l := suite.Lab(b, nil)
 	l.Protect(1)
-	l.DeployBare(l.App(pods + spare))
+	l.DeployBare(l.App(len(l.Cells) * (pods + spare)))
 	living := l.Pods(l.Cells[0])
 	ctx, end := context.WithCancel(l.Context())
 	defer end()

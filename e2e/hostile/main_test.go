@@ -1,20 +1,40 @@
-// Package hostile_test attacks Breakwater, in a cluster that is core and worker, and asserts what each attacker may and may not achieve. It prints a line
-// for each attack: the attacker, the attempt, and the outcome.
+// Package hostile_test installs Breakwater by its charts in a core and two workers, joins them by breakwater join, and attacks it. It asserts what each
+// attacker may and may not achieve, and prints a line for each attack: the attacker, the attempt, and the outcome.
 package hostile_test
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/release"
 )
 
-var suite = e2e.NewSuite("single", nil)
+// What the tests of the package share. The first release is that of the core.
+var (
+	suite     = e2e.NewSuiteBy("federated", begin)
+	installed release.Releases
+)
 
 func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
+
+func begin(ctx context.Context, s *e2e.Suite) (func(), error) {
+	setup := release.Setup{
+		Program: s.Program(), Dir: s.Dir(), Charts: "../../charts/", Deadline: e2e.AdmissionDeadline, Scheduling: true,
+		Values: map[string]any{"breakGlass": map[string]any{"restrict": true}, "anyCellSecret": true},
+	}
+	clusters := s.Federation().Clusters()
+	var err error
+	installed, err = setup.Federation(ctx, clusters[0], clusters[1:])
+	return installed.Close, err
+}
 
 // attack is one attempt of an attacker. try returns what came of it, and whether that is what the attacker may achieve.
 type attack struct {
@@ -22,12 +42,23 @@ type attack struct {
 	try     func() (outcome string, harmless bool)
 }
 
+// forbidden is an attack that an API server must refuse for lack of rights, or by a policy of the chart.
+func forbidden(attempt string, try func() error) attack {
+	return attack{attempt, func() (string, bool) {
+		err := try()
+		if err == nil {
+			return "succeeded", false
+		}
+		return err.Error(), apierrors.IsForbidden(err) || strings.Contains(err.Error(), "ValidatingAdmissionPolicy")
+	}}
+}
+
 // play plays the attacks of an attacker, one after the other.
 func play(l *e2e.Lab, attacker string, attacks []attack) {
 	l.Helper()
 	for _, a := range attacks {
 		outcome, harmless := a.try()
-		fmt.Printf("hostile: %s | %s | %s\n", attacker, a.attempt, outcome)
+		fmt.Printf("hostile: %s | %s | %.200s\n", attacker, a.attempt, strings.ReplaceAll(outcome, "\n", " "))
 		if !harmless {
 			l.Errorf("%s: %s: %s", attacker, a.attempt, outcome)
 		}

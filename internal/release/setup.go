@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os/exec"
 	"time"
 
@@ -18,6 +19,8 @@ type Setup struct {
 	Deadline time.Duration
 	// Scheduling enables the admission of pods by scheduling policies.
 	Scheduling bool
+	// Values are added to those of each release; nil adds none.
+	Values map[string]any
 }
 
 // Releases are those of a topology, that of its core first.
@@ -46,10 +49,10 @@ func (s Setup) Single(ctx context.Context, cluster federation.Cluster) (*Release
 		return nil, err
 	}
 	if err = r.InstallDefinitions(ctx); err == nil {
-		err = r.Install(ctx, map[string]any{
+		err = r.Install(ctx, s.values(map[string]any{
 			"role": "single", "core": map[string]any{"name": cluster.Name()}, "webhook": map[string]any{"scheduling": s.scheduling()},
 			"cells": []any{s.cell(cluster)},
-		}, "--wait")
+		}), "--wait")
 	}
 	if err != nil {
 		r.Close()
@@ -92,17 +95,17 @@ func (s Setup) installCore(ctx context.Context, core *Release, workers []federat
 	if err := core.InstallDefinitions(ctx); err != nil {
 		return err
 	}
-	return core.Install(ctx, map[string]any{
+	return core.Install(ctx, s.values(map[string]any{
 		"role": "core", "core": map[string]any{"name": core.Cluster.Name()}, "remoteCells": cells,
 		"webhook": map[string]any{"enabled": false, "scheduling": s.scheduling()},
-	}, "--wait")
+	}), "--wait")
 }
 
 func (s Setup) installWorker(ctx context.Context, core, worker *Release) error {
-	err := worker.Install(ctx, map[string]any{
+	err := worker.Install(ctx, s.values(map[string]any{
 		"role": "worker", "cores": []any{map[string]any{"name": core.Cluster.Name()}}, "cells": []any{map[string]any{"name": worker.Cluster.Name()}},
 		"webhook": map[string]any{"scheduling": s.scheduling()},
-	})
+	}))
 	if err != nil {
 		return err
 	}
@@ -129,6 +132,12 @@ func (s Setup) join(ctx context.Context, core, worker *Release) error {
 		return fmt.Errorf("breakwater join: %w\n%s", err, out)
 	}
 	return nil
+}
+
+// values are those of a release with what is added to each.
+func (s Setup) values(own map[string]any) map[string]any {
+	maps.Copy(own, s.Values)
+	return own
 }
 
 func (s Setup) cell(cluster federation.Cluster) map[string]any {

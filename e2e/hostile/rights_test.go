@@ -1,12 +1,8 @@
-// Package workers_test installs Breakwater by its charts in a core and two workers, joins them by breakwater join, and lets a storm
-// rage: each component runs with the rights that the charts grant, here and in the other clusters.
-package workers_test
+package hostile_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"testing"
 
@@ -18,35 +14,20 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/release"
 	"github.com/breakwater-k8s/breakwater/internal/storm"
 )
 
-// What the tests of the package share.
-var (
-	federated = e2e.NewSuiteBy("federated", begin)
-	installed release.Releases
-)
-
-func TestMain(m *testing.M) { os.Exit(federated.Main(m)) }
-
-func begin(ctx context.Context, s *e2e.Suite) (func(), error) {
-	setup := release.Setup{Program: s.Program(), Dir: s.Dir(), Charts: "../../charts/", Deadline: e2e.AdmissionDeadline, Scheduling: true}
-	clusters := s.Federation().Clusters()
-	var err error
-	installed, err = setup.Federation(ctx, clusters[0], clusters[1:])
-	return installed.Close, err
-}
+// The rights that keep attackers out are enough for the components.
 
 func TestAStormOnACoreAndItsWorkers(t *testing.T) {
-	federated.Claim(t, "the floor over both workers holds, and all of the budget is used", func(l *e2e.Lab) {
+	suite.Claim(t, "the floor over both workers holds, and all of the budget is used", func(l *e2e.Lab) {
 		l.AwaitCells(installed.Complaints)
 		e2e.Tempest{Pods: 60, Floors: []int{40}, Exhausts: true}.Rage(l)
 	})
 }
 
 func TestNoComponentLacksARightInAnotherCluster(t *testing.T) {
-	federated.Claim(t, "floors are reckoned from the workloads of both workers", func(l *e2e.Lab) {
+	suite.Claim(t, "floors are computed from the workloads of both workers", func(l *e2e.Lab) {
 		l.AwaitCells(installed.Complaints)
 		app := storm.Application{Namespace: l.Namespace, Name: "web", Pods: 12}
 		l.Must(app.Deploy(l.Context(), l.Cells))
@@ -64,7 +45,7 @@ func TestNoComponentLacksARightInAnotherCluster(t *testing.T) {
 }
 
 func TestAPolicyOfTheCoreIsForPodsOfEveryWorker(t *testing.T) {
-	federated.Claim(t, "new pods have what a policy of their namespace asks for, and it counts them", func(l *e2e.Lab) {
+	suite.Claim(t, "new pods have what a policy of their namespace asks for, and it counts them", func(l *e2e.Lab) {
 		l.AwaitCells(installed.Complaints)
 		policy := &v1alpha1.PodSchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "pool"}}
 		policy.Spec.PodSelector = &v1alpha1.PodSelector{}

@@ -1,0 +1,149 @@
+package hostile_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/release"
+)
+
+const compromised = "compromised worker"
+
+// stolen is the way into the core that breakwater join has left in the first worker.
+func stolen(l *e2e.Lab) *rest.Config {
+	l.Helper()
+	worker, err := client.New(installed[1].Cluster.RESTConfig(), client.Options{})
+	l.Must(err)
+	secret := &corev1.Secret{}
+	l.Must(worker.Get(l.Context(), client.ObjectKey{Namespace: release.Namespace, Name: "core-" + l.Core.Name}, secret))
+	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["kubeconfig"])
+	l.Must(err)
+	return config
+}
+
+func clientOf(l *e2e.Lab, config *rest.Config) client.Client {
+	l.Helper()
+	c, err := client.New(config, client.Options{Scheme: fleet.Scheme()})
+	l.Must(err)
+	return c
+}
+
+func TestWhatACompromisedWorkerAchieves(t *testing.T) {
+	suite.Claim(t, "it changes nothing but the reservations of its own cell", func(l *e2e.Lab) {
+		l.AwaitCells(installed.Complaints)
+		const pods, floor = 12, 8
+		l.Protect(floor)
+		l.DeployBare(l.App(pods))
+		config, own, other := stolen(l), l.Cells[0].Name, l.Cells[1].Name
+		thief := clientOf(l, config)
+		status := func(attempt string, change func(p *v1alpha1.PodProtector)) attack {
+			return forbidden(attempt, func() error {
+				p := l.Protector()
+				change(p)
+				return thief.Status().Update(l.Context(), p)
+			})
+		}
+		counts := func(cell string) func(*v1alpha1.PodProtector) {
+			return func(p *v1alpha1.PodProtector) {
+				a := &entry(p, cell).Aggregation
+				a.TotalReplicas, a.CountedReplicas, a.AvailableReplicas = a.TotalReplicas+100, a.CountedReplicas+100, a.AvailableReplicas+100
+			}
+		}
+		named := func(namespace, name string) metav1.ObjectMeta {
+			return metav1.ObjectMeta{Namespace: namespace, Name: name}
+		}
+		play(l, compromised, []attack{
+			status("claims 100 more available pods in another cell", counts(other)),
+			status("claims 100 more available pods in its own cell, which it does not count", counts(own)),
+			status("reserves removals in the name of another cell", func(p *v1alpha1.PodProtector) {
+				reserve(entry(p, other), l.Pods(l.Cells[1]))
+			}),
+			status("removes the entry of another cell", func(p *v1alpha1.PodProtector) {
+				p.Status.Cells = slices.DeleteFunc(p.Status.Cells, func(c v1alpha1.PodProtectorCell) bool { return c.CellID == other })
+			}),
+			{"lowers the floor and raises the summary in the status, which inform and decide nothing", func() (string, bool) {
+				p := l.Protector()
+				p.Status.DesiredAvailable, p.Status.DisruptionsAllowed, p.Status.Summary.Available = 0, 100, 100
+				err := thief.Status().Update(l.Context(), p)
+				left := quota.BudgetOf(l.Protector()).Left()
+				return fmt.Sprintf("the write is answered with %q; %d removals are left", e2e.Word(err), left), left == pods-floor
+			}},
+			forbidden("lowers the floor in the spec", func() error {
+				p := l.Protector()
+				p.Spec.MinAvailable = v1alpha1.Pods(0)
+				return thief.Update(l.Context(), p)
+			}),
+			forbidden("deletes the protector", func() error { return thief.Delete(l.Context(), l.Protector()) }),
+			forbidden("makes another cell's Cell lead to another cluster", func() error {
+				cell := &v1alpha1.Cell{}
+				l.Must(l.Core.Get(l.Context(), client.ObjectKey{Name: other}, cell))
+				cell.Status.Cluster = "another"
+				return thief.Status().Update(l.Context(), cell)
+			}),
+			forbidden("deletes the Cell of another cell", func() error { return thief.Delete(l.Context(), &v1alpha1.Cell{ObjectMeta: named("", other)}) }),
+			forbidden("reads the Secrets of the core", func() error {
+				return thief.List(l.Context(), &corev1.SecretList{}, client.InNamespace(release.Namespace))
+			}),
+			forbidden("takes the Lease of the generator", func() error {
+				return thief.Create(l.Context(), &coordinationv1.Lease{ObjectMeta: named(release.Namespace, "thief")})
+			}),
+			forbidden("makes a token of another cell's account", func() error {
+				account := &corev1.ServiceAccount{ObjectMeta: named(release.Namespace, "breakwater-access-"+other)}
+				return thief.SubResource("token").Create(l.Context(), account, &authenticationv1.TokenRequest{})
+			}),
+			forbidden("impersonates an administrator", func() error {
+				as := rest.CopyConfig(config)
+				as.Impersonate = rest.ImpersonationConfig{UserName: "admin", Groups: []string{"system:masters"}}
+				return clientOf(l, as).Delete(l.Context(), l.Protector())
+			}),
+			{"reserves the removals of all of its pods, and does not remove them", func() (string, bool) {
+				p := l.Protector()
+				reserve(entry(p, own), l.Pods(l.Cells[0]))
+				l.Must(thief.Status().Update(l.Context(), p))
+				blocked := l.Remove(l.Cells[1], l.Pods(l.Cells[1])[0].Name)
+				return fmt.Sprintf("%d pods live; until the admission deadline a removal in another cell is answered with %q", l.Living(), e2e.Word(blocked)),
+					blocked != nil && strings.Contains(blocked.Error(), "Breakwater") && l.Living() == pods
+			}},
+		})
+		// What it reserved ends with the admission deadline, and the budget is what it was.
+		for removed := range pods - floor {
+			l.Eventually(func() string { return e2e.Word(l.Remove(l.Cells[1], l.Pods(l.Cells[1])[0].Name)) })
+			l.Logf("%d pods removed", removed+1)
+		}
+		l.AwaitSummary(e2e.AllAvailable(floor))
+		l.WantRefusal(l.Remove(l.Cells[1], l.Pods(l.Cells[1])[0].Name))
+	})
+}
+
+// entry is that of a cell in the status of a protector, which has it.
+func entry(p *v1alpha1.PodProtector, cell string) *v1alpha1.PodProtectorCell {
+	for i := range p.Status.Cells {
+		if p.Status.Cells[i].CellID == cell {
+			return &p.Status.Cells[i]
+		}
+	}
+	panic("no entry of " + cell)
+}
+
+// reserve puts the removals of pods into an entry.
+func reserve(cell *v1alpha1.PodProtectorCell, pods []corev1.Pod) {
+	for i := range pods {
+		cell.AdmissionHistory.Buckets = append(cell.AdmissionHistory.Buckets, v1alpha1.Bucket{
+			StartTime: metav1.NowMicro(), Counter: 1, PodUID: pods[i].UID, PodName: pods[i].Name, Operation: v1alpha1.OperationDelete,
+		})
+	}
+}
