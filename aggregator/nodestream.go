@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/pager"
 	"k8s.io/klog/v2"
 
 	"github.com/breakwater-k8s/breakwater/internal/fleet"
@@ -27,9 +26,6 @@ import (
 var nodesBackoff = wait.Backoff{ //nolint:gochecknoglobals // a constant in all but the language's sense
 	Duration: 200 * time.Millisecond, Factor: 2, Cap: 10 * time.Second, Steps: 8, Jitter: 0.5,
 }
-
-// nodesPage is the number of nodes that are in memory at a time while they are listed.
-const nodesPage = 250
 
 // watchNodes watches the metadata of the cell's nodes, until ctx ends, while some protector asks for a label of them. When one asks
 // for another label, all are read anew.
@@ -76,36 +72,23 @@ type nodeStore struct {
 	source metadata.ResourceInterface
 	labels []string
 	past   continuity
+	most   *ceiling
 	log    logr.Logger
 }
 
 // run watches until ctx ends. What goes wrong the store tells itself, once: the reflector would with each attempt.
 func (s *nodeStore) run(ctx context.Context) {
 	silent := logr.Discard()
-	s.past = continuity{now: time.Now}
+	s.past, s.most = continuity{now: time.Now}, &ceiling{what: "nodes", limit: metadataCeiling}
 	source := &cache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}
 	cache.NewReflectorWithOptions(source, &metav1.PartialObjectMetadata{}, s, cache.ReflectorOptions{
 		Name: "nodes", Logger: &silent, Backoff: &nodesBackoff,
 	}).RunWithContext(klog.NewContext(ctx, silent))
 }
 
-// list lists nodes page by page and strips each page before it asks for the next.
 func (s *nodeStore) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	s.past.listing()
-	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		page, err := s.source.List(ctx, options)
-		if err := s.past.page(err); err != nil {
-			return nil, err
-		}
-		for i := range page.Items {
-			page.Items[i] = *s.strip(&page.Items[i])
-		}
-		return page, nil
-	})
-	options.ResourceVersion, options.ResourceVersionMatch = "", ""
-	options.Limit = nodesPage
-	listed, _, err := pages.List(ctx, options)
-	s.past.listed(err)
+	strip := func(node *metav1.PartialObjectMetadata) { *node = *s.strip(node) }
+	listed, err := listMetadata(ctx, options, &s.past, s.most, s.source.List, strip)
 	if err != nil {
 		s.failed(ctx, err)
 	}
@@ -113,7 +96,7 @@ func (s *nodeStore) list(ctx context.Context, options metav1.ListOptions) (runti
 }
 
 func (s *nodeStore) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	w, err := s.past.watch(ctx, options, s.source.Watch)
+	w, err := s.past.watch(ctx, options, s.most.watch(s.source.Watch))
 	switch {
 	case err == nil:
 		if s.succeed() {

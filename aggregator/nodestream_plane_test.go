@@ -91,7 +91,7 @@ func TestTheStreamOfNodesKeepsUp(t *testing.T) {
 		t.Run(map[bool]string{false: "streamed", true: "paged"}[paged], func(t *testing.T) {
 			plane := kubernetes.NewForConfigOrDie(testplane.Config(t))
 			prefix := testplane.Namespace(t)
-			zones := makeNodes(t, plane, prefix, nodesPage+10)
+			zones := makeNodes(t, plane, prefix, metadataPage+10)
 			requests, way := &recorder{refuseStreams: paged}, (*partition)(nil)
 			cell := testplane.Config(t)
 			cell.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -154,7 +154,7 @@ func (r *recorder) checkPages(t *testing.T, paged bool) {
 	for _, asked := range r.asked {
 		if asked.Get("watch") == "" {
 			pages++
-			if asked.Get("limit") != fmt.Sprint(nodesPage) {
+			if asked.Get("limit") != fmt.Sprint(metadataPage) {
 				t.Errorf("listed by %v, want a page", asked)
 			}
 		}

@@ -31,15 +31,16 @@ var streamBackoff = wait.Backoff{ //nolint:gochecknoglobals // a constant in all
 // takes listStripped, and watches from there.
 func newStream(cell kubernetes.Interface, snapshot *Snapshot, log logr.Logger) *cache.Reflector {
 	pods, past := cell.CoreV1().Pods(metav1.NamespaceAll), &continuity{now: time.Now}
+	most := &ceiling{what: "pods", limit: podsCeiling}
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			past.listing()
-			listed, err := listStripped(ctx, options, stripping(snapshot.sinceBegan()), snapshot.own(past.pages(pods.List)))
+			listed, err := listStripped(ctx, options, stripping(snapshot.sinceBegan()), most.pages(snapshot.own(past.pages(pods.List))))
 			past.listed(err)
 			return listed, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return past.watch(ctx, options, snapshot.narrow(pods.Watch))
+			return past.watch(ctx, options, most.watch(snapshot.narrow(pods.Watch)))
 		},
 	}
 	return cache.NewReflectorWithOptions(source, &corev1.Pod{}, snapshot, cache.ReflectorOptions{

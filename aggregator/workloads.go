@@ -222,23 +222,18 @@ func (w *workloads) informerOf(resource schema.GroupVersionResource, kind schema
 // restored continues the watch, and never shows what the restore has undone. What a workload wanted in the lost time would be expected for ever.
 func (w *workloads) source(resource schema.GroupVersionResource) *toolscache.ListWatch {
 	kind, past := w.metadata.Resource(resource), &continuity{now: time.Now}
+	most := &ceiling{what: resource.Resource, limit: metadataCeiling}
+	strip := func(whole *metav1.PartialObjectMetadata) { *whole = *stripped(whole) }
 	return &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			past.listing()
 			w.listing(resource)
-			listed, err := kind.List(ctx, options)
-			err = past.page(err)
-			past.listed(err)
-			if err != nil {
-				return nil, err
-			}
-			return listed, nil
+			return listMetadata(ctx, options, past, most, kind.List, strip)
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			if lists(options) {
 				w.listing(resource)
 			}
-			return past.watch(ctx, options, kind.Watch)
+			return past.watch(ctx, options, most.watch(kind.Watch))
 		},
 	}
 }
@@ -270,8 +265,12 @@ func stripMetadata(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
+	return stripped(whole), nil
+}
+
+func stripped(whole *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: whole.Namespace, Name: whole.Name, UID: whole.UID, ResourceVersion: whole.ResourceVersion,
 		Generation: whole.Generation, OwnerReferences: whole.OwnerReferences,
-	}}, nil
+	}}
 }

@@ -1,0 +1,87 @@
+package aggregator
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// heavy is a pod whose labels take that many bytes.
+func heavy(name string, bytes int) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"a": strings.Repeat("x", bytes)}}}
+}
+
+func TestAListWithoutEndFails(t *testing.T) {
+	most, pages := &ceiling{what: "pods", limit: 1 << 20}, 0
+	endless := func(context.Context, metav1.ListOptions) (*corev1.PodList, error) {
+		pages++
+		page := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1", Continue: "more"}}
+		for i := range listPage {
+			page.Items = append(page.Items, *heavy(fmt.Sprint(pages, "-", i), 100))
+		}
+		return page, nil
+	}
+	for range 2 { // each list begins again
+		pages = 0
+		_, err := listStripped(t.Context(), metav1.ListOptions{}, stripping(0), most.pages(endless))
+		if err == nil || !strings.Contains(err.Error(), "more pods than a cluster can have") || pages < 5 || pages > 15 {
+			t.Errorf("the list ends after %d pages with error %v, want an error about pods after some 10 pages", pages, err)
+		}
+	}
+}
+
+func TestAWatchWithoutEndFails(t *testing.T) {
+	changes := func(event watch.EventType, number, bytes int) []watch.Event {
+		var all []watch.Event
+		for i := range number {
+			all = append(all, watch.Event{Type: event, Object: heavy(fmt.Sprint(i), bytes)})
+		}
+		return all
+	}
+	var replaced []watch.Event
+	for range 100 {
+		replaced = append(append(replaced, changes(watch.Added, 100, 100)...), changes(watch.Deleted, 100, 100)...)
+	}
+	for _, test := range []struct {
+		claim  string
+		events []watch.Event
+		fails  bool
+	}{
+		{"as many pods as a cell has", changes(watch.Added, 1000, 100), false},
+		{"pods without end", changes(watch.Added, 10_000, 100), true},
+		{"few pods that are huge", changes(watch.Added, 20, 100<<10), true},
+		{"pods that come and go", replaced, false},
+		{"pods that change often", changes(watch.Modified, 10_000, 100), false},
+		{"pods that change and are huge", changes(watch.Modified, 100, 100<<10), true},
+	} {
+		t.Run(test.claim, func(t *testing.T) {
+			most, source := &ceiling{what: "pods", limit: 1 << 20}, watch.NewFakeWithChanSize(len(test.events), false)
+			for _, event := range test.events {
+				source.Action(event.Type, event.Object)
+			}
+			source.Stop()
+			w, err := most.watch(func(context.Context, metav1.ListOptions) (watch.Interface, error) { return source, nil })(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			failed, timeout := false, time.After(10*time.Second)
+			for open := true; open; {
+				select {
+				case event, more := <-w.ResultChan():
+					failed, open = failed || event.Type == watch.Error, more
+				case <-timeout:
+					t.Fatal("the watch does not end")
+				}
+			}
+			if failed != test.fails {
+				t.Errorf("the watch failed: %t, want %t", failed, test.fails)
+			}
+		})
+	}
+}

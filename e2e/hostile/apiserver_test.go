@@ -1,0 +1,197 @@
+package hostile_test
+
+import (
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/internal/release"
+)
+
+// hostileServer answers as the API server of a cluster that an attacker controls. It identifies itself, and then answers lists and watches as attack says.
+type hostileServer struct {
+	attack atomic.Pointer[func(w io.Writer, r *http.Request)]
+	// asked and sent are the requests and the bytes of an attack.
+	asked, sent atomic.Int64
+}
+
+// mostSent bounds what the server sends in an attack, in bytes.
+const mostSent = 4 << 30
+
+func (s *hostileServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	if r.URL.Path == "/api/v1/namespaces/kube-system" {
+		fmt.Fprint(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"hostile"}}`)
+		return
+	}
+	s.asked.Add(1)
+	(*s.attack.Load())(writer{w, &s.sent}, r)
+}
+
+// writer counts what is written, and ends when that is enough.
+type writer struct {
+	io.Writer
+	sent *atomic.Int64
+}
+
+func (w writer) Write(p []byte) (int, error) {
+	if w.sent.Add(int64(len(p))) > mostSent {
+		return 0, io.ErrShortWrite
+	}
+	return w.Writer.Write(p)
+}
+
+func podOf(i int, label string) string {
+	return fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p-%d","namespace":"hostile","uid":"u-%d","resourceVersion":"%d","labels":{"app":"web","l":%q}}}`, i, i, i+1, label)
+}
+
+// endlessList is one list of pods without an end, whatever is asked for.
+func endlessList(w io.Writer, r *http.Request) {
+	if isWatch(r) {
+		return // an API server that streams no lists
+	}
+	fmt.Fprint(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[`)
+	for i := 0; ; i++ {
+		if _, err := io.WriteString(w, podOf(i, strings.Repeat("x", 10<<10))+","); err != nil {
+			return
+		}
+	}
+}
+
+// endlessPages is a list of pods that always has another page.
+func endlessPages(w io.Writer, r *http.Request) {
+	if isWatch(r) {
+		return
+	}
+	begin := int(time.Now().UnixNano() / 1000)
+	var items []string
+	for i := range 250 {
+		items = append(items, podOf(begin+i, strings.Repeat("x", 10<<10)))
+	}
+	fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1","continue":"more"},"items":[%s]}`, strings.Join(items, ","))
+}
+
+// endlessWatch adds pods without an end.
+func endlessWatch(w io.Writer, r *http.Request) {
+	if !isWatch(r) {
+		fmt.Fprint(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}`)
+		return
+	}
+	for i := 0; ; i++ {
+		if _, err := io.WriteString(w, `{"type":"ADDED","object":`+podOf(i, strings.Repeat("x", 10<<10))+"}\n"); err != nil {
+			return
+		}
+	}
+}
+
+// silence answers nothing until the client gives up.
+func silence(_ io.Writer, r *http.Request) { <-r.Context().Done() }
+
+// garbage answers what is no JSON.
+func garbage(w io.Writer, _ *http.Request) { fmt.Fprint(w, "\x00}{", strings.Repeat("[", 1<<20)) }
+
+func isWatch(r *http.Request) bool { return r.URL.Query().Get("watch") != "" }
+
+// newHostileCell makes a Cell of the core whose kubeconfig leads to the server.
+func newHostileCell(l *e2e.Lab, server *httptest.Server) *v1alpha1.Cell {
+	l.Helper()
+	l.Cleanup(server.Close)
+	l.Cleanup(server.CloseClientConnections)
+	kubeconfig, err := clientcmd.Write(clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{"c": {
+			Server: server.URL, CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+		}},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{"u": {Token: "of-the-core"}},
+		Contexts:  map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}}, CurrentContext: "x",
+	})
+	l.Must(err)
+	name := "hostile-" + l.Namespace
+	l.Must(l.Core.Create(l.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: release.Namespace, Name: name}, Data: map[string][]byte{"kubeconfig": kubeconfig},
+	}))
+	cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	cell.Spec.KubeconfigSecretRef = &v1alpha1.KubeconfigSecretRef{Namespace: release.Namespace, Name: name}
+	l.Must(l.Core.Create(l.Context(), cell))
+	return cell
+}
+
+func TestWhatAHostileAPIServerAchieves(t *testing.T) {
+	suite.Claim(t, "it ends no component, and the other cells are counted and protected as before", func(l *e2e.Lab) {
+		l.AwaitCells(installed.Complaints)
+		hostile, wait := &hostileServer{}, silence
+		hostile.attack.Store(&wait)
+		server := httptest.NewTLSServer(hostile)
+		cell := newHostileCell(l, server)
+		const pods, floor = 12, 6
+		l.Eventually(func() string {
+			l.Must(l.Core.Get(l.Context(), client.ObjectKeyFromObject(cell), cell))
+			if !meta.IsStatusConditionTrue(cell.Status.Conditions, v1alpha1.ConditionConnected) {
+				return fmt.Sprintf("%+v; %v", cell.Status.Conditions, installed.Complaints())
+			}
+			return ""
+		})
+		for _, a := range []struct {
+			attempt string
+			answer  func(io.Writer, *http.Request)
+			// least is what the aggregator reads at least, in MiB, if it is not stopped before.
+			least int64
+		}{
+			{"no answer", silence, 0},
+			{"a list without an end", endlessList, 64},
+			{"pages without an end", endlessPages, 256},
+			{"a watch that adds pods without an end", endlessWatch, 256},
+			{"answers that are no JSON", garbage, 1},
+		} {
+			lab := suite.Lab(t, nil)
+			play(lab, "hostile API server", []attack{{a.attempt, func() (string, bool) {
+				hostile.attack.Store(&a.answer)
+				hostile.sent.Store(0)
+				hostile.asked.Store(0)
+				server.CloseClientConnections()
+				lab.Eventually(func() string {
+					if asked, sent := hostile.asked.Load(), hostile.sent.Load()>>20; asked == 0 || sent < a.least {
+						return fmt.Sprintf("the server was asked %d times and sent %d MiB, want %d MiB", asked, sent, a.least)
+					}
+					return ""
+				})
+				lab.Protect(floor)
+				app := lab.App(pods)
+				lab.Must(app.DeployBare(lab.Context(), lab.Cells))
+				removed := 0
+				lab.Eventually(func() string { // all pods are counted, and the budget is used up
+					for _, of := range lab.Cells {
+						for _, pod := range lab.Pods(of) {
+							if lab.Remove(of, pod.Name) == nil {
+								removed++
+							}
+						}
+					}
+					if removed < pods-floor {
+						return fmt.Sprintf("%d pods could be removed, want %d: %v", removed, pods-floor, installed.Complaints())
+					}
+					return ""
+				})
+				memory := resident(lab, installed[0], "aggregator")
+				return fmt.Sprintf("it sent %d MiB; the aggregator uses %d MiB; %d pods of other cells left of the floor of %d", hostile.sent.Load()>>20, memory>>20, lab.Living(), floor),
+					lab.Living() == floor
+			}}})
+		}
+		l.Must(installed.Complaints())
+		l.Must(l.Core.Delete(l.Context(), cell))
+	})
+}
