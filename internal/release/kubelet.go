@@ -172,16 +172,14 @@ func (k *Kubelet) run(ctx context.Context, p *corev1.Pod, one *pod) error {
 	if err := k.mount(ctx, p, folder); err != nil {
 		return err
 	}
-	health, err := port.Take()
-	if err != nil {
-		return err
+	var claims [3]*port.Claim
+	for i := range claims {
+		if claims[i], err = port.Take(); err != nil {
+			return err
+		}
+		defer claims[i].Release()
 	}
-	defer health.Release()
-	metrics, err := port.Take()
-	if err != nil {
-		return err
-	}
-	defer metrics.Release()
+	health, metrics, reviews := claims[0], claims[1], ""
 	arguments := adapt(p, kubeconfig, folder)
 	job := p.Spec.RestartPolicy != corev1.RestartPolicyAlways
 	if !job {
@@ -190,14 +188,8 @@ func (k *Kubelet) run(ctx context.Context, p *corev1.Pod, one *pod) error {
 		one.metrics = metrics.Address()
 		k.mu.Unlock()
 	}
-	reviews := ""
 	if one.component == "webhook" {
-		claim, err := port.Take()
-		if err != nil {
-			return err
-		}
-		defer claim.Release()
-		reviews = claim.Address()
+		reviews = claims[2].Address()
 		arguments = append(arguments, "--listen="+reviews, "--advertise="+reviews)
 	}
 	log, err := os.Create(one.log)
