@@ -3,24 +3,36 @@ package aggregator
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
+	"hash/maphash"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/pager"
+
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
-// ceiling bounds the memory that one stream of objects of a cell can take. An API server that was broken into can show objects without end, and the process
+// ceiling bounds the memory that one stream of objects of a cell can take. A compromised API server can show objects without end, and the process
 // that counts them works for other cells too. A stream that exceeds the ceiling fails and lists again, and its cell becomes stale.
 //
-// It adds up estimates, in bytes: of all objects that the last list has shown, and of what the watches after it have added and deleted.
+// It estimates, in bytes, the objects that the last list and the watches after it have shown and not deleted.
 type ceiling struct {
 	what  string
 	limit int64
-	sum   atomic.Int64
+
+	mu    sync.Mutex
+	seed  maphash.Seed
+	sizes map[uint64]int64 // by the hash of namespace and name
+	sum   int64
+}
+
+func newCeiling(what string, limit int64) *ceiling {
+	return &ceiling{what: what, limit: limit, seed: maphash.MakeSeed(), sizes: map[uint64]int64{}}
 }
 
 const (
@@ -30,8 +42,6 @@ const (
 	metadataCeiling = 256 << 20
 	// objectSize is what an object takes besides its texts.
 	objectSize = 300
-	// usualSize is the size of an object up to which its changes are not added up: an object replaces what was kept of it before.
-	usualSize = 4 << 10
 	// metadataPage is the number of objects whose metadata are in memory at a time while they are listed.
 	metadataPage = 250
 )
@@ -39,7 +49,7 @@ const (
 // openWatch opens a watch.
 type openWatch = func(context.Context, metav1.ListOptions) (watch.Interface, error)
 
-// pages adds up the pods of pages of a list.
+// pages counts the pods of the pages of a list.
 func (c *ceiling) pages(list listPods) listPods {
 	return func(ctx context.Context, options metav1.ListOptions) (*corev1.PodList, error) {
 		page, err := list(ctx, options)
@@ -47,10 +57,10 @@ func (c *ceiling) pages(list listPods) listPods {
 			return nil, err
 		}
 		if options.Continue == "" {
-			c.sum.Store(0)
+			c.reset()
 		}
 		for i := range page.Items {
-			if err := c.add(sizeOf(&page.Items[i])); err != nil {
+			if err := c.listed(&page.Items[i]); err != nil {
 				return nil, err
 			}
 		}
@@ -58,45 +68,67 @@ func (c *ceiling) pages(list listPods) listPods {
 	}
 }
 
-// watch adds up what a watch shows, and ends it with an error when that is too much.
+// watch counts the objects of a watch, and ends the watch with an error when they exceed the ceiling.
 func (c *ceiling) watch(open openWatch) openWatch {
 	return func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 		if lists(options) {
-			c.sum.Store(0)
+			c.reset()
 		}
 		w, err := open(ctx, options)
 		if err != nil {
 			return nil, err
 		}
-		return watch.Filter(w, func(event watch.Event) (watch.Event, bool) { return c.event(event), true }), nil
+		return fleet.FilterWatch(w, func(event watch.Event) (watch.Event, bool) { return c.event(event), true }), nil
 	}
 }
 
-// event is an event, or the error that ends its watch.
+// event returns an event, or the error that ends its watch.
 func (c *ceiling) event(event watch.Event) watch.Event {
 	object, ok := event.Object.(metav1.Object)
 	if !ok {
 		return event
 	}
-	var size int64
+	var err error
 	switch event.Type {
-	case watch.Added:
-		size = sizeOf(object)
-	case watch.Modified:
-		size = max(0, sizeOf(object)-usualSize)
+	case watch.Added, watch.Modified:
+		err = c.put(object, sizeOf(object), false)
 	case watch.Deleted:
-		size = -sizeOf(object)
+		err = c.put(object, 0, false)
 	default:
-		return event
 	}
-	if err := c.add(size); err != nil {
+	if err != nil {
 		return watch.Event{Type: watch.Error, Object: &apierrors.NewInternalError(err).ErrStatus}
 	}
 	return event
 }
 
-func (c *ceiling) add(size int64) error {
-	if c.sum.Add(size) > c.limit {
+// reset must be called before a list.
+func (c *ceiling) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.sizes)
+	c.sum = 0
+}
+
+// listed counts an object of a list. All objects of a list are in memory until its end, also those that it shows twice.
+func (c *ceiling) listed(object metav1.Object) error { return c.put(object, sizeOf(object), true) }
+
+// put records the size of an object, which replaces an earlier one unless both are in memory. A size of 0 forgets the object.
+func (c *ceiling) put(object metav1.Object, size int64, both bool) error {
+	key := maphash.Comparable(c.seed, types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.sizes[key]
+	if both {
+		size += before
+	}
+	c.sum += size - before
+	if size == 0 {
+		delete(c.sizes, key)
+	} else {
+		c.sizes[key] = size
+	}
+	if c.sum > c.limit {
 		return fmt.Errorf("the API server of the cell shows more %s than a cluster can have, of more than %d MiB: check that the kubeconfig leads to the right cluster", c.what, c.limit>>20)
 	}
 	return nil
@@ -123,7 +155,7 @@ func listMetadata(
 	list func(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error), strip func(*metav1.PartialObjectMetadata),
 ) (runtime.Object, error) {
 	past.listing()
-	most.sum.Store(0)
+	most.reset()
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		page, err := list(ctx, options)
 		if err := past.page(err); err != nil {
@@ -131,7 +163,7 @@ func listMetadata(
 		}
 		for i := range page.Items {
 			strip(&page.Items[i])
-			if err := most.add(sizeOf(&page.Items[i])); err != nil {
+			if err := most.listed(&page.Items[i]); err != nil {
 				return nil, err
 			}
 		}

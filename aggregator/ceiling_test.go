@@ -18,7 +18,7 @@ func heavy(name string, bytes int) *corev1.Pod {
 }
 
 func TestAListWithoutEndFails(t *testing.T) {
-	most, pages := &ceiling{what: "pods", limit: 1 << 20}, 0
+	most, pages := newCeiling("pods", 1<<20), 0
 	endless := func(context.Context, metav1.ListOptions) (*corev1.PodList, error) {
 		pages++
 		page := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1", Continue: "more"}}
@@ -44,9 +44,15 @@ func TestAWatchWithoutEndFails(t *testing.T) {
 		}
 		return all
 	}
-	var replaced []watch.Event
-	for range 100 {
+	var replaced, changed, interleaved []watch.Event
+	for i := range 100 {
 		replaced = append(append(replaced, changes(watch.Added, 100, 100)...), changes(watch.Deleted, 100, 100)...)
+		changed = append(changed, changes(watch.Modified, 100, 100+i)...)
+		for n := range 100 {
+			interleaved = append(interleaved,
+				watch.Event{Type: watch.Deleted, Object: heavy(fmt.Sprint("unknown-", n), 200)},
+				watch.Event{Type: watch.Added, Object: heavy(fmt.Sprint(i, "-", n), 100)})
+		}
 	}
 	for _, test := range []struct {
 		claim  string
@@ -57,11 +63,13 @@ func TestAWatchWithoutEndFails(t *testing.T) {
 		{"pods without end", changes(watch.Added, 10_000, 100), true},
 		{"few pods that are huge", changes(watch.Added, 20, 100<<10), true},
 		{"pods that come and go", replaced, false},
-		{"pods that change often", changes(watch.Modified, 10_000, 100), false},
+		{"pods that change often", changed, false},
+		{"pods without end, and deletions of unknown pods", interleaved, true},
+		{"changes of unknown pods without end", changes(watch.Modified, 10_000, 100), true},
 		{"pods that change and are huge", changes(watch.Modified, 100, 100<<10), true},
 	} {
 		t.Run(test.claim, func(t *testing.T) {
-			most, source := &ceiling{what: "pods", limit: 1 << 20}, watch.NewFakeWithChanSize(len(test.events), false)
+			most, source := newCeiling("pods", 1<<20), watch.NewFakeWithChanSize(len(test.events), false)
 			for _, event := range test.events {
 				source.Action(event.Type, event.Object)
 			}

@@ -2,12 +2,12 @@ package aggregator
 
 import (
 	"context"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/breakwater-k8s/breakwater/internal/fleet"
 	"github.com/breakwater-k8s/breakwater/internal/slot"
 )
 
@@ -27,9 +27,7 @@ func (s *Snapshot) narrow(
 		if err != nil {
 			return nil, err
 		}
-		n := &narrowed{Interface: w, results: make(chan watch.Event), stopped: make(chan struct{})}
-		go n.pass(lists(options), s.leaveOut)
-		return n, nil
+		return fleet.FilterWatch(w, narrowing(lists(options), s.leaveOut)), nil
 	}
 }
 
@@ -44,42 +42,21 @@ func (s *Snapshot) leaveOut(event watch.Event, listing bool) bool {
 	return !s.part.wanted.Has(slot.Of(p.Namespace))
 }
 
-// narrowed is a watch that shows less.
-type narrowed struct {
-	watch.Interface
-	results chan watch.Event
-	stopped chan struct{}
-	stop    sync.Once
-}
-
-func (n *narrowed) pass(listing bool, leaveOut func(event watch.Event, listing bool) bool) {
-	defer close(n.results)
-	for event := range n.Interface.ResultChan() {
+// narrowing returns the filter of a watch that shows less. listing reports whether the watch begins with a list.
+func narrowing(listing bool, leaveOut func(event watch.Event, listing bool) bool) func(watch.Event) (watch.Event, bool) {
+	return func(event watch.Event) (watch.Event, bool) {
 		p, ok := event.Object.(*corev1.Pod)
 		switch {
 		case ok && event.Type == watch.Bookmark:
 			listing = listing && p.Annotations[metav1.InitialEventsAnnotationKey] != "true"
 		case !leaveOut(event, listing):
 		case listing:
-			continue
+			return event, false
 		default:
 			event = watch.Event{Type: watch.Bookmark, Object: &corev1.Pod{
 				TypeMeta: p.TypeMeta, ObjectMeta: metav1.ObjectMeta{ResourceVersion: p.ResourceVersion},
 			}}
 		}
-		select {
-		case n.results <- event:
-		case <-n.stopped:
-			return
-		}
+		return event, true
 	}
-}
-
-// ResultChan implements watch.Interface.
-func (n *narrowed) ResultChan() <-chan watch.Event { return n.results }
-
-// Stop implements watch.Interface.
-func (n *narrowed) Stop() {
-	n.stop.Do(func() { close(n.stopped) })
-	n.Interface.Stop()
 }

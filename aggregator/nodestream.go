@@ -79,7 +79,7 @@ type nodeStore struct {
 // run watches until ctx ends. What goes wrong the store tells itself, once: the reflector would with each attempt.
 func (s *nodeStore) run(ctx context.Context) {
 	silent := logr.Discard()
-	s.past, s.most = continuity{now: time.Now}, &ceiling{what: "nodes", limit: metadataCeiling}
+	s.past, s.most = continuity{now: time.Now}, newCeiling("nodes", metadataCeiling)
 	source := &cache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}
 	cache.NewReflectorWithOptions(source, &metav1.PartialObjectMetadata{}, s, cache.ReflectorOptions{
 		Name: "nodes", Logger: &silent, Backoff: &nodesBackoff,

@@ -31,7 +31,7 @@ var streamBackoff = wait.Backoff{ //nolint:gochecknoglobals // a constant in all
 // takes listStripped, and watches from there.
 func newStream(cell kubernetes.Interface, snapshot *Snapshot, log logr.Logger) *cache.Reflector {
 	pods, past := cell.CoreV1().Pods(metav1.NamespaceAll), &continuity{now: time.Now}
-	most := &ceiling{what: "pods", limit: podsCeiling}
+	most := newCeiling("pods", podsCeiling)
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			past.listing()

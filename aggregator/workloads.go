@@ -222,7 +222,7 @@ func (w *workloads) informerOf(resource schema.GroupVersionResource, kind schema
 // restored continues the watch, and never shows what the restore has undone. What a workload wanted in the lost time would be expected for ever.
 func (w *workloads) source(resource schema.GroupVersionResource) *toolscache.ListWatch {
 	kind, past := w.metadata.Resource(resource), &continuity{now: time.Now}
-	most := &ceiling{what: resource.Resource, limit: metadataCeiling}
+	most := newCeiling(resource.Resource, metadataCeiling)
 	strip := func(whole *metav1.PartialObjectMetadata) { *whole = *stripped(whole) }
 	return &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {

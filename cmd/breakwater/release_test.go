@@ -17,7 +17,7 @@ import (
 )
 
 // release runs the command for a namespace.
-func release(t *testing.T, namespace string, arguments ...string) (string, error) {
+func runRelease(t *testing.T, namespace string, arguments ...string) (string, error) {
 	t.Helper()
 	return ask(t, append([]string{"release", "--kubeconfig", writeKubeconfig(t, testplane.Config(t)), "--namespace", namespace}, arguments...)...)
 }
@@ -57,7 +57,7 @@ func TestReleaseShowsAndLetsGo(t *testing.T) {
 	}
 	protector, ours, _ := heldObjects(t, c, namespace)
 
-	out, err := release(t, namespace)
+	out, err := runRelease(t, namespace)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestReleaseShowsAndLetsGo(t *testing.T) {
 		t.Fatalf("a dry run has changed something: %v", err)
 	}
 
-	if out, err = release(t, namespace, "--deleted", "--yes"); err != nil || !strings.Contains(out, "released PodProtector "+namespace+"/deployment-web") {
+	if out, err = runRelease(t, namespace, "--deleted", "--yes"); err != nil || !strings.Contains(out, "released PodProtector "+namespace+"/deployment-web") {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(protector), protector); !apierrors.IsNotFound(err) {
@@ -83,13 +83,13 @@ func TestReleaseShowsAndLetsGo(t *testing.T) {
 		t.Errorf("%v, finalizers %v: what was not deleted was touched", err, ours.Finalizers)
 	}
 
-	if out, err = release(t, namespace, "--yes", "deployment/web"); err != nil {
+	if out, err = runRelease(t, namespace, "--yes", "deployment/web"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(ours), ours); err != nil || !slices.Equal(ours.Finalizers, []string{"example.com/theirs"}) {
 		t.Errorf("%v, finalizers %v: want those of others", err, ours.Finalizers)
 	}
-	if out, err = release(t, namespace); err != nil || out != "Nothing is held.\n" {
+	if out, err = runRelease(t, namespace); err != nil || out != "Nothing is held.\n" {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

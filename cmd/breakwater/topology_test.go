@@ -1,13 +1,12 @@
 package main
 
 import (
-	"crypto/tls"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/internal/release"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
@@ -82,25 +81,12 @@ func TestMetricsRequireAuthorization(t *testing.T) {
 	namespace := testplane.Namespace(t)
 	monitoring := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "monitoring", "system:monitoring").BearerToken
 	powerless := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "powerless", "").BearerToken
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true} //nolint:gosec // our own process
 	read := func(token string) (code int, body string) {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+metrics+"/metrics", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if token != "" {
-			request.Header.Set("Authorization", "Bearer "+token)
-		}
-		response, err := transport.RoundTrip(request)
+		code, body, err := release.ScrapeAddress(t.Context(), metrics, token)
 		if err != nil {
 			return 0, err.Error()
 		}
-		defer response.Body.Close()
-		raw, err := io.ReadAll(response.Body)
-		if err != nil {
-			return 0, err.Error()
-		}
-		return response.StatusCode, string(raw)
+		return code, body
 	}
 	eventually(t, "metrics for an authorized client", func() string {
 		if code, body := read(monitoring); code != http.StatusOK || !strings.Contains(body, "breakwater_build_info{") {

@@ -99,6 +99,20 @@ func endlessWatch(w io.Writer, r *http.Request) {
 	}
 }
 
+// alternatingWatch adds pods without an end, and between them deletes pods that do not exist.
+func alternatingWatch(w io.Writer, r *http.Request) {
+	if !isWatch(r) {
+		endlessWatch(w, r)
+		return
+	}
+	for i := 0; ; i += 2 {
+		label := strings.Repeat("x", 10<<10)
+		if _, err := io.WriteString(w, `{"type":"DELETED","object":`+podOf(i, label)+`}{"type":"ADDED","object":`+podOf(i+1, label)+"}\n"); err != nil {
+			return
+		}
+	}
+}
+
 // silence answers nothing until the client gives up.
 func silence(_ io.Writer, r *http.Request) { <-r.Context().Done() }
 
@@ -155,6 +169,7 @@ func TestWhatAHostileAPIServerAchieves(t *testing.T) {
 			{"a list without an end", endlessList, 64},
 			{"pages without an end", endlessPages, 256},
 			{"a watch that adds pods without an end", endlessWatch, 256},
+			{"a watch that adds pods and deletes unknown pods", alternatingWatch, 512},
 			{"answers that are no JSON", garbage, 1},
 		} {
 			lab := suite.Lab(t, nil)

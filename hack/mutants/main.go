@@ -147,12 +147,13 @@ func run(ctx context.Context, out io.Writer, seeds int, proof, only, table strin
 		}
 	}
 	if survived > 0 {
-		return fmt.Errorf("%d of %d mutants survived", survived, len(mutants))
+		return fmt.Errorf("%d of %d mutants survived or could not be tried", survived, len(mutants))
 	}
 	return nil
 }
 
-// tryAll tries as many mutants at once as there are processors, since the simulation uses one, and returns what caught each; "" is nothing.
+// tryAll tries as many mutants at once as there are processors, since the simulation uses one. It returns what caught each mutant, or "" for none
+// and for a mutant that could not be tried.
 func tryAll(ctx context.Context, out io.Writer, mutants []mutant, seeds int, proof string) ([]string, error) {
 	caught := make([]string, len(mutants))
 	var mu sync.Mutex // of out
@@ -166,12 +167,15 @@ func tryAll(ctx context.Context, out io.Writer, mutants []mutant, seeds int, pro
 			}
 			defer os.RemoveAll(folder)
 			by, err := m.try(ctx, folder, seeds, proof)
-			if err != nil {
-				return fmt.Errorf("%s: %w", m.Name, err)
+			if ctx.Err() != nil {
+				return err
 			}
 			caught[i] = by
 			verdict := "caught"
-			if by == "" {
+			switch {
+			case err != nil:
+				verdict = "NOT TRIED: " + err.Error() // the others are tried all the same, since a run takes an hour
+			case by == "":
 				verdict = "SURVIVED"
 			}
 			mu.Lock()

@@ -103,45 +103,19 @@ func (p *Past) observeList(mark Mark, list runtime.Object) {
 	}
 }
 
-// observed is a watch whose versions are taken in before anybody else sees them.
-type observed struct {
-	from    watch.Interface
-	results chan watch.Event
-	stopped chan struct{}
-	stop    sync.Once
-}
-
 // observeWatch takes in what a watch shows. One that begins with all objects that there are shows them in any order, and
 // tells of its version after them.
 func (p *Past) observeWatch(mark Mark, from watch.Interface, initial bool) watch.Interface {
-	o := &observed{from: from, results: make(chan watch.Event), stopped: make(chan struct{})}
-	go func() {
-		defer close(o.results)
-		for event := range from.ResultChan() {
-			if object, err := meta.Accessor(event.Object); err == nil && event.Type != watch.Error {
-				initial = initial && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] != "true"
-				if !initial {
-					p.Observe(mark, object.GetResourceVersion())
-					mark = p.markOf(object.GetResourceVersion())
-				}
-			}
-			select {
-			case o.results <- event:
-			case <-o.stopped:
-				return
+	return FilterWatch(from, func(event watch.Event) (watch.Event, bool) {
+		if object, err := meta.Accessor(event.Object); err == nil && event.Type != watch.Error {
+			initial = initial && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] != "true"
+			if !initial {
+				p.Observe(mark, object.GetResourceVersion())
+				mark = p.markOf(object.GetResourceVersion())
 			}
 		}
-	}()
-	return o
-}
-
-// ResultChan implements watch.Interface.
-func (o *observed) ResultChan() <-chan watch.Event { return o.results }
-
-// Stop implements watch.Interface.
-func (o *observed) Stop() {
-	o.stop.Do(func() { close(o.stopped) })
-	o.from.Stop()
+		return event, true
+	})
 }
 
 // markOf is the mark of a watch that has come to a version: what it shows next is no older.

@@ -43,6 +43,11 @@ func (r *Release) Scrape(ctx context.Context, component, token string) (code int
 	if address == "" {
 		return 0, "", fmt.Errorf("no pod of the %s is ready", component)
 	}
+	return ScrapeAddress(ctx, address, token)
+}
+
+// ScrapeAddress reads the metrics of a process of this machine with a token; empty is none. It returns the status code of the response, and its body.
+func ScrapeAddress(ctx context.Context, address, token string) (code int, body string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/metrics", nil)
 	if err != nil {
 		return 0, "", err

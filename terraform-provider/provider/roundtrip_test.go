@@ -156,7 +156,7 @@ func everyField() map[string]string {
 		"protection_policy/share":            "floor = { min_available = \"12\" }" + behaviour,
 		"cluster_protection_policy/bands":    "namespace_selector = " + selectors + "\n floor = { bands = [{ up_to_replicas = 3, min_available = \"1\" }, { max_unavailable = \"10%\" }] }" + rule,
 		"cluster_protection_policy/share":    "floor = { max_unavailable = \"100%\" }" + behaviour,
-		"cell/namespaces":                    "kubeconfig_secret_ref = { namespace = \"default\", name = \"worker\", key = \"value\" }\n namespaces = [\"shop\", \"pay\"]\n settlement = \"Clock\"\n admission_deadline = \"1m30s\"\n stale_after = \"0.5h\"\n when_stale = \"Discount\"" + behaviour,
+		"cell/namespaces":                    "kubeconfig_secret_ref = { namespace = \"default\", name = \"worker\", key = \"value\", allow_insecure = true, allow_proxy = true }\n namespaces = [\"shop\", \"pay\"]\n settlement = \"Clock\"\n admission_deadline = \"1m30s\"\n stale_after = \"0.5h\"\n when_stale = \"Discount\"" + behaviour,
 		"cell/pods":                          "pod_selector = " + selectors + behaviour,
 		"cluster_ring/objects": `
   resources = [

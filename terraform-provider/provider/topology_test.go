@@ -114,6 +114,7 @@ data "breakwater_cells" "labelled" {
 						"last_heartbeat": knownvalue.StringExact("2026-04-05T06:07:08.000009Z"),
 						"kubeconfig_secret_ref": knownvalue.ObjectExact(map[string]knownvalue.Check{
 							"namespace": knownvalue.StringExact("breakwater-system"), "name": knownvalue.StringExact("worker-2"), "key": knownvalue.StringExact("kubeconfig"),
+							"allow_insecure": knownvalue.Null(), "allow_proxy": knownvalue.Null(),
 						}),
 					})),
 					statecheck.ExpectKnownValue("data.breakwater_cells.all", at("cells"), knownvalue.ListSizeExact(2)),
