@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/breakwater-k8s/breakwater/internal/guard"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
@@ -79,7 +80,50 @@ func TestJoinPrintsWhatItsFlagsSayAndRevokesIt(t *testing.T) {
 	if tokens() != 1 {
 		t.Errorf("%d Secrets in the worker, want the one of the token", tokens())
 	}
+	joinsWithACallerToken(t, namespace, arguments)
 	if out, err := ask(t, append(arguments, "--revoke")...); err != nil || !strings.Contains(out, "ended 1 tokens in the worker") || tokens() != 0 {
 		t.Errorf("%d Secrets are left: %v\n%s", tokens(), err, out)
+	}
+}
+
+// joinsWithACallerToken writes values for the worker only when the core has a caller key.
+func joinsWithACallerToken(t *testing.T, namespace string, arguments []string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "values.yaml")
+	arguments = append(arguments, "--grace", "0s", "--caller-values", file)
+	if _, err := ask(t, arguments...); err == nil || !strings.Contains(err.Error(), "webhook.callerTokens.mode") {
+		t.Errorf("without caller keys join failed with %v, want an error about webhook.callerTokens.mode", err)
+	}
+	keys := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "breakwater-webhook-callers"}}
+	if err := testplane.Client(t).Create(t.Context(), keys); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ask(t, arguments...); err == nil || !strings.Contains(err.Error(), "has no caller key yet") {
+		t.Errorf("with an empty Secret join failed with %v, want an error about the missing key", err)
+	}
+	if _, err := os.Stat(file); !os.IsNotExist(err) {
+		t.Errorf("join that failed left a file of values: %v", err)
+	}
+	keys.Data = map[string][]byte{"current": []byte("a key")}
+	if err := testplane.Client(t).Update(t.Context(), keys); err != nil {
+		t.Fatal(err)
+	}
+	out, err := ask(t, arguments...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := guard.CallerToken([]byte("a key"), "cells/west")
+	values, err := os.ReadFile(file)
+	if want := "webhook:\n  callerTokens:\n    given:\n      cells/west: " + token + "\n"; err != nil || string(values) != want {
+		t.Errorf("--caller-values wrote %q, %v, want %q", values, err, want)
+	}
+	if strings.Contains(out, token) {
+		t.Error("join printed the caller token")
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("--caller-values wrote a file of mode %v, %v, want 0600", info, err)
+	}
+	if _, err := ask(t, append(arguments, "--revoke")...); err == nil || !strings.Contains(err.Error(), "--caller-values excludes --revoke") {
+		t.Errorf("--revoke with --caller-values failed with %v, want an error that both exclude each other", err)
 	}
 }

@@ -3,15 +3,24 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/breakwater-k8s/breakwater/internal/guard"
 	"github.com/breakwater-k8s/breakwater/internal/release"
 	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
 func TestFlagsOfCells(t *testing.T) {
 	hook := []string{"webhook-config", "--cell", "a", "--url", "https://a:1"}
+	key, noKey := filepath.Join(t.TempDir(), "key"), filepath.Join(t.TempDir(), "empty")
+	for file, text := range map[string]string{key: "a key", noKey: ""} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for claim, test := range map[string]struct {
 		arguments []string
 		refusal   string
@@ -27,6 +36,12 @@ func TestFlagsOfCells(t *testing.T) {
 		"a selector that is none":       {append(hook, "--pod-selector", "a in"), `--pod-selector "a in"`, nil},
 		"a selector and namespaces":     {append(hook, "--pod-selector", "a=b", "--namespaces", "c"), "exclude each other", nil},
 		"a configuration of namespaces": {append(hook, "--namespaces", "shop,bank"), "", []string{"operator: In\n      values:\n      - shop\n      - bank"}},
+		"a caller key": {
+			append(hook, "--caller-key", key), "", []string{"url: https://a:1/callers/" + guard.CallerToken([]byte("a key"), "cells/a") + "/cells/a/validate\n"},
+		},
+		"a caller key that does not exist":  {append(hook, "--caller-key", "/nonexistent"), "--caller-key: open /nonexistent", nil},
+		"an empty caller key":               {append(hook, "--caller-key", noKey), "empty is empty", nil},
+		"a caller key of a static manifest": {append(hook, "--caller-key", key, "--static", "/etc/x"), "--caller-key excludes --static", nil},
 		"a configuration of scheduling": {
 			append(hook, "--scheduling", "--namespaces", "shop"), "",
 			[]string{"kind: MutatingWebhookConfiguration", "name: breakwater-scheduling\n", "failurePolicy: Ignore", "timeoutSeconds: 2\n", "/cells/a/schedule", "- shop"},
