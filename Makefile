@@ -100,6 +100,10 @@ sim: ## Play seeds of the simulation, half of them on each of two cores (SEEDS=2
 mutants: ## Put each known fault into the safety rules and show that the proof catches it (ARGS="-only PATTERN")
 	@go run ./hack/mutants -table docs/safety.md $(ARGS)
 
+.PHONY: evidence
+evidence: ## Compare what a refactoring must not change with what was recorded; differences are in evidence/ (ARGS=-update to record)
+	@hack/evidence $(ARGS)
+
 .PHONY: fuzz-short
 fuzz-short: ## Run each fuzz target for a while (FUZZTIME=20s)
 	@for package in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
@@ -161,7 +165,7 @@ tools: ## Build all tools and control planes into the cache
 
 .PHONY: clean
 clean: ## Remove what was built here; the shared cache stays
-	@rm -rf bin image plugin site demo-report bench-report chaos-report coverage.out
+	@rm -rf bin evidence image plugin site demo-report bench-report chaos-report coverage.out
 
 .PHONY: help
 help: ## Show this help

@@ -41,6 +41,13 @@ func TestAnExchangeOfAnotherFormHasAnotherName(t *testing.T) {
 	}
 }
 
+// Replicas of two versions hand nothing over to each other during an upgrade, which costs conflicts. A refactoring must not cause that.
+func TestTheExchangeChangesOnPurposeOnly(t *testing.T) {
+	if want := "v2-cc4c023f683f"; webhook.Exchange != want {
+		t.Errorf("the exchange is %s, want %s: change this test if replicas are to exchange something else", webhook.Exchange, want)
+	}
+}
+
 // During a rolling upgrade a replica meets one of another version. That one must not reserve by what it does not understand, and the
 // first decides itself.
 func TestAReplicaOfAnotherVersionReservesNothingForThisOne(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/manifest"
 	policyconfig "k8s.io/apiserver/pkg/admission/plugin/policy/config"
 	policies "k8s.io/apiserver/pkg/admission/plugin/policy/manifest/loader"
-	webhookconfig "k8s.io/apiserver/pkg/admission/plugin/webhook/config"
+	admissionconfig "k8s.io/apiserver/pkg/admission/plugin/webhook/config"
 	apiserver "k8s.io/apiserver/pkg/apis/apiserver/install"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -109,7 +109,7 @@ func pluginDirectory(t *testing.T, directory, plugin string, read func(io.Reader
 }
 
 func webhookDirectory(configuration io.Reader) (string, error) {
-	loaded, err := webhookconfig.LoadConfig(configuration)
+	loaded, err := admissionconfig.LoadConfig(configuration)
 	if err != nil {
 		return "", err
 	}

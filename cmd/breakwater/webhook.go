@@ -176,9 +176,9 @@ func (f *webhookFlags) run(ctx context.Context) error {
 	if err := follow(mgr, append(followers, more...)...); err != nil {
 		return err
 	}
-	clusters := map[string]cluster.Cluster{names[0]: mgr}
+	connected := map[string]cluster.Cluster{names[0]: mgr}
 	for _, name := range names[1:] {
-		clusters[name], err = cluster.New(cores[name], func(o *cluster.Options) {
+		connected[name], err = cluster.New(cores[name], func(o *cluster.Options) {
 			o.Scheme, o.Cache = mgr.GetScheme(), fleet.CacheOptionsOf(pasts[name])
 		})
 		if err != nil {
@@ -186,7 +186,7 @@ func (f *webhookFlags) run(ctx context.Context) error {
 		}
 	}
 	options := webhook.Options{
-		Cores: clusters, Pasts: pasts, Cells: cells, Rosters: f.rosters(clusters, mgr.GetLogger()), Server: &f.server, Nudge: f.nudge,
+		Cores: connected, Pasts: pasts, Cells: cells, Rosters: f.rosters(connected, mgr.GetLogger()), Server: &f.server, Nudge: f.nudge,
 		Metrics: metrics.Registry, ProbeEvery: fleet.ProbeEvery, Tracer: tracer,
 	}
 	if options.Peers, err = f.others(mgr); err != nil {
@@ -195,7 +195,7 @@ func (f *webhookFlags) run(ctx context.Context) error {
 	if err := webhook.SetupWithManager(mgr, options); err != nil {
 		return err
 	}
-	if err := errors.Join(f.schedule(mgr, clusters), f.guardRoots(mgr, clusters)); err != nil {
+	if err := errors.Join(f.schedule(mgr, connected), f.guardRoots(mgr, connected)); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)

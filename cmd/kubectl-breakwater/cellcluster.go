@@ -36,7 +36,7 @@ type cellCluster struct {
 }
 
 // CellHere is the cell of the cluster that the user is in. It is an error if there is none, or several.
-func (c *clusters) CellHere(ctx context.Context) (cellCluster, error) {
+func (c *clusterFinder) CellHere(ctx context.Context) (cellCluster, error) {
 	config, err := c.Here()
 	if err != nil {
 		return cellCluster{}, err
@@ -54,7 +54,7 @@ func (c *clusters) CellHere(ctx context.Context) (cellCluster, error) {
 }
 
 // Cell is the cluster of a cell by that name, whose Cell is read from the cores, if need be.
-func (c *clusters) Cell(ctx context.Context, name string, cores []core) (cellCluster, error) {
+func (c *clusterFinder) Cell(ctx context.Context, name string, cores []core) (cellCluster, error) {
 	for _, argument := range c.cellContexts {
 		cell, kubeContext, ok := strings.Cut(argument, "=")
 		if !ok || cell == "" || kubeContext == "" {
@@ -84,7 +84,7 @@ func (c *clusters) Cell(ctx context.Context, name string, cores []core) (cellClu
 	return cellCluster{name, config, bySecret}, nil
 }
 
-func (c *clusters) bySecret(ctx context.Context, name string, cores []core) (*rest.Config, error) {
+func (c *clusterFinder) bySecret(ctx context.Context, name string, cores []core) (*rest.Config, error) {
 	var errs []error
 	for _, core := range cores {
 		cell := &v1alpha1.Cell{}

@@ -21,8 +21,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/version"
 )
 
-// clusters finds the clusters that a command is about.
-type clusters struct {
+// clusterFinder finds the clusters that a command is about.
+type clusterFinder struct {
 	// here is where the user is: the current context, and all that kubectl's own flags say.
 	here *genericclioptions.ConfigFlags
 	// coreContext and coreKubeconfig are the one core cluster, unless cores are named.
@@ -39,9 +39,9 @@ type core struct {
 	Config *rest.Config
 }
 
-func newClusters() *clusters { return &clusters{here: genericclioptions.NewConfigFlags(true)} }
+func newClusters() *clusterFinder { return &clusterFinder{here: genericclioptions.NewConfigFlags(true)} }
 
-func (c *clusters) bind(flags *pflag.FlagSet) {
+func (c *clusterFinder) bind(flags *pflag.FlagSet) {
 	c.here.AddFlags(flags)
 	for _, name := range []string{
 		"cache-dir", "certificate-authority", "client-certificate", "client-key", "cluster", "disable-compression", "insecure-skip-tls-verify",
@@ -58,7 +58,7 @@ func (c *clusters) bind(flags *pflag.FlagSet) {
 }
 
 // Namespace is that of --namespace, or of the current context.
-func (c *clusters) Namespace() (string, error) {
+func (c *clusterFinder) Namespace() (string, error) {
 	namespace, _, err := c.here.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return "", fmt.Errorf("find the namespace of the current context: %w", err)
@@ -67,7 +67,7 @@ func (c *clusters) Namespace() (string, error) {
 }
 
 // Here is the way to the cluster that the user is in.
-func (c *clusters) Here() (*rest.Config, error) {
+func (c *clusterFinder) Here() (*rest.Config, error) {
 	config, err := c.here.ToRESTConfig()
 	if err != nil {
 		return nil, fmt.Errorf("current context: %w", err)
@@ -77,7 +77,7 @@ func (c *clusters) Here() (*rest.Config, error) {
 
 // at is the way to another cluster than that of the current context: as the same user, if one is impersonated. What else kubectl's flags say
 // of a cluster or of credentials is not for it. Empty arguments are what kubectl would take.
-func (c *clusters) at(kubeconfig, kubeContext string) (*rest.Config, error) {
+func (c *clusterFinder) at(kubeconfig, kubeContext string) (*rest.Config, error) {
 	there := genericclioptions.NewConfigFlags(true)
 	if kubeconfig == "" {
 		kubeconfig = *c.here.KubeConfig
@@ -99,7 +99,7 @@ func named(config *rest.Config) *rest.Config {
 }
 
 // Cores are all core clusters, one or more.
-func (c *clusters) Cores(ctx context.Context) ([]core, error) {
+func (c *clusterFinder) Cores(ctx context.Context) ([]core, error) {
 	switch {
 	case len(c.cores) > 0 && (c.coreContext != "" || c.coreKubeconfig != ""):
 		return nil, fmt.Errorf("give either --core NAME=KUBECONFIG for each core cluster, or --core-context and --core-kubeconfig for the only one")
@@ -117,7 +117,7 @@ func (c *clusters) Cores(ctx context.Context) ([]core, error) {
 	}
 }
 
-func (c *clusters) coreFlags() (given []string) {
+func (c *clusterFinder) coreFlags() (given []string) {
 	if c.coreContext != "" {
 		given = append(given, "--core-context "+c.coreContext)
 	}
@@ -127,7 +127,7 @@ func (c *clusters) coreFlags() (given []string) {
 	return given
 }
 
-func (c *clusters) namedCores() ([]core, error) {
+func (c *clusterFinder) namedCores() ([]core, error) {
 	var all []core
 	for _, argument := range c.cores {
 		name, connection, err := fleet.ParseNamed(argument)
@@ -156,7 +156,7 @@ func newCore(name string, config *rest.Config) (core, error) {
 }
 
 // coreHere takes the current context for the core cluster, if it is one.
-func (c *clusters) coreHere(ctx context.Context) ([]core, error) {
+func (c *clusterFinder) coreHere(ctx context.Context) ([]core, error) {
 	config, err := c.Here()
 	if err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func servesCells(ctx context.Context, config *rest.Config) (bool, error) {
 	return false, nil
 }
 
-func (c *clusters) currentContext() string {
+func (c *clusterFinder) currentContext() string {
 	file, err := c.here.ToRawKubeConfigLoader().RawConfig()
 	if name := cmp.Or(*c.here.Context, file.CurrentContext); err == nil && name != "" {
 		return fmt.Sprintf("context %q", name)
@@ -203,7 +203,7 @@ func (c *clusters) currentContext() string {
 }
 
 // otherContexts lists what could be meant.
-func (c *clusters) otherContexts() string {
+func (c *clusterFinder) otherContexts() string {
 	file, err := c.here.ToRawKubeConfigLoader().RawConfig()
 	current := cmp.Or(*c.here.Context, file.CurrentContext)
 	others := slices.DeleteFunc(slices.Sorted(maps.Keys(file.Contexts)), func(name string) bool { return name == current })

@@ -42,7 +42,7 @@ func writeContexts(t *testing.T, current string, configs map[string]*rest.Config
 }
 
 // parsed are the clusters that these arguments say.
-func parsed(t *testing.T, arguments ...string) *clusters {
+func parsed(t *testing.T, arguments ...string) *clusterFinder {
 	t.Helper()
 	p := newPlugin(genericiooptions.NewTestIOStreamsDiscard())
 	root := rootCommand(genericiooptions.NewTestIOStreamsDiscard())

@@ -14,7 +14,7 @@ import (
 // plugin is what all commands share.
 type plugin struct {
 	genericiooptions.IOStreams
-	clusters *clusters
+	clusters *clusterFinder
 	now      func() time.Time
 	// colour is --color.
 	colour string

@@ -11,7 +11,7 @@ import (
 )
 
 // hereCluster is the cluster that the user is in, for commands that breakwater has too.
-type hereCluster struct{ *clusters }
+type hereCluster struct{ *clusterFinder }
 
 // Config implements commands.Cluster, as all that follow.
 func (c hereCluster) Config(context.Context, string) (*rest.Config, error) { return c.Here() }

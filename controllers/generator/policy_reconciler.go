@@ -182,9 +182,9 @@ func countLeft(protectors []v1alpha1.PodProtector, policy *desired.Policy) int {
 const pageSize = 500
 
 // isLeft tells whether a protector is by a policy, and its source has yet to hear of the end of that.
-func isLeft(p *v1alpha1.PodProtector, policy *desired.Policy) bool {
-	origin, _ := desired.OriginOf(p)
-	return desired.IsGenerated(p) && !isReleased(p) && origin.Policy == policy.String() && !origin.Removed && !isOrphan(p)
+func isLeft(protector *v1alpha1.PodProtector, p *desired.Policy) bool {
+	origin, _ := desired.OriginOf(protector)
+	return desired.IsGenerated(protector) && !isReleased(protector) && origin.Policy == p.String() && !origin.Removed && !isOrphan(protector)
 }
 
 func policyKind(p *desired.Policy) schema.GroupVersionKind {

@@ -27,14 +27,14 @@ const (
 
 // watch watches the kinds that a policy names, and says in a condition which are not there. That is no error: the policy
 // counts for the others, and protectors that there are stay.
-func (r *PolicyReconciler) watch(ctx context.Context, policy *desired.Policy) (metav1.Condition, error) {
-	if policy.Namespaces != nil {
+func (r *PolicyReconciler) watch(ctx context.Context, p *desired.Policy) (metav1.Condition, error) {
+	if p.Namespaces != nil {
 		if err := r.Kinds.watchNamespaces(); err != nil {
 			return metav1.Condition{}, err
 		}
 	}
 	reason, problems := v1alpha1.ReasonKindsServed, []string{}
-	for _, named := range policy.Spec.Workloads.Kinds {
+	for _, named := range p.Spec.Workloads.Kinds {
 		err := r.Kinds.watch(ctx, desired.KindOf(named))
 		switch {
 		case err == nil:
@@ -60,23 +60,23 @@ func (r *PolicyReconciler) watch(ctx context.Context, policy *desired.Policy) (m
 }
 
 // count finds out what came of a policy.
-func (r *PolicyReconciler) count(ctx context.Context, object client.Object, policy *desired.Policy) (v1alpha1.ProtectionPolicyStatus, error) {
-	ranked, err := listPolicies(ctx, r.Client, policy.Namespace)
+func (r *PolicyReconciler) count(ctx context.Context, object client.Object, p *desired.Policy) (v1alpha1.ProtectionPolicyStatus, error) {
+	ranked, err := listPolicies(ctx, r.Client, p.Namespace)
 	if err != nil {
 		return v1alpha1.ProtectionPolicyStatus{}, err
 	}
-	applied, err := r.appliedTo(ctx, policy)
+	applied, err := r.appliedTo(ctx, p)
 	if err != nil {
 		return v1alpha1.ProtectionPolicyStatus{}, err
 	}
 	status := v1alpha1.ProtectionPolicyStatus{ObservedGeneration: object.GetGeneration()}
 	var lacking []string
-	err = r.Kinds.each(ctx, policy.Namespace, policy.Spec.Workloads.Kinds, func(ref desired.Ref, source client.Object) error {
+	err = r.Kinds.each(ctx, p.Namespace, p.Spec.Workloads.Kinds, func(ref desired.Ref, source client.Object) error {
 		if source.GetDeletionTimestamp() != nil || isPartOfAnother(ref, source) {
 			return nil
 		}
 		candidate, err := r.Kinds.candidate(ctx, ref, source, ranked)
-		if err != nil || !policy.Selects(candidate) {
+		if err != nil || !p.Selects(candidate) {
 			return err
 		}
 		status.Selected++
@@ -84,7 +84,7 @@ func (r *PolicyReconciler) count(ctx context.Context, object client.Object, poli
 		switch {
 		case desired.OptedOut(candidate.Labels):
 			status.OptedOut++
-		case by != nil && by.String() != policy.String():
+		case by != nil && by.String() != p.String():
 			status.Overruled++
 			status.OverruledWorkloads = append(status.OverruledWorkloads, v1alpha1.OverruledWorkload{
 				Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, By: by.String()})
@@ -119,9 +119,9 @@ func readiness(lacking []string) metav1.Condition {
 }
 
 // appliedTo are the sources whose protectors are by a policy, as it is now.
-func (r *PolicyReconciler) appliedTo(ctx context.Context, policy *desired.Policy) (map[desired.Ref]bool, error) {
+func (r *PolicyReconciler) appliedTo(ctx context.Context, p *desired.Policy) (map[desired.Ref]bool, error) {
 	var list v1alpha1.PodProtectorList
-	err := r.Client.List(ctx, &list, client.InNamespace(policy.Namespace), client.MatchingFields{policyIndex: policy.String()}, client.UnsafeDisableDeepCopy)
+	err := r.Client.List(ctx, &list, client.InNamespace(p.Namespace), client.MatchingFields{policyIndex: p.String()}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("list PodProtectors: %w", err)
 	}
@@ -132,7 +132,7 @@ func (r *PolicyReconciler) appliedTo(ctx context.Context, policy *desired.Policy
 			continue
 		}
 		earlier, seen := applied[ref]
-		applied[ref] = (earlier || !seen) && desired.IsBy(&list.Items[i], policy.OriginFor(ref.GroupKind()))
+		applied[ref] = (earlier || !seen) && desired.IsBy(&list.Items[i], p.OriginFor(ref.GroupKind()))
 	}
 	return applied, nil
 }

@@ -117,17 +117,17 @@ func sourceOf(_ context.Context, protector *v1alpha1.PodProtector) []desired.Ref
 
 // sourcesOf leads from a policy to all sources that it may select, or has selected.
 func (r *Reconciler) sourcesOf(ctx context.Context, object client.Object) []desired.Ref {
-	policy := desired.NewPolicy(object)
-	if policy == nil {
+	p := desired.NewPolicy(object)
+	if p == nil {
 		return nil
 	}
 	found := map[desired.Ref]bool{}
-	_ = r.Kinds.each(ctx, policy.Namespace, policy.Spec.Workloads.Kinds, func(ref desired.Ref, _ client.Object) error {
+	_ = r.Kinds.each(ctx, p.Namespace, p.Spec.Workloads.Kinds, func(ref desired.Ref, _ client.Object) error {
 		found[ref] = true
 		return nil
 	})
 	var list v1alpha1.PodProtectorList
-	if err := r.Client.List(ctx, &list, client.InNamespace(policy.Namespace), client.MatchingFields{policyIndex: policy.String()}); err == nil {
+	if err := r.Client.List(ctx, &list, client.InNamespace(p.Namespace), client.MatchingFields{policyIndex: p.String()}); err == nil {
 		for i := range list.Items {
 			if ref, _, ok := desired.SourceOf(&list.Items[i]); ok {
 				found[ref] = true

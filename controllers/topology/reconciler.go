@@ -126,9 +126,9 @@ func (r *Reconciler) observe(cell *v1alpha1.Cell) report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	reporter, now := cell.Status.Aggregator, r.Monotonic()
-	heartbeat := ""
+	beat := ""
 	if reporter.LastHeartbeat != nil {
-		heartbeat = fmt.Sprint(reporter.Holder, " ", reporter.Epoch, " ", reporter.LastHeartbeat.UnixMicro())
+		beat = fmt.Sprint(reporter.Holder, " ", reporter.Epoch, " ", reporter.LastHeartbeat.UnixMicro())
 	}
 	whose := string(cell.UID)
 	known := r.seen[cell.Name]
@@ -136,7 +136,7 @@ func (r *Reconciler) observe(cell *v1alpha1.Cell) report {
 		r.forgetPulses(known.whose)
 		known = seen{whose: whose}
 	}
-	r.pulses.Observe(whose, heartbeat, now)
+	r.pulses.Observe(whose, beat, now)
 	is := report{state: r.pulses.State(whose, cell.Spec.StaleAfterOrDefault(), now)}
 	switch {
 	case len(cell.Status.Shards) > 0:

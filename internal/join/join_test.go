@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func clusters(t *testing.T) []federation.Cluster {
+func testClusters(t *testing.T) []federation.Cluster {
 	t.Helper()
 	planes.Do(func() {
 		roles := []federation.Role{federation.Core}
@@ -73,7 +73,7 @@ type lab struct {
 func newLab(t *testing.T) *lab {
 	t.Parallel()
 	l := &lab{T: t}
-	both := clusters(t)
+	both := testClusters(t)
 	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "join-"}}
 	l.core, l.worker = l.connect(both[0]), l.connect(both[1])
 	l.create(l.core, made)

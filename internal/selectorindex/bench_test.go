@@ -92,10 +92,10 @@ func padded(of population) population {
 	return p
 }
 
-func fill(tb testing.TB, p population, selectors int) *selectorindex.Index[int] {
+func fill(tb testing.TB, p population, count int) *selectorindex.Index[int] {
 	tb.Helper()
 	x := selectorindex.New[int]()
-	for i := range selectors {
+	for i := range count {
 		s, err := selectorindex.Compile(p.selector(i))
 		if err != nil {
 			tb.Fatalf("Compile(%v) = %v", p.selector(i), err)
@@ -203,14 +203,14 @@ func BenchmarkSet(b *testing.B) {
 				size = 1000
 			}
 			x := fill(b, p, size)
-			selectors := make([]*selectorindex.Selector, 1024)
-			for i := range selectors {
-				selectors[i], _ = selectorindex.Compile(p.selector(size + i))
+			compiled := make([]*selectorindex.Selector, 1024)
+			for i := range compiled {
+				compiled[i], _ = selectorindex.Compile(p.selector(size + i))
 			}
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				x.Set(-1, namespace, selectors[i%len(selectors)])
+				x.Set(-1, namespace, compiled[i%len(compiled)])
 				x.Delete(-1)
 				i++
 			}

@@ -157,6 +157,7 @@ func (c *clusterState) ask(ctx context.Context, r *removal, pod *corev1.Pod) str
 	c.world.trace.add("%s: removal %s has the answer of %s: %s", c.name, r.id, replica.name, answer.Verdict)
 	c.world.judge.judgeAnswer(c.name, r, answer)
 	if !answer.Allowed {
+		c.world.trace.add("%s: removal %s is denied: %s", c.name, r.id, answer.Status.Message)
 		return fmt.Sprintf("%d %s", answer.Status.Code, answer.Verdict)
 	}
 	r.overrode = overrode(answer)

@@ -1,7 +1,11 @@
 package simulation_test
 
 import (
+	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -61,6 +65,80 @@ func playAgain(t *testing.T, all []uint64, draw func(seed uint64) simulation.Sce
 	}
 	t.Logf("%d of %d seeds differ in %d runs each", differ, len(all), runs)
 }
+
+// recording is how often a seed is played to record which traces it can have.
+const recording = 6
+
+// TestEvidence compares what a refactoring must not change with what was recorded: the trace of each seed, and the texts of denials.
+func TestEvidence(t *testing.T) {
+	if *evidence == "" {
+		t.Skip("-evidence is neither compare nor record")
+	}
+	known := recorded(t, "evidence-traces.txt")
+	traces, denials := map[string]bool{}, map[string]bool{}
+	scheme := simulation.NewScheme()
+	for _, of := range []struct {
+		kind  string
+		seeds int
+		draw  func(uint64) simulation.Scenario
+	}{{"seed", 60, simulation.Draw}, {"shared seed", 15, simulation.DrawShared}, {"widened seed", 15, simulation.DrawWidened}} {
+		for i := range of.seeds {
+			seed, found := uint64(i)+1, false
+			var all []string
+			for run := 0; run < recording && (*evidence == "record" || !found); run++ {
+				trace := simulation.NewTrace()
+				play(t, scheme, of.draw(seed), trace)
+				line := fmt.Sprintf("%s %d: %s", of.kind, seed, trace.Hash())
+				all = append(all, line)
+				found, traces[line] = found || known[line], true
+				for _, denial := range deniedBecause.FindAllStringSubmatch(trace.String(), -1) {
+					denials[names.ReplaceAllString(denial[1], "*")] = true
+				}
+			}
+			if *evidence == "compare" && !found {
+				t.Errorf("%s %d has none of its recorded traces: %q", of.kind, seed, all)
+			}
+		}
+	}
+	if *evidence == "record" {
+		record(t, "evidence-traces.txt", traces)
+		record(t, "evidence-denials.txt", denials)
+		return
+	}
+	known = recorded(t, "evidence-denials.txt")
+	for denial := range denials {
+		if !known[denial] {
+			t.Errorf("a denial was not recorded: %s", denial)
+		}
+	}
+}
+
+func recorded(t *testing.T, file string) map[string]bool {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("testdata", file))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	lines := map[string]bool{}
+	for line := range strings.Lines(string(raw)) {
+		lines[strings.TrimSuffix(line, "\n")] = true
+	}
+	return lines
+}
+
+func record(t *testing.T, file string, lines map[string]bool) {
+	t.Helper()
+	text := strings.Join(slices.Sorted(maps.Keys(lines)), "\n") + "\n"
+	if err := os.WriteFile(filepath.Join("testdata", file), []byte(text), 0o644); err != nil { //nolint:gosec // it is committed
+		t.Fatal(err)
+	}
+}
+
+var (
+	deniedBecause = regexp.MustCompile(`(?m) is denied: (.*)$`)
+	// names are the parts of a denial that differ from pod to pod.
+	names = regexp.MustCompile(`"[^"]*"|[a-z0-9.-]+/[a-z0-9.-]+|[0-9]+(\.[0-9]+)?(µs|ms|s|m)?`)
+)
 
 // part shows where two traces part.
 func part(a, b string) string {

@@ -23,7 +23,10 @@ var (
 	quick = flag.Bool("quick", false, "stop at the first seed that fails, and say no more than why")
 	save  = flag.String("save", "", "`file` that takes the shortened scenario of the first seed that fails, for testdata/corpus")
 	times = flag.Int("times", 0, "let TestASeedIsOneRun play -seeds from -from on, so many `times` each")
-	show  = flag.Bool("show", false, "print the trace of a seed that fails, as it is and not shortened")
+	// evidence is for hack/evidence.
+	evidence = flag.String("evidence", "", "what TestEvidence does: `compare` or record")
+
+	show = flag.Bool("show", false, "print the trace of a seed that fails, as it is and not shortened")
 )
 
 func play(t *testing.T, scheme *runtime.Scheme, s simulation.Scenario, trace *simulation.Trace) (result simulation.Result) {

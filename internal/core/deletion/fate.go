@@ -95,14 +95,14 @@ func orphan(p *v1alpha1.PodProtector, ref desired.Ref, by *rootguard.Object) fat
 func (d *plan) withoutPolicy(p *v1alpha1.PodProtector, ref desired.Ref, source *metav1.PartialObjectMetadata) fate {
 	origin, err := desired.OriginOf(p)
 	kind, name, _ := strings.Cut(origin.Policy, "/")
-	policy := desired.Ref{Group: v1alpha1.GroupVersion.Group, Kind: kind, Name: name}
+	policyRef := desired.Ref{Group: v1alpha1.GroupVersion.Group, Kind: kind, Name: name}
 	if kind == desired.NamespacedPolicy {
-		policy.Namespace = p.Namespace
+		policyRef.Namespace = p.Namespace
 	}
 	if by := d.kinds[own(kind)]; by != nil {
 		return fate{by: by, result: Kept, reason: v1alpha1.ReasonPolicyVanished, text: "a policy that is deleted with its kind releases nothing"}
 	}
-	by := d.objects[policy]
+	by := d.objects[policyRef]
 	if by == nil {
 		return fate{}
 	}
