@@ -27,19 +27,19 @@ endef
 
 .PHONY: demo
 demo: build ## Run a deletion storm twice, without and with Breakwater, and write demo-report/ (ARGS="--help" for options)
-	@$(call with_control_planes) bin/breakwater demo $(ARGS)
+	@$(call with_control_planes) bin/breakwater-dev demo $(ARGS)
 
 .PHONY: federation-up
 federation-up: build ## Start a federation to play with (TOPOLOGY=federated|single|mesh)
-	@$(call with_control_planes) bin/breakwater dev up --topology $(TOPOLOGY)
+	@$(call with_control_planes) bin/breakwater-dev up --topology $(TOPOLOGY)
 
 .PHONY: federation-env
 federation-env: build ## Print its kubeconfigs, and where kubectl is, for the eval of a shell
-	@$(call with_control_planes) bin/breakwater dev env --topology $(TOPOLOGY)
+	@$(call with_control_planes) bin/breakwater-dev env --topology $(TOPOLOGY)
 
 .PHONY: federation-down
 federation-down: build ## Stop it
-	@bin/breakwater dev down --topology $(TOPOLOGY)
+	@bin/breakwater-dev down --topology $(TOPOLOGY)
 
 .PHONY: terraform-install
 terraform-install: ## Put the Terraform provider where terraform init finds it (TF_PLUGIN_MIRROR=~/.terraform.d/plugins)
@@ -52,19 +52,19 @@ terraform-install: ## Put the Terraform provider where terraform init finds it (
 
 .PHONY: test
 test: ## Run all tests: unit, property, real apiservers, end to end
-	@$(call with_control_planes,helm kubeconform prometheus terraform opentofu terraform-provider-kubectl) export GOGC=400; go test -p 2 -timeout 40m $$(go list ./terraform-provider/...; go list ./... | grep -v -e /e2e -e /terraform-provider) && \
-	go test -p 2 -count=1 -timeout 30m $$(go list ./e2e/... | grep -v '/e2e/gitops$$')
+	@$(call with_control_planes,helm kubeconform prometheus terraform opentofu terraform-provider-kubectl) export GOGC=400; go test -p 2 -timeout 40m $$(go list ./terraform-provider/...; go list ./... | grep -v -e /e2e -e /terraform-provider; go list ./e2e/harness/...) && \
+	go test -p 2 -count=1 -timeout 30m $$(go list ./e2e/... | grep -v -e '/e2e/gitops$$' -e /e2e/harness)
 
 # The controllers of Flux and the engine of Argo CD take minutes to build when the Go build cache is cold: make test does without them.
 gitops_tools := flux flux-source argo-cd controller-gen
 
 .PHONY: e2e
 e2e: ## Run the end-to-end tests alone, with more accidents than make test (ARGS="-run Storm -v")
-	@$(call with_control_planes,$(gitops_tools) helm prometheus terraform opentofu) GOGC=400 ACCIDENTS_ALL=1 go test -p 2 -count=1 -timeout 25m $$(go list ./e2e/... | grep -v '/e2e/gitops$$') $(ARGS)
+	@$(call with_control_planes,$(gitops_tools) helm prometheus terraform opentofu) GOGC=400 ACCIDENTS_ALL=1 go test -p 2 -count=1 -timeout 25m $$(go list ./e2e/... | grep -v -e '/e2e/gitops$$' -e /e2e/harness) $(ARGS)
 
 .PHONY: docs-all
 docs-all: ## Run what pages show of make itself, which takes minutes; make test runs the rest of what they show
-	@$(call with_control_planes) DOCS_ALL=1 go test -count=1 -timeout 30m -v -run TestWhatPagesShowOfTheTreeIsSo ./internal/pages
+	@$(call with_control_planes) DOCS_ALL=1 go test -count=1 -timeout 30m -v -run TestWhatPagesShowOfTheTreeIsSo ./e2e/harness/doctest
 
 .PHONY: e2e-gitops
 e2e-gitops: ## Test what GitOps syncs, with Flux, cert-manager and what decides in Argo CD (ARGS="-run Prune -v")
@@ -78,7 +78,7 @@ chart-check: ## Check the charts: lint, render, schemas, rights, and what a real
 .PHONY: e2e-kind
 e2e-kind: ## Install the charts into kind clusters and play storms there; needs docker (REQUIRE_KIND=1 to fail without it, ARGS="-run Single")
 	@folders="$(call tool,kubernetes)"; folders+=":$(call tool,helm)"; \
-	E2E_KIND=1 BREAKWATER_BINARIES="$$folders" go test -p 1 -count=1 -v -timeout 60m ./internal/federation/kind ./e2e/kind $(ARGS)
+	E2E_KIND=1 BREAKWATER_BINARIES="$$folders" go test -p 1 -count=1 -v -timeout 60m ./e2e/harness/federation/kind ./e2e/kind $(ARGS)
 
 .PHONY: chaos
 chaos: build ## Play storms with real faults, validate them from the workers' etcds, write chaos-report/ (ARGS="-list")
@@ -115,9 +115,9 @@ fuzz-short: ## Run each fuzz target for a while (FUZZTIME=20s)
 ##@ Change it
 
 .PHONY: build
-build: ## Build bin/breakwater and bin/kubectl-breakwater, which is kubectl breakwater
-	@go build -trimpath -ldflags "-s -w -X github.com/breakwater-k8s/breakwater/internal/version.Version=$(VERSION)" \
-		-o bin/ ./cmd/breakwater ./cmd/kubectl-breakwater
+build: ## Build bin/breakwater, bin/kubectl-breakwater (which is kubectl breakwater) and bin/breakwater-dev
+	@go build -trimpath -ldflags "-s -w -X github.com/breakwater-k8s/breakwater/internal/telemetry/version.Version=$(VERSION)" \
+		-o bin/ ./cmd/breakwater ./cmd/kubectl-breakwater ./cmd/breakwater-dev
 	@ln -sf kubectl-breakwater bin/kubectl_complete-breakwater
 
 .PHONY: plugin

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/podhealth"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
 // A pod that has not been ready for minReadySeconds is removed without a reservation (rule 4). No event reports that it becomes available, so a
@@ -70,7 +70,7 @@ func (t *term) readAlive(ctx context.Context, p *v1alpha1.PodProtector, target *
 	if wait > 0 {
 		return wait, nil
 	}
-	pods, err := selectorindex.CountedOf(&p.Spec, target)
+	pods, err := selectors.CountedOf(&p.Spec, target)
 	if err != nil {
 		return 0, fmt.Errorf("read which pods are alive: %w", err)
 	}

@@ -19,10 +19,10 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/aggregator"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
-	"github.com/breakwater-k8s/breakwater/internal/tracing"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
 func TestMain(m *testing.M) { testplane.Main(m) }
@@ -42,7 +42,7 @@ type lab struct {
 }
 
 func newLab(t *testing.T) *lab {
-	scheme := fleet.Scheme()
+	scheme := clusters.Scheme()
 	c, err := client.New(testplane.Config(t), client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/breakwater-k8s/breakwater/internal/crowd"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/largecluster"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
 // cellOf is a client of the cell's cluster that speaks protobuf.
@@ -46,15 +46,15 @@ func (l *laboratory) each(from, to int, do func(i int) error) {
 func (l *laboratory) assemble(pods int) {
 	l.Helper()
 	cell := l.cell()
-	l.each(l.pods, pods, func(i int) error { return createPod(l, cell, crowd.Pod(i)) })
+	l.each(l.pods, pods, func(i int) error { return createPod(l, cell, largecluster.Pod(i)) })
 	l.pods = max(l.pods, pods)
 }
 
 // declare makes protectors, or deletes them, until the first applications have one, so many in all.
 func (l *laboratory) declare(protectors int) {
 	l.Helper()
-	l.each(l.protectors, protectors, func(app int) error { return l.core.Create(l.Context(), crowd.Protector(app)) })
-	l.each(protectors, l.protectors, func(app int) error { return l.core.Delete(l.Context(), crowd.Protector(app)) })
+	l.each(l.protectors, protectors, func(app int) error { return l.core.Create(l.Context(), largecluster.Protector(app)) })
+	l.each(protectors, l.protectors, func(app int) error { return l.core.Delete(l.Context(), largecluster.Protector(app)) })
 	l.protectors = protectors
 }
 
@@ -63,8 +63,8 @@ func (l *laboratory) protect(protectors int) {
 	l.Helper()
 	l.declare(protectors)
 	cell := l.cell()
-	l.each(max(l.applications, crowd.ReplicaSets), protectors, func(app int) error {
-		return createPod(l, cell, crowd.PodOf(app, app))
+	l.each(max(l.applications, largecluster.ReplicaSets), protectors, func(app int) error {
+		return createPod(l, cell, largecluster.PodOf(app, app))
 	})
 	l.applications = max(l.applications, protectors)
 }
@@ -78,17 +78,17 @@ func createPod(l *laboratory, cell kubernetes.Interface, p *corev1.Pod) error {
 
 // covered is how many pods the protectors cover in all, of so many that the crowd shares.
 func (l *laboratory) covered(pods int) int {
-	alone := max(0, min(l.applications, l.protectors)-crowd.ReplicaSets)
-	whole, rest := pods/crowd.ReplicaSets, pods%crowd.ReplicaSets
-	sharing := min(l.protectors, crowd.ReplicaSets)
+	alone := max(0, min(l.applications, l.protectors)-largecluster.ReplicaSets)
+	whole, rest := pods/largecluster.ReplicaSets, pods%largecluster.ReplicaSets
+	sharing := min(l.protectors, largecluster.ReplicaSets)
 	return sharing*whole + min(sharing, rest) + alone
 }
 
 // makeNamespaces makes those of the crowd.
 func (l *laboratory) makeNamespaces() {
 	l.Helper()
-	for app := range crowd.Namespaces {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: crowd.Namespace(app)}}
+	for app := range largecluster.Namespaces {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: largecluster.Namespace(app)}}
 		l.must(client.IgnoreAlreadyExists(l.core.Create(l.Context(), namespace)))
 	}
 }

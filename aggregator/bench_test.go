@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
 const snapshotPods = 100_000
@@ -52,11 +52,11 @@ func coveringSnapshot(b *testing.B, protectors int) *Snapshot {
 	}
 	for app := range protectors {
 		p := crowdProtector(app)
-		selector, err := selectorindex.Compile(*p.Spec.Selector)
+		selector, err := selectors.Compile(*p.Spec.Selector)
 		if err != nil {
 			b.Fatal(err)
 		}
-		s.Cover(keyOf(p), selectorindex.Coverage{Selector: selector}, time.Second)
+		s.Cover(keyOf(p), selectors.Coverage{Selector: selector}, time.Second)
 	}
 	return s
 }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/pager"
 
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // ceiling bounds the memory that one stream of objects of a cell can take. A compromised API server can show objects without end, and the process
@@ -78,7 +78,7 @@ func (c *ceiling) watch(open openWatch) openWatch {
 		if err != nil {
 			return nil, err
 		}
-		return fleet.FilterWatch(w, func(event watch.Event) (watch.Event, bool) { return c.event(event), true }), nil
+		return clusters.FilterWatch(w, func(event watch.Event) (watch.Event, bool) { return c.event(event), true }), nil
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
 // conclude writes what follows from the cells: the summary and conditions. It reads nothing but the
@@ -26,7 +26,7 @@ func (t *term) conclude(p *v1alpha1.PodProtector) {
 
 func readiness(p *v1alpha1.PodProtector) metav1.Condition {
 	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse}
-	if _, err := selectorindex.CoverageOf(&p.Spec, nil); err != nil {
+	if _, err := selectors.CoverageOf(&p.Spec, nil); err != nil {
 		ready.Reason = v1alpha1.ReasonInvalidSelector
 		ready.Message = fmt.Sprintf("All removals of pods that may be meant are refused until the selector is mended: %v", err)
 		return ready
@@ -61,7 +61,7 @@ func readiness(p *v1alpha1.PodProtector) metav1.Condition {
 			"removals are refused until it is. " + strings.Join(problems, "; "))
 		return ready
 	}
-	if _, err := selectorindex.CountedOf(&p.Spec, nil); err != nil {
+	if _, err := selectors.CountedOf(&p.Spec, nil); err != nil {
 		ready.Reason = v1alpha1.ReasonInvalidSelector
 		ready.Message = fmt.Sprintf("Only the protected pods are counted: %v", err)
 		return ready

@@ -7,23 +7,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/crowd"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/largecluster"
 )
 
-const crowdReplicaSets = crowd.ReplicaSets
+const crowdReplicaSets = largecluster.ReplicaSets
 
-func crowdPod(i int) *corev1.Pod { return crowd.Pod(i) }
+func crowdPod(i int) *corev1.Pod { return largecluster.Pod(i) }
 
-func crowdStatus(p *corev1.Pod, at metav1.Time) corev1.PodStatus { return crowd.Status(p, at) }
+func crowdStatus(p *corev1.Pod, at metav1.Time) corev1.PodStatus { return largecluster.Status(p, at) }
 
 // crowdProtector is the protector of an application; those from crowdReplicaSets on have no pods here.
-func crowdProtector(app int) *v1alpha1.PodProtector { return crowd.Protector(app) }
+func crowdProtector(app int) *v1alpha1.PodProtector { return largecluster.Protector(app) }
 
 // receivedPod is the i-th pod of the crowd as a watch delivers it: complete, and decoded by itself, so that it
 // shares no memory with the others.
 func receivedPod(tb testing.TB, i int) *corev1.Pod {
 	tb.Helper()
-	raw, err := crowd.Received(crowdPod(i), i).Marshal()
+	raw, err := largecluster.Received(crowdPod(i), i).Marshal()
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // rememberDepartures is how long the snapshot remembers that a pod has gone. A reservation of a pod that it has

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
 // A pod that ended long before its reservation was made is alive again: its cell was restored, and the snapshot does not know (rule 4(a)).
@@ -40,7 +40,7 @@ func TestAnEndLongBeforeTheReservationSettlesNothing(t *testing.T) {
 		t.Run(claim, func(t *testing.T) {
 			clock := time.Unix(1000, 0)
 			s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now, func() time.Time { return clock })
-			s.Cover(key, selectorindex.Coverage{Selector: selectorindex.Everything()}, 0)
+			s.Cover(key, selectors.Coverage{Selector: selectors.Everything()}, 0)
 			if err := s.Replace(listOf(samplePod("web-1", "web-1", "10", nil)), "10"); err != nil {
 				t.Fatal(err)
 			}

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // leadership is what a term begins with.
@@ -95,14 +95,14 @@ func (a *Aggregator) isRestored(cell *v1alpha1.Cell, now uint64) bool {
 	if lost > 0 && noted <= lost {
 		return true
 	}
-	return cell.Status.Aggregator.Epoch > 0 && fleet.IsAnotherPast(seenVersion(cell), now)
+	return cell.Status.Aggregator.Epoch > 0 && clusters.IsAnotherPast(seenVersion(cell), now)
 }
 
 // see notes in a Cell, for the report that is to be written into it, the version at which it was read. A version that cannot
 // follow on the one noted last is an error: a report of this leadership, which may be of the lost past, must not efface what
 // tells the next one that the core was restored.
 func see(cell *v1alpha1.Cell) error {
-	if fleet.IsAnotherPast(seenVersion(cell), parseVersion(cell.ResourceVersion)) {
+	if clusters.IsAnotherPast(seenVersion(cell), parseVersion(cell.ResourceVersion)) {
 		return errRestored
 	}
 	cell.Status.Aggregator.SeenVersion = cell.ResourceVersion

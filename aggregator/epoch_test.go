@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // A core that is restored from a backup gives an epoch a second time. A leader of the lost time, which does not know yet that

@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
 // The rows of the table in docs/concepts.md, by rule 13.
@@ -205,7 +205,7 @@ func TestWhichPodsNameTheirOwners(t *testing.T) {
 		},
 	} {
 		s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { t.Fatal(err) }, time.Now, time.Now)
-		s.Cover(key, selectorindex.Coverage{Selector: selectorindex.Everything()}, time.Second)
+		s.Cover(key, selectors.Coverage{Selector: selectors.Everything()}, time.Second)
 		if err := s.Replace(nil, "1"); err != nil {
 			t.Fatal(err)
 		}
@@ -239,7 +239,7 @@ func TestWhichPodsNameTheirOwnersInAFirstCount(t *testing.T) {
 		"gone":                              {[]metav1.OwnerReference{set}, nil, map[owner]int32{}, 0},
 	} {
 		s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { t.Fatal(err) }, time.Now, time.Now)
-		s.Cover(key, selectorindex.Coverage{Selector: selectorindex.Everything()}, time.Second)
+		s.Cover(key, selectors.Coverage{Selector: selectors.Everything()}, time.Second)
 		p := samplePod("db-0", "db-0", "2", nil)
 		p.OwnerReferences = c.owners
 		if err := s.Replace(listOf(p), "2"); err != nil {

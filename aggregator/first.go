@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
 // first is what a term knows of pods that a protector has not been counted by yet, or not with its spec.
@@ -47,7 +47,7 @@ func (t *term) expectFirsts(in func(namespace string) bool) {
 	defer t.mu.Unlock()
 	for _, obj := range t.informer.GetStore().List() {
 		p, ok := obj.(*v1alpha1.PodProtector)
-		if ok && in(p.Namespace) && !fleet.IsLeftOut(p) && p.Spec.TargetRef == nil && !t.isCounted(p, nil) {
+		if ok && in(p.Namespace) && !clusters.IsLeftOut(p) && p.Spec.TargetRef == nil && !t.isCounted(p, nil) {
 			t.firsts[keyOf(p)] = &first{uid: p.UID, spec: quota.CountedSpec(&p.Spec)}
 		}
 	}
@@ -83,7 +83,7 @@ func (t *term) firstOf(ctx context.Context, p *v1alpha1.PodProtector, target *v1
 	case counted:
 		return nil, nil
 	}
-	pods, _ := selectorindex.CountedOf(&p.Spec, target)
+	pods, _ := selectors.CountedOf(&p.Spec, target)
 	if !pods.Possible() {
 		return nil, nil
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // Fleet runs an aggregator for each Cell of a core cluster whose kubeconfig is in a Secret, as they come and go. A rotated
@@ -21,7 +21,7 @@ type Fleet struct {
 	manager manager.Manager
 	// options are those of each, but for its cell.
 	options Options
-	roster  *fleet.Roster
+	roster  *clusters.Roster
 	log     logr.Logger
 	changed chan struct{}
 	running map[string]*running
@@ -31,7 +31,7 @@ type Fleet struct {
 type running struct {
 	*Aggregator
 	cell       types.UID
-	connection *fleet.Rotating
+	connection *clusters.Rotating
 	metrics    func()
 	stop       context.CancelFunc
 	ended      chan struct{}
@@ -45,7 +45,7 @@ const tryAgain = 5 * time.Second
 func SetupFleetWithManager(mgr manager.Manager, options Options) error {
 	log := mgr.GetLogger()
 	f := &Fleet{
-		manager: mgr, options: options, roster: fleet.NewRoster(mgr, "aggregator", log), log: log,
+		manager: mgr, options: options, roster: clusters.NewRoster(mgr, "aggregator", log), log: log,
 		changed: make(chan struct{}, 1), running: map[string]*running{},
 	}
 	f.roster.Changed = func(string) {
@@ -105,7 +105,7 @@ func (f *Fleet) keepUp(ctx context.Context) {
 	}
 }
 
-func (f *Fleet) begin(ctx context.Context, name string, member fleet.Member) error {
+func (f *Fleet) begin(ctx context.Context, name string, member clusters.Member) error {
 	options, own := f.options, prometheus.NewRegistry()
 	options.Cell, options.CellConfig, options.Cluster, options.Metrics = name, member.Connection.Config(), member.Cluster, own
 	shared := prometheus.WrapRegistererWith(prometheus.Labels{"cell": name}, f.options.Metrics)

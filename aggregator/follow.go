@@ -13,10 +13,10 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/confirm"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/slot"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
 // longestProblem is as much as a status takes of a text, in bytes.
@@ -172,7 +172,7 @@ func (t *term) expect(
 		t.log.Error(err, "It cannot be found out how many pods are expected", "protector", key)
 		now.ExpectedReplicas, now.Workloads = before, known // what an earlier selector expected says nothing of this one
 		if now.ExpectedReplicas == nil {
-			now.ExpectedReplicasProblem = fleet.Shorten(err.Error(), longestProblem)
+			now.ExpectedReplicasProblem = clusters.Shorten(err.Error(), longestProblem)
 		}
 	}
 	return err == nil || errors.Is(err, errOwnerless)

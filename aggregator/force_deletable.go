@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // concludeForceDeletable writes how many pods the floor does not protect, since they have the annotation of a break-glass removal. A protector that
@@ -27,7 +27,7 @@ func concludeForceDeletable(p *v1alpha1.PodProtector) {
 	}
 	switch {
 	case total > 0:
-		condition.Message = fleet.Shorten(fmt.Sprintf("The floor does not protect %d pods, which have the annotation %s: %s.",
+		condition.Message = clusters.Shorten(fmt.Sprintf("The floor does not protect %d pods, which have the annotation %s: %s.",
 			total, v1alpha1.AnnotationForceDelete, strings.Join(cells, ", ")), 1000)
 	case meta.FindStatusCondition(p.Status.Conditions, condition.Type) == nil:
 		return

@@ -12,13 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
 func TestPodsThatNoFloorProtectsAreCounted(t *testing.T) {
 	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now, time.Now)
 	key := types.NamespacedName{Namespace: "default", Name: "web"}
-	s.Cover(key, selectorindex.Coverage{Selector: selectorindex.Everything()}, 0)
+	s.Cover(key, selectors.Coverage{Selector: selectors.Everything()}, 0)
 	version := 10
 	pod := func(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 		version++

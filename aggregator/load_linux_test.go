@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/breakwater-k8s/breakwater/internal/crowd"
-	"github.com/breakwater-k8s/breakwater/internal/measure"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/largecluster"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/measure"
 )
 
 // load is pods that become ready and unready: so many events a second, in so many applications.
@@ -26,7 +26,7 @@ func (l *laboratory) loads(b *testing.B, pods, protectors int) {
 		cell := newStandInCell(b, pods, in.applications)
 		r := in.runOn(cell.kubeconfig(), pods)
 		r.reportStart(pods, protectors)
-		for i, load := range []load{{500, 10}, {500, 100}, {100, crowd.ReplicaSets}} {
+		for i, load := range []load{{500, 10}, {500, 100}, {100, largecluster.ReplicaSets}} {
 			b.Run(load.String(), func(b *testing.B) {
 				profiled := func() {}
 				if i == 1 {
@@ -65,7 +65,7 @@ func (s *standInCell) disturb(what load, long time.Duration) int {
 	for ; time.Now().Before(end); events++ {
 		<-next.C
 		app, turn := events%what.applications, events/what.applications
-		s.change(app+turn%10*crowd.ReplicaSets, turn/10%2 == 1)
+		s.change(app+turn%10*largecluster.ReplicaSets, turn/10%2 == 1)
 	}
 	return events
 }

@@ -8,12 +8,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
 // membership is the pods that a protector covers.
 type membership struct {
-	coverage selectorindex.Coverage
+	coverage selectors.Coverage
 	// rate is how long pod events are gathered for the protector, unless there is a hurry.
 	rate time.Duration
 	pods map[*pod]struct{}
@@ -26,7 +26,7 @@ func (m *membership) has(p *pod) bool {
 }
 
 // Cover counts pods for a protector from now on.
-func (s *Snapshot) Cover(key types.NamespacedName, coverage selectorindex.Coverage, rate time.Duration) {
+func (s *Snapshot) Cover(key types.NamespacedName, coverage selectors.Coverage, rate time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m := s.members[key]; m != nil && m.coverage.Equal(coverage) {

@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // metrics are listed in docs/metrics.md.
@@ -56,11 +56,11 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 }
 
 // probe asks a cell every so often whether it is ready; nil when that is never.
-func (*metrics) probe(registry prometheus.Registerer, cell *rest.Config, every time.Duration) (*fleet.Probe, error) {
+func (*metrics) probe(registry prometheus.Registerer, cell *rest.Config, every time.Duration) (*clusters.Probe, error) {
 	if every == 0 {
 		return nil, nil
 	}
-	p, err := fleet.NewProbe(cell, every,
+	p, err := clusters.NewProbe(cell, every,
 		prometheus.NewDesc("breakwater_aggregator_cell_up", "1 while the apiserver of the cell is ready, 0 while it is not.", nil, nil),
 		prometheus.NewDesc("breakwater_aggregator_cell_clock_ahead_seconds", "How far the clock here is ahead of that of the cell.", nil, nil))
 	if err != nil {

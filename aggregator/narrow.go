@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/slot"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
 // narrow takes out of a watch, before anybody keeps anything of it, the pods of slots that the snapshot is not to keep. Of an event
@@ -27,7 +27,7 @@ func (s *Snapshot) narrow(
 		if err != nil {
 			return nil, err
 		}
-		return fleet.FilterWatch(w, narrowing(lists(options), s.leaveOut)), nil
+		return clusters.FilterWatch(w, narrowing(lists(options), s.leaveOut)), nil
 	}
 }
 

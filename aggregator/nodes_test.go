@@ -16,10 +16,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/podhealth"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
-	"github.com/breakwater-k8s/breakwater/internal/slot"
+	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
 type uniqueString = unique.Handle[string]
@@ -153,7 +153,7 @@ func (w *nodeWorld) on(node string) (all []types.NamespacedName) {
 }
 
 func (w *nodeWorld) ask(t *rapid.T, key types.NamespacedName, spec *v1alpha1.PodProtectorSpec) {
-	coverage, err := selectorindex.CountedOf(spec, nil)
+	coverage, err := selectors.CountedOf(spec, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

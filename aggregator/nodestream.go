@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // nodesBackoff is how the watch of nodes comes back. It may be forbidden for as long as an installation is not upgraded.
@@ -126,7 +126,7 @@ func nodesProblem(err error) string {
 	if request := (*url.Error)(nil); errors.As(err, &request) {
 		err = request.Err
 	}
-	return fleet.Shorten(fmt.Sprintf("the nodes of the cell cannot be read: %v", err), longestProblem)
+	return clusters.Shorten(fmt.Sprintf("the nodes of the cell cannot be read: %v", err), longestProblem)
 }
 
 // strip keeps of a node its name, and the labels that are asked for.

@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/breakwater-k8s/breakwater/internal/slot"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
 // part is the slots whose pods a snapshot keeps, of a cell that is shared out. A pod is in the slot of its namespace, which it

@@ -12,9 +12,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
-	"github.com/breakwater-k8s/breakwater/internal/slot"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
 // partWorld is a cluster of a few namespaces, and a snapshot of some slots of it.
@@ -143,7 +143,7 @@ func (w *partWorld) check(t *rapid.T, namespaces []string) {
 	kept := 0
 	for _, namespace := range namespaces {
 		key := types.NamespacedName{Namespace: namespace, Name: "web"}
-		coverage, _ := selectorindex.CountedOf(&partSpec, nil)
+		coverage, _ := selectors.CountedOf(&partSpec, nil)
 		w.snapshot.Cover(key, coverage, time.Second)
 		whole := w.whole.Has(slot.Of(namespace))
 		count, ok := w.snapshot.Count(key, &partSpec, func(func(quota.Reservation) bool) {}, nil, nil)

@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
-	"github.com/breakwater-k8s/breakwater/internal/podhealth"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 func TestAStrippedPodHasAllThatIsCounted(t *testing.T) {

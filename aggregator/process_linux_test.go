@@ -10,11 +10,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/crowd"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/measure"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/largecluster"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/measure"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 var (
@@ -33,7 +33,7 @@ const still = 20 * time.Second
 func BenchmarkAggregator(b *testing.B) {
 	l := newLaboratory(b)
 	for _, pods := range measure.UpTo(*processPods, 0, 1000, 10_000, 100_000) {
-		l.step(b, pods, crowd.ReplicaSets, func(r *run) {
+		l.step(b, pods, largecluster.ReplicaSets, func(r *run) {
 			if pods == *processPods {
 				r.Run("relist", func(b *testing.B) { r.of(b).relist() })
 			}
@@ -69,7 +69,7 @@ func (r *run) reportStart(pods, protectors int) {
 		b.ReportMetric(r.starting.Seconds(), "first-aggregation-processor-s")
 		b.ReportMetric(after, "aggregator-MiB-settled")
 		b.ReportMetric(peak, "aggregator-MiB-peak")
-		if pods > 0 && protectors == crowd.ReplicaSets && r.podless > 0 {
+		if pods > 0 && protectors == largecluster.ReplicaSets && r.podless > 0 {
 			b.ReportMetric((after-r.podless)*(1<<20)/float64(pods), "B/pod")
 		}
 		b.ReportMetric(0, "ns/op")
@@ -100,7 +100,7 @@ func newLaboratory(b *testing.B) *laboratory {
 	b.Helper()
 	l := &laboratory{b, &shared{namespace: testplane.Namespace(b), program: measure.Build(b)}}
 	var err error
-	l.core, err = client.New(testplane.Config(b), client.Options{Scheme: fleet.Scheme()})
+	l.core, err = client.New(testplane.Config(b), client.Options{Scheme: clusters.Scheme()})
 	l.must(err)
 	l.must(l.core.Create(b.Context(), &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: crowdCell}}))
 	l.makeNamespaces()
@@ -187,7 +187,7 @@ func (r *run) relist() {
 	r.laboratory.Helper()
 	r.ForgetPeak()
 	testplane.RestartAPIServer(r.laboratory)
-	p := crowd.Pod(r.pods)
+	p := largecluster.Pod(r.pods)
 	r.must(r.core.Create(r.laboratory.Context(), p))
 	r.await(r.covered(r.pods) + 1)
 	now := int64(0)

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
 // reconcile brings the cell's part of a protector's status up to date: it decides on the newest object it knows
@@ -120,7 +120,7 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 		t.giveUpCounting(p, aim)
 		return outcome{}, nil
 	}
-	if _, err := selectorindex.CoverageOf(&p.Spec, aim.target); err != nil {
+	if _, err := selectors.CoverageOf(&p.Spec, aim.target); err != nil {
 		// The webhook refuses all removals that the selector chooses, or of the namespace, until somebody mends it.
 		t.forget(key)
 		return outcome{}, nil
@@ -176,7 +176,7 @@ func (t *term) sign(counts *v1alpha1.Aggregation, namespace string) {
 
 // cover makes the snapshot count for a protector, and returns how long that is to wait for the nodes that its spec asks for.
 func (t *term) cover(p *v1alpha1.PodProtector, target *v1alpha1.Target) time.Duration {
-	counted, _ := selectorindex.CountedOf(&p.Spec, target) // the condition Ready tells of a mistake
+	counted, _ := selectors.CountedOf(&p.Spec, target) // the condition Ready tells of a mistake
 	t.snapshot.Cover(keyOf(p), counted, aggregationRate(p))
 	return t.snapshot.nodes.ask(keyOf(p), nodeLabelOf(&p.Spec))
 }

@@ -14,8 +14,8 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/sharding"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/members"
-	"github.com/breakwater-k8s/breakwater/internal/ring"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/members"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
 // RingShard is a shard of a ClusterRing by its Lease, under one incarnation after the other.

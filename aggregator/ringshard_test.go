@@ -14,9 +14,9 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/aggregator"
 	"github.com/breakwater-k8s/breakwater/api/sharding"
-	"github.com/breakwater-k8s/breakwater/internal/members"
-	"github.com/breakwater-k8s/breakwater/internal/ring"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/members"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
 func (l *lab) lease(name string) *coordinationv1.Lease {

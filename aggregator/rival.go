@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/pulse"
+	"github.com/breakwater-k8s/breakwater/internal/core/heartbeat"
 )
 
 // A cell is counted by one leader, or by the shards of one ring. Nothing breaks when both try: epochs tell who is later. But they
@@ -45,7 +45,7 @@ func beatOf(s *v1alpha1.CellShard) string {
 func (a *Aggregator) isSilent(whose, beat string, patience time.Duration) bool {
 	now := a.monotonic()
 	a.rivals.Observe(whose, beat, now)
-	return a.rivals.State(whose, patience, now) == pulse.Silent
+	return a.rivals.State(whose, patience, now) == heartbeat.Silent
 }
 
 var errLed = errors.New("an aggregator without --ring leads the cell: stop it, and the shards take over")

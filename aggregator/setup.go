@@ -27,9 +27,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/pulse"
-	"github.com/breakwater-k8s/breakwater/internal/tracing"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/heartbeat"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
 // Options of an aggregator.
@@ -45,7 +45,7 @@ type Options struct {
 	// wait to.
 	Membership Membership
 	// Interest is what of the core's protectors the cache keeps, of a cell that is shared out; nil is all.
-	Interest *fleet.Interest
+	Interest *clusters.Interest
 	// Identity of this process among the candidates for the cell's leadership.
 	Identity string
 	// LeaseNamespace in the core cluster holds the Lease; LeaseDuration is how long a leader that does not
@@ -65,7 +65,7 @@ type Options struct {
 	// Tracer makes spans; nil makes none. Those who connect to the core let it tell the apiserver.
 	Tracer *tracing.Tracer
 	// Past notices that the core was restored from a backup: that of its cache's options. Nil is not to notice by the cache.
-	Past *fleet.Past
+	Past *clusters.Past
 	// Now is the wall clock, by which pods have been ready for long enough; nil is the machine's.
 	Now func() time.Time
 }
@@ -75,8 +75,8 @@ type Aggregator struct {
 	options    Options
 	core       client.Client
 	live       client.Reader
-	protectors *fleet.Protectors
-	past       *fleet.Past
+	protectors *clusters.Protectors
+	past       *clusters.Past
 	informer   toolscache.SharedIndexInformer
 	leases     kubernetes.Interface
 	pods       kubernetes.Interface
@@ -89,7 +89,7 @@ type Aggregator struct {
 	unwatch func() error
 	metrics *metrics
 	// probe asks the cell whether it is ready; nil when nobody does.
-	probe  *fleet.Probe
+	probe  *clusters.Probe
 	events events.EventRecorder
 	log    logr.Logger
 	// now is the wall clock, for minReadySeconds. Deadlines are timed by monotonic, which nobody can set.
@@ -110,7 +110,7 @@ type Aggregator struct {
 	// told is why the cell was not shared, as it was told last.
 	told string
 	// rivals tell whether others report that count the cell in another way.
-	rivals pulse.Pulses
+	rivals heartbeat.Pulses
 }
 
 // SetupWithManager adds an aggregator to the manager of its core cluster.
@@ -131,7 +131,7 @@ func newAggregator(ctx context.Context, mgr manager.Manager, options Options) (*
 		options:    options,
 		core:       mgr.GetClient(),
 		live:       mgr.GetAPIReader(),
-		protectors: &fleet.Protectors{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), Past: options.Past},
+		protectors: &clusters.Protectors{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), Past: options.Past},
 		past:       options.Past,
 		metrics:    newMetrics(options.Metrics),
 		events:     mgr.GetEventRecorder("breakwater-aggregator"),

@@ -3,7 +3,7 @@ package aggregator
 import (
 	"context"
 
-	"github.com/breakwater-k8s/breakwater/internal/ring"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
 // Membership is this process's place in a ring, by which it shares cells out with other shards.

@@ -10,10 +10,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/crowd"
-	"github.com/breakwater-k8s/breakwater/internal/measure"
-	"github.com/breakwater-k8s/breakwater/internal/slot"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/largecluster"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/measure"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
 // BenchmarkShard runs one shard of a cell beside a real core and a stand-in for the cell, alone and as one of five, and reports
@@ -71,7 +71,7 @@ func (l *laboratory) protectorsOf(shard string) (n int) {
 		slots, _ = slot.Parse(entry.Slots)
 	}
 	for app := range l.protectors {
-		if slots.Has(slot.Of(crowd.Namespace(app))) {
+		if slots.Has(slot.Of(largecluster.Namespace(app))) {
 			n++
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/slot"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
 // A cell can be shared out over the shards of a ring. Each counts the namespaces of some slots, which it claims in the Cell's status

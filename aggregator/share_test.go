@@ -17,10 +17,10 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/aggregator"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/members"
-	"github.com/breakwater-k8s/breakwater/internal/slot"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/members"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
 func (l *lab) createRing() {
@@ -41,7 +41,7 @@ func (l *lab) user() *rest.Config {
 // share starts a shard, and returns what stops it.
 func (l *lab) share(user *rest.Config, name string) (stop func()) {
 	l.Helper()
-	interest := &fleet.Interest{}
+	interest := &clusters.Interest{}
 	return testplane.Manage(l, user, func(ctx context.Context, mgr manager.Manager) error {
 		membership, err := aggregator.NewRingShard(ctx, mgr, aggregator.RingShardOptions{Ring: l.namespace, Name: name})
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // look is a count, and what to think of each open reservation at that count.

@@ -11,9 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/scope"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/scope"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
 // Snapshot is the state of a cell's pods at one resourceVersion of their watch, and which protectors cover
@@ -59,7 +59,7 @@ type Snapshot struct {
 	// nodes tell in which domains the pods are; they have a lock of their own, which is taken after this one.
 	nodes *nodes
 
-	index   *selectorindex.Index[types.NamespacedName]
+	index   *selectors.Index[types.NamespacedName]
 	members map[types.NamespacedName]*membership
 	// found and read are memory that each query uses again.
 	found []types.NamespacedName
@@ -84,7 +84,7 @@ func newSnapshot(
 		departed:    map[quota.UIDHash]departure{},
 		reappeared:  map[quota.UIDHash]uint64{},
 		terminating: map[quota.UIDHash]time.Time{},
-		index:       selectorindex.New[types.NamespacedName](),
+		index:       selectors.New[types.NamespacedName](),
 		members:     map[types.NamespacedName]*membership{},
 		read:        map[string]string{},
 	}

@@ -14,9 +14,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/podhealth"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
 func none(func(quota.Reservation) bool) {}
@@ -86,7 +86,7 @@ func TestAPodThatComesBackEndsTheTerm(t *testing.T) {
 func TestAPodThatALiveReadDidNotListIsNeverCounted(t *testing.T) {
 	key := types.NamespacedName{Namespace: "default", Name: "web"}
 	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now, time.Now)
-	s.Cover(key, selectorindex.Coverage{Selector: selectorindex.Everything()}, 0)
+	s.Cover(key, selectors.Coverage{Selector: selectors.Everything()}, 0)
 	if err := s.Replace(nil, "10"); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestAReservationStaysWhileItsPodIsShownAfterItsEnd(t *testing.T) {
 	key, hash := types.NamespacedName{Namespace: "default", Name: "web"}, quota.HashUID("lost")
 	reservations := func(yield func(quota.Reservation) bool) { yield(quota.Reservation{Hash: hash}) }
 	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now, time.Now)
-	s.Cover(key, selectorindex.Coverage{Selector: selectorindex.Everything()}, 0)
+	s.Cover(key, selectors.Coverage{Selector: selectors.Everything()}, 0)
 	sees := func(when string, want quota.Sighting, err error) {
 		t.Helper()
 		c, _ := s.Count(key, &v1alpha1.PodProtectorSpec{}, reservations, nil, nil)
@@ -196,7 +196,7 @@ func TestReadyPodsAreCountedSoonWhereNothingIsLeft(t *testing.T) {
 	spent := false
 	s := newSnapshot(func(_ types.NamespacedName, wait time.Duration) { waits = append(waits, wait) }, func(err error) { t.Fatal(err) }, time.Now, time.Now)
 	s.isSpent = func(asked types.NamespacedName) bool { return asked == key && spent }
-	s.Cover(key, selectorindex.Coverage{Selector: selectorindex.Everything()}, rate)
+	s.Cover(key, selectors.Coverage{Selector: selectors.Everything()}, rate)
 	if err := s.Replace(nil, "1"); err != nil {
 		t.Fatal(err)
 	}
@@ -320,7 +320,7 @@ func TestASnapshotCountsAsALinearScan(t *testing.T) {
 				if exempt := rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "exempt"); exempt != "" {
 					spec.ExemptPodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"track": exempt}}
 				}
-				coverage, err := selectorindex.CoverageOf(spec, nil)
+				coverage, err := selectors.CoverageOf(spec, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // concludeSpread writes how the pods are shared out, where the spec says how they are to be. It goes by the pods that are counted:
@@ -51,7 +51,7 @@ func spreadSatisfaction(p *v1alpha1.PodProtector, shares *quota.Shares) metav1.C
 	if len(missing) > 0 {
 		return metav1.Condition{
 			Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonDomainsUnknown,
-			Message: fleet.Shorten("It is not known where all pods are: "+strings.Join(missing, "; ")+".", longestMessage),
+			Message: clusters.Shorten("It is not known where all pods are: "+strings.Join(missing, "; ")+".", longestMessage),
 		}
 	}
 	if isNoneWanted(p, shares) {
@@ -80,7 +80,7 @@ func spreadSatisfaction(p *v1alpha1.PodProtector, shares *quota.Shares) metav1.C
 		text = fmt.Sprintf("Of %d pods none is in a domain that is known, which does not matter to what is asked.", shares.Total)
 	}
 	return metav1.Condition{
-		Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSpread, Message: fleet.Shorten(strings.Join(append([]string{text}, nowhere(p)...), " "), longestMessage),
+		Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSpread, Message: clusters.Shorten(strings.Join(append([]string{text}, nowhere(p)...), " "), longestMessage),
 	}
 }
 
@@ -93,7 +93,7 @@ func said(doubts []doubt, nowhere []string) string {
 	for _, d := range doubts {
 		all = append(all, d.message)
 	}
-	return fleet.Shorten(strings.Join(append(all, nowhere...), " "), longestMessage)
+	return clusters.Shorten(strings.Join(append(all, nowhere...), " "), longestMessage)
 }
 
 // isNoneWanted tells whether an application is scaled to nothing.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // doubt is what is wrong with how pods are shared out. Unless it is certain, it depends on pods of which it is not known where they are.

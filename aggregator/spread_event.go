@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // tellSpread makes an event when what was written says that the pods are not shared out any more as they should be, or that they are
@@ -17,8 +17,8 @@ func (t *term) tellSpread(before, after *v1alpha1.PodProtector) {
 	switch {
 	case is == nil || was != nil && was.Status == is.Status:
 	case is.Status == metav1.ConditionFalse:
-		t.events.Eventf(after, nil, corev1.EventTypeWarning, is.Reason, "Conclude", "%s", fleet.Note(is.Message))
+		t.events.Eventf(after, nil, corev1.EventTypeWarning, is.Reason, "Conclude", "%s", clusters.Note(is.Message))
 	case is.Status == metav1.ConditionTrue && was != nil:
-		t.events.Eventf(after, nil, corev1.EventTypeNormal, v1alpha1.ConditionSpreadSatisfied, "Conclude", "%s", fleet.Note(is.Message))
+		t.events.Eventf(after, nil, corev1.EventTypeNormal, v1alpha1.ConditionSpreadSatisfied, "Conclude", "%s", clusters.Note(is.Message))
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/slot"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
 // mostTold is how many protectors have metrics of their own: those whose pods are not shared out as they should be come first.

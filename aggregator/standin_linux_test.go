@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/breakwater-k8s/breakwater/internal/crowd"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/largecluster"
 )
 
 // standInCell stands in for a cell's apiserver: it streams the pods of a crowd, and then as many events as are asked for,
@@ -41,10 +41,10 @@ func newStandInCell(b *testing.B, pods, applications int) *standInCell {
 	b.Helper()
 	s := &standInCell{B: b, version: firstVersion, events: make(chan []byte, 1000)}
 	for i := range pods {
-		s.pods = append(s.pods, func() *corev1.Pod { return crowd.Received(crowd.Pod(i), i) })
+		s.pods = append(s.pods, func() *corev1.Pod { return largecluster.Received(largecluster.Pod(i), i) })
 	}
-	for app := crowd.ReplicaSets; app < applications; app++ {
-		s.pods = append(s.pods, func() *corev1.Pod { return crowd.Received(crowd.PodOf(app, app), pods+app) })
+	for app := largecluster.ReplicaSets; app < applications; app++ {
+		s.pods = append(s.pods, func() *corev1.Pod { return largecluster.Received(largecluster.PodOf(app, app), pods+app) })
 	}
 	s.encoder = protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
 	mux := http.NewServeMux()

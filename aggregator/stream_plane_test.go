@@ -19,9 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/breakwater-k8s/breakwater/internal/podhealth"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // recorder notes the requests for pods and, if it shall, answers as an apiserver that does not stream lists.

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
 const (
@@ -72,7 +72,7 @@ func (t *term) aimOf(ctx context.Context, p *v1alpha1.PodProtector, stored *v1al
 	case err != nil:
 		t.queue.AddAfter(keyOf(p), problemPause)
 		t.log.Error(err, "It cannot be found out what a protector names", "protector", keyOf(p), "kind", named.Kind, "name", named.Name)
-		return aim{target: last, unknown: !known, problem: fleet.Shorten(fmt.Sprintf("%s %s: %v", named.Kind, named.Name, err), longestProblem)}
+		return aim{target: last, unknown: !known, problem: clusters.Shorten(fmt.Sprintf("%s %s: %v", named.Kind, named.Name, err), longestProblem)}
 	case found == nil && !release.byPolicy && !release.confirmed:
 		return aim{target: retain(last)}
 	default:
@@ -105,7 +105,7 @@ func (w *workloads) named(ctx context.Context, namespace string, ref *v1alpha1.T
 	case wanted.selector == "":
 		return nil, errors.New("its scale tells no selector, so that its pods are not known: give spec.selector in the place of targetRef")
 	}
-	if _, err := selectorindex.Parse(wanted.selector); err != nil {
+	if _, err := selectors.Parse(wanted.selector); err != nil {
 		return nil, fmt.Errorf("the selector of its scale: %w", err)
 	}
 	return &v1alpha1.Target{UID: object.UID, Selector: wanted.selector, Replicas: wanted.replicas}, nil

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/breakwater-k8s/breakwater/internal/slot"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
 // tenure is the slots that a term has claimed, of a cell that is shared out. Each has an epoch of its own, that of its claim: when

@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/scope"
-	"github.com/breakwater-k8s/breakwater/internal/tracing"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/scope"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
 // term is one leadership of a cell, and all that is known by it.

@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
 // A removal of a pod that a protector did not count when the removal was admitted is in no reservation (rule 4). When the spec changes so
@@ -19,7 +19,7 @@ import (
 
 // standard says which pods count by one spec.
 type standard struct {
-	coverage  selectorindex.Coverage
+	coverage  selectors.Coverage
 	minReady  int32
 	criterion v1alpha1.Criterion
 }
@@ -27,7 +27,7 @@ type standard struct {
 // standardOf compiles that of a spec. One that cannot be compiled, or whose target is not known, counts no pod: as the earlier spec of a
 // transition it must rather count too few pods.
 func standardOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) standard {
-	coverage, err := selectorindex.CountedOf(spec, target)
+	coverage, err := selectors.CountedOf(spec, target)
 	if err != nil {
 		return countsNothing()
 	}
@@ -36,7 +36,7 @@ func standardOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) standa
 
 // countsNothing is the standard of a spec that is not known.
 func countsNothing() standard {
-	return standard{coverage: selectorindex.Coverage{Selector: selectorindex.Nothing()}}
+	return standard{coverage: selectors.Coverage{Selector: selectors.Nothing()}}
 }
 
 // covers reports whether a pod with these labels can count.
@@ -163,7 +163,7 @@ func (a *Aggregator) protectorSeen(obj any) {
 	p, ok := obj.(*v1alpha1.PodProtector)
 	switch {
 	case !ok:
-	case fleet.IsLeftOut(p):
+	case clusters.IsLeftOut(p):
 		a.transitions.forget(p)
 	default:
 		a.endings.exists(p.UID)

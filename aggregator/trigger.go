@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
 // Trigger is a pod that is changed so that there is an event when a protector of a cell in mode Clock or Status waits for one
@@ -95,7 +95,7 @@ func (t *term) triggerPod() *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: t.triggerName(), Namespace: t.options.Trigger.Namespace, Labels: *t.triggerLabels.Load(),
 			Annotations: map[string]string{
-				desired.LabelManagedBy: "breakwater-aggregator",
+				policy.LabelManagedBy:  "breakwater-aggregator",
 				"breakwater.dev/about": "Changed so that there is an event; see docs/settlement.md of Breakwater.",
 			},
 		},

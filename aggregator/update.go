@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/podhealth"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // defaultUpdateTimeout is the default of the CRD, for a protector that is older than it.
@@ -92,7 +92,7 @@ func (t *term) tellOverdue(p *v1alpha1.PodProtector, overdue []quota.Reservation
 	for _, r := range overdue[:min(len(overdue), mostNamed)] {
 		names = append(names, r.PodName)
 	}
-	t.events.Eventf(p, nil, corev1.EventTypeWarning, "UpdateOverdue", "Settle", "%s", fleet.Note(fmt.Sprintf(
+	t.events.Eventf(p, nil, corev1.EventTypeWarning, "UpdateOverdue", "Settle", "%s", clusters.Note(fmt.Sprintf(
 		"In cell %s, %d pods were not seen updated and available again within %s (%s): their updates no longer cost budget. If they go down yet, "+
 			"nobody has reserved that. Their containers may not be restarted at all, or their kubelet does not tell status.observedGeneration.",
 		t.options.Cell, len(overdue), updateTimeout(p), strings.Join(names, ", "))))

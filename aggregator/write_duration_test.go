@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/tracing"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
 // Each write is timed by what became of it, and leads to its trace.
@@ -41,7 +41,7 @@ func TestWritesAreTimed(t *testing.T) {
 	}).Build()
 	registry := prometheus.NewRegistry()
 	tracer := tracing.NewTracer(sdktrace.NewTracerProvider())
-	a := &Aggregator{options: Options{Tracer: tracer}, metrics: newMetrics(registry), protectors: &fleet.Protectors{Cache: core, Live: core, Writer: core, Past: &fleet.Past{}}}
+	a := &Aggregator{options: Options{Tracer: tracer}, metrics: newMetrics(registry), protectors: &clusters.Protectors{Cache: core, Live: core, Writer: core, Past: &clusters.Past{}}}
 	writes := &term{Aggregator: a}
 	traces := map[string]string{}
 	for result, becomes := range map[string]error{

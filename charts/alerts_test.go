@@ -14,7 +14,7 @@ import (
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/breakwater-k8s/breakwater/internal/metrictable"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
 )
 
 // ruleTests say what the rules do, as promtool reads it.

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/breakwater-k8s/breakwater/controllers/certificates"
-	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
 // clients are how API servers reach the webhook, by the names of the configuration and the webhook; annotations by those of the configuration.
@@ -64,7 +64,7 @@ func TestPathsAreLeftOutWhereTokensAreRequired(t *testing.T) {
 		if client.Service == nil || client.Service.Path != nil {
 			t.Errorf("%s has the client %+v, want a Service without a path", name, client)
 		}
-		if got, want := annotations[configuration][guard.AnnotationCallerPath], *paths[name].Service.Path; got != want {
+		if got, want := annotations[configuration][webhookconfig.AnnotationCallerPath], *paths[name].Service.Path; got != want {
 			t.Errorf("%s has the annotation %q, want %q", name, got, want)
 		}
 	}
@@ -106,8 +106,8 @@ func TestTokensThatAreGivenAreInTheURL(t *testing.T) {
 	const token = "0123456789012345678901234567890123456789"
 	all, _ := clients(t, render(t, "--values", "breakwater/ci/worker-remote-webhook.yaml", "--set", "webhook.callerTokens.given.cells/worker-1="+token))
 	for name, client := range all {
-		gotToken, path := guard.CallerOf(&client)
-		if gotToken != token || guard.CallerScope(path) != "cells/worker-1" || !strings.HasPrefix(*client.URL, "https://breakwater.europe.example:443/callers/") {
+		gotToken, path := webhookconfig.CallerOf(&client)
+		if gotToken != token || webhookconfig.CallerScope(path) != "cells/worker-1" || !strings.HasPrefix(*client.URL, "https://breakwater.europe.example:443/callers/") {
 			t.Errorf("%s is at %s, want the token before the path", name, *client.URL)
 		}
 	}

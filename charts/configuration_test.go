@@ -8,7 +8,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
@@ -84,12 +84,12 @@ func TestCellsByLabelsHoldTheirLabels(t *testing.T) {
 		"zone-a": {MatchLabels: map[string]string{"zone": "a", "tier": "web"}},
 		"zone-b": {MatchExpressions: []v1alpha1.PodSelectorRequirement{{Key: "zone", Operator: "In", Values: []string{"b"}}}},
 	} {
-		policy, binding := policies[guard.LabelsName(cell)], bindings[guard.LabelsName(cell)]
-		if !guard.HoldsLabels(cell, selector, policy, binding) {
+		policy, binding := policies[webhookconfig.LabelsName(cell)], bindings[webhookconfig.LabelsName(cell)]
+		if !webhookconfig.HoldsLabels(cell, selector, policy, binding) {
 			t.Errorf("cell %s: %+v, %+v", cell, policy, binding)
 			continue
 		}
-		if diff := cmp.Diff(guard.LabelPolicy(cell, selector).Spec, policy.Spec); diff != "" {
+		if diff := cmp.Diff(webhookconfig.LabelPolicy(cell, selector).Spec, policy.Spec); diff != "" {
 			t.Errorf("cell %s: want - got +\n%s", cell, diff)
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // core is what the chart makes in a core to confine the accounts of cells: own, other, and sibling, which is in the cluster of own.
@@ -83,7 +83,7 @@ func (c *core) as(cell string) client.Client {
 	c.Helper()
 	config := rest.CopyConfig(testplane.Config(c))
 	config.Impersonate = rest.ImpersonationConfig{UserName: strings.TrimSuffix("system:serviceaccount:"+namespace+":"+c.release+"-access-"+cell, "-")}
-	user, err := client.New(config, client.Options{Scheme: fleet.Scheme()})
+	user, err := client.New(config, client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
 		c.Fatal(err)
 	}

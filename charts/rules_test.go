@@ -16,11 +16,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
 	"github.com/breakwater-k8s/breakwater/controllers/keeper"
 	"github.com/breakwater-k8s/breakwater/controllers/topology"
-	"github.com/breakwater-k8s/breakwater/internal/check"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/console"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/members"
-	"github.com/breakwater-k8s/breakwater/internal/share"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/check"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/members"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/share"
 	"github.com/breakwater-k8s/breakwater/webhook"
 	"github.com/breakwater-k8s/breakwater/webhook/rootguard"
 	"github.com/breakwater-k8s/breakwater/webhook/scheduling"
@@ -97,14 +97,14 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 	}{
 		{"sharder", "ClusterRole", "breakwater-sharder", [][]rbacv1.PolicyRule{sharding.ClusterRules(), sharderRules()}},
 		{"sharder", "ClusterRole", "breakwater-sharder-resources", nil},
-		{"sharder", "Role", "breakwater-sharder", [][]rbacv1.PolicyRule{fleet.ElectionRules()}},
+		{"sharder", "Role", "breakwater-sharder", [][]rbacv1.PolicyRule{clusters.ElectionRules()}},
 		{"sharder", "Role", "breakwater-sharder-shards", [][]rbacv1.PolicyRule{shardRules()}},
 		{"sharder", "ClusterRole", "breakwater-webhook", nil},
 		{"single", "ClusterRole", "breakwater-sharder", nil},
 		{"console", "ClusterRole", "breakwater-console", [][]rbacv1.PolicyRule{console.ClusterRules()}},
 		{"console", "Role", "breakwater-console", nil},
 		{"console", "ClusterRole", "breakwater-certificates", nil},
-		{"console", "Role", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.Rules("breakwater-console-tls"), fleet.ElectionRules()}},
+		{"console", "Role", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.Rules("breakwater-console-tls"), clusters.ElectionRules()}},
 		{"everything", "ClusterRole", "breakwater-console", [][]rbacv1.PolicyRule{console.ClusterRules()}},
 		{"single", "ClusterRole", "breakwater-console", nil},
 		{"sharded", "ClusterRole", "breakwater-generator", [][]rbacv1.PolicyRule{generator.ClusterRules(), keeper.ClusterRules(), share.ClusterRules()}},
@@ -112,15 +112,15 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 		{"sharded", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules(), aggregator.CellRules(), aggregator.RingRules()}},
 		{"sharded", "Role", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.LeaseRules(), members.ShardRules()}},
 		{"single", "ClusterRole", "breakwater-generator", [][]rbacv1.PolicyRule{generator.ClusterRules(), keeper.ClusterRules()}},
-		{"single", "Role", "breakwater-generator", [][]rbacv1.PolicyRule{fleet.ElectionRules(), brake.Rules()}},
+		{"single", "Role", "breakwater-generator", [][]rbacv1.PolicyRule{clusters.ElectionRules(), brake.Rules()}},
 		{"single", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{topology.ClusterRules(), topology.CellRules()}},
-		{"single", "Role", "breakwater-topology", [][]rbacv1.PolicyRule{fleet.ElectionRules()}},
+		{"single", "Role", "breakwater-topology", [][]rbacv1.PolicyRule{clusters.ElectionRules()}},
 		{"single", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules(), aggregator.CellRules()}},
 		{"single", "Role", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.LeaseRules()}},
 		{"single", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), webhook.CellRules()}},
 		{"single", "Role", "breakwater-webhook", nil},
 		{"self-signed", "ClusterRole", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.ClusterRules([]string{"breakwater-core", "breakwater-cell-local", "breakwater-roots"}, nil)}},
-		{"self-signed", "Role", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.Rules("breakwater-webhook-tls"), certificates.Rules("breakwater-sharder-tls"), fleet.ElectionRules()}},
+		{"self-signed", "Role", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.Rules("breakwater-webhook-tls"), certificates.Rules("breakwater-sharder-tls"), clusters.ElectionRules()}},
 		{"single", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{tests(check.Checker{Core: true, Configurations: []string{"breakwater-core", "breakwater-cell-local", "breakwater-roots"}})}},
 		{"sharder", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{tests(check.Checker{Core: true, Rings: true})}},
 		{"core", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{tests(check.Checker{Core: true})}}, // no webhook is in it
@@ -154,7 +154,7 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 			[]string{"breakwater-core", "breakwater-cell-shop", "breakwater-cell-zone-a", "breakwater-roots"}, []string{"breakwater-scheduling-shop", "breakwater-scheduling-zone-a"})}},
 		{"callers", "ClusterRole", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.ClusterRules(
 			[]string{"breakwater-core", "breakwater-cell-shop", "breakwater-cell-bank", "breakwater-roots"}, []string{"breakwater-scheduling-shop", "breakwater-scheduling-bank"})}},
-		{"callers", "Role", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.CallerRules("breakwater-webhook-callers"), fleet.ElectionRules()}},
+		{"callers", "Role", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.CallerRules("breakwater-webhook-callers"), clusters.ElectionRules()}},
 		{"scheduling", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{tests(check.Checker{
 			Core: true, Configurations: []string{"breakwater-core", "breakwater-cell-shop", "breakwater-cell-zone-a", "breakwater-roots"},
 			SchedulingConfigurations: []string{"breakwater-scheduling-shop", "breakwater-scheduling-zone-a"},

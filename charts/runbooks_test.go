@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/breakwater-k8s/breakwater/internal/pages"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
 )
 
 // Whoever is paged is led to a page, and finds it from the index as well.
@@ -60,7 +60,7 @@ func TestEachAlertHasItsRunbook(t *testing.T) {
 // Commands of runbooks about pods of components are not run where their faults are tested, since components are no pods there. What they choose
 // by labels is what the chart installs.
 func TestRunbooksChooseWhatTheChartInstalls(t *testing.T) {
-	all, err := pages.All("..")
+	all, err := doctest.All("..")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/envconf"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 
-	"github.com/breakwater-k8s/breakwater/internal/install"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 )
 
 // Patience bounds every wait for something that takes seconds, unless the suite has a patience of its own.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/breakwater-k8s/breakwater/internal/measure"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/measure"
 )
 
 // processorTime is the processor time that each kind of process on this machine has used so far: control planes by

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/e2e-framework/klient"
 	"sigs.k8s.io/e2e-framework/support"
 
-	"github.com/breakwater-k8s/breakwater/internal/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
 // Shared is a federation whose clusters are handed to e2e-framework one by one: the first Create starts it, the

@@ -15,11 +15,11 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/envconf"
 	"sigs.k8s.io/e2e-framework/pkg/envfuncs"
 
-	"github.com/breakwater-k8s/breakwater/internal/federation"
-	"github.com/breakwater-k8s/breakwater/internal/federation/local"
-	"github.com/breakwater-k8s/breakwater/internal/install"
-	"github.com/breakwater-k8s/breakwater/internal/programs"
-	"github.com/breakwater-k8s/breakwater/internal/storm"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/binaries"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
 // The apiservers give up a request sooner than they usually do, so that the admission deadline, which follows
@@ -145,7 +145,7 @@ func (s *Suite) Program() string { return filepath.Join(s.dir, "breakwater") }
 // install builds breakwater and runs it beside the federation.
 func (s *Suite) install(ctx context.Context, _ *envconf.Config) (context.Context, error) {
 	built := s.Program()
-	if err := programs.Build(ctx, built, programs.Breakwater); err != nil {
+	if err := binaries.Build(ctx, built, binaries.Breakwater); err != nil {
 		return ctx, err
 	}
 	f := s.Federation()

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/breakwater-k8s/breakwater/internal/storm"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
 // Tempest is a storm on pods that no controller replaces, so that the judgement is exact, with a fault in it.

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
@@ -32,7 +32,7 @@ func TestKubeAPIServerPresentsItsClientCertificate(t *testing.T) {
 	config := testplane.WithArguments(t, "--admission-control-config-file="+admissionConfigurationOf(t, map[string]*clientcmdapi.AuthInfo{
 		address(named): clientOf(callers, "breakwater-caller"), address(misnamed): clientOf(callers, "system:node:worker-1"),
 	}))
-	l := &lab{TB: t, core: "core", config: config, scheme: fleet.Scheme(), namespace: "named", cell: "here"}
+	l := &lab{TB: t, core: "core", config: config, scheme: clusters.Scheme(), namespace: "named", cell: "here"}
 	l.connect()
 	l.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.namespace}})
 	l.protect("web", 1, 2)

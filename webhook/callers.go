@@ -17,7 +17,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
 // peersPath is before the paths of other replicas, which have an identity of their own.
@@ -56,7 +56,7 @@ func readCallerKeys(folder string) (*callerKeys, error) {
 		return nil, err
 	}
 	keys, required := &callerKeys{}, []byte(nil)
-	for name, to := range map[string]*[]byte{guard.CurrentCallerKey: &keys.current, guard.PreviousCallerKey: &keys.previous, guard.CallersRequired: &required} {
+	for name, to := range map[string]*[]byte{webhookconfig.CurrentCallerKey: &keys.current, webhookconfig.PreviousCallerKey: &keys.previous, webhookconfig.CallersRequired: &required} {
 		raw, err := os.ReadFile(filepath.Join(folder, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
@@ -108,11 +108,11 @@ func (c *callers) use(keys *callerKeys) {
 // are required. The answer to others is no review, by which an API server refuses what a webhook with the failure policy Fail is about.
 func (c *callers) authenticate(reviews http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		token, path := guard.CutCaller(r.URL.Path)
+		token, path := webhookconfig.CutCaller(r.URL.Path)
 		ctx := r.Context()
 		if keys := c.keys.Load(); keys != nil && !strings.HasPrefix(path, peersPath) {
-			scope := guard.CallerScope(path)
-			if token != "" && guard.IsCallerToken(token, scope, keys.current, keys.previous) {
+			scope := webhookconfig.CallerScope(path)
+			if token != "" && webhookconfig.IsCallerToken(token, scope, keys.current, keys.previous) {
 				ctx = context.WithValue(ctx, tokenCaller{}, true)
 			} else {
 				verdict := "accepted"
@@ -150,7 +150,7 @@ func (s *Server) startCallers(ctx context.Context) error {
 
 // callerLabel names the caller of a scope in metrics: by the core, or else the first cell. A client must not be able to make labels.
 func (p *Protection) callerLabel(scope string) string {
-	core, cells, ok := guard.RootsPlace(scope)
+	core, cells, ok := webhookconfig.RootsPlace(scope)
 	switch {
 	case ok && core != "" && slices.ContainsFunc(p.cores, hasName(core)):
 		return "cores/" + core

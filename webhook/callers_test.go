@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
 // callerLab authenticates requests to a handler that notes what it is asked.
@@ -75,31 +75,31 @@ func (l *callerLab) counted(scope, verdict string) float64 {
 
 func TestCallersWithAToken(t *testing.T) {
 	const now, before = "the current key", "the previous key"
-	token := func(key, scope string) string { return guard.CallerToken([]byte(key), scope) }
-	path := guard.Path("a")
+	token := func(key, scope string) string { return webhookconfig.CallerToken([]byte(key), scope) }
+	path := webhookconfig.Path("a")
 	for claim, c := range map[string]struct {
 		path     string
 		accepted bool // where a token is required
 	}{
-		"a token of the current key":   {guard.CallerPath(token(now, "cells/a"), path), true},
-		"a token of the previous key":  {guard.CallerPath(token(before, "cells/a"), path), true},
-		"a token for the same cell":    {guard.CallerPath(token(now, "cells/a"), guard.SchedulePath("a")), true},
-		"a token for a cluster":        {guard.CallerPath(token(now, "cores/c/cells/a"), guard.RootsPath("c", "a")), true},
+		"a token of the current key":   {webhookconfig.CallerPath(token(now, "cells/a"), path), true},
+		"a token of the previous key":  {webhookconfig.CallerPath(token(before, "cells/a"), path), true},
+		"a token for the same cell":    {webhookconfig.CallerPath(token(now, "cells/a"), webhookconfig.SchedulePath("a")), true},
+		"a token for a cluster":        {webhookconfig.CallerPath(token(now, "cores/c/cells/a"), webhookconfig.RootsPath("c", "a")), true},
 		"no token":                     {path, false},
-		"a token of another key":       {guard.CallerPath(token("another", "cells/a"), path), false},
-		"a token of another cell":      {guard.CallerPath(token(now, "cells/b"), path), false},
-		"a token of a part":            {guard.CallerPath(token(now, "cells/a"), guard.RootsPath("c", "a")), false},
-		"a token twice":                {guard.CallerPath(token(now, "cells/a"), guard.CallerPath(token(now, "cells/a"), path)), false},
+		"a token of another key":       {webhookconfig.CallerPath(token("another", "cells/a"), path), false},
+		"a token of another cell":      {webhookconfig.CallerPath(token(now, "cells/b"), path), false},
+		"a token of a part":            {webhookconfig.CallerPath(token(now, "cells/a"), webhookconfig.RootsPath("c", "a")), false},
+		"a token twice":                {webhookconfig.CallerPath(token(now, "cells/a"), webhookconfig.CallerPath(token(now, "cells/a"), path)), false},
 		"what another replica asks":    {peersPath + "v1/cores/c", true}, // it is known by its certificate
 		"a token in place of the path": {"/callers/" + token(now, "cells/a"), false},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			l := newCallerLab(t, map[string]string{guard.CurrentCallerKey: now, guard.PreviousCallerKey: before})
+			l := newCallerLab(t, map[string]string{webhookconfig.CurrentCallerKey: now, webhookconfig.PreviousCallerKey: before})
 			l.start()
 			if code, _ := l.ask(c.path); code != http.StatusOK || len(l.seen) != 1 {
 				t.Errorf("while no token is required: code %d, %d reviews, want 200 and 1", code, len(l.seen))
 			}
-			l.put(guard.CallersRequired, "true\n")
+			l.put(webhookconfig.CallersRequired, "true\n")
 			l.start()
 			code, text := l.ask(c.path)
 			if want := map[bool]int{true: http.StatusOK, false: http.StatusUnauthorized}[c.accepted]; code != want {
@@ -119,11 +119,11 @@ func TestCallersWithAToken(t *testing.T) {
 }
 
 func TestCallersAreCountedAndRefused(t *testing.T) {
-	l := newCallerLab(t, map[string]string{guard.CurrentCallerKey: "key"})
+	l := newCallerLab(t, map[string]string{webhookconfig.CurrentCallerKey: "key"})
 	l.start()
-	l.ask(guard.Path("a"))
-	l.ask(guard.CallerPath(guard.CallerToken([]byte("key"), "cells/a"), guard.Path("a")))
-	l.put(guard.CallersRequired, "true")
+	l.ask(webhookconfig.Path("a"))
+	l.ask(webhookconfig.CallerPath(webhookconfig.CallerToken([]byte("key"), "cells/a"), webhookconfig.Path("a")))
+	l.put(webhookconfig.CallersRequired, "true")
 	deadline := time.Now().Add(30 * time.Second)
 	for !l.callers.keys.Load().required {
 		if time.Now().After(deadline) {
@@ -131,7 +131,7 @@ func TestCallersAreCountedAndRefused(t *testing.T) {
 		}
 		<-time.After(time.Millisecond)
 	}
-	l.ask(guard.Path("a"))
+	l.ask(webhookconfig.Path("a"))
 	if accepted, refused := l.counted("cells/a", "accepted"), l.counted("cells/a", "refused"); accepted != 1 || refused != 1 {
 		t.Errorf("%v accepted, %v refused, want 1 and 1", accepted, refused)
 	}
@@ -139,7 +139,7 @@ func TestCallersAreCountedAndRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.Chmod(l.folder, 0o700) })
-	if code, _ := l.ask(guard.Path("a")); code != http.StatusUnauthorized {
+	if code, _ := l.ask(webhookconfig.Path("a")); code != http.StatusUnauthorized {
 		t.Errorf("code %d after the keys could not be read, want 401", code)
 	}
 }
@@ -148,7 +148,7 @@ func TestWithoutKeysEveryCallerIsAccepted(t *testing.T) {
 	l := newCallerLab(t, nil)
 	l.callers.folder = ""
 	l.start()
-	for _, path := range []string{guard.Path("a"), guard.CallerPath("0123", guard.Path("a")) + "?timeout=3s"} {
+	for _, path := range []string{webhookconfig.Path("a"), webhookconfig.CallerPath("0123", webhookconfig.Path("a")) + "?timeout=3s"} {
 		if code, text := l.ask(path); code != http.StatusOK {
 			t.Errorf("%s: code %d, %s, want 200", path, code, text)
 		}

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/tracing"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
 // cells are the cells whose removals are reviewed, and the ways to their clusters: those that flags name, for good, and
@@ -21,7 +21,7 @@ type cells struct {
 	configs map[string]*rest.Config
 	// metadatas read metadata of those that flags name.
 	metadatas map[string]metadata.Interface
-	rosters   []*fleet.Roster
+	rosters   []*clusters.Roster
 	// tracer lets their apiservers know of spans.
 	tracer *tracing.Tracer
 
@@ -31,7 +31,7 @@ type cells struct {
 
 // connected is a connection, and what was made of it.
 type connected struct {
-	connection *fleet.Rotating
+	connection *clusters.Rotating
 	config     *rest.Config
 	client     kubernetes.Interface
 	metadata   metadata.Interface
@@ -60,7 +60,7 @@ func (c *cells) known(name string) bool {
 
 // isSingle reports whether there is one cell, and none can come.
 func (c *cells) isSingle() bool {
-	return len(c.named) == 1 && !slices.ContainsFunc(c.rosters, func(r *fleet.Roster) bool { return !r.NamesOnly })
+	return len(c.named) == 1 && !slices.ContainsFunc(c.rosters, func(r *clusters.Roster) bool { return !r.NamesOnly })
 }
 
 // client reaches the cluster of a cell that is known.
@@ -115,7 +115,7 @@ func (c *cells) config(name string) (*rest.Config, error) {
 }
 
 // connection is that of a Cell with a kubeconfig.
-func (c *cells) connection(name string) (*fleet.Rotating, error) {
+func (c *cells) connection(name string) (*clusters.Rotating, error) {
 	why := errors.New("its kubeconfig has not been read yet")
 	for _, roster := range c.rosters {
 		member, ok := roster.Member(name)

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/crowd"
-	"github.com/breakwater-k8s/breakwater/internal/measure"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/largecluster"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/measure"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // BenchmarkCells shows what more cells cost a protector, on a real core: each adds its counts and 20 open reservations, as
@@ -50,7 +50,7 @@ func holding(b *testing.B, store *realStore, app, reservations int, cells []stri
 	for _, cell := range cells {
 		for i := range reservations {
 			quota.Decide(p, []quota.Removal{{
-				Cell: cell, PodUID: types.UID(fmt.Sprintf("0e4b1a52-35b5-4ba5-9a39-%012d", i)), PodName: fmt.Sprintf("%s-6d4cf56db6-%05d", crowd.App(app), i),
+				Cell: cell, PodUID: types.UID(fmt.Sprintf("0e4b1a52-35b5-4ba5-9a39-%012d", i)), PodName: fmt.Sprintf("%s-6d4cf56db6-%05d", largecluster.App(app), i),
 				Operation: v1alpha1.OperationDelete, At: metav1.NowMicro().Time,
 			}})
 		}

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
 // Endpoint is where the apiserver of a cell reaches the webhook: by URL, or as a Service of the cell's cluster.
@@ -49,7 +49,7 @@ func DefaultExemptNamespaces() []string {
 // Configuration returns the configuration that makes the apiserver of a cell ask the webhook about every
 // removal of a pod. It has no objectSelector: an Eviction has no labels to match.
 func Configuration(o ConfigurationOptions) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
-	client, err := o.clientConfig(guard.Path(o.Cell))
+	client, err := o.clientConfig(webhookconfig.Path(o.Cell))
 	if err != nil {
 		return nil, err
 	}
@@ -57,21 +57,21 @@ func Configuration(o ConfigurationOptions) (*admissionregistrationv1.ValidatingW
 		rule(admissionregistrationv1.Delete, "", "v1", "pods"), rule(admissionregistrationv1.Create, "", "v1", "pods/eviction"),
 		rule(admissionregistrationv1.Update, "", "v1", "pods"), rule(admissionregistrationv1.Update, "", "v1", "pods/resize"))
 	hook.NamespaceSelector = o.namespaceSelector()
-	hook.MatchConditions = guard.RemovalConditions()
+	hook.MatchConditions = webhookconfig.RemovalConditions()
 	return o.configuration(hook), nil
 }
 
 // CoreConfiguration returns the configuration that makes the apiserver of a core ask the webhook about protectors that name
 // a workload. While no webhook answers they are stored all the same: they refuse too much at worst.
 func CoreConfiguration(o ConfigurationOptions) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
-	client, err := o.clientConfig(guard.CorePath(o.Core))
+	client, err := o.clientConfig(webhookconfig.CorePath(o.Core))
 	if err != nil {
 		return nil, err
 	}
 	group, version := v1alpha1.GroupVersion.Group, v1alpha1.GroupVersion.Version
 	hook := o.webhook("podprotectors.breakwater.dev", client, admissionregistrationv1.Ignore,
 		rule(admissionregistrationv1.Create, group, version, "podprotectors"), rule(admissionregistrationv1.Update, group, version, "podprotectors"))
-	hook.MatchConditions = guard.ProtectorConditions()
+	hook.MatchConditions = webhookconfig.ProtectorConditions()
 	return o.configuration(hook), nil
 }
 
@@ -125,7 +125,7 @@ func (o ConfigurationOptions) configuration(
 func (e Endpoint) clientConfig(path string) (admissionregistrationv1.WebhookClientConfig, error) {
 	config := admissionregistrationv1.WebhookClientConfig{CABundle: e.CABundle}
 	if len(e.CallerKey) > 0 {
-		path = guard.CallerPath(guard.CallerToken(e.CallerKey, guard.CallerScope(path)), path)
+		path = webhookconfig.CallerPath(webhookconfig.CallerToken(e.CallerKey, webhookconfig.CallerScope(path)), path)
 	}
 	switch {
 	case e.URL == "" && e.ServiceName == "":

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
 // RootOptions describe the configuration of the root guard in one cluster: a core, the cluster of some cells, or both.
@@ -23,7 +23,7 @@ type RootOptions struct {
 // depend on. The failure policy is always Ignore: a guard that blocked the deletion of namespaces and of its own objects while
 // no webhook answers could lock a cluster, and the pods are guarded all the same.
 func RootConfiguration(o RootOptions) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
-	client, err := o.clientConfig(guard.RootsPath(o.Core, o.Cells...))
+	client, err := o.clientConfig(webhookconfig.RootsPath(o.Core, o.Cells...))
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func RootConfiguration(o RootOptions) (*admissionregistrationv1.ValidatingWebhoo
 	}
 	hook := o.webhook("roots.breakwater.dev", client, admissionregistrationv1.Ignore, rules...)
 	hook.NamespaceSelector = o.namespaceSelector()
-	hook.MatchConditions = guard.RootConditions(o.OwnNamespace)
+	hook.MatchConditions = webhookconfig.RootConditions(o.OwnNamespace)
 	return o.configuration(hook), nil
 }
 

@@ -6,14 +6,14 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
 // SchedulingConfiguration returns the configuration that makes the apiserver of a cell ask the webhook what scheduling policies add to pods that
 // are created, and to workloads. The template of a Job is never changed by an update. Pods have a webhook without conditions: to evaluate one,
 // the apiserver converts the whole pod first.
 func SchedulingConfiguration(o ConfigurationOptions) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
-	client, err := o.clientConfig(guard.SchedulePath(o.Cell))
+	client, err := o.clientConfig(webhookconfig.SchedulePath(o.Cell))
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func SchedulingConfiguration(o ConfigurationOptions) (*admissionregistrationv1.M
 		workloads("batch", []string{"cronjobs"}, create, update),
 		workloads("batch", []string{"jobs"}, create),
 	}
-	templates.MatchConditions = guard.TemplateConditions()
+	templates.MatchConditions = webhookconfig.TemplateConditions()
 	return &admissionregistrationv1.MutatingWebhookConfiguration{
 		TypeMeta: metav1.TypeMeta{
 			APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "MutatingWebhookConfiguration",

@@ -20,9 +20,9 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/batch"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/tracing"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
 // core is one core cluster: which of its protectors cover a pod, and flights to their status.
@@ -30,9 +30,9 @@ type core struct {
 	name       string
 	cache      cache.Informers
 	log        logr.Logger
-	protectors *fleet.Protectors
+	protectors *clusters.Protectors
 	// past notices that the core was restored from a backup.
-	past    *fleet.Past
+	past    *clusters.Past
 	events  events.EventRecorder
 	now     func() time.Time
 	metrics *metrics
@@ -40,7 +40,7 @@ type core struct {
 	tracer  *tracing.Tracer
 	flights *batch.Batch[types.NamespacedName, ask, answer]
 	// roster knows the core's Cells; nil when only flags tell of cells.
-	roster *fleet.Roster
+	roster *clusters.Roster
 	// debts are what was forced while the core did not answer.
 	debts *debts
 	// handover knows the other replicas; nil when there are none.
@@ -89,15 +89,15 @@ type answer struct {
 	elsewhere bool
 }
 
-func newCore(name string, source cluster.Cluster, past *fleet.Past, metrics *metrics, log logr.Logger, now func() time.Time) *core {
+func newCore(name string, source cluster.Cluster, past *clusters.Past, metrics *metrics, log logr.Logger, now func() time.Time) *core {
 	if past == nil {
-		past = &fleet.Past{}
+		past = &clusters.Past{}
 	}
 	c := &core{
 		name:  name,
 		cache: source.GetCache(),
 		log:   log.WithValues("core", name),
-		protectors: &fleet.Protectors{
+		protectors: &clusters.Protectors{
 			Cache: source.GetClient(), Live: source.GetAPIReader(), Writer: source.GetClient(),
 			Past: past,
 		},
@@ -219,9 +219,9 @@ func (c *core) settle(ctx context.Context, key types.NamespacedName, asks []ask)
 		quota.Summarize(p)
 		err = c.write(ctx, p)
 		switch {
-		case errors.Is(err, fleet.ErrAnotherPast), err == nil && !c.past.IsSince(era):
+		case errors.Is(err, clusters.ErrAnotherPast), err == nil && !c.past.IsSince(era):
 			c.metrics.writes.WithLabelValues(c.name, "conflict").Inc()
-			return nil, fmt.Errorf("reserve in PodProtector %s of core cluster %s: %w", key, c.name, fleet.ErrAnotherPast)
+			return nil, fmt.Errorf("reserve in PodProtector %s of core cluster %s: %w", key, c.name, clusters.ErrAnotherPast)
 		case err == nil:
 			c.metrics.writes.WithLabelValues(c.name, "written").Inc()
 			eachClaim(asks, func(claim *quota.Claim) { claim.Stored = true })

@@ -10,29 +10,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/removal"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
 // coverages tell which protectors of a core cover a pod. They are safe for concurrent use.
 type coverages struct {
 	mu sync.RWMutex
 	// index and selected have the protectors whose selector chooses the pods, the same in every cell.
-	index    *selectorindex.Index[types.NamespacedName]
-	selected map[types.NamespacedName]selectorindex.Coverage
+	index    *selectors.Index[types.NamespacedName]
+	selected map[types.NamespacedName]selectors.Coverage
 	// targeted has those that name a workload, by namespace and name.
 	targeted map[string]map[string]targeted
 }
 
 // targeted is what a protector covers that names a workload: in each cell what its aggregator has found there.
 type targeted struct {
-	cells map[string]selectorindex.Coverage
+	cells map[string]selectors.Coverage
 	// elsewhere is in the cells where none has looked yet: whatever may be meant.
-	elsewhere selectorindex.Coverage
+	elsewhere selectors.Coverage
 	ref       v1alpha1.TargetRef
 }
 
-func (t targeted) in(cell string) selectorindex.Coverage {
+func (t targeted) in(cell string) selectors.Coverage {
 	if coverage, known := t.cells[cell]; known {
 		return coverage
 	}
@@ -41,8 +41,8 @@ func (t targeted) in(cell string) selectorindex.Coverage {
 
 func newCoverages() *coverages {
 	return &coverages{
-		index:    selectorindex.New[types.NamespacedName](),
-		selected: map[types.NamespacedName]selectorindex.Coverage{}, targeted: map[string]map[string]targeted{},
+		index:    selectors.New[types.NamespacedName](),
+		selected: map[types.NamespacedName]selectors.Coverage{}, targeted: map[string]map[string]targeted{},
 	}
 }
 
@@ -69,7 +69,7 @@ func (c *coverages) set(p *v1alpha1.PodProtector) {
 }
 
 func targetedBy(p *v1alpha1.PodProtector) targeted {
-	t := targeted{cells: map[string]selectorindex.Coverage{}, elsewhere: removal.Anything(p), ref: *p.Spec.TargetRef}
+	t := targeted{cells: map[string]selectors.Coverage{}, elsewhere: removal.Anything(p), ref: *p.Spec.TargetRef}
 	for i := range p.Status.Cells {
 		if cell := &p.Status.Cells[i]; removal.HasLooked(p, cell) {
 			t.cells[cell.CellID] = removal.CoverageIn(p, cell.CellID)
@@ -129,7 +129,7 @@ func (c *coverages) namesake(key types.NamespacedName, ref v1alpha1.TargetRef) (
 func sameCoverage(a, b any) bool {
 	p, ok := a.(*v1alpha1.PodProtector)
 	q, okToo := b.(*v1alpha1.PodProtector)
-	return ok && okToo && selectorindex.SameCoverage(&p.Spec, &q.Spec) && (p.Spec.TargetRef == nil || sameTargets(p, q))
+	return ok && okToo && selectors.SameCoverage(&p.Spec, &q.Spec) && (p.Spec.TargetRef == nil || sameTargets(p, q))
 }
 
 func sameTargets(p, q *v1alpha1.PodProtector) bool {

@@ -25,9 +25,9 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/batch"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/removal"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
 const deskCell = "c0"
@@ -65,8 +65,8 @@ func newDesk(t failer, protectors ...*v1alpha1.PodProtector) *desk {
 	d.client = builder.Build()
 	m := newMetrics(prometheus.NewRegistry())
 	d.core = &core{
-		name: "core", protectors: &fleet.Protectors{Cache: d.client, Live: d.client, Writer: d.client},
-		past: &fleet.Past{}, events: d.events, now: time.Now, metrics: m, coverages: newCoverages(), changed: func() {},
+		name: "core", protectors: &clusters.Protectors{Cache: d.client, Live: d.client, Writer: d.client},
+		past: &clusters.Past{}, events: d.events, now: time.Now, metrics: m, coverages: newCoverages(), changed: func() {},
 		doubts: newDoubts(), debts: newDebts(), log: logr.Discard(),
 	}
 	d.core.read.Store(true)

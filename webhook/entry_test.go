@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // A core confines the ServiceAccount of a cell to that (rule 15). A protector of the floor 0 admits although its counts are void.

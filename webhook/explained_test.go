@@ -15,10 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/explain"
-	"github.com/breakwater-k8s/breakwater/internal/explain/live"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/removal"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain/live"
 )
 
 // Whatever the state, what is explained of a removal is what the webhook answers to its dry run: the verdict, and the message to the letter.

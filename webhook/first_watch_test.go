@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // losing is a core of which something is lost as soon as its cache has read it.
@@ -51,7 +51,7 @@ func TestAProtectorThatVanishesWhenItWasJustReadIsRemembered(t *testing.T) {
 		t.Fatal(err)
 	}
 	source, err := cluster.New(testplane.Config(t), func(o *cluster.Options) {
-		o.Scheme, o.Logger = fleet.Scheme(), logr.Discard()
+		o.Scheme, o.Logger = clusters.Scheme(), logr.Discard()
 		o.Cache.DefaultNamespaces = map[string]cache.Config{namespace: {}}
 	})
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/removal"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
 // breakGlass admits what was refused. A protector that could be asked has reserved it beyond its budget, so that nobody else

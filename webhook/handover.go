@@ -19,9 +19,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/removal"
-	"github.com/breakwater-k8s/breakwater/internal/tracing"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
 // Peers are the replicas of a webhook. Each may write every protector, and the compare-and-swap keeps them right; but

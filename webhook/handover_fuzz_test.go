@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/removal"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
 const handedOverPath = "/cores/core/protectors/default/web"

@@ -8,9 +8,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
 
 // Knows tells whether a cell is one of those that are reviewed.
@@ -115,7 +115,7 @@ func selectorIn(cell string, p *v1alpha1.PodProtector) *v1alpha1.PodSelector {
 	if counted := quota.CellOf(p, cell); counted != nil {
 		target = counted.Aggregation.Target
 	}
-	selector, err := selectorindex.PodSelectorOf(&p.Spec, target)
+	selector, err := selectors.PodSelectorOf(&p.Spec, target)
 	if err != nil {
 		return nil
 	}

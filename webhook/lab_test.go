@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // TestMain lets more labs run at once than there are processors, unless -parallel says otherwise: they mostly wait,
@@ -47,7 +47,7 @@ func newLab(t *testing.T) *lab {
 
 func newLabOf(t testing.TB) *lab {
 	namespace := testplane.Namespace(t)
-	l := &lab{TB: t, core: "core", config: testplane.Config(t), scheme: fleet.Scheme(), namespace: namespace, cell: namespace}
+	l := &lab{TB: t, core: "core", config: testplane.Config(t), scheme: clusters.Scheme(), namespace: namespace, cell: namespace}
 	l.connect()
 	return l
 }

@@ -12,16 +12,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
 // The policy is of Kubernetes' own, so that only an apiserver tells what it does.
 func TestTheLabelsOfACellsPodsCannotBeChanged(t *testing.T) {
 	l := newLab(t)
 	key := l.namespace + "/cell" // the apiserver is shared
-	policy := guard.LabelPolicy(l.cell, &v1alpha1.PodSelector{MatchLabels: map[string]string{key: "a"}})
+	policy := webhookconfig.LabelPolicy(l.cell, &v1alpha1.PodSelector{MatchLabels: map[string]string{key: "a"}})
 	l.create(policy)
-	binding := guard.LabelBinding(l.cell)
+	binding := webhookconfig.LabelBinding(l.cell)
 	l.create(binding)
 	t.Cleanup(func() {
 		_ = l.client.Delete(context.Background(), binding)
@@ -70,7 +70,7 @@ func TestTheLabelsOfACellsPodsCannotBeChanged(t *testing.T) {
 	if err := l.client.Get(t.Context(), client.ObjectKeyFromObject(policy), stored); err != nil {
 		t.Fatal(err)
 	}
-	if !guard.HoldsLabels(l.cell, &v1alpha1.PodSelector{MatchLabels: map[string]string{key: "a"}}, stored, binding) {
+	if !webhookconfig.HoldsLabels(l.cell, &v1alpha1.PodSelector{MatchLabels: map[string]string{key: "a"}}, stored, binding) {
 		t.Errorf("what is stored is not found good: %+v", stored.Spec)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // metrics are listed in docs/metrics.md.
@@ -127,7 +127,7 @@ func (t *tokenExpiry) Describe(descriptions chan<- *prometheus.Desc) { descripti
 
 // Collect implements prometheus.Collector.
 func (t *tokenExpiry) Collect(to chan<- prometheus.Metric) {
-	if at, ok := fleet.TokenExpiry(t.config); ok {
+	if at, ok := clusters.TokenExpiry(t.config); ok {
 		to <- prometheus.MustNewConstMetric(t.described, prometheus.GaugeValue, float64(at.Unix()))
 	}
 }
@@ -149,9 +149,9 @@ func (m *metrics) serve(certificate tls.Certificate) {
 }
 
 // probe asks a core cluster every so often whether it is ready.
-func (m *metrics) probe(core string, config *rest.Config, every time.Duration) (*fleet.Probe, error) {
+func (m *metrics) probe(core string, config *rest.Config, every time.Duration) (*clusters.Probe, error) {
 	of := prometheus.Labels{"core": core}
-	p, err := fleet.NewProbe(config, every,
+	p, err := clusters.NewProbe(config, every,
 		prometheus.NewDesc("breakwater_webhook_core_up", "1 while the apiserver of a core cluster is ready, 0 while it is not, by core cluster.", nil, of),
 		prometheus.NewDesc("breakwater_webhook_core_clock_ahead_seconds", "How far the clock here is ahead of that of a core cluster, by core cluster.", nil, of))
 	if err != nil {

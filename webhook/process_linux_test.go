@@ -15,9 +15,9 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"github.com/breakwater-k8s/breakwater/internal/crowd"
-	"github.com/breakwater-k8s/breakwater/internal/measure"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/largecluster"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/measure"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
 var processProtectors = flag.Int("protectors", 10_000, "most protectors that BenchmarkWebhook makes")
@@ -181,7 +181,7 @@ func (w *watchman) profile(name string, choose func(i int) int) {
 // review is that of the removal of one more pod of an application, as an apiserver writes it.
 func (w *watchman) review(app int) []byte {
 	serial := int(w.serial.Add(1))
-	raw, err := json.Marshal(deleteReview(crowd.Received(crowd.PodOf(app, serial*crowd.ReplicaSets), serial)))
+	raw, err := json.Marshal(deleteReview(largecluster.Received(largecluster.PodOf(app, serial*largecluster.ReplicaSets), serial)))
 	if err != nil {
 		panic(err) // also called from a goroutine that must not fail the benchmark
 	}

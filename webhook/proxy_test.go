@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/breakwater-k8s/breakwater/internal/federation/proxy"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/proxy"
 )
 
 // link is a way to the apiserver that a test can hold up.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/removal"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
 func TestEventsOfOneProtectorKeepTheirDistance(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
@@ -85,12 +85,12 @@ func (l *lab) start(change ...func(*setup)) *replica {
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	named, rosters := map[string]*rest.Config{}, map[string]*fleet.Roster{}
+	named, rosters := map[string]*rest.Config{}, map[string]*clusters.Roster{}
 	if s.cell != nil {
 		named[l.cell] = s.cell
 	}
 	if s.roster {
-		rosters[l.core] = fleet.NewRoster(mgr, "webhook", mgr.GetLogger())
+		rosters[l.core] = clusters.NewRoster(mgr, "webhook", mgr.GetLogger())
 	}
 	err = webhook.SetupWithManager(mgr, webhook.Options{
 		Cores:   cores,

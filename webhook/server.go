@@ -20,9 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/guard"
-	"github.com/breakwater-k8s/breakwater/internal/removal"
-	"github.com/breakwater-k8s/breakwater/internal/tracing"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
 const (
@@ -258,12 +258,12 @@ func (s *Server) handler(pace *pace) http.Handler {
 	s.intake = newIntake(mostBytesInFlight)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /cells/{cell}/validate", func(w http.ResponseWriter, r *http.Request) { s.review(w, r, pace) })
-	mux.HandleFunc("POST "+guard.CorePath("{core}"), s.reviewProtector)
+	mux.HandleFunc("POST "+webhookconfig.CorePath("{core}"), s.reviewProtector)
 	if s.Scheduling != nil {
-		mux.HandleFunc("POST "+guard.SchedulePath("{cell}"), s.schedule)
+		mux.HandleFunc("POST "+webhookconfig.SchedulePath("{cell}"), s.schedule)
 	}
 	if s.Roots != nil {
-		mux.HandleFunc("POST "+guard.RootsPath("")+"{cluster...}", s.reviewRoot)
+		mux.HandleFunc("POST "+webhookconfig.RootsPath("")+"{cluster...}", s.reviewRoot)
 	}
 	mux.Handle(peersPath, s.identity().only(s.Protection.HandedOver()))
 	authenticated := s.callers.authenticate(mux)

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/tracing"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
 // Options of a webhook.
@@ -20,11 +20,11 @@ type Options struct {
 	// Cores are the core clusters by name; that of the manager is one of them.
 	Cores map[string]cluster.Cluster
 	// Pasts notice that cores were restored from backups, by the names of the cores: those of their caches' options.
-	Pasts map[string]*fleet.Past
+	Pasts map[string]*clusters.Past
 	// Cells reach the clusters whose removals are reviewed, by the name of their Cell.
 	Cells map[string]*rest.Config
 	// Rosters, by the names of Cores, tell of more, and of which pods each has; nil when Cells are all that there are.
-	Rosters map[string]*fleet.Roster
+	Rosters map[string]*clusters.Roster
 	// Server is what to serve on; its Protection is set here.
 	Server *Server
 	// Peers are the other replicas; nil when there are none, or they are not to hand over to each other.

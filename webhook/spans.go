@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/removal"
-	"github.com/breakwater-k8s/breakwater/internal/tracing"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
 // seat is the spans of one who asks: of all that is done for him, and of his waiting for the flight, which the flight ends.

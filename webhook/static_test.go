@@ -21,7 +21,7 @@ import (
 	apiserver "k8s.io/apiserver/pkg/apis/apiserver/install"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
@@ -44,7 +44,7 @@ func staticObjects(t *testing.T) []any {
 		t.Fatal(err)
 	}
 	selector := &v1alpha1.PodSelector{MatchLabels: map[string]string{"zone": "a"}}
-	return []any{guarding, guard.LabelPolicy("worker-1", selector), guard.LabelBinding("worker-1"), scheduling}
+	return []any{guarding, webhookconfig.LabelPolicy("worker-1", selector), webhookconfig.LabelBinding("worker-1"), scheduling}
 }
 
 func mustStatic(t *testing.T, objects []any, directory string, existing []byte) map[string]string {

@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/crowd"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/largecluster"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // protectorStore is a core cluster, or what stands in for one.
@@ -28,7 +28,7 @@ type protectorStore interface {
 
 // counted is a protector of the crowd for which an aggregator has counted plenty of pods in each cell.
 func counted(app int, cells ...string) *v1alpha1.PodProtector {
-	p := crowd.Protector(app)
+	p := largecluster.Protector(app)
 	for _, cell := range cells {
 		p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{CellID: cell, Aggregation: v1alpha1.Aggregation{
 			TotalReplicas: 1_000_000, AvailableReplicas: 1_000_000, CountedReplicas: 1_000_000, ReadyReplicas: 1_000_000,
@@ -82,11 +82,11 @@ func newRealStore(b *testing.B) *realStore {
 	b.Helper()
 	s := &realStore{file: testplane.Kubeconfig(b)}
 	var err error
-	if s.client, err = client.New(testplane.Config(b), client.Options{Scheme: fleet.Scheme()}); err != nil {
+	if s.client, err = client.New(testplane.Config(b), client.Options{Scheme: clusters.Scheme()}); err != nil {
 		b.Fatal(err)
 	}
-	for app := range crowd.Namespaces {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: crowd.Namespace(app)}}
+	for app := range largecluster.Namespaces {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: largecluster.Namespace(app)}}
 		if err := client.IgnoreAlreadyExists(s.client.Create(b.Context(), namespace)); err != nil {
 			b.Fatal(err)
 		}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 func TestWhoAskedFirstHasTheFirstTurn(t *testing.T) {

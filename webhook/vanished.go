@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // known is what the watch has shown of a protector.
@@ -42,7 +42,7 @@ func (c *core) newest(ctx context.Context, key types.NamespacedName) (p *v1alpha
 func (c *core) remembered(key types.NamespacedName) *v1alpha1.PodProtector {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if k, ok := c.known[key]; ok && fleet.Vanished(k.last) {
+	if k, ok := c.known[key]; ok && clusters.Vanished(k.last) {
 		return k.last
 	}
 	return nil
@@ -68,7 +68,7 @@ func (c *core) uncover(whole any) {
 		obj = tombstone.Obj
 	}
 	last, _ := obj.(*v1alpha1.PodProtector)
-	if fleet.Vanished(last) {
+	if clusters.Vanished(last) {
 		c.vanish(last)
 		return
 	}
@@ -145,7 +145,7 @@ func (c *core) inquireOf(ctx context.Context, key types.NamespacedName) error {
 	if !k.gone {
 		return nil
 	}
-	released, err := fleet.WasReleased(ctx, c.protectors.Live, k.last)
+	released, err := clusters.WasReleased(ctx, c.protectors.Live, k.last)
 	if err != nil {
 		return err
 	}

@@ -9,9 +9,9 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/removal"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
 func held(p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
@@ -128,7 +128,7 @@ func TestWhoDidNotWatchAsksWhetherAProtectorWasReleased(t *testing.T) {
 		d := newDesk(t, held(deskProtector("web", 1, 5)))
 		last := d.lose(t, "web")
 		if released {
-			if err := fleet.NoteRelease(t.Context(), d.client, last, "keeper"); err != nil {
+			if err := clusters.NoteRelease(t.Context(), d.client, last, "keeper"); err != nil {
 				t.Fatal(err)
 			}
 		}

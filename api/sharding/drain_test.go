@@ -21,7 +21,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/sharding"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
 // work runs a shard in this process, with a controller of Deployments that goes by predicates, until the test ends.

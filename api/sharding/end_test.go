@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
 func TestAKilledShardIsFollowedByTheNextOfItsName(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
 // programs is the folder of what tests build.

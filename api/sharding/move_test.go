@@ -3,7 +3,7 @@ package sharding_test
 import (
 	"testing"
 
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
 func TestObjectsMoveBetweenShardsThatWork(t *testing.T) {

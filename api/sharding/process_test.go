@@ -9,7 +9,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
 // program is the example, built once.

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // record is all that was written to the objects of a ring, in the order in which the apiserver has stored it. It is the sharder for
@@ -43,7 +43,7 @@ func (e entry) String() string { return fmt.Sprintf("%s by %s at %d", e.deployme
 
 func newRecord(r *ring) *record {
 	rec := &record{ring: r, written: map[string]string{}, shards: map[string]string{}}
-	c, err := client.NewWithWatch(testplane.Config(r), client.Options{Scheme: fleet.Scheme()})
+	c, err := client.NewWithWatch(testplane.Config(r), client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
 		r.Fatal(err)
 	}

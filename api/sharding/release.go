@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/breakwater-k8s/breakwater/internal/ring"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
 // giveUp lets others have the Lease when nothing is worked on any more and no write is under way. Otherwise it is left to lapse: who

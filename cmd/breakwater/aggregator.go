@@ -15,16 +15,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/breakwater-k8s/breakwater/aggregator"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/members"
-	"github.com/breakwater-k8s/breakwater/internal/tracing"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/members"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
 type aggregatorFlags struct {
 	componentFlags
 	traceFlags
 	ringFlags
-	core, cell    fleet.Connection
+	core, cell    clusters.Connection
 	name          string
 	identity      string
 	namespace     string
@@ -65,7 +65,7 @@ and delete those in the ring's shardNamespace.`,
 	flags.StringVar(&f.name, "cell", "", "`name` of the Cell object in the core cluster (this or --all-cells)")
 	flags.BoolVar(&f.all, "all-cells", false, "count for every Cell of the core cluster that has a kubeconfigSecretRef")
 	for _, cluster := range []struct {
-		connection    *fleet.Connection
+		connection    *clusters.Connection
 		prefix, words string
 	}{{&f.core, "core-", "the core cluster"}, {&f.cell, "", "the cluster that runs the cell's pods"}} {
 		bindCluster(flags, cluster.connection, cluster.prefix, cluster.words)
@@ -133,9 +133,9 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	past, interest := &fleet.Past{}, &fleet.Interest{}
+	past, interest := &clusters.Past{}, &clusters.Interest{}
 	mgr, err := f.manager("aggregator", core, func(o *manager.Options) {
-		o.Cache = fleet.CacheOptionsOf(past)
+		o.Cache = clusters.CacheOptionsOf(past)
 		if ring != nil {
 			members.Select(&o.Cache, ring.Spec.ShardNamespace)
 			interest.Select(&o.Cache)
@@ -149,7 +149,7 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 	}
 	options := aggregator.Options{
 		Cell: f.name, Identity: f.identity, LeaseNamespace: f.namespace, LeaseDuration: f.leaseDuration, Heartbeat: f.heartbeat,
-		Workers: f.workers, Trigger: f.trigger, Metrics: metrics.Registry, ProbeEvery: fleet.ProbeEvery, Past: past, Tracer: tracer,
+		Workers: f.workers, Trigger: f.trigger, Metrics: metrics.Registry, ProbeEvery: clusters.ProbeEvery, Past: past, Tracer: tracer,
 	}
 	if ring != nil {
 		options.Interest = interest

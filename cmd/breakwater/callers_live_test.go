@@ -21,9 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/breakwater-k8s/breakwater/controllers/certificates"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/guard"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
@@ -59,7 +59,7 @@ func newCallersLab(t *testing.T) *callersLab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	configuration.Annotations = map[string]string{guard.AnnotationCallerPath: guard.Path(l.namespace)}
+	configuration.Annotations = map[string]string{webhookconfig.AnnotationCallerPath: webhookconfig.Path(l.namespace)}
 	l.create(configuration)
 	l.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: l.namespace, Name: l.keys.Name, Annotations: map[string]string{certificates.AnnotationCallerTokens: "Permissive"},
@@ -73,7 +73,7 @@ func (l *callersLab) run(ctx context.Context, running *sync.WaitGroup) {
 	t.Helper()
 	serving, user := client.ObjectKey{Namespace: l.namespace, Name: "webhook-tls"}, "certificates-"+l.namespace
 	testplane.User(t, user, slices.Concat(certificates.ClusterRules([]string{l.namespace}, nil), certificates.Rules(serving.Name), certificates.MakingRules(),
-		certificates.CallerRules(l.keys.Name), fleet.ElectionRules()))
+		certificates.CallerRules(l.keys.Name), clusters.ElectionRules()))
 	both := []string{"certificates", "--kubeconfig", l.kubeconfig, "--as", user, "--leader-election-namespace", l.namespace, "--webhook-configuration", l.namespace,
 		"--metrics-listen", "0", "--health-listen", "0", "--spread", replicasDelay.String()}
 	background(t, append(both, "--secret", serving.String(), "--dns-name", "webhook."+l.namespace+".svc")...)
@@ -131,7 +131,9 @@ func (l *callersLab) client() *admissionregistrationv1.WebhookClientConfig {
 	return &configuration.Webhooks[0].ClientConfig
 }
 
-func (l *callersLab) scope() string { return guard.CallerScope(guard.Path(l.namespace)) }
+func (l *callersLab) scope() string {
+	return webhookconfig.CallerScope(webhookconfig.Path(l.namespace))
+}
 
 // setPath changes the path of the configuration as Helm does, by a JSON value: null takes it out.
 func (l *callersLab) setPath(path string) {
@@ -185,7 +187,7 @@ func TestCallerTokensAreIntroducedAndRotatedUnderLoad(t *testing.T) {
 		return ""
 	})
 	l.wantNoFailure("while tokens are not required", 20)
-	if token, path := guard.CallerOf(l.client()); token != "" || path != guard.Path(l.namespace) {
+	if token, path := webhookconfig.CallerOf(l.client()); token != "" || path != webhookconfig.Path(l.namespace) {
 		t.Errorf("in the mode Permissive the configuration has the token %q and the path %q, want the path alone", token, path)
 	}
 
@@ -193,7 +195,7 @@ func TestCallerTokensAreIntroducedAndRotatedUnderLoad(t *testing.T) {
 	l.setPath("null")
 	first := l.secret().Data["current"]
 	eventually(t, "a token", func() string {
-		if token, path := guard.CallerOf(l.client()); !guard.IsCallerToken(token, l.scope(), first) {
+		if token, path := webhookconfig.CallerOf(l.client()); !webhookconfig.IsCallerToken(token, l.scope(), first) {
 			return fmt.Sprintf("the configuration leads to %q", path)
 		}
 		return ""
@@ -206,12 +208,12 @@ func TestCallerTokensAreIntroducedAndRotatedUnderLoad(t *testing.T) {
 		t.Logf("%d removals were refused while the configuration had no path", failed)
 	}
 	eventually(t, "the requirement", func() string {
-		if got := l.answer(guard.Path(l.namespace)); got != refused {
+		if got := l.answer(webhookconfig.Path(l.namespace)); got != refused {
 			return fmt.Sprintf("a caller without a token gets %d", got)
 		}
 		return ""
 	})
-	if got := l.answer(guard.CallerPath(guard.CallerToken(first, l.scope()), guard.Path(l.namespace))); got != malformed {
+	if got := l.answer(webhookconfig.CallerPath(webhookconfig.CallerToken(first, l.scope()), webhookconfig.Path(l.namespace))); got != malformed {
 		t.Errorf("a caller with a token gets %d, want it to be answered", got)
 	}
 	l.wantNoFailure("while tokens are required", 20)
@@ -221,13 +223,13 @@ func TestCallerTokensAreIntroducedAndRotatedUnderLoad(t *testing.T) {
 	eventually(t, "a token of another key", func() string {
 		secret := l.secret()
 		second = secret.Data["current"]
-		if token, _ := guard.CallerOf(l.client()); bytes.Equal(second, first) || !guard.IsCallerToken(token, l.scope(), second) {
+		if token, _ := webhookconfig.CallerOf(l.client()); bytes.Equal(second, first) || !webhookconfig.IsCallerToken(token, l.scope(), second) {
 			return fmt.Sprintf("another key: %v, annotations %v", !bytes.Equal(second, first), secret.Annotations)
 		}
 		return ""
 	})
 	eventually(t, "the end of the first key", func() string {
-		if got := l.answer(guard.CallerPath(guard.CallerToken(first, l.scope()), guard.Path(l.namespace))); got != refused {
+		if got := l.answer(webhookconfig.CallerPath(webhookconfig.CallerToken(first, l.scope()), webhookconfig.Path(l.namespace))); got != refused {
 			return fmt.Sprintf("a caller with a token of it gets %d", got)
 		}
 		return ""
@@ -235,15 +237,15 @@ func TestCallerTokensAreIntroducedAndRotatedUnderLoad(t *testing.T) {
 	l.wantNoFailure("after the rotation", 20)
 
 	l.annotate(certificates.AnnotationCallerTokens, "Permissive")
-	l.setPath(fmt.Sprintf("%q", guard.Path(l.namespace)))
+	l.setPath(fmt.Sprintf("%q", webhookconfig.Path(l.namespace)))
 	eventually(t, "the token again", func() string {
-		if token, path := guard.CallerOf(l.client()); !guard.IsCallerToken(token, l.scope(), second) {
+		if token, path := webhookconfig.CallerOf(l.client()); !webhookconfig.IsCallerToken(token, l.scope(), second) {
 			return fmt.Sprintf("the configuration leads to %q while tokens are required", path)
 		}
 		return ""
 	})
 	eventually(t, "the end of the requirement", func() string {
-		if got := l.answer(guard.Path(l.namespace)); got != malformed {
+		if got := l.answer(webhookconfig.Path(l.namespace)); got != malformed {
 			return fmt.Sprintf("a caller without a token gets %d", got)
 		}
 		return ""

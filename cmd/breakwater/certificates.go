@@ -15,14 +15,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/breakwater-k8s/breakwater/controllers/certificates"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 type certificatesFlags struct {
 	componentFlags
 	electionFlags
 	certificates.Options
-	cluster fleet.Connection
+	cluster clusters.Connection
 	secret  string
 	callers string
 	lease   string

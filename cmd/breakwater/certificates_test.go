@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/controllers/certificates"
-	"github.com/breakwater-k8s/breakwater/internal/check"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/check"
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
@@ -174,7 +174,7 @@ func TestTheAuthorityIsReplacedUnderLoadAndNoReviewIsLost(t *testing.T) {
 	t.Cleanup(func() { _ = admin.Delete(context.Background(), configuration) })
 
 	kubeconfig := writeKubeconfig(t, testplane.Config(t))
-	testplane.User(t, "certificates-"+namespace, slices.Concat(certificates.ClusterRules([]string{namespace}, nil), certificates.Rules(secret.Name), certificates.MakingRules(), fleet.ElectionRules()))
+	testplane.User(t, "certificates-"+namespace, slices.Concat(certificates.ClusterRules([]string{namespace}, nil), certificates.Rules(secret.Name), certificates.MakingRules(), clusters.ElectionRules()))
 	background(t, "certificates", "--kubeconfig", kubeconfig, "--as", "certificates-"+namespace, "--leader-election-namespace", namespace,
 		"--secret", secret.String(), "--dns-name", "localhost", "--webhook-configuration", namespace,
 		"--spread", "2s", "--overlap", replicasDelay.String(), "--metrics-listen", "0", "--health-listen", "0")

@@ -14,12 +14,12 @@ import (
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/breakwater-k8s/breakwater/internal/check"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/check"
 )
 
 type checkFlags struct {
-	cluster        fleet.Connection
+	cluster        clusters.Connection
 	configurations []string
 	scheduling     []string
 	namespace      string
@@ -76,7 +76,7 @@ func (f *checkFlags) run(ctx context.Context, out io.Writer) error {
 	if checker.Discovery, err = discovery.NewDiscoveryClientForConfig(config); err != nil {
 		return err
 	}
-	if checker.Client, err = client.New(config, client.Options{Scheme: fleet.Scheme()}); err != nil {
+	if checker.Client, err = client.New(config, client.Options{Scheme: clusters.Scheme()}); err != nil {
 		return fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)

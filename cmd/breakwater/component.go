@@ -11,8 +11,8 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
 // componentFlags are the flags that all long-running components share.
@@ -27,7 +27,7 @@ type componentFlags struct {
 
 func (f *componentFlags) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&f.metricsAddress, "metrics-listen", ":8080", "`address` to serve Prometheus metrics on (/metrics); 0 turns it off")
-	flags.StringVar(&f.metricsAuth, "metrics-auth", "", "`kubeconfig` of the cluster that authenticates and authorizes clients of /metrics, or "+fleet.InCluster+
+	flags.StringVar(&f.metricsAuth, "metrics-auth", "", "`kubeconfig` of the cluster that authenticates and authorizes clients of /metrics, or "+clusters.InCluster+
 		": they need a token, and get of the non-resource URL /metrics; served by TLS then. Empty: any client may read metrics")
 	flags.StringVar(&f.healthAddress, "health-listen", ":8081", "`address` to serve /healthz and /readyz on; 0 turns it off")
 	flags.StringVar(&f.profileAddress, "profile-listen", "0", "`address` to serve Go profiles on (/debug/pprof/); 0 turns it off")
@@ -57,7 +57,7 @@ func (f *componentFlags) logger(component string) (logr.Logger, error) {
 type redactor struct{ to io.Writer }
 
 func (r redactor) Write(record []byte) (int, error) {
-	if _, err := io.WriteString(r.to, guard.RedactCallers(string(record))); err != nil {
+	if _, err := io.WriteString(r.to, webhookconfig.RedactCallers(string(record))); err != nil {
 		return 0, err
 	}
 	return len(record), nil

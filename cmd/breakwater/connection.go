@@ -9,20 +9,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
-	"github.com/breakwater-k8s/breakwater/internal/commands"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/cli/commands"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // bindCluster adds the flags that say how to reach a cluster, which is named in words. A prefix tells them from those of
 // another.
-func bindCluster(flags *pflag.FlagSet, c *fleet.Connection, prefix, cluster string) {
+func bindCluster(flags *pflag.FlagSet, c *clusters.Connection, prefix, cluster string) {
 	flags.StringVar(&c.Kubeconfig, prefix+"kubeconfig", "", "kubeconfig `file` of "+cluster+", or in-cluster; empty: as kubectl would choose")
 	flags.StringVar(&c.Context, prefix+"context", "", "`context` of --"+prefix+"kubeconfig")
 }
 
 // flaggedCluster is the cluster of a command that both programs have, as flags of its own say.
 type flaggedCluster struct {
-	fleet.Connection
+	clusters.Connection
 	namespace string
 }
 
@@ -66,17 +66,17 @@ func releaseCommand() *cobra.Command {
 }
 
 // bindUser adds those that say as whom.
-func bindUser(flags *pflag.FlagSet, c *fleet.Connection, prefix, cluster string) {
+func bindUser(flags *pflag.FlagSet, c *clusters.Connection, prefix, cluster string) {
 	flags.StringVar(&c.As, prefix+"as", "", "`user` to impersonate in "+cluster)
 	flags.StringSliceVar(&c.AsGroups, prefix+"as-group", nil, "`group` to impersonate in "+cluster+"; may be repeated")
 }
 
 // namedConfigs reads the NAME=KUBECONFIG values of a flag, for a component by that name, as whom as says. The followers must run
 // beside what goes by the configurations.
-func namedConfigs(flag string, arguments []string, as fleet.Connection, component string) (map[string]*rest.Config, []*fleet.Follower, error) {
-	configs, followers := map[string]*rest.Config{}, []*fleet.Follower(nil)
+func namedConfigs(flag string, arguments []string, as clusters.Connection, component string) (map[string]*rest.Config, []*clusters.Follower, error) {
+	configs, followers := map[string]*rest.Config{}, []*clusters.Follower(nil)
 	for _, argument := range arguments {
-		name, connection, err := fleet.ParseNamed(argument)
+		name, connection, err := clusters.ParseNamed(argument)
 		if err != nil {
 			return nil, nil, fmt.Errorf("--%s: %w", flag, err)
 		}
@@ -87,7 +87,7 @@ func namedConfigs(flag string, arguments []string, as fleet.Connection, componen
 			return nil, nil, fmt.Errorf("--%s %s: %q is given twice", flag, argument, name)
 		}
 		connection.As, connection.AsGroups = as.As, as.AsGroups
-		var follower *fleet.Follower
+		var follower *clusters.Follower
 		if configs[name], follower, err = connection.Follow(component); err != nil {
 			return nil, nil, fmt.Errorf("--%s %s: %w", flag, argument, err)
 		}

@@ -8,13 +8,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/console"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
 type consoleFlags struct {
 	componentFlags
-	core    fleet.Connection
+	core    clusters.Connection
 	options console.Options
 }
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
 func TestConsoleRefusesBadFlagsByName(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/breakwater-k8s/breakwater/internal/commands"
+	"github.com/breakwater-k8s/breakwater/internal/cli/commands"
 )
 
 // converted runs the command and returns what it wrote to standard output and to standard error.

@@ -13,9 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/breakwater-k8s/breakwater/internal/commands"
-	"github.com/breakwater-k8s/breakwater/internal/convert"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/cli/commands"
+	"github.com/breakwater-k8s/breakwater/internal/cli/convert"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
@@ -25,9 +25,9 @@ type explainFlags struct {
 	recursive bool
 	policies  []string
 	// core is the one core cluster, unless cores are named.
-	core             fleet.Connection
+	core             clusters.Connection
 	cores            []string
-	cell             fleet.Connection
+	cell             clusters.Connection
 	cellName         string
 	exemptNamespaces []string
 	namespace        string
@@ -157,7 +157,7 @@ func (f *explainFlags) check() (write func(out, log io.Writer, steps []step) err
 	return write, nil
 }
 
-func isGiven(c *fleet.Connection) bool { return c.Kubeconfig != "" || c.Context != "" }
+func isGiven(c *clusters.Connection) bool { return c.Kubeconfig != "" || c.Context != "" }
 
 // object is a pod or a workload that is explained.
 type object struct {

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/guard"
-	"github.com/breakwater-k8s/breakwater/internal/scope"
+	"github.com/breakwater-k8s/breakwater/internal/core/scope"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
 // asking tells about which objects a cell's apiserver asks the webhook, and which core clusters have them.
@@ -106,7 +106,7 @@ func (a *asking) look(ctx context.Context, f *explainFlags) (notes []string, err
 	if err != nil {
 		return nil, fmt.Errorf("--cell-kubeconfig: list MutatingWebhookConfigurations: %w", err)
 	}
-	a.looked, a.hooks = true, guard.Scheduling(a.cell, found.Items)
+	a.looked, a.hooks = true, webhookconfig.Scheduling(a.cell, found.Items)
 	if len(a.hooks) == 0 {
 		notes = append(notes, fmt.Sprintf("%s asks no webhook about new pods%s, so that nothing of this happens yet: run breakwater webhook --scheduling, "+
 			"and apply what breakwater webhook-config --scheduling prints", host, ofCell(a.cell)))

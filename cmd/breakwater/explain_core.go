@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // coreConnection is how to reach a core cluster. Its name is empty where there is but one.
 type coreConnection struct {
-	fleet.Connection
+	clusters.Connection
 	name, flag string
 }
 
@@ -20,7 +20,7 @@ func (f *explainFlags) connections() ([]coreConnection, error) {
 	}
 	var all []coreConnection
 	for _, argument := range f.cores {
-		name, connection, err := fleet.ParseNamed(argument)
+		name, connection, err := clusters.ParseNamed(argument)
 		if err != nil {
 			return nil, fmt.Errorf("--core: %w", err)
 		}

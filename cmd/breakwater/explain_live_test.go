@@ -15,14 +15,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
 // The cluster that the tests share is core and cell in one. Its policies are more than an apiserver gives at once.
 func TestExplainReadsWhatAClusterHas(t *testing.T) {
-	c, err := client.New(testplane.Config(t), client.Options{Scheme: fleet.Scheme()})
+	c, err := client.New(testplane.Config(t), client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,11 +143,11 @@ func TestExplainTellsWhomTheCellAsks(t *testing.T) {
 // A pod belongs to the core clusters that have the Cell, and to all when none has.
 func TestExplainAsksAllCores(t *testing.T) {
 	const both = "shared-by-cores"
-	east, err := client.New(testplane.Config(t), client.Options{Scheme: fleet.Scheme()})
+	east, err := client.New(testplane.Config(t), client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	west, err := client.New(testplane.Second(t), client.Options{Scheme: fleet.Scheme()})
+	west, err := client.New(testplane.Second(t), client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}

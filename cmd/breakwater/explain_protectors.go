@@ -7,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
 )
 
 // protector is one of a core cluster.
@@ -52,14 +52,14 @@ func (r *rules) covering(o *scheduling.Object, cores []string) (covering []sched
 			continue
 		}
 		for _, at := range p.sites(r.asking.cell) {
-			coverage, err := selectorindex.CoverageOf(&p.Spec, at.target)
+			coverage, err := selectors.CoverageOf(&p.Spec, at.target)
 			if err != nil {
 				return nil, fmt.Errorf("PodProtector %s/%s: mend it, or leave it out: %w", p.Namespace, p.Name, err)
 			}
 			if !coverage.Covers(o.Labels) {
 				continue
 			}
-			selector, err := selectorindex.PodSelectorOf(&p.Spec, at.target)
+			selector, err := selectors.PodSelectorOf(&p.Spec, at.target)
 			if err != nil {
 				return nil, err
 			}

@@ -16,10 +16,10 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/commands"
-	"github.com/breakwater-k8s/breakwater/internal/convert"
+	"github.com/breakwater-k8s/breakwater/internal/cli/commands"
+	"github.com/breakwater-k8s/breakwater/internal/cli/convert"
+	"github.com/breakwater-k8s/breakwater/internal/core/scope"
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
-	"github.com/breakwater-k8s/breakwater/internal/scope"
 )
 
 // rules are what objects are explained by.

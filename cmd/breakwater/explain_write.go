@@ -9,8 +9,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/breakwater-k8s/breakwater/internal/commands"
-	"github.com/breakwater-k8s/breakwater/internal/printable"
+	"github.com/breakwater-k8s/breakwater/internal/cli/commands"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 

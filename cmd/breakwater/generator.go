@@ -18,10 +18,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
 	"github.com/breakwater-k8s/breakwater/controllers/keeper"
 	"github.com/breakwater-k8s/breakwater/controllers/overlap"
-	"github.com/breakwater-k8s/breakwater/internal/commandline"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/share"
-	"github.com/breakwater-k8s/breakwater/internal/tracing"
+	"github.com/breakwater-k8s/breakwater/internal/cli"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/share"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
 type generatorFlags struct {
@@ -29,8 +29,8 @@ type generatorFlags struct {
 	traceFlags
 	electionFlags
 	ringFlags
-	decreases commandline.DecreaseFlags
-	core      fleet.Connection
+	decreases cli.DecreaseFlags
+	core      clusters.Connection
 	selector  string
 	kinds     []string
 }

@@ -19,8 +19,8 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 func TestGeneratorRefusesBadFlagsByName(t *testing.T) {
@@ -90,7 +90,7 @@ func TestGeneratorLeadsProtectsAndEnds(t *testing.T) {
 	if _, err := clients.AppsV1().Deployments(namespace).Create(ctx, web, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	admin, err := client.New(config, client.Options{Scheme: fleet.Scheme()})
+	admin, err := client.New(config, client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func grant(t *testing.T, user, elections string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = client.Roles(elections).Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: fleet.ElectionRules()}, metav1.CreateOptions{})
+	_, err = client.Roles(elections).Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: clusters.ElectionRules()}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,13 +10,13 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/join"
+	"github.com/breakwater-k8s/breakwater/internal/cli/join"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 type joinFlags struct {
 	join.Options
-	core, worker     fleet.Connection
+	core, worker     clusters.Connection
 	coreCA, workerCA string
 	only, output     string
 	revoke           bool
@@ -113,7 +113,7 @@ func (f *joinFlags) joiner(command *cobra.Command) (*join.Joiner, error) {
 		return nil, err
 	}
 	for _, c := range []struct {
-		connection *fleet.Connection
+		connection *clusters.Connection
 		cluster    *join.Cluster
 		prefix, ca string
 	}{{&f.core, &f.Core, "core-", f.coreCA}, {&f.worker, &f.Worker, "", f.workerCA}} {
@@ -133,7 +133,7 @@ func (f *joinFlags) joiner(command *cobra.Command) (*join.Joiner, error) {
 }
 
 // connection does not wait for ever: a person waits for it.
-func connection(c *fleet.Connection) (*rest.Config, error) {
+func connection(c *clusters.Connection) (*rest.Config, error) {
 	config, err := c.Config("join")
 	if err == nil {
 		config.Timeout = 30 * time.Second

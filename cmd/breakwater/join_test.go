@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/breakwater-k8s/breakwater/internal/guard"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
 func TestJoinRefusesBadFlagsByName(t *testing.T) {
@@ -112,7 +112,7 @@ func joinsWithACallerToken(t *testing.T, namespace string, arguments []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token := guard.CallerToken([]byte("a key"), "cells/west")
+	token := webhookconfig.CallerToken([]byte("a key"), "cells/west")
 	values, err := os.ReadFile(file)
 	if want := "webhook:\n  callerTokens:\n    given:\n      cells/west: " + token + "\n"; err != nil || string(values) != want {
 		t.Errorf("--caller-values wrote %q, %v, want %q", values, err, want)

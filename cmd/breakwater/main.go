@@ -8,21 +8,12 @@ import (
 	"github.com/spf13/cobra"
 	_ "golang.org/x/crypto/x509roots/fallback" // an image has no authorities of its own, and an apiserver may have a public one
 
-	"github.com/breakwater-k8s/breakwater/internal/commandline"
-	"github.com/breakwater-k8s/breakwater/internal/printable"
-	"github.com/breakwater-k8s/breakwater/internal/version"
+	"github.com/breakwater-k8s/breakwater/internal/cli"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
 )
 
-// exitError is an error whose exit code means something; every other error exits with 1.
-type exitError struct {
-	code int
-	error
-}
-
-// ExitCode is what to exit with.
-func (e exitError) ExitCode() int { return e.code }
-
-func main() { commandline.Run(rootCommand()) }
+func main() { cli.Run(rootCommand()) }
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
@@ -45,8 +36,6 @@ the generator derives protectors from workloads.`,
 		checkCommand(),
 		consoleCommand(),
 		convertCommand(),
-		demoCommand(),
-		devCommand(),
 		explainCommand(),
 		generatorCommand(),
 		joinCommand(),
@@ -55,7 +44,7 @@ the generator derives protectors from workloads.`,
 		topologyCommand(),
 		webhookCommand(),
 		webhookConfigCommand(),
-		commandline.ReferenceCommand(),
+		cli.ReferenceCommand(),
 	)
 	return root
 }

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/version"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
 )
 
 // manager makes the controller-runtime manager of a component: it serves metrics and health, watches the
@@ -36,12 +36,12 @@ func (f *componentFlags) manager(
 		return nil, err
 	}
 	options := manager.Options{
-		Scheme:                 fleet.Scheme(),
+		Scheme:                 clusters.Scheme(),
 		Logger:                 log,
 		Metrics:                f.metrics(component),
 		HealthProbeBindAddress: f.healthAddress,
 		PprofBindAddress:       f.profileAddress,
-		Cache:                  fleet.CacheOptions(),
+		Cache:                  clusters.CacheOptions(),
 	}
 	for _, c := range change {
 		c(&options)
@@ -63,7 +63,7 @@ func (f *componentFlags) metrics(component string) metricsserver.Options {
 	options.SecureServing = true
 	options.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.NextProtos = []string{"h2", "http/1.1"} }}
 	options.FilterProvider = func(*rest.Config, *http.Client) (metricsserver.Filter, error) {
-		config, err := fleet.Connection{Kubeconfig: f.metricsAuth}.Config(component)
+		config, err := clusters.Connection{Kubeconfig: f.metricsAuth}.Config(component)
 		if err != nil {
 			return nil, fmt.Errorf("--metrics-auth: %w", err)
 		}
@@ -91,7 +91,7 @@ func tellBuild(component string) error {
 }
 
 // follow runs what follows the kubeconfigs of files; nil is one that is not followed.
-func follow(mgr manager.Manager, followers ...*fleet.Follower) error {
+func follow(mgr manager.Manager, followers ...*clusters.Follower) error {
 	for _, follower := range followers {
 		if follower == nil {
 			continue

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // release runs the command for a namespace.
@@ -51,7 +51,7 @@ func heldObjects(t *testing.T, c client.Client, namespace string) (*v1alpha1.Pod
 
 func TestReleaseShowsAndLetsGo(t *testing.T) {
 	namespace := testplane.Namespace(t)
-	c, err := client.New(testplane.Config(t), client.Options{Scheme: fleet.Scheme()})
+	c, err := client.New(testplane.Config(t), client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}

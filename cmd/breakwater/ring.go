@@ -15,9 +15,9 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/sharding"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/members"
-	"github.com/breakwater-k8s/breakwater/internal/share"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/members"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/share"
 )
 
 // ringFlags are those of components that can share their work out.
@@ -53,7 +53,7 @@ func (f *ringFlags) of(ctx context.Context, config *rest.Config) (*v1alpha1.Clus
 	if f.ring == "" {
 		return nil, nil //nolint:nilnil // there is no ring, and that is no mistake
 	}
-	live, err := client.New(config, client.Options{Scheme: fleet.Scheme()})
+	live, err := client.New(config, client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
 	}

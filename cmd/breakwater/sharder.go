@@ -18,8 +18,8 @@ import (
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/breakwater-k8s/breakwater/controllers/sharder"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/members"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/members"
 	"github.com/breakwater-k8s/breakwater/webhook/sharding"
 )
 
@@ -29,7 +29,7 @@ const injectAnnotation = "cert-manager.io/inject-ca-from"
 type sharderFlags struct {
 	componentFlags
 	electionFlags
-	cluster         fleet.Connection
+	cluster         clusters.Connection
 	shardNamespaces []string
 	listen          string
 	certFile        string

@@ -28,10 +28,10 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/sharder"
-	"github.com/breakwater-k8s/breakwater/internal/check"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/members"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/check"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/members"
 )
 
 // writeCertificate makes a certificate of loopback, and the file of its key.
@@ -183,7 +183,7 @@ func TestSharderReadsLeasesWhereItIsToldTo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	options := fleet.CacheOptions()
+	options := clusters.CacheOptions()
 	members.Select(&options, namespace)
 	user := testplane.Config(t)
 	user.Impersonate = rest.ImpersonationConfig{UserName: "of-shards"}
@@ -204,7 +204,7 @@ func TestSharderReadsLeasesWhereItIsToldTo(t *testing.T) {
 func TestSharderTellsApiserversHowToReachAndTrustIt(t *testing.T) {
 	certFile, _ := writeCertificate(t)
 	another, _ := writeCertificate(t)
-	rings := fake.NewClientBuilder().WithScheme(fleet.Scheme()).WithObjects(
+	rings := fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithObjects(
 		&v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: "east"}}, &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: "west"}},
 	).Build()
 	config, err := sharderEndpoint("breakwater-system/sharder:8443", "")

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/breakwater-k8s/breakwater/internal/children"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
 // asProgram makes the test binary be the program that it tests.
@@ -35,7 +35,7 @@ func runProgram(t *testing.T, arguments ...string) (stop func()) {
 	var said bytes.Buffer
 	command := exec.Command(os.Args[0], arguments...)
 	command.Stdout, command.Stderr, command.Env = &said, &said, append(os.Environ(), asProgram+"=1")
-	spawner := children.NewSpawner()
+	spawner := subprocess.NewSpawner()
 	if err := spawner.Start(command); err != nil {
 		spawner.Close()
 		t.Fatal(err)

@@ -9,13 +9,13 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/topology"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 type topologyFlags struct {
 	componentFlags
 	electionFlags
-	core  fleet.Connection
+	core  clusters.Connection
 	cells []string
 }
 
@@ -59,7 +59,7 @@ func (f *topologyFlags) run(ctx context.Context) error {
 	if err := f.resolve(ctx, config); err != nil {
 		return err
 	}
-	cells, followers, err := namedConfigs("cell", f.cells, fleet.Connection{}, "topology")
+	cells, followers, err := namedConfigs("cell", f.cells, clusters.Connection{}, "topology")
 	if err != nil {
 		return err
 	}

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/breakwater-k8s/breakwater/internal/guard"
-	"github.com/breakwater-k8s/breakwater/internal/release"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/release"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
 func TestFlagsOfCells(t *testing.T) {
@@ -37,7 +37,7 @@ func TestFlagsOfCells(t *testing.T) {
 		"a selector and namespaces":     {append(hook, "--pod-selector", "a=b", "--namespaces", "c"), "exclude each other", nil},
 		"a configuration of namespaces": {append(hook, "--namespaces", "shop,bank"), "", []string{"operator: In\n      values:\n      - shop\n      - bank"}},
 		"a caller key": {
-			append(hook, "--caller-key", key), "", []string{"url: https://a:1/callers/" + guard.CallerToken([]byte("a key"), "cells/a") + "/cells/a/validate\n"},
+			append(hook, "--caller-key", key), "", []string{"url: https://a:1/callers/" + webhookconfig.CallerToken([]byte("a key"), "cells/a") + "/cells/a/validate\n"},
 		},
 		"a caller key that does not exist":  {append(hook, "--caller-key", "/nonexistent"), "--caller-key: open /nonexistent", nil},
 		"an empty caller key":               {append(hook, "--caller-key", noKey), "empty is empty", nil},

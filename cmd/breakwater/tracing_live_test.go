@@ -15,11 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
-	"github.com/breakwater-k8s/breakwater/internal/tracing"
-	"github.com/breakwater-k8s/breakwater/internal/tracing/collector"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing/collector"
 )
 
 // One deletion, in a cell that is its own core and whose apiserver traces. The whole program is between, and a real collector takes what
@@ -27,7 +27,7 @@ import (
 func TestADeletionIsOneTraceFromTheClientToTheCore(t *testing.T) {
 	taking := collector.Start(t)
 	config := testplane.Traced(t, taking.Address)
-	admin, err := client.New(config, client.Options{Scheme: fleet.Scheme()})
+	admin, err := client.New(config, client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}

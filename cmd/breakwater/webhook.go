@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/tracing"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 	"github.com/breakwater-k8s/breakwater/webhook"
 	guarding "github.com/breakwater-k8s/breakwater/webhook/rootguard"
 	"github.com/breakwater-k8s/breakwater/webhook/scheduling"
@@ -141,7 +141,7 @@ func (f *webhookFlags) run(ctx context.Context) error {
 	if err := f.validate(); err != nil {
 		return err
 	}
-	as := fleet.Connection{As: f.as, AsGroups: f.asGroups}
+	as := clusters.Connection{As: f.as, AsGroups: f.asGroups}
 	cores, followers, err := namedConfigs("core", f.cores, as, "webhook")
 	if err != nil {
 		return err
@@ -157,9 +157,9 @@ func (f *webhookFlags) run(ctx context.Context) error {
 	}
 	// The manager's own cluster is the first core by name; the others join it.
 	names := slices.Sorted(maps.Keys(cores))
-	pasts := map[string]*fleet.Past{}
+	pasts := map[string]*clusters.Past{}
 	for _, name := range names {
-		pasts[name] = &fleet.Past{}
+		pasts[name] = &clusters.Past{}
 	}
 	tracer, endTraces, err := f.traceCores(ctx, names, cores)
 	if err != nil {
@@ -168,7 +168,7 @@ func (f *webhookFlags) run(ctx context.Context) error {
 	defer endTraces()
 	stopTime := f.server.StopTime()
 	mgr, err := f.manager("webhook", cores[names[0]], func(o *manager.Options) {
-		o.GracefulShutdownTimeout, o.Cache = &stopTime, fleet.CacheOptionsOf(pasts[names[0]])
+		o.GracefulShutdownTimeout, o.Cache = &stopTime, clusters.CacheOptionsOf(pasts[names[0]])
 	}, offerExemplars(tracer))
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (f *webhookFlags) run(ctx context.Context) error {
 	connected := map[string]cluster.Cluster{names[0]: mgr}
 	for _, name := range names[1:] {
 		connected[name], err = cluster.New(cores[name], func(o *cluster.Options) {
-			o.Scheme, o.Cache = mgr.GetScheme(), fleet.CacheOptionsOf(pasts[name])
+			o.Scheme, o.Cache = mgr.GetScheme(), clusters.CacheOptionsOf(pasts[name])
 		})
 		if err != nil {
 			return fmt.Errorf("--core %s: %w", name, err)
@@ -187,7 +187,7 @@ func (f *webhookFlags) run(ctx context.Context) error {
 	}
 	options := webhook.Options{
 		Cores: connected, Pasts: pasts, Cells: cells, Rosters: f.rosters(connected, mgr.GetLogger()), Server: &f.server, Nudge: f.nudge,
-		Metrics: metrics.Registry, ProbeEvery: fleet.ProbeEvery, Tracer: tracer,
+		Metrics: metrics.Registry, ProbeEvery: clusters.ProbeEvery, Tracer: tracer,
 	}
 	if options.Peers, err = f.others(mgr); err != nil {
 		return err
@@ -268,10 +268,10 @@ func groupResources(names []string) (all []schema.GroupResource) {
 }
 
 // rosters know the Cells of each core.
-func (f *webhookFlags) rosters(cores map[string]cluster.Cluster, log logr.Logger) map[string]*fleet.Roster {
-	rosters := map[string]*fleet.Roster{}
+func (f *webhookFlags) rosters(cores map[string]cluster.Cluster, log logr.Logger) map[string]*clusters.Roster {
+	rosters := map[string]*clusters.Roster{}
 	for name, core := range cores {
-		rosters[name] = fleet.NewRoster(core, "webhook", log.WithValues("core", name))
+		rosters[name] = clusters.NewRoster(core, "webhook", log.WithValues("core", name))
 		rosters[name].NamesOnly = !slices.Contains(f.cellsOf, allCores) && !slices.Contains(f.cellsOf, name)
 	}
 	return rosters

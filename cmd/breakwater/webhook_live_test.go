@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // heard are the warnings that an apiserver has given a client.
@@ -52,7 +52,7 @@ func newAdministrator(t *testing.T) *administrator {
 	a := &administrator{t: t, config: testplane.Config(t), warnings: &heard{}}
 	a.config.WarningHandlerWithContext = a.warnings
 	var err error
-	if a.Client, err = client.New(a.config, client.Options{Scheme: fleet.Scheme()}); err != nil {
+	if a.Client, err = client.New(a.config, client.Options{Scheme: clusters.Scheme()}); err != nil {
 		t.Fatal(err)
 	}
 	return a

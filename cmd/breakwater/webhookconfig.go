@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/guard"
-	"github.com/breakwater-k8s/breakwater/internal/printable"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
@@ -148,7 +148,7 @@ func configurations(options webhook.ConfigurationOptions, schedule bool, selecto
 	}
 	objects := []any{configuration}
 	if chosen != nil {
-		objects = append(objects, guard.LabelPolicy(options.Cell, chosen), guard.LabelBinding(options.Cell))
+		objects = append(objects, webhookconfig.LabelPolicy(options.Cell, chosen), webhookconfig.LabelBinding(options.Cell))
 	}
 	return objects, nil
 }

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // writeStatic runs webhook-config for one cluster that has a cell by labels, scheduling policies and a core, and returns the output.
@@ -86,7 +86,7 @@ func TestKubeAPIServerEnforcesStaticManifests(t *testing.T) {
 	folder := t.TempDir()
 	writeStatic(t, folder, testplane.FreeAddress(t))
 	admin, err := client.New(testplane.WithArguments(t, "--feature-gates=ManifestBasedAdmissionControlConfig=true",
-		"--admission-control-config-file="+filepath.Join(folder, "admission.yaml")), client.Options{Scheme: fleet.Scheme()})
+		"--admission-control-config-file="+filepath.Join(folder, "admission.yaml")), client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/denial"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 )
 
 // auditLog is --audit-log of a command.

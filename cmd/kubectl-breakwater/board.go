@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/denial"
-	"github.com/breakwater-k8s/breakwater/internal/printable"
-	"github.com/breakwater-k8s/breakwater/internal/view"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
 // board holds what watches of core clusters show. It is safe for many at a time.
@@ -130,7 +130,7 @@ func (b *board) informer(ctx context.Context, c core, kind string, object client
 
 // seen is what the board shows at a time.
 type seen struct {
-	protectors []view.Protector
+	protectors []status.Protector
 	// refused counts, by core/namespace/name, what was refused and forced lately.
 	refused map[string]int
 	denials []denial.Denial
@@ -154,7 +154,7 @@ func (b *board) look(now time.Time) seen {
 			cells = nil
 		}
 		for _, p := range sheet.protectors {
-			s.protectors = append(s.protectors, view.Of(core, p, cells, now))
+			s.protectors = append(s.protectors, status.Of(core, p, cells, now))
 		}
 		for _, d := range sheet.denials {
 			if now.Sub(d.Last) <= lately {
@@ -166,7 +166,7 @@ func (b *board) look(now time.Time) seen {
 			s.trouble = append(s.trouble, "cannot watch "+kind+inCore(core)+": "+sheet.trouble[kind].Error())
 		}
 	}
-	slices.SortFunc(s.protectors, func(a, b view.Protector) int {
+	slices.SortFunc(s.protectors, func(a, b status.Protector) int {
 		return cmp.Or(cmp.Compare(budgetOf(&a), budgetOf(&b)), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Core, b.Core))
 	})
 	s.protectors, s.denials, s.trouble = printable.Value(s.protectors), printable.Value(denial.Group(s.denials)), printable.Value(s.trouble)
@@ -174,7 +174,7 @@ func (b *board) look(now time.Time) seen {
 }
 
 // budgetOf is what protectors are sorted by. A floor that is not known allows nothing.
-func budgetOf(p *view.Protector) int {
+func budgetOf(p *status.Protector) int {
 	if p.Budget == nil {
 		return 0
 	}

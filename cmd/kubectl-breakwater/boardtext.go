@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/breakwater-k8s/breakwater/internal/view"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
 // changes are lines of what is different from what was told.
@@ -21,7 +21,7 @@ func (b *board) changes(told map[string]string, now time.Time) (lines []string) 
 			lines = append(lines, clock+"  "+text)
 		}
 	}
-	slices.SortFunc(s.protectors, func(a, b view.Protector) int {
+	slices.SortFunc(s.protectors, func(a, b status.Protector) int {
 		return strings.Compare(idOf(a.Core, a.Namespace, a.Name), idOf(b.Core, b.Namespace, b.Name))
 	})
 	for i := range s.protectors {
@@ -76,7 +76,7 @@ func (b *board) frame(width, height int, coloured bool, now time.Time) []string 
 }
 
 // oneProtector is all there is to see of a protector.
-func oneProtector(s *seen, v *view.Protector, width int, coloured bool, now time.Time) string {
+func oneProtector(s *seen, v *status.Protector, width int, coloured bool, now time.Time) string {
 	tree := statusTree{Protector: v, denials: s.denials, now: now, width: width, coloured: coloured, quiet: true}
 	title, rest, _ := strings.Cut(tree.text(), "\n")
 	legend := soft.on(clip("█ stay  ▒ being removed  · not available  | floor", width), coloured)
@@ -84,7 +84,7 @@ func oneProtector(s *seen, v *view.Protector, width int, coloured bool, now time
 }
 
 // bar draws available pods (█), those of them that are being removed (▒), pods that are not available (·), and where the floor is (|).
-func bar(v *view.Protector, width int, coloured bool) string {
+func bar(v *status.Protector, width int, coloured bool) string {
 	whole := max(v.Total, v.Available)
 	if v.Floor.Pods != nil {
 		whole = max(whole, *v.Floor.Pods)

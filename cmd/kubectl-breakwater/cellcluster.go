@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
 // found tells how the way to a cell's cluster was found.
@@ -95,7 +95,7 @@ func (c *clusterFinder) bySecret(ctx context.Context, name string, cores []core)
 		case cell.Spec.KubeconfigSecretRef == nil:
 			errs = append(errs, fmt.Errorf("Cell %s names no Secret with a kubeconfig", name))
 		default:
-			config, _, err := fleet.Connect(ctx, core, cell, "kubectl")
+			config, _, err := clusters.Connect(ctx, core, cell, "kubectl")
 			if err != nil {
 				errs = append(errs, err)
 				continue
@@ -118,7 +118,7 @@ func cellsAsked(ctx context.Context, config *rest.Config) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return guard.Cells(configurations), nil
+	return webhookconfig.Cells(configurations), nil
 }
 
 func webhookConfigurations(ctx context.Context, config *rest.Config) ([]admissionregistrationv1.ValidatingWebhookConfiguration, error) {

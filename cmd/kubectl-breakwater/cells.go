@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/view"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
 type cellsFlags struct {
@@ -47,7 +47,7 @@ HEARD is how long ago the aggregator reported, by its own clock. Of what is wron
 
 // cellList is how Cells are written as JSON.
 type cellList struct {
-	Cells []view.Cell `json:"cells"`
+	Cells []status.Cell `json:"cells"`
 }
 
 func (f *cellsFlags) run(ctx context.Context, names []string) error {
@@ -59,7 +59,7 @@ func (f *cellsFlags) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	read, failed := fromEach(cores, func(c core) ([]view.Cell, error) {
+	read, failed := fromEach(cores, func(c core) ([]status.Cell, error) {
 		cells, err := readCells(ctx, c)
 		return viewsOfCells(c.Name, cells, f), err
 	})
@@ -68,23 +68,23 @@ func (f *cellsFlags) run(ctx context.Context, names []string) error {
 	}
 	all := slices.Concat(read...)
 	for _, name := range names {
-		if !slices.ContainsFunc(all, func(c view.Cell) bool { return c.Name == name }) {
+		if !slices.ContainsFunc(all, func(c status.Cell) bool { return c.Name == name }) {
 			return fmt.Errorf("there is no Cell %s: kubectl breakwater cells shows all", name)
 		}
 	}
-	all = slices.DeleteFunc(all, func(c view.Cell) bool { return len(names) > 0 && !slices.Contains(names, c.Name) })
-	slices.SortFunc(all, func(a, b view.Cell) int { return cmp.Or(cmp.Compare(a.Core, b.Core), cmp.Compare(a.Name, b.Name)) })
+	all = slices.DeleteFunc(all, func(c status.Cell) bool { return len(names) > 0 && !slices.Contains(names, c.Name) })
+	slices.SortFunc(all, func(a, b status.Cell) int { return cmp.Or(cmp.Compare(a.Core, b.Core), cmp.Compare(a.Name, b.Name)) })
 	return cmp.Or(f.writeCells(all, len(cores) > 1), without(len(read), failed))
 }
 
-func viewsOfCells(core string, cells []v1alpha1.Cell, f *cellsFlags) (all []view.Cell) {
+func viewsOfCells(core string, cells []v1alpha1.Cell, f *cellsFlags) (all []status.Cell) {
 	for i := range cells {
-		all = append(all, view.OfCell(core, &cells[i], f.now()))
+		all = append(all, status.OfCell(core, &cells[i], f.now()))
 	}
 	return all
 }
 
-func (f *cellsFlags) writeCells(all []view.Cell, several bool) error {
+func (f *cellsFlags) writeCells(all []status.Cell, several bool) error {
 	if len(all) == 0 && (f.format == "table" || f.format == "wide") {
 		_, err := fmt.Fprintln(f.ErrOut, "No Cells: nothing is counted and no removal is admitted where the webhook is asked. Make one for each cluster whose pods are to be protected; see docs/topology.md.")
 		return err
@@ -95,7 +95,7 @@ func (f *cellsFlags) writeCells(all []view.Cell, several bool) error {
 	})
 }
 
-func cellTable(all []view.Cell, o tableOptions) *table {
+func cellTable(all []status.Cell, o tableOptions) *table {
 	t := newTable(o.headings("NAME", "STATE", "CONNECTED", "GUARDED", "HEARD", "EPOCH", "PODS", "PROTECTORS")...)
 	if o.wide {
 		t = newTable(o.headings("NAME", "STATE", "CONNECTED", "GUARDED", "HEARD", "EPOCH", "PODS", "PROTECTORS", "HOLDER", "SHARDS", "SETTLEMENT", "DEADLINE", "STALE AFTER", "WHEN STALE", "HAS", "AGE")...)
@@ -107,7 +107,7 @@ func cellTable(all []view.Cell, o tableOptions) *table {
 		if c.Heard != nil {
 			heard = ago(o.now, *c.Heard)
 		}
-		if c.State != view.CellOK {
+		if c.State != status.CellOK {
 			as = bad
 		}
 		row := append(o.leading("", c.Core), cell{c.Name, plain}, cell{c.State, as}, statusCell(c.Connected), statusCell(c.Guarded), cell{heard, plain},
@@ -134,15 +134,15 @@ func statusCell(status string) cell {
 }
 
 // cellReasons say what is wrong with cells, and what to do.
-func cellReasons(all []view.Cell, width int, coloured bool) string {
+func cellReasons(all []status.Cell, width int, coloured bool) string {
 	text := ""
 	for i := range all {
 		c := &all[i]
 		wrong := &node{}
-		if c.Stale && c.State != view.CellNeverReported {
+		if c.Stale && c.State != status.CellNeverReported {
 			wrong.add(cell{"stale", bad}, staleCell(c))
 		}
-		if c.State == view.CellNeverReported {
+		if c.State == status.CellNeverReported {
 			wrong.add(cell{"never reported", bad}, "No aggregator has counted it: start one (breakwater aggregator), and look at its log. Until then every removal of pods that are protected is refused there.")
 		}
 		for _, condition := range c.Conditions {
@@ -157,7 +157,7 @@ func cellReasons(all []view.Cell, width int, coloured bool) string {
 	return text
 }
 
-func staleCell(c *view.Cell) string {
+func staleCell(c *status.Cell) string {
 	counts := "its pods count as they were counted last"
 	if c.WhenStale == "Discount" {
 		counts = "its pods count for nothing in other cells"

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/version"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
 )
 
 // clusterFinder finds the clusters that a command is about.
@@ -39,7 +39,9 @@ type core struct {
 	Config *rest.Config
 }
 
-func newClusters() *clusterFinder { return &clusterFinder{here: genericclioptions.NewConfigFlags(true)} }
+func newClusters() *clusterFinder {
+	return &clusterFinder{here: genericclioptions.NewConfigFlags(true)}
+}
 
 func (c *clusterFinder) bind(flags *pflag.FlagSet) {
 	c.here.AddFlags(flags)
@@ -130,7 +132,7 @@ func (c *clusterFinder) coreFlags() (given []string) {
 func (c *clusterFinder) namedCores() ([]core, error) {
 	var all []core
 	for _, argument := range c.cores {
-		name, connection, err := fleet.ParseNamed(argument)
+		name, connection, err := clusters.ParseNamed(argument)
 		if err != nil {
 			return nil, fmt.Errorf("--core: %w", err)
 		}
@@ -151,7 +153,7 @@ func (c *clusterFinder) namedCores() ([]core, error) {
 }
 
 func newCore(name string, config *rest.Config) (core, error) {
-	c, err := client.NewWithWatch(config, client.Options{Scheme: fleet.Scheme()})
+	c, err := client.NewWithWatch(config, client.Options{Scheme: clusters.Scheme()})
 	return core{WithWatch: c, Name: name, Config: config}, err
 }
 

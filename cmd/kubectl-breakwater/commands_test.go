@@ -20,10 +20,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/denial"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 )
 
 // run runs kubectl breakwater as somebody would, and returns what it says.
@@ -48,7 +48,7 @@ type hub struct {
 
 func newHub(t *testing.T) *hub {
 	t.Helper()
-	c, err := client.New(testplane.Config(t), client.Options{Scheme: fleet.Scheme()})
+	c, err := client.New(testplane.Config(t), client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}

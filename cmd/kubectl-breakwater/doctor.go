@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/breakwater-k8s/breakwater/internal/doctor"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
 type doctorFlags struct {

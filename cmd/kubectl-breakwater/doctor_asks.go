@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/check"
-	"github.com/breakwater-k8s/breakwater/internal/doctor"
-	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/check"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
 // double makes a second protector for a workload, as a dry run, which a webhook that is asked refuses. nil is that there is none to double.
@@ -29,16 +29,16 @@ func (f *doctorFlags) double(ctx context.Context, c core, found *doctor.Core) *d
 // hooksOfCore asks webhooks about protectors and about objects of rings from here.
 func hooksOfCore(ctx context.Context, found *doctor.Core) []doctor.Hook {
 	asker := &check.Checker{Namespace: metav1.NamespaceDefault}
-	all := askEach(guard.Protectors(found.Validating.Value), func(w *guard.Webhook) doctor.Hook {
+	all := askEach(webhookconfig.Protectors(found.Validating.Value), func(w *webhookconfig.Webhook) doctor.Hook {
 		return readHook(ctx, w.Name, doctor.OfProtectors, &w.Client, func() error {
 			return asker.Ask(ctx, &admissionregistrationv1.ValidatingWebhook{ClientConfig: w.Client, Rules: w.Rules})
 		})
 	})
-	var ofRings []guard.Webhook
+	var ofRings []webhookconfig.Webhook
 	for i := range found.Rings.Value {
-		ofRings = append(ofRings, guard.Ring(found.Rings.Value[i].Name, found.Mutating.Value)...)
+		ofRings = append(ofRings, webhookconfig.Ring(found.Rings.Value[i].Name, found.Mutating.Value)...)
 	}
-	return append(all, askEach(ofRings, func(w *guard.Webhook) doctor.Hook {
+	return append(all, askEach(ofRings, func(w *webhookconfig.Webhook) doctor.Hook {
 		return readHook(ctx, w.Name+" in "+w.Configuration, doctor.OfRings, &w.Client, func() error {
 			return asker.AskRing(ctx, &admissionregistrationv1.MutatingWebhook{ClientConfig: w.Client, Rules: w.Rules})
 		})

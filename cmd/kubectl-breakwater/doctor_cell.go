@@ -8,9 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/breakwater-k8s/breakwater/internal/check"
-	"github.com/breakwater-k8s/breakwater/internal/doctor"
-	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/check"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
 // readCell looks at the cluster of a cell.
@@ -53,7 +53,7 @@ func (f *doctorFlags) readCell(ctx context.Context, c doctor.Cell, cores []core)
 			})
 		},
 		func() {
-			c.Scheduling = askEach(guard.Scheduling(c.Name, c.Mutating.Value), func(hook *admissionregistrationv1.MutatingWebhook) doctor.Hook {
+			c.Scheduling = askEach(webhookconfig.Scheduling(c.Name, c.Mutating.Value), func(hook *admissionregistrationv1.MutatingWebhook) doctor.Hook {
 				return readHook(ctx, hook.Name, doctor.OfScheduling, &hook.ClientConfig, func() error { return asker.AskScheduling(ctx, hook) })
 			})
 		},

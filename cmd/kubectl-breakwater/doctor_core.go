@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/denial"
-	"github.com/breakwater-k8s/breakwater/internal/doctor"
-	"github.com/breakwater-k8s/breakwater/internal/holds"
+	"github.com/breakwater-k8s/breakwater/internal/cli/finalizers"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
 // refusedSince is how far back refusals are asked for protectors that are gone.
@@ -76,7 +76,7 @@ func heldIn(ctx context.Context, c core) (all []doctor.Held, err error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := (&holds.Finder{Metadata: client, Mapper: c.RESTMapper()}).Find(ctx)
+	found, err := (&finalizers.Finder{Metadata: client, Mapper: c.RESTMapper()}).Find(ctx)
 	if err != nil {
 		return nil, c.failure(err)
 	}

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/breakwater-k8s/breakwater/api/crds"
-	"github.com/breakwater-k8s/breakwater/internal/doctor"
-	"github.com/breakwater-k8s/breakwater/internal/version"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
 )
 
 // read looks at all clusters at the same time.

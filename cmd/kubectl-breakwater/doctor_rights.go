@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/breakwater-k8s/breakwater/internal/doctor"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
 // atOnce is how many reviews of rights are asked for at the same time.

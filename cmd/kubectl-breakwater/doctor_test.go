@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/breakwater-k8s/breakwater/internal/doctor"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
 // doctored runs doctor, and returns what it says and its exit code.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/breakwater-k8s/breakwater/internal/drain"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/drain"
 )
 
 // mostNamed is how many pods of a wave are named, unless the output is wide.

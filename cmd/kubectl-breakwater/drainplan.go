@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/drain"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/drain"
 )
 
 type drainPlanFlags struct {

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/breakwater-k8s/breakwater/internal/explain"
-	"github.com/breakwater-k8s/breakwater/internal/guard"
-	"github.com/breakwater-k8s/breakwater/internal/removal"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain"
 )
 
 // explained is an explanation for people.
@@ -91,13 +91,13 @@ func asked(e explain.Explanation) (lines []string) {
 	case e.Asked == explain.AskedUnknown:
 		lines = append(lines, "it could not be read who is asked")
 	case len(lines) == 0:
-		lines = append(lines, "nobody: no ValidatingWebhookConfiguration of this cluster leads to "+guard.Path(e.Cell))
+		lines = append(lines, "nobody: no ValidatingWebhookConfiguration of this cluster leads to "+webhookconfig.Path(e.Cell))
 	}
 	return lines
 }
 
 // conditionsOfOthers leaves out those of ours, which leave out only what costs nothing.
-func conditionsOfOthers(hook guard.Hook) (names []string) {
+func conditionsOfOthers(hook webhookconfig.Hook) (names []string) {
 	for _, name := range hook.Conditions {
 		if name != "costs-availability" && name != "changes-the-spec" {
 			names = append(names, name)

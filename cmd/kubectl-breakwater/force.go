@@ -18,10 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/explain"
-	"github.com/breakwater-k8s/breakwater/internal/explain/live"
-	"github.com/breakwater-k8s/breakwater/internal/printable"
-	"github.com/breakwater-k8s/breakwater/internal/removal"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain/live"
 )
 
 type forceFlags struct {

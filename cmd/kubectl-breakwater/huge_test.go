@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/view"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
 func hugeBoard(protectors, reservations int) (*board, time.Time) {
@@ -59,7 +59,7 @@ func BenchmarkViewOfAThousandReservations(b *testing.B) {
 	huge, now := hugeBoard(1, 1000)
 	for _, p := range huge.cores[""].protectors {
 		for b.Loop() {
-			view.Of("", p, nil, now)
+			status.Of("", p, nil, now)
 		}
 	}
 }

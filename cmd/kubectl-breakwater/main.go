@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/breakwater-k8s/breakwater/internal/commandline"
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 )
 
 // exitError is an error whose exit code means something; every other error exits with 1.
@@ -22,5 +22,5 @@ func (e exitError) ExitCode() int { return e.code }
 func main() {
 	root := rootCommand(genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
 	root.SetArgs(arguments(os.Args))
-	commandline.Run(root)
+	cli.Run(root)
 }

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/breakwater-k8s/breakwater/internal/printable"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
 // paint is a terminal's way to show a text: the parameters of an SGR sequence. Nothing is told by colour alone.

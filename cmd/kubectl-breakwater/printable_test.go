@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/denial"
-	"github.com/breakwater-k8s/breakwater/internal/printable"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 )
 
 // hostile would clear the screen, add a line, hide text, and turn the order of letters around.

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/denial"
-	"github.com/breakwater-k8s/breakwater/internal/view"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
 // page is how many objects are asked for at a time: an apiserver and a reader both prefer many small answers.
@@ -72,10 +72,10 @@ func readCells(ctx context.Context, c core) ([]v1alpha1.Cell, error) {
 }
 
 // views are those of its protectors at a time.
-func (s *state) views(now time.Time) []view.Protector {
-	all := make([]view.Protector, 0, len(s.protectors))
+func (s *state) views(now time.Time) []status.Protector {
+	all := make([]status.Protector, 0, len(s.protectors))
 	for i := range s.protectors {
-		all = append(all, view.Of(s.core.Name, &s.protectors[i], s.cells, now))
+		all = append(all, status.Of(s.core.Name, &s.protectors[i], s.cells, now))
 	}
 	return all
 }

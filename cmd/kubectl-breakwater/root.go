@@ -4,8 +4,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/breakwater-k8s/breakwater/internal/commandline"
-	"github.com/breakwater-k8s/breakwater/internal/version"
+	"github.com/breakwater-k8s/breakwater/internal/cli"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
 )
 
 func rootCommand(streams genericiooptions.IOStreams) *cobra.Command {
@@ -38,7 +38,7 @@ context if its apiserver asks Breakwater about that cell, or else the kubeconfig
 		drainPlanCommand(p),
 		explainCommand(p),
 		forceCommand(p),
-		commandline.ReferenceCommand(),
+		cli.ReferenceCommand(),
 		releaseCommand(p),
 		simulateCommand(p),
 		statusCommand(p),

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
-	"github.com/breakwater-k8s/breakwater/internal/commands"
+	"github.com/breakwater-k8s/breakwater/internal/cli/commands"
 )
 
 // hereCluster is the cluster that the user is in, for commands that breakwater has too.

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/drain"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/drain"
 )
 
 type simulateFlags struct {

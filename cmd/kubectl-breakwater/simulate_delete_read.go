@@ -21,10 +21,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 	"github.com/breakwater-k8s/breakwater/internal/core/deletion"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
-	"github.com/breakwater-k8s/breakwater/internal/doctor"
-	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
 // deletionReader reads what decides on the deletion of objects: lists of each kind, page by page, and no object by itself.
@@ -42,7 +42,7 @@ type deletionReader struct {
 
 func newDeletionReader(c core, targets []*rootguard.Object, now time.Time) *deletionReader {
 	return &deletionReader{core: c, targets: targets, only: onlyNamespace(targets), world: &deletion.World{
-		Now: now, Namespaces: map[string]*metav1.PartialObjectMetadata{}, Sources: map[desired.Ref]*metav1.PartialObjectMetadata{},
+		Now: now, Namespaces: map[string]*metav1.PartialObjectMetadata{}, Sources: map[policy.Ref]*metav1.PartialObjectMetadata{},
 		Owners: map[types.UID]deletion.Owner{}, OwnerKinds: map[schema.GroupKind]deletion.Knowledge{},
 	}}
 }
@@ -120,7 +120,7 @@ func (r *deletionReader) readSources(ctx context.Context, _ *componentSettings) 
 		if r.only != "" && p.Namespace != r.only {
 			continue
 		}
-		if ref, _, known := desired.SourceOf(p); known && desired.IsGenerated(p) {
+		if ref, _, known := policy.SourceOf(p); known && policy.IsGenerated(p) {
 			kinds[ref.GroupKind()] = true
 		}
 		r.refs = append(r.refs, p.OwnerReferences...)
@@ -132,7 +132,7 @@ func (r *deletionReader) readSources(ctx context.Context, _ *componentSettings) 
 		}
 		if err == nil {
 			err = r.metadata(ctx, mapping, func(source *metav1.PartialObjectMetadata) {
-				r.world.Sources[desired.RefOf(kind, source)] = source
+				r.world.Sources[policy.RefOf(kind, source)] = source
 				r.refs = append(r.refs, source.OwnerReferences...)
 			})
 		}
@@ -214,18 +214,18 @@ func (r *deletionReader) checkGenerator(ctx context.Context, s *componentSetting
 // readPolicies reads all policies if one of them, or the kind of one, is deleted.
 func (r *deletionReader) readPolicies(ctx context.Context, _ *componentSettings) error {
 	if !slices.ContainsFunc(r.targets, func(o *rootguard.Object) bool {
-		return o.Kind.Group == v1alpha1.GroupVersion.Group && (o.Kind.Kind == desired.NamespacedPolicy || o.Kind.Kind == desired.ClusterPolicy)
+		return o.Kind.Group == v1alpha1.GroupVersion.Group && (o.Kind.Kind == policy.NamespacedPolicy || o.Kind.Kind == policy.ClusterPolicy)
 	}) {
 		return nil
 	}
 	err := pages(ctx, r.core, &v1alpha1.ProtectionPolicyList{}, func(l *v1alpha1.ProtectionPolicyList) {
 		for i := range l.Items {
-			r.world.Policies = append(r.world.Policies, desired.NewPolicy(&l.Items[i]))
+			r.world.Policies = append(r.world.Policies, policy.NewPolicy(&l.Items[i]))
 		}
 	})
 	return errors.Join(err, pages(ctx, r.core, &v1alpha1.ClusterProtectionPolicyList{}, func(l *v1alpha1.ClusterProtectionPolicyList) {
 		for i := range l.Items {
-			r.world.Policies = append(r.world.Policies, desired.NewPolicy(&l.Items[i]))
+			r.world.Policies = append(r.world.Policies, policy.NewPolicy(&l.Items[i]))
 		}
 	}))
 }
@@ -267,12 +267,12 @@ func (r *deletionReader) readGuard(ctx context.Context, s *componentSettings) er
 		r.note("%v: it is not known whether the root guard would refuse", err)
 		return nil
 	}
-	r.world.Cells = guard.Cells(configurations)
-	roots := guard.Roots(configurations)
+	r.world.Cells = webhookconfig.Cells(configurations)
+	roots := webhookconfig.Roots(configurations)
 	if len(roots) == 0 {
 		return nil
 	}
-	at := max(0, slices.IndexFunc(roots, func(w guard.RootWebhook) bool { return w.Core != "" }))
+	at := max(0, slices.IndexFunc(roots, func(w webhookconfig.RootWebhook) bool { return w.Core != "" }))
 	hook := &roots[at]
 	r.world.Guard = deletion.Guard{
 		Mode: s.rootGuard, At: rootguard.Place{Core: hook.Core, Cells: hook.Cells}, OwnerKinds: s.ownerKinds,

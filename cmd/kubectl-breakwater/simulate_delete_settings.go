@@ -13,10 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/commandline"
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
-	"github.com/breakwater-k8s/breakwater/internal/doctor"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
 // componentSettings are the flags of components that decide on deletions.
@@ -62,7 +62,7 @@ func (r *deletionReader) readSettings(ctx context.Context) (*componentSettings, 
 func (s *componentSettings) takeGenerator(r *deletionReader, d *appsv1.Deployment) {
 	s.namespace = d.Namespace
 	s.account = "system:serviceaccount:" + d.Namespace + ":" + cmp.Or(d.Spec.Template.Spec.ServiceAccountName, "default")
-	decreases, selector := commandline.DecreaseFlags{}, ""
+	decreases, selector := cli.DecreaseFlags{}, ""
 	flags := componentFlagSet()
 	decreases.Bind(flags)
 	flags.StringVar(&selector, "workload-selector", s.optedIn.String(), "")

@@ -29,10 +29,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/brake"     //nolint:depguard // what is foreseen is compared with what it does
 	"github.com/breakwater-k8s/breakwater/controllers/generator" //nolint:depguard // the same
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/core/deletion"
-	"github.com/breakwater-k8s/breakwater/internal/doctor"
-	"github.com/breakwater-k8s/breakwater/internal/guard"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
 // site is a namespace with 8 workloads, whose protectors a generator with a release brake keeps. They have a budget of their own, by their
@@ -319,7 +319,7 @@ func (s *site) component(name string, arguments ...string) {
 // guardRoots makes the API server ask a root guard that does not answer, about Deployments of the namespace.
 func (s *site) guardRoots() {
 	s.Helper()
-	url, none, ignore := "https://127.0.0.1:1"+guard.RootsPath("main"), admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.Ignore
+	url, none, ignore := "https://127.0.0.1:1"+webhookconfig.RootsPath("main"), admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.Ignore
 	made := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "roots-" + s.namespace}}
 	made.Webhooks = []admissionregistrationv1.ValidatingWebhook{{
 		Name: "roots.breakwater.dev", AdmissionReviewVersions: []string{"v1"}, SideEffects: &none, FailurePolicy: &ignore,

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/drain"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/drain"
 )
 
 // workload is what a scaling or a rollout is about.

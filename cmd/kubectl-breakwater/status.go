@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/breakwater-k8s/breakwater/internal/denial"
-	"github.com/breakwater-k8s/breakwater/internal/printable"
-	"github.com/breakwater-k8s/breakwater/internal/view"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
 type statusFlags struct {
@@ -73,15 +73,15 @@ func (f *statusFlags) run(ctx context.Context, names []string) error {
 	return cmp.Or(f.writeEach(ctx, all, states), without(len(states), failed))
 }
 
-func (f *statusFlags) views(states []state) (all []view.Protector) {
+func (f *statusFlags) views(states []state) (all []status.Protector) {
 	now := f.now()
 	for i := range states {
 		all = append(all, states[i].views(now)...)
 	}
 	if f.refusing {
-		all = slices.DeleteFunc(all, func(v view.Protector) bool { return v.Refuses == "" })
+		all = slices.DeleteFunc(all, func(v status.Protector) bool { return v.Refuses == "" })
 	}
-	slices.SortFunc(all, func(a, b view.Protector) int {
+	slices.SortFunc(all, func(a, b status.Protector) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Core, b.Core))
 	})
 	return all
@@ -102,7 +102,7 @@ func inCore(name string) string {
 	return fmt.Sprintf(" in core %q", name)
 }
 
-func (f *statusFlags) writeTable(all []view.Protector, of scope, several bool) error {
+func (f *statusFlags) writeTable(all []status.Protector, of scope, several bool) error {
 	if len(all) == 0 && (f.format == "table" || f.format == "wide") {
 		_, err := fmt.Fprintln(f.ErrOut, f.nothing(of))
 		return err
@@ -114,7 +114,7 @@ func (f *statusFlags) writeTable(all []view.Protector, of scope, several bool) e
 
 // protectorList is how protectors are written as JSON.
 type protectorList struct {
-	Protectors []view.Protector `json:"protectors"`
+	Protectors []status.Protector `json:"protectors"`
 }
 
 func (f *statusFlags) nothing(of scope) string {
@@ -128,7 +128,7 @@ func (f *statusFlags) nothing(of scope) string {
 	}
 }
 
-func protectorTable(all []view.Protector, o tableOptions) *table {
+func protectorTable(all []status.Protector, o tableOptions) *table {
 	t := newTable(o.headings("NAME", "FLOOR", "AVAILABLE", "UNDER WAY", "ALLOWED", "STATE")...)
 	if o.wide {
 		t = newTable(o.headings("NAME", "FLOOR", "AVAILABLE", "UNDER WAY", "ALLOWED", "STATE", "TOTAL", "CELLS", "FLOOR FROM", "SOURCE", "POLICY", "AGE")...)
@@ -149,7 +149,7 @@ func protectorTable(all []view.Protector, o tableOptions) *table {
 }
 
 // writeEach writes the protectors of one name, which several core clusters can have.
-func (f *statusFlags) writeEach(ctx context.Context, all []view.Protector, states []state) error {
+func (f *statusFlags) writeEach(ctx context.Context, all []status.Protector, states []state) error {
 	var who map[string]string
 	if f.auditLog.path != "" {
 		var err error

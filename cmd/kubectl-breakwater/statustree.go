@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
-	"github.com/breakwater-k8s/breakwater/internal/denial"
-	"github.com/breakwater-k8s/breakwater/internal/view"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
 // lately is how far back refusals are shown with a protector, which is as long as an apiserver keeps events unless told otherwise.
@@ -21,7 +21,7 @@ const mostShown = 8
 
 // statusTree is a protector as a tree.
 type statusTree struct {
-	*view.Protector
+	*status.Protector
 	denials []denial.Denial
 	// unread is why the refusals are not known.
 	unread error
@@ -127,7 +127,7 @@ func (s *statusTree) cells(root *node) {
 	}
 }
 
-func (s *statusTree) cell(cells *node, c *view.Share) {
+func (s *statusTree) cell(cells *node, c *status.Share) {
 	parts := []string{fmt.Sprintf("%d of %d available", c.Available, c.Total), fmt.Sprintf("%d under way", c.UnderWay), "counts changed " + ago(s.now, c.Counted)}
 	if c.Heard != nil && !c.Stale {
 		parts = append(parts, "aggregator heard "+ago(s.now, *c.Heard))
@@ -158,7 +158,7 @@ func (s *statusTree) cell(cells *node, c *view.Share) {
 	s.reservations(one, c)
 }
 
-func (s *statusTree) staleText(c *view.Share) string {
+func (s *statusTree) staleText(c *status.Share) string {
 	silent := "Its aggregator has never reported"
 	if c.Heard != nil {
 		silent = fmt.Sprintf("Its aggregator was last heard %s, and %ds make it stale", ago(s.now, *c.Heard), c.StaleAfter)
@@ -170,7 +170,7 @@ func (s *statusTree) staleText(c *view.Share) string {
 	return fmt.Sprintf("%s: %s, and no reservation of it is settled. See kubectl breakwater cells.", silent, counts)
 }
 
-func discountText(c *view.Share) string {
+func discountText(c *status.Share) string {
 	switch c.Discount {
 	case "Draining":
 		return "The Cell is being deleted: its pods count for nothing in other cells, and nothing more is admitted in it."
@@ -180,19 +180,19 @@ func discountText(c *view.Share) string {
 	return ""
 }
 
-func worthlessText(c *view.Share) string {
+func worthlessText(c *status.Share) string {
 	switch c.Worthless {
-	case view.WorthlessVoid:
+	case status.WorthlessVoid:
 		return "The protector or its core was restored: its pods count for nothing until the aggregator has counted anew."
-	case view.WorthlessOtherSpec:
+	case status.WorthlessOtherSpec:
 		return "They were made by another spec: its pods count for nothing until the aggregator has counted by this one."
-	case view.WorthlessUncounted:
+	case status.WorthlessUncounted:
 		return "The aggregator cannot count: see the problem and the conditions."
 	}
 	return ""
 }
 
-func (s *statusTree) reservations(one *node, c *view.Share) {
+func (s *statusTree) reservations(one *node, c *status.Share) {
 	shown := c.Reservations
 	if !s.whole && len(shown) > mostShown {
 		shown = shown[:mostShown]
@@ -216,7 +216,7 @@ func (s *statusTree) reservations(one *node, c *view.Share) {
 	}
 }
 
-func (s *statusTree) reservation(r *view.Reservation) string {
+func (s *statusTree) reservation(r *status.Reservation) string {
 	text := fmt.Sprintf("%-6s admitted %s", r.Operation, ago(s.now, r.Since))
 	if user := s.who[s.Namespace+"/"+r.Pod]; user != "" {
 		text += ", asked by " + user

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/breakwater-k8s/breakwater/internal/printable"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
 // tableOptions are what tables of several kinds have in common.

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/breakwater-k8s/breakwater/internal/printable"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
 const (

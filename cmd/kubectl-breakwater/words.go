@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/breakwater-k8s/breakwater/internal/view"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
 // age is how long ago something was, as kubectl words it.
@@ -43,7 +43,7 @@ func number(n *int) string {
 }
 
 // floorText is where a floor comes from.
-func floorText(f *view.Floor) string {
+func floorText(f *status.Floor) string {
 	var text string
 	switch {
 	case f.MinAvailable != "":
@@ -64,7 +64,7 @@ func floorText(f *view.Floor) string {
 }
 
 // declared is where a floor is to be changed.
-func declared(v *view.Protector) string {
+func declared(v *status.Protector) string {
 	switch {
 	case v.Policy != "":
 		return "in " + v.Policy
@@ -76,7 +76,7 @@ func declared(v *view.Protector) string {
 }
 
 // verdictWords say why a protector refuses, and what to do.
-func verdictWords(v *view.Protector) (why, do string) {
+func verdictWords(v *status.Protector) (why, do string) {
 	switch v.Refuses {
 	case "NoBudget":
 		return noBudget(v)
@@ -102,7 +102,7 @@ func verdictWords(v *view.Protector) (why, do string) {
 	return "", ""
 }
 
-func noBudget(v *view.Protector) (why, do string) {
+func noBudget(v *status.Protector) (why, do string) {
 	lower := "Or lower the floor " + declared(v) + "."
 	if missing := v.BelowFloor(); missing > 0 {
 		return fmt.Sprintf("%s available and the floor is %s: %s missing, apart from removals under way.", are(v.Available), number(v.Floor.Pods), are(missing)),
@@ -123,7 +123,7 @@ func are(n int) string {
 }
 
 // stateText is the state of a protector in a few words, and its paint.
-func stateText(v *view.Protector) (string, paint) {
+func stateText(v *status.Protector) (string, paint) {
 	var stale []string
 	for i := range v.Cells {
 		if v.Cells[i].Stale {

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
 // Name is the field manager of the condition DecreasePending.
@@ -101,7 +101,7 @@ func (b *Brake) Withdraw(ctx context.Context, p *v1alpha1.PodProtector) error {
 	if _, known := brake.PendingOf(p); !known {
 		return nil
 	}
-	return b.announcer().AnnounceOn(ctx, p, fleet.Announcement{
+	return b.announcer().AnnounceOn(ctx, p, clusters.Announcement{
 		Condition: metav1.Condition{
 			Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotPending,
 			Message: "No large decrease of the floor is pending.",
@@ -128,7 +128,7 @@ func (b *Brake) isConfirmed(ctx context.Context, request brake.Request) bool {
 	if request.IsConfirmed(nil, now) {
 		return true
 	}
-	namespace := fleet.EmptyNamespace()
+	namespace := clusters.EmptyNamespace()
 	// Without an answer nothing is confirmed: the decrease waits.
 	return b.Client.Get(ctx, client.ObjectKey{Name: request.Protector.Namespace}, namespace) == nil && request.IsConfirmed(namespace.Annotations, now)
 }
@@ -179,7 +179,7 @@ func (b *Brake) announce(ctx context.Context, live *v1alpha1.PodProtector, reque
 	if reason == v1alpha1.ReasonQuietPeriod {
 		eventType = corev1.EventTypeNormal
 	}
-	return b.announcer().AnnounceOn(ctx, live, fleet.Announcement{
+	return b.announcer().AnnounceOn(ctx, live, clusters.Announcement{
 		Condition: metav1.Condition{
 			Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionTrue, Reason: reason,
 			Message: brake.Message(request, reason, limits, cascade),
@@ -188,8 +188,8 @@ func (b *Brake) announce(ctx context.Context, live *v1alpha1.PodProtector, reque
 	})
 }
 
-func (b *Brake) announcer() fleet.Announcer {
-	return fleet.Announcer{Status: b.Client, Live: b.Live, Events: b.Events, Owner: Name, Action: "Decrease"}
+func (b *Brake) announcer() clusters.Announcer {
+	return clusters.Announcer{Status: b.Client, Live: b.Live, Events: b.Events, Owner: Name, Action: "Decrease"}
 }
 
 // decide decides on one decrease by all that are pending, and stores the grant. A grant that conflicts with another leader's is

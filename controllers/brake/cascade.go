@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
 )
 
 // cascade says why the deletion of an object is one of a cascade; empty if it is not. A namespace and an owner are marked or removed
@@ -24,7 +24,7 @@ func (b *Brake) cascade(ctx context.Context, request brake.Request, limits brake
 	if request.Cascade != "" {
 		return request.Cascade, nil
 	}
-	namespace := fleet.EmptyNamespace()
+	namespace := clusters.EmptyNamespace()
 	err = b.Live.Get(ctx, client.ObjectKey{Name: request.Deleted.GetNamespace()}, namespace)
 	if client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("get namespace %s: %w", request.Deleted.GetNamespace(), err)

@@ -3,7 +3,7 @@ package certificates
 import (
 	"bytes"
 
-	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
 // CallerKeys is what the Secret of caller keys keeps.
@@ -59,12 +59,12 @@ func NextCallerKeys(k CallerKeys, seen CallersSeen, newKey func() []byte) Caller
 func (k *CallerKeys) Token(scope, has string, spread bool) string {
 	previous := len(k.Previous) > 0
 	switch {
-	case len(k.Current) == 0 || guard.IsCallerToken(has, scope, k.Current):
+	case len(k.Current) == 0 || webhookconfig.IsCallerToken(has, scope, k.Current):
 		return has
 	case previous && !spread:
-		return guard.CallerToken(k.Previous, scope)
+		return webhookconfig.CallerToken(k.Previous, scope)
 	}
-	return guard.CallerToken(k.Current, scope)
+	return webhookconfig.CallerToken(k.Current, scope)
 }
 
 func (k *CallerKeys) equal(other *CallerKeys) bool {

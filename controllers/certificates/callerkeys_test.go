@@ -8,7 +8,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
 func key(letter byte) []byte { return bytes.Repeat([]byte{letter}, callerKeyBytes) }
@@ -58,13 +58,13 @@ func TestNoConfigurationHasATokenThatAReplicaRefuses(t *testing.T) {
 		if len(state.Current) > 0 {
 			token = state.Token(scope, token, spread)
 		}
-		authenticated := guard.IsCallerToken(token, scope, state.valid()...)
+		authenticated := webhookconfig.IsCallerToken(token, scope, state.valid()...)
 		seen := CallersSeen{
 			Spread: spread, Require: step > 20, Authenticated: authenticated, Rotate: string(rune('0' + step/37)),
-			Overlap: spread && step%3 == 0 && guard.IsCallerToken(token, scope, state.Current),
+			Overlap: spread && step%3 == 0 && webhookconfig.IsCallerToken(token, scope, state.Current),
 		}
 		for i, r := range replicas {
-			if r.Required && !guard.IsCallerToken(token, scope, r.valid()...) {
+			if r.Required && !webhookconfig.IsCallerToken(token, scope, r.valid()...) {
 				t.Fatalf("step %d: replica %d of %d refuses the token", step, i, len(replicas))
 			}
 		}
@@ -81,9 +81,9 @@ func TestNoConfigurationHasATokenThatAReplicaRefuses(t *testing.T) {
 
 func TestPathsThatGetAToken(t *testing.T) {
 	const scope = "cells/a"
-	path := guard.Path("a")
+	path := webhookconfig.Path("a")
 	keys := CallerKeys{Current: key('c'), Previous: key('p')}
-	current, previous, foreign := guard.CallerPath(guard.CallerToken(keys.Current, scope), path), guard.CallerPath(guard.CallerToken(keys.Previous, scope), path), guard.CallerPath("0123", path)
+	current, previous, foreign := webhookconfig.CallerPath(webhookconfig.CallerToken(keys.Current, scope), path), webhookconfig.CallerPath(webhookconfig.CallerToken(keys.Previous, scope), path), webhookconfig.CallerPath("0123", path)
 	for claim, c := range map[string]struct {
 		has              *string
 		spread, enforced bool
@@ -99,8 +99,8 @@ func TestPathsThatGetAToken(t *testing.T) {
 		"the current token, while replicas read the key":     {&current, false, true, &current},
 		"a token that is none":                               {&foreign, true, false, &current},
 		"a token that is none, while replicas read the key":  {&foreign, false, true, &previous},
-		"another path, which is not that of the annotation":  {ptr.To(guard.Path("b")), true, false, &current},
-		"another path with its token":                        {ptr.To(guard.CallerPath(guard.CallerToken(keys.Current, "cells/b"), guard.Path("b"))), true, false, &current},
+		"another path, which is not that of the annotation":  {ptr.To(webhookconfig.Path("b")), true, false, &current},
+		"another path with its token":                        {ptr.To(webhookconfig.CallerPath(webhookconfig.CallerToken(keys.Current, "cells/b"), webhookconfig.Path("b"))), true, false, &current},
 		"a path of a former chart that only needs the token": {&path, false, true, &previous},
 	} {
 		to := &admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Path: c.has}}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
 // callersName is that of the controller of caller tokens.
@@ -88,7 +88,7 @@ func newCallerKey() []byte {
 
 func callerKeysOf(secret *corev1.Secret) CallerKeys {
 	return CallerKeys{
-		Current: secret.Data[guard.CurrentCallerKey], Previous: secret.Data[guard.PreviousCallerKey], Required: string(secret.Data[guard.CallersRequired]) == "true",
+		Current: secret.Data[webhookconfig.CurrentCallerKey], Previous: secret.Data[webhookconfig.PreviousCallerKey], Required: string(secret.Data[webhookconfig.CallersRequired]) == "true",
 		Rotated: secret.Annotations[annotationRotated],
 	}
 }
@@ -106,13 +106,13 @@ func (r *CallerReconciler) isEnforced(now time.Time) bool {
 func (r *CallerReconciler) look(k *CallerKeys, secret *corev1.Secret, all []client.Object, now time.Time) CallersSeen {
 	seen := CallersSeen{
 		Require: secret.Annotations[AnnotationCallerTokens] == callersRequired, Rotate: secret.Annotations[AnnotationRotateCallerKey],
-		Authenticated: everyClient(all, func(token, scope string) bool { return guard.IsCallerToken(token, scope, k.valid()...) }),
+		Authenticated: everyClient(all, func(token, scope string) bool { return webhookconfig.IsCallerToken(token, scope, k.valid()...) }),
 	}
 	if len(k.Current) == 0 {
 		return seen
 	}
 	seen.Spread = r.isSpread(k, now)
-	if len(k.Previous) == 0 || !everyClient(all, func(token, scope string) bool { return guard.IsCallerToken(token, scope, k.Current) }) {
+	if len(k.Previous) == 0 || !everyClient(all, func(token, scope string) bool { return webhookconfig.IsCallerToken(token, scope, k.Current) }) {
 		r.overlap = since{}
 		return seen
 	}
@@ -124,7 +124,7 @@ func (r *CallerReconciler) look(k *CallerKeys, secret *corev1.Secret, all []clie
 func everyClient(all []client.Object, holds func(token, scope string) bool) bool {
 	for _, c := range all {
 		for _, to := range clientsOf(c) {
-			if token, path := guard.CallerOf(to); !holds(token, guard.CallerScope(path)) {
+			if token, path := webhookconfig.CallerOf(to); !holds(token, webhookconfig.CallerScope(path)) {
 				return false
 			}
 		}
@@ -138,7 +138,7 @@ func (r *CallerReconciler) inject(
 ) (now []client.Object, err error) {
 	var errs []error
 	for _, c := range all {
-		path := c.GetAnnotations()[guard.AnnotationCallerPath]
+		path := c.GetAnnotations()[webhookconfig.AnnotationCallerPath]
 		wanted, ok := c.DeepCopyObject().(client.Object)
 		if !ok {
 			return nil, fmt.Errorf("a %T is no object", c)
@@ -166,14 +166,14 @@ func (r *CallerReconciler) inject(
 // setCaller reports whether it changed the path of a webhook. It leaves alone URLs, and a path without a token where no token is enforced: that is
 // what the chart renders before tokens are required, and when they are not any more.
 func setCaller(to *admissionregistrationv1.WebhookClientConfig, path string, keys *CallerKeys, spread, enforced bool) (changed bool) {
-	has, behind := guard.CallerOf(to)
+	has, behind := webhookconfig.CallerOf(to)
 	if to.Service == nil || behind == path && has == "" && !enforced {
 		return false
 	}
 	if behind != path {
 		has = ""
 	}
-	wanted := guard.CallerPath(keys.Token(guard.CallerScope(path), has, spread), path)
+	wanted := webhookconfig.CallerPath(keys.Token(webhookconfig.CallerScope(path), has, spread), path)
 	if to.Service.Path != nil && *to.Service.Path == wanted {
 		return false
 	}
@@ -184,12 +184,12 @@ func setCaller(to *admissionregistrationv1.WebhookClientConfig, path string, key
 // write stores the keys in the Secret that was read, and no other.
 func (r *CallerReconciler) write(ctx context.Context, secret *corev1.Secret, keys *CallerKeys) error {
 	wanted := secret.DeepCopy()
-	wanted.Data = map[string][]byte{guard.CurrentCallerKey: keys.Current}
+	wanted.Data = map[string][]byte{webhookconfig.CurrentCallerKey: keys.Current}
 	if len(keys.Previous) > 0 {
-		wanted.Data[guard.PreviousCallerKey] = keys.Previous
+		wanted.Data[webhookconfig.PreviousCallerKey] = keys.Previous
 	}
 	if keys.Required {
-		wanted.Data[guard.CallersRequired] = []byte("true")
+		wanted.Data[webhookconfig.CallersRequired] = []byte("true")
 	}
 	if wanted.Annotations == nil {
 		wanted.Annotations = map[string]string{}

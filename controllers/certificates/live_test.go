@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/controllers/certificates"
-	"github.com/breakwater-k8s/breakwater/internal/pages"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
 func TestMain(m *testing.M) { testplane.Main(m) }
@@ -236,7 +236,7 @@ func TestSecretsThatExistAreFilledWithoutTheRightToMakeAny(t *testing.T) {
 func (l *lab) patchAsDocumented(documented, name string) {
 	l.Helper()
 	const merge = " --type merge -p "
-	said, err := pages.Mentioned("../..", "docs/certificates.md", "kubectl patch secret -n breakwater-system "+documented+merge)
+	said, err := doctest.Mentioned("../..", "docs/certificates.md", "kubectl patch secret -n breakwater-system "+documented+merge)
 	if err != nil {
 		l.Fatal(err)
 	}

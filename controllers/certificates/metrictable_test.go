@@ -3,7 +3,7 @@ package certificates
 import (
 	"testing"
 
-	"github.com/breakwater-k8s/breakwater/internal/metrictable"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
 )
 
 func TestMetricsAreThoseOfTheTable(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // world is a cluster in which time passes as a test says. Its apiservers hear of what a configuration trusts with a delay, and so
@@ -37,7 +37,7 @@ type episode struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	w.client = fake.NewClientBuilder().WithScheme(fleet.Scheme()).WithObjects(&admissionregistrationv1.ValidatingWebhookConfiguration{
+	w.client = fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithObjects(&admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "hook"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: "a.example.com"}, {Name: "b.example.com"}},
 	}).Build()
 	w.restart()

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // Options say what is made for whom.
@@ -41,7 +41,7 @@ type Options struct {
 
 // CacheOptions see no other Secret than that one. Without a name there is no Secret in the cache.
 func CacheOptions(secret client.ObjectKey) cache.Options {
-	options := fleet.CacheOptions()
+	options := clusters.CacheOptions()
 	options.ByObject = map[client.Object]cache.ByObject{&corev1.Secret{}: {Namespaces: map[string]cache.Config{
 		secret.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", secret.Name)},
 	}}}
@@ -76,7 +76,7 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options, registry p
 	for _, k := range options.kinds() {
 		awaited = append(awaited, k.empty())
 	}
-	return fleet.AddReadiness(ctx, mgr, "Secrets and webhook configurations", awaited...)
+	return clusters.AddReadiness(ctx, mgr, "Secrets and webhook configurations", awaited...)
 }
 
 // control adds a controller that has one request, also whenever a webhook configuration changes.

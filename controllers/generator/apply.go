@@ -14,13 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
 // differs tells whether a protector has drifted in something that the generator owns. What its policy has said and says no
 // more differs in the record of that.
-func differs(protector *v1alpha1.PodProtector, wanted desired.Protector) bool {
+func differs(protector *v1alpha1.PodProtector, wanted policy.Protector) bool {
 	have, want := &protector.Spec, &wanted.Object.Spec
 	return !contains(protector.Labels, wanted.Object.Labels) ||
 		!contains(protector.Annotations, wanted.Object.Annotations) ||
@@ -65,12 +65,12 @@ func contains(all, part map[string]string) bool {
 }
 
 // apply writes what the generator owns. A uid makes it an update of that very object; without one it creates.
-func (r *Reconciler) apply(ctx context.Context, wanted desired.Protector, uid types.UID) error {
+func (r *Reconciler) apply(ctx context.Context, wanted policy.Protector, uid types.UID) error {
 	spec, err := ownSpec(wanted)
 	if err != nil {
 		return err
 	}
-	object := fleet.NewApply(wanted.Object, uid)
+	object := clusters.NewApply(wanted.Object, uid)
 	object.SetLabels(wanted.Object.Labels)
 	object.SetAnnotations(wanted.Object.Annotations)
 	object.SetFinalizers(wanted.Object.Finalizers)
@@ -80,7 +80,7 @@ func (r *Reconciler) apply(ctx context.Context, wanted desired.Protector, uid ty
 
 // repair makes a protector that exists what is wanted. A field that excludes one of ours, and that somebody else has put in
 // its place, goes first: the apiserver takes no object with both, and applying ours does not remove theirs.
-func (r *Reconciler) repair(ctx context.Context, protector *v1alpha1.PodProtector, wanted desired.Protector) error {
+func (r *Reconciler) repair(ctx context.Context, protector *v1alpha1.PodProtector, wanted policy.Protector) error {
 	have, want := &protector.Spec, &wanted.Object.Spec
 	spec, err := ownSpec(wanted)
 	if err != nil {
@@ -110,7 +110,7 @@ func (r *Reconciler) repair(ctx context.Context, protector *v1alpha1.PodProtecto
 
 // ownSpec is what the generator owns of a spec. Numbers are written also when they are 0: a field that is left out is not
 // ours, and its drift would stay.
-func ownSpec(wanted desired.Protector) (map[string]any, error) {
+func ownSpec(wanted policy.Protector) (map[string]any, error) {
 	from := &wanted.Object.Spec
 	spec := map[string]any{"minReadySeconds": int64(from.MinReadySeconds)}
 	for name, value := range map[string]*intstr.IntOrString{"minAvailable": from.MinAvailable, "maxUnavailable": from.MaxUnavailable} {

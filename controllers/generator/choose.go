@@ -9,18 +9,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
 // choose decides by what a source that is there is protected. What would make its protectors weaker in a way that a cache
 // which lags behind could be wrong about is decided once more by what the apiserver says.
-func (r *Reconciler) choose(ctx context.Context, ref desired.Ref, source client.Object, protectors []*v1alpha1.PodProtector) (desired.Choice, error) {
+func (r *Reconciler) choose(ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector) (policy.Choice, error) {
 	last := lastOrigin(protectors)
 	choice, err := r.chooseBy(ctx, r.Client, ref, source, last)
 	if err != nil {
-		return desired.Choice{}, err
+		return policy.Choice{}, err
 	}
-	if last == nil || choice.Verdict == desired.Protect && choice.Origin.Policy == last.Policy {
+	if last == nil || choice.Verdict == policy.Protect && choice.Origin.Policy == last.Policy {
 		return choice, nil
 	}
 	return r.chooseBy(ctx, r.Live, ref, source, last)
@@ -28,29 +28,29 @@ func (r *Reconciler) choose(ctx context.Context, ref desired.Ref, source client.
 
 // chooseBy decides by the policies that a reader shows.
 func (r *Reconciler) chooseBy(
-	ctx context.Context, reader client.Reader, ref desired.Ref, source client.Object, last *desired.Origin,
-) (desired.Choice, error) {
+	ctx context.Context, reader client.Reader, ref policy.Ref, source client.Object, last *policy.Origin,
+) (policy.Choice, error) {
 	policies, err := listPolicies(ctx, reader, ref.Namespace)
 	if err != nil {
-		return desired.Choice{}, err
+		return policy.Choice{}, err
 	}
 	if policies, err = r.withoutErased(ctx, policies, last); err != nil {
-		return desired.Choice{}, err
+		return policy.Choice{}, err
 	}
 	candidate, err := r.Kinds.candidate(ctx, ref, source, policies)
 	if err != nil {
-		return desired.Choice{}, err
+		return policy.Choice{}, err
 	}
-	return desired.Choose(policies, candidate, r.Selector.Matches(labels.Set(source.GetLabels())), last), nil
+	return policy.Choose(policies, candidate, r.Selector.Matches(labels.Set(source.GetLabels())), last), nil
 }
 
 // withoutErased leaves out the policy that the protectors are by, if it is only deleted because its whole kind is: whoever
 // takes a CRD away has not said anything about each policy.
-func (r *Reconciler) withoutErased(ctx context.Context, policies []*desired.Policy, last *desired.Origin) ([]*desired.Policy, error) {
+func (r *Reconciler) withoutErased(ctx context.Context, policies []*policy.Policy, last *policy.Origin) ([]*policy.Policy, error) {
 	if last == nil {
 		return policies, nil
 	}
-	at := slices.IndexFunc(policies, func(p *desired.Policy) bool { return p.Deleted && p.String() == last.Policy })
+	at := slices.IndexFunc(policies, func(p *policy.Policy) bool { return p.Deleted && p.String() == last.Policy })
 	if at < 0 {
 		return policies, nil
 	}
@@ -63,7 +63,7 @@ func (r *Reconciler) withoutErased(ctx context.Context, policies []*desired.Poli
 
 // listPolicies lists the policies that may select workloads of a namespace, in order of precedence. Without their CRDs there
 // are none: they have vanished.
-func listPolicies(ctx context.Context, reader client.Reader, namespace string) ([]*desired.Policy, error) {
+func listPolicies(ctx context.Context, reader client.Reader, namespace string) ([]*policy.Policy, error) {
 	var own v1alpha1.ProtectionPolicyList
 	if err := reader.List(ctx, &own, client.InNamespace(namespace)); ignoreUnserved(err) != nil {
 		return nil, fmt.Errorf("list ProtectionPolicies: %w", err)
@@ -72,27 +72,27 @@ func listPolicies(ctx context.Context, reader client.Reader, namespace string) (
 	if err := reader.List(ctx, &all); ignoreUnserved(err) != nil {
 		return nil, fmt.Errorf("list ClusterProtectionPolicies: %w", err)
 	}
-	policies := make([]*desired.Policy, 0, len(own.Items)+len(all.Items))
+	policies := make([]*policy.Policy, 0, len(own.Items)+len(all.Items))
 	for i := range own.Items {
-		policies = append(policies, desired.NewPolicy(&own.Items[i]))
+		policies = append(policies, policy.NewPolicy(&own.Items[i]))
 	}
 	for i := range all.Items {
-		policies = append(policies, desired.NewPolicy(&all.Items[i]))
+		policies = append(policies, policy.NewPolicy(&all.Items[i]))
 	}
-	desired.Rank(policies)
+	policy.Rank(policies)
 	return policies, nil
 }
 
 // lastOrigin is what a source's protectors were made by so far; nil when none is ours. One that names a policy tells more
 // than one that lost its annotations to a hand.
-func lastOrigin(protectors []*v1alpha1.PodProtector) *desired.Origin {
-	var last *desired.Origin
+func lastOrigin(protectors []*v1alpha1.PodProtector) *policy.Origin {
+	var last *policy.Origin
 	for _, p := range protectors {
-		if !desired.IsGenerated(p) || isReleased(p) {
+		if !policy.IsGenerated(p) || isReleased(p) {
 			continue
 		}
 		// A record that cannot be read leaves the rule unknown; protect sees that for itself.
-		origin, _ := desired.OriginOf(p)
+		origin, _ := policy.OriginOf(p)
 		if last == nil || last.Policy == "" {
 			last = &origin
 		}

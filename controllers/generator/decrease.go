@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
 // Brake holds back large decreases of floors (rule 13).
@@ -36,25 +36,25 @@ type Brake interface {
 
 // retries brings sources back, whose decreases are pending or for which something was done.
 type retries struct {
-	queue workqueue.TypedRateLimitingInterface[desired.Ref]
+	queue workqueue.TypedRateLimitingInterface[policy.Ref]
 }
 
 // source lets the retries reach the controller's queue.
-func (r *retries) source() source.TypedSource[desired.Ref] {
-	return source.TypedFunc[desired.Ref](func(_ context.Context, queue workqueue.TypedRateLimitingInterface[desired.Ref]) error {
+func (r *retries) source() source.TypedSource[policy.Ref] {
+	return source.TypedFunc[policy.Ref](func(_ context.Context, queue workqueue.TypedRateLimitingInterface[policy.Ref]) error {
 		r.queue = queue
 		return nil
 	})
 }
 
-func (r *retries) after(ref desired.Ref, delay time.Duration) {
+func (r *retries) after(ref policy.Ref, delay time.Duration) {
 	if r != nil && r.queue != nil && delay > 0 {
 		r.queue.AddAfter(ref, delay)
 	}
 }
 
 // ask asks the brake about a large decrease, and comes back when it may be granted.
-func (r *Reconciler) ask(ctx context.Context, ref desired.Ref, request brake.Request) (brake.Verdict, error) {
+func (r *Reconciler) ask(ctx context.Context, ref policy.Ref, request brake.Request) (brake.Verdict, error) {
 	answer, err := r.Brake.Ask(ctx, request)
 	if err != nil {
 		return "", fmt.Errorf("decide on a large decrease: %w", err)
@@ -70,10 +70,10 @@ type releaseCause struct {
 	// cascade says why it is known to be a cascade; empty if it is not known to be one.
 	cascade string
 	// held is the condition TargetResolved of protectors whose release is held; nil leaves it as it is.
-	held *fleet.Announcement
+	held *clusters.Announcement
 }
 
-func deleted(ref desired.Ref) releaseCause {
+func deleted(ref policy.Ref) releaseCause {
 	held := resolution(metav1.ConditionFalse, v1alpha1.ReasonSourceDeleted, fmt.Sprintf(
 		"%s was deleted. This PodProtector stays in force while its release is pending: see the condition %s.",
 		ref, v1alpha1.ConditionDecreasePending), corev1.EventTypeWarning)
@@ -81,7 +81,7 @@ func deleted(ref desired.Ref) releaseCause {
 }
 
 // optedOut is the cause if the source exists. If its policy is the reason, the condition remembers that the policy was deleted.
-func optedOut(ref desired.Ref, choice desired.Choice) releaseCause {
+func optedOut(ref policy.Ref, choice policy.Choice) releaseCause {
 	cause := releaseCause{text: fmt.Sprintf("%s is not to be protected (%s)", ref, choice.Message)}
 	if choice.Reason != "" {
 		held := resolution(metav1.ConditionFalse, choice.Reason, fmt.Sprintf(
@@ -94,7 +94,7 @@ func optedOut(ref desired.Ref, choice desired.Choice) releaseCause {
 
 // askRelease asks whether a protector may be released. source is nil if it does not exist.
 func (r *Reconciler) askRelease(
-	ctx context.Context, ref desired.Ref, source client.Object, protector *v1alpha1.PodProtector, cause releaseCause,
+	ctx context.Context, ref policy.Ref, source client.Object, protector *v1alpha1.PodProtector, cause releaseCause,
 ) (brake.Verdict, error) {
 	effect, large := brake.Release(protector)
 	switch {
@@ -117,11 +117,11 @@ func (r *Reconciler) askRelease(
 
 // removeAll releases those of the protectors that may be released now, and reports the strictest verdict on the others.
 func (r *Reconciler) removeAll(
-	ctx context.Context, ref desired.Ref, source client.Object, protectors []*v1alpha1.PodProtector, cause releaseCause,
+	ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector, cause releaseCause,
 ) (brake.Verdict, error) {
 	worst := brake.Granted
 	for _, protector := range protectors {
-		if !desired.IsGenerated(protector) || isReleased(protector) {
+		if !policy.IsGenerated(protector) || isReleased(protector) {
 			continue
 		}
 		verdict, err := r.askRelease(ctx, ref, source, protector, cause)
@@ -148,7 +148,7 @@ func (r *Reconciler) removeAll(
 		} else if err != nil {
 			return "", err
 		}
-		r.retries.after(ref, fleet.LookAgain)
+		r.retries.after(ref, clusters.LookAgain)
 	}
 	return worst, nil
 }
@@ -162,8 +162,8 @@ var errOutdated = errors.New("the cache is outdated")
 // brakeFloor returns what of the wanted protector may be applied now: without a large decrease, all of it; and the protector that this was
 // decided on, which is the one of the API server: to a cache that lags, a large decrease may look like a small one.
 func (r *Reconciler) brakeFloor(
-	ctx context.Context, ref desired.Ref, source client.Object, cached *v1alpha1.PodProtector, wanted desired.Protector, choice desired.Choice,
-) (*v1alpha1.PodProtector, desired.Protector, error) {
+	ctx context.Context, ref policy.Ref, source client.Object, cached *v1alpha1.PodProtector, wanted policy.Protector, choice policy.Choice,
+) (*v1alpha1.PodProtector, policy.Protector, error) {
 	if _, isPending := brake.PendingOf(cached); !isPending && !differs(cached, wanted) {
 		return cached, wanted, nil
 	}
@@ -180,8 +180,8 @@ func (r *Reconciler) brakeFloor(
 
 // brakeLive is brakeFloor for a protector that was read from the API server.
 func (r *Reconciler) brakeLive(
-	ctx context.Context, ref desired.Ref, source client.Object, protector *v1alpha1.PodProtector, wanted desired.Protector, choice desired.Choice,
-) (desired.Protector, error) {
+	ctx context.Context, ref policy.Ref, source client.Object, protector *v1alpha1.PodProtector, wanted policy.Protector, choice policy.Choice,
+) (policy.Protector, error) {
 	after := applied(protector, wanted)
 	effect, large := r.Brake.Weakened(protector, after)
 	if large {
@@ -213,7 +213,7 @@ func (r *Reconciler) brakeLive(
 // before, the decrease would be recorded again. The source is read after the protector. To a cache that lags, a source may be as before that
 // was deleted since, and another leader may have recorded why.
 func (r *Reconciler) withdrawUnwanted(
-	ctx context.Context, ref desired.Ref, source client.Object, live *v1alpha1.PodProtector, wanted desired.Protector, choice desired.Choice,
+	ctx context.Context, ref policy.Ref, source client.Object, live *v1alpha1.PodProtector, wanted policy.Protector, choice policy.Choice,
 ) error {
 	if _, isPending := brake.PendingOf(live); !isPending {
 		return nil
@@ -226,7 +226,7 @@ func (r *Reconciler) withdrawUnwanted(
 
 // withdrawRead takes back the record of a protector that was read from the API server. In a storm, webhooks change the status many times a
 // second. A conflict with such a change is retried, because the watch of the generator ignores it and no event follows.
-func (r *Reconciler) withdrawRead(ctx context.Context, ref desired.Ref, live *v1alpha1.PodProtector) error {
+func (r *Reconciler) withdrawRead(ctx context.Context, ref policy.Ref, live *v1alpha1.PodProtector) error {
 	err := r.Brake.Withdraw(ctx, live)
 	if apierrors.IsConflict(err) {
 		r.retries.after(ref, time.Second)
@@ -237,7 +237,7 @@ func (r *Reconciler) withdrawRead(ctx context.Context, ref desired.Ref, live *v1
 
 // checkSource is errOutdated if the source of a large decrease is not any more what the cache shows. Of sources of other kinds than
 // Kubernetes' own, what they want was read from the API server just now.
-func (r *Reconciler) checkSource(ctx context.Context, ref desired.Ref, source client.Object, wanted desired.Protector, choice desired.Choice) error {
+func (r *Reconciler) checkSource(ctx context.Context, ref policy.Ref, source client.Object, wanted policy.Protector, choice policy.Choice) error {
 	current, err := r.Kinds.live(ctx, ref)
 	if err != nil {
 		return fmt.Errorf("get the %s from the API server: %w", ref.Kind, err)
@@ -249,7 +249,7 @@ func (r *Reconciler) checkSource(ctx context.Context, ref desired.Ref, source cl
 	if !isBuiltIn {
 		return nil
 	}
-	now, err := desired.Protectors(desired.Source{Kind: kind, Object: current}, r.Kinds.interpreter(ref, choice.Origin), choice.Origin)
+	now, err := policy.Protectors(policy.Source{Kind: kind, Object: current}, r.Kinds.interpreter(ref, choice.Origin), choice.Origin)
 	if err != nil || len(now) != 1 || !equality.Semantic.DeepEqual(now[0].Object.Spec, wanted.Object.Spec) {
 		return errOutdated
 	}
@@ -257,7 +257,7 @@ func (r *Reconciler) checkSource(ctx context.Context, ref desired.Ref, source cl
 }
 
 // applied is what a protector will be when the generator has applied what it wants.
-func applied(protector *v1alpha1.PodProtector, wanted desired.Protector) *v1alpha1.PodProtector {
+func applied(protector *v1alpha1.PodProtector, wanted policy.Protector) *v1alpha1.PodProtector {
 	after := protector.DeepCopy()
 	to, want := &after.Spec, &wanted.Object.Spec
 	to.MinAvailable, to.MaxUnavailable, to.Selector, to.MinReadySeconds = want.MinAvailable, want.MaxUnavailable, want.Selector, want.MinReadySeconds
@@ -269,7 +269,7 @@ func applied(protector *v1alpha1.PodProtector, wanted desired.Protector) *v1alph
 	}
 	if len(want.Operations) > 0 {
 		// What its user added stays. A record that cannot be read has no operations to take away.
-		origin, _ := desired.OriginOf(protector)
+		origin, _ := policy.OriginOf(protector)
 		to.Operations = slices.DeleteFunc(slices.Clone(to.Operations), func(o v1alpha1.Operation) bool {
 			return slices.Contains(origin.Operations, o) && !slices.Contains(want.Operations, o)
 		})
@@ -283,7 +283,7 @@ func applied(protector *v1alpha1.PodProtector, wanted desired.Protector) *v1alph
 }
 
 // held is the wanted protector with what protects as it is: drift of the rest is still repaired.
-func held(protector *v1alpha1.PodProtector, wanted desired.Protector) desired.Protector {
+func held(protector *v1alpha1.PodProtector, wanted policy.Protector) policy.Protector {
 	wanted.Object = wanted.Object.DeepCopy()
 	to, have := &wanted.Object.Spec, &protector.Spec
 	to.MinAvailable, to.MaxUnavailable, to.Selector = have.MinAvailable, have.MaxUnavailable, have.Selector
@@ -311,7 +311,7 @@ func wasDeleted(p *v1alpha1.PodProtector) bool {
 }
 
 // releaseHeld releases the protectors of a source that does not exist any more whose release was held, when it is granted.
-func (r *Reconciler) releaseHeld(ctx context.Context, ref desired.Ref, protector *v1alpha1.PodProtector) (outcome, error) {
+func (r *Reconciler) releaseHeld(ctx context.Context, ref policy.Ref, protector *v1alpha1.PodProtector) (outcome, error) {
 	if current, err := r.Kinds.live(ctx, ref); err != nil {
 		return "", fmt.Errorf("get the %s from the apiserver: %w", ref.Kind, err)
 	} else if current != nil {

@@ -12,20 +12,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
 // each visits all sources of the kinds, in a namespace or in all, that the caches show. Kinds that are not watched have
 // none. Nothing that is visited may be changed.
-func (k *Kinds) each(ctx context.Context, namespace string, kinds []v1alpha1.WorkloadKind, visit func(desired.Ref, client.Object) error) error {
+func (k *Kinds) each(ctx context.Context, namespace string, kinds []v1alpha1.WorkloadKind, visit func(policy.Ref, client.Object) error) error {
 	for _, named := range kinds {
-		kind := desired.KindOf(named)
+		kind := policy.KindOf(named)
 		objects, err := k.list(ctx, namespace, kind)
 		if err != nil {
 			return err
 		}
 		for _, object := range objects {
-			if err := visit(desired.RefOf(kind.GroupKind(), object), object); err != nil {
+			if err := visit(policy.RefOf(kind.GroupKind(), object), object); err != nil {
 				return err
 			}
 		}
@@ -99,7 +99,7 @@ func (k *Kinds) all() []v1alpha1.WorkloadKind {
 func (k *Kinds) watchNamespaces() error {
 	return k.watchBeside(namespaces(), func(namespace *metav1.PartialObjectMetadata) {
 		ctx := k.ctx
-		_ = k.each(ctx, namespace.Name, k.all(), func(ref desired.Ref, _ client.Object) error {
+		_ = k.each(ctx, namespace.Name, k.all(), func(ref policy.Ref, _ client.Object) error {
 			k.starter(ref)
 			return nil
 		})

@@ -11,12 +11,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
 // hold makes sure that the source carries our finalizer.
-func (r *Reconciler) hold(ctx context.Context, ref desired.Ref, source client.Object) error {
+func (r *Reconciler) hold(ctx context.Context, ref policy.Ref, source client.Object) error {
 	if slices.Contains(source.GetFinalizers(), v1alpha1.FinalizerSource) {
 		return nil
 	}
@@ -29,7 +29,7 @@ func (r *Reconciler) hold(ctx context.Context, ref desired.Ref, source client.Ob
 		if err != nil {
 			return err
 		}
-		if err := fleet.AddFinalizer(ctx, r.Client, kind, source, v1alpha1.FinalizerSource, Name); err != nil {
+		if err := clusters.AddFinalizer(ctx, r.Client, kind, source, v1alpha1.FinalizerSource, Name); err != nil {
 			return err
 		}
 	}
@@ -38,7 +38,7 @@ func (r *Reconciler) hold(ctx context.Context, ref desired.Ref, source client.Ob
 }
 
 // letGo makes sure that the source does not carry our finalizer.
-func (r *Reconciler) letGo(ctx context.Context, ref desired.Ref, source client.Object) error {
+func (r *Reconciler) letGo(ctx context.Context, ref policy.Ref, source client.Object) error {
 	if !slices.Contains(source.GetFinalizers(), v1alpha1.FinalizerSource) {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (r *Reconciler) letGo(ctx context.Context, ref desired.Ref, source client.O
 		if err != nil || live == nil || live.GetUID() != source.GetUID() {
 			return err
 		}
-		if err := fleet.DropFinalizer(ctx, r.Client, live, v1alpha1.FinalizerSource, Name); err != nil {
+		if err := clusters.DropFinalizer(ctx, r.Client, live, v1alpha1.FinalizerSource, Name); err != nil {
 			return err
 		}
 	}

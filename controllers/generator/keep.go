@@ -9,17 +9,17 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // keep leaves the protectors in force whose source is gone without an explicit deletion: that is what an
 // accident looks like. A deletion on purpose is never seen like this, because the source's finalizer holds it
 // until its protectors are released.
-func (r *Reconciler) keep(ctx context.Context, ref desired.Ref, protectors []*v1alpha1.PodProtector) (outcome, error) {
+func (r *Reconciler) keep(ctx context.Context, ref policy.Ref, protectors []*v1alpha1.PodProtector) (outcome, error) {
 	result := ignored
 	for _, protector := range protectors {
-		if !desired.IsGenerated(protector) || isReleased(protector) {
+		if !policy.IsGenerated(protector) || isReleased(protector) {
 			continue
 		}
 		if quota.Unfinished(protector) {
@@ -74,7 +74,7 @@ func (r *Reconciler) keep(ctx context.Context, ref desired.Ref, protectors []*v1
 // withdraw takes back the record of a decrease that a source wanted which vanished: no component asks for it any more, and it would stay
 // among the oldest that are pending, for which others wait. The source is read after the protector: another leader may have recorded the
 // decrease of a source that was created again and deleted since.
-func (r *Reconciler) withdraw(ctx context.Context, ref desired.Ref, live *v1alpha1.PodProtector) error {
+func (r *Reconciler) withdraw(ctx context.Context, ref policy.Ref, live *v1alpha1.PodProtector) error {
 	if _, isPending := brake.PendingOf(live); !isPending || r.Brake == nil {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (r *Reconciler) withdraw(ctx context.Context, ref desired.Ref, live *v1alph
 }
 
 // end releases the protectors of a source that is being deleted. One that is deleted because its whole kind is goes by a cascade.
-func (r *Reconciler) end(ctx context.Context, ref desired.Ref, source client.Object, protectors []*v1alpha1.PodProtector) (outcome, error) {
+func (r *Reconciler) end(ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector) (outcome, error) {
 	going, err := r.Kinds.isKindGoing(ctx, ref)
 	if err != nil {
 		return "", err
@@ -106,9 +106,9 @@ func (r *Reconciler) end(ctx context.Context, ref desired.Ref, source client.Obj
 }
 
 // retainAll leaves protectors as they are whose policy is gone and has left a record that cannot be read.
-func (r *Reconciler) retainAll(ctx context.Context, protectors []*v1alpha1.PodProtector, choice desired.Choice) (outcome, error) {
+func (r *Reconciler) retainAll(ctx context.Context, protectors []*v1alpha1.PodProtector, choice policy.Choice) (outcome, error) {
 	for _, protector := range protectors {
-		if !desired.IsGenerated(protector) || isReleased(protector) {
+		if !policy.IsGenerated(protector) || isReleased(protector) {
 			continue
 		}
 		if err := r.resolve(ctx, protector, kept(choice)); err != nil {
@@ -121,10 +121,10 @@ func (r *Reconciler) retainAll(ctx context.Context, protectors []*v1alpha1.PodPr
 // isReadable tells whether the protectors' record of their policy can be read.
 func isReadable(protectors []*v1alpha1.PodProtector) bool {
 	for _, protector := range protectors {
-		if !desired.IsGenerated(protector) {
+		if !policy.IsGenerated(protector) {
 			continue
 		}
-		if _, err := desired.OriginOf(protector); err != nil {
+		if _, err := policy.OriginOf(protector); err != nil {
 			return false
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
 // reconciler is one whose cache a test plays itself: it passes its objects to the steps.
@@ -54,8 +54,8 @@ func (p *plane) kinds() (*Kinds, error) {
 }
 
 // ref names a Deployment of the test.
-func (p *plane) ref(name string) desired.Ref {
-	return desired.Ref{Group: "apps", Kind: "Deployment", Namespace: p.namespace, Name: name}
+func (p *plane) ref(name string) policy.Ref {
+	return policy.Ref{Group: "apps", Kind: "Deployment", Namespace: p.namespace, Name: name}
 }
 
 // lose takes a Deployment away as the loss of an etcd would: no deletionTimestamp is ever seen by the generator.

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
 // Kinds reads sources of every kind: those of Kubernetes' own from the manager's cache, and others, which policies name, by
@@ -40,7 +40,7 @@ type Kinds struct {
 	others  map[schema.GroupKind]*other
 	helpers map[schema.GroupVersionResource]*other
 	// starter starts the watch of a kind; nil until the controller runs.
-	starter func(desired.Ref)
+	starter func(policy.Ref)
 	// ctx is the time that the controller runs, for which watches last.
 	ctx context.Context
 	// changed is told when what policies look at beside workloads has changed.
@@ -48,13 +48,13 @@ type Kinds struct {
 }
 
 // isBuiltIn tells whether a source is of a kind of Kubernetes' own.
-func (k *Kinds) isBuiltIn(ref desired.Ref) bool {
+func (k *Kinds) isBuiltIn(ref policy.Ref) bool {
 	_, ok := k.builtIn(ref.GroupKind())
 	return ok
 }
 
 func (k *Kinds) builtIn(kind schema.GroupKind) (schema.GroupVersionKind, bool) {
-	for known := range desired.BuiltIn() {
+	for known := range policy.BuiltIn() {
 		if known.GroupKind() == kind {
 			return known, true
 		}
@@ -63,19 +63,19 @@ func (k *Kinds) builtIn(kind schema.GroupKind) (schema.GroupVersionKind, bool) {
 }
 
 // interpreter is what reads the sources of a kind.
-func (k *Kinds) interpreter(ref desired.Ref, origin desired.Origin) desired.Interpreter {
+func (k *Kinds) interpreter(ref policy.Ref, origin policy.Origin) policy.Interpreter {
 	if kind, ok := k.builtIn(ref.GroupKind()); ok {
-		return desired.BuiltIn()[kind]
+		return policy.BuiltIn()[kind]
 	}
 	if origin.TemplatePath != "" {
-		return desired.Template{Path: origin.TemplatePath}
+		return policy.Template{Path: origin.TemplatePath}
 	}
-	return desired.Scaled{}
+	return policy.Scaled{}
 }
 
 // cached is what the cache shows of a source; nil when it does not exist. Of kinds that are not Kubernetes' own it is the
 // metadata. A kind that is not watched, or not yet, is asked for at the apiserver.
-func (k *Kinds) cached(ctx context.Context, ref desired.Ref) (client.Object, error) {
+func (k *Kinds) cached(ctx context.Context, ref policy.Ref) (client.Object, error) {
 	if kind, ok := k.builtIn(ref.GroupKind()); ok && slices.Contains(k.Watched, kind) {
 		return k.typed(ctx, k.Cache, kind, ref)
 	}
@@ -89,7 +89,7 @@ func (k *Kinds) cached(ctx context.Context, ref desired.Ref) (client.Object, err
 }
 
 // live is what the apiserver says of a source; nil when it does not exist, or its kind does not.
-func (k *Kinds) live(ctx context.Context, ref desired.Ref) (client.Object, error) {
+func (k *Kinds) live(ctx context.Context, ref policy.Ref) (client.Object, error) {
 	if kind, ok := k.builtIn(ref.GroupKind()); ok {
 		return k.typed(ctx, k.Live, kind, ref)
 	}
@@ -105,7 +105,7 @@ func (k *Kinds) live(ctx context.Context, ref desired.Ref) (client.Object, error
 	return object, nil
 }
 
-func (k *Kinds) typed(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, ref desired.Ref) (client.Object, error) {
+func (k *Kinds) typed(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, ref policy.Ref) (client.Object, error) {
 	object, err := k.empty(kind)
 	if err != nil {
 		return nil, err
@@ -127,9 +127,9 @@ func (k *Kinds) empty(kind schema.GroupVersionKind) (client.Object, error) {
 }
 
 // whole is a source with all that its interpreter needs; nil when it is not any more the one that the cache shows.
-func (k *Kinds) whole(ctx context.Context, ref desired.Ref, source client.Object, origin desired.Origin) (*desired.Source, error) {
+func (k *Kinds) whole(ctx context.Context, ref policy.Ref, source client.Object, origin policy.Origin) (*policy.Source, error) {
 	if kind, ok := k.builtIn(ref.GroupKind()); ok {
-		return &desired.Source{Kind: kind, Object: source}, nil
+		return &policy.Source{Kind: kind, Object: source}, nil
 	}
 	kind, resource, err := k.served(ref.GroupKind())
 	if err != nil {
@@ -145,7 +145,7 @@ func (k *Kinds) whole(ctx context.Context, ref desired.Ref, source client.Object
 	if object.GetUID() != source.GetUID() || object.GetDeletionTimestamp() != nil {
 		return nil, nil
 	}
-	whole := &desired.Source{Kind: kind, Object: object}
+	whole := &policy.Source{Kind: kind, Object: object}
 	if origin.TemplatePath == "" {
 		whole.Scale, err = k.scale(ctx, ref, resource)
 	}
@@ -153,7 +153,7 @@ func (k *Kinds) whole(ctx context.Context, ref desired.Ref, source client.Object
 }
 
 // scale reads a source's scale; nil when its kind has none.
-func (k *Kinds) scale(ctx context.Context, ref desired.Ref, resource schema.GroupVersionResource) (*autoscalingv1.Scale, error) {
+func (k *Kinds) scale(ctx context.Context, ref policy.Ref, resource schema.GroupVersionResource) (*autoscalingv1.Scale, error) {
 	fields, err := k.Dynamic.Resource(resource).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{}, "scale")
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -198,9 +198,9 @@ func ignoreUnserved(err error) error {
 }
 
 // candidate is what policies look at in a source.
-func (k *Kinds) candidate(ctx context.Context, ref desired.Ref, source client.Object, policies []*desired.Policy) (desired.Candidate, error) {
-	c := desired.Candidate{Ref: ref, Labels: source.GetLabels()}
-	if !slices.ContainsFunc(policies, func(p *desired.Policy) bool { return p.Namespaces != nil }) {
+func (k *Kinds) candidate(ctx context.Context, ref policy.Ref, source client.Object, policies []*policy.Policy) (policy.Candidate, error) {
+	c := policy.Candidate{Ref: ref, Labels: source.GetLabels()}
+	if !slices.ContainsFunc(policies, func(p *policy.Policy) bool { return p.Namespaces != nil }) {
 		return c, nil
 	}
 	var err error
@@ -209,7 +209,7 @@ func (k *Kinds) candidate(ctx context.Context, ref desired.Ref, source client.Ob
 }
 
 // policyResource is the resource of a policy.
-func policyResource(p *desired.Policy) schema.GroupVersionResource {
+func policyResource(p *policy.Policy) schema.GroupVersionResource {
 	if p.Namespace == "" {
 		return v1alpha1.GroupVersion.WithResource("clusterprotectionpolicies")
 	}

@@ -5,9 +5,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/breakwater-k8s/breakwater/internal/desired"
-	"github.com/breakwater-k8s/breakwater/internal/share"
-	"github.com/breakwater-k8s/breakwater/internal/slot"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/share"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
 // Metrics are the generator's own; docs/metrics.md describes them. Only the leader's gauges say something, or each shard's of what it has.
@@ -19,7 +19,7 @@ type Metrics struct {
 	writes      *prometheus.CounterVec
 
 	mu   sync.Mutex
-	last map[desired.Ref]outcome
+	last map[policy.Ref]outcome
 }
 
 // NewMetrics registers the metrics, of what a shard has; nil is all.
@@ -45,7 +45,7 @@ func NewMetrics(registry prometheus.Registerer, own *share.Share) (*Metrics, err
 			Name: "breakwater_generator_protector_writes_total",
 			Help: "Protectors that were created, updated (because the workload changed, or a hand did) or released.",
 		}, []string{"operation"}),
-		last: map[desired.Ref]outcome{},
+		last: map[policy.Ref]outcome{},
 	}
 	slots := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "breakwater_generator_slots", Help: "Slots of namespaces that this shard has; 0 without --ring.",
@@ -76,7 +76,7 @@ func NewMetrics(registry prometheus.Registerer, own *share.Share) (*Metrics, err
 }
 
 // observe counts a source by its newest outcome. An outcome that says nothing about its state leaves it as it was.
-func (m *Metrics) observe(source desired.Ref, result outcome) {
+func (m *Metrics) observe(source policy.Ref, result outcome) {
 	if result == "" || result == outdated {
 		return
 	}

@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/breakwater-k8s/breakwater/internal/desired"
-	"github.com/breakwater-k8s/breakwater/internal/slot"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
 // An alert on a shard that has lost a slot would never end otherwise, and the sum over shards count its workloads twice.
@@ -16,9 +16,9 @@ func TestAShardReportsNothingOfSlotsThatItHasGivenUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := desired.Ref{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "web"}
-	kept := desired.Ref{Group: "apps", Kind: "Deployment", Namespace: "other", Name: "web"}
-	gone := desired.Ref{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "gone"}
+	web := policy.Ref{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "web"}
+	kept := policy.Ref{Group: "apps", Kind: "Deployment", Namespace: "other", Name: "web"}
+	gone := policy.Ref{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "gone"}
 	m.observe(web, protected)
 	m.observe(kept, protected)
 	m.observe(gone, sourceVanished)

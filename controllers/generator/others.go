@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
 // other is a kind that is not of Kubernetes' own, and its watch.
@@ -37,11 +37,11 @@ func definitions() schema.GroupVersionResource {
 }
 
 // source lets the kinds that policies name reach the controller, for as long as it runs.
-func (k *Kinds) source() source.TypedSource[desired.Ref] {
-	return source.TypedFunc[desired.Ref](func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[desired.Ref]) error {
+func (k *Kinds) source() source.TypedSource[policy.Ref] {
+	return source.TypedFunc[policy.Ref](func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[policy.Ref]) error {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		k.ctx, k.starter = ctx, func(ref desired.Ref) { queue.Add(ref) }
+		k.ctx, k.starter = ctx, func(ref policy.Ref) { queue.Add(ref) }
 		return nil
 	})
 }
@@ -93,7 +93,7 @@ func (k *Kinds) watch(ctx context.Context, kind schema.GroupVersionKind) error {
 		return errNotRunning
 	}
 	started, err := k.start(mapping.Resource, kind, k.Namespace, func(_, object *metav1.PartialObjectMetadata) {
-		k.starter(desired.RefOf(kind.GroupKind(), object))
+		k.starter(policy.RefOf(kind.GroupKind(), object))
 		k.tellChange(object.Namespace)
 	})
 	if err != nil {
@@ -129,7 +129,7 @@ func (k *Kinds) start(
 	resource schema.GroupVersionResource, kind schema.GroupVersionKind, namespace string, changed func(before, now *metav1.PartialObjectMetadata),
 ) (*other, error) {
 	objects := k.Metadata.Resource(resource).Namespace(namespace)
-	informer := toolscache.NewSharedIndexInformer(fleet.Patient(&toolscache.ListWatch{
+	informer := toolscache.NewSharedIndexInformer(clusters.Patient(&toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return objects.List(ctx, options)
 		},
@@ -172,20 +172,20 @@ func (k *Kinds) forget(kind schema.GroupKind) {
 	delete(k.others, kind)
 	for _, object := range known.informer.GetStore().List() {
 		if object, ok := object.(*metav1.PartialObjectMetadata); ok {
-			k.starter(desired.RefOf(kind, object))
+			k.starter(policy.RefOf(kind, object))
 		}
 	}
 }
 
 // learn watches the kind of a source whose protectors name it, though no policy does any more.
-func (k *Kinds) learn(ctx context.Context, ref desired.Ref, protectors []*v1alpha1.PodProtector) error {
+func (k *Kinds) learn(ctx context.Context, ref policy.Ref, protectors []*v1alpha1.PodProtector) error {
 	if k.isBuiltIn(ref) || len(protectors) == 0 {
 		return nil
 	}
 	k.mu.Lock()
 	known := k.others[ref.GroupKind()] != nil
 	k.mu.Unlock()
-	_, version, ok := desired.SourceOf(protectors[0])
+	_, version, ok := policy.SourceOf(protectors[0])
 	if known || !ok || version == "" {
 		return nil
 	}
@@ -198,7 +198,7 @@ func (k *Kinds) learn(ctx context.Context, ref desired.Ref, protectors []*v1alph
 
 // watchedMetadata is what the watch of its kind shows of a source; known is false while there is none, or it has not listed
 // them yet.
-func (k *Kinds) watchedMetadata(ref desired.Ref) (object *metav1.PartialObjectMetadata, known bool) {
+func (k *Kinds) watchedMetadata(ref policy.Ref) (object *metav1.PartialObjectMetadata, known bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	watched := k.others[ref.GroupKind()]
@@ -232,7 +232,7 @@ func (k *Kinds) namespaceLabels(ctx context.Context, namespace string) (map[stri
 }
 
 // isKindGoing tells whether the whole kind of a source is being deleted.
-func (k *Kinds) isKindGoing(ctx context.Context, ref desired.Ref) (bool, error) {
+func (k *Kinds) isKindGoing(ctx context.Context, ref policy.Ref) (bool, error) {
 	if k.isBuiltIn(ref) {
 		return false, nil
 	}

@@ -17,11 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-var webRef = desired.RefOf(schema.GroupKind{Group: "apps", Kind: "Deployment"}, &metav1.ObjectMeta{Namespace: "shop", Name: "web"})
+var webRef = policy.RefOf(schema.GroupKind{Group: "apps", Kind: "Deployment"}, &metav1.ObjectMeta{Namespace: "shop", Name: "web"})
 
 // webPair is a Deployment and its protector, as they are stored.
 func webPair(t *testing.T) (*appsv1.Deployment, *v1alpha1.PodProtector) {
@@ -29,7 +29,7 @@ func webPair(t *testing.T) (*appsv1.Deployment, *v1alpha1.PodProtector) {
 	web := (&plane{t: t, namespace: webRef.Namespace}).deployment("web", func(d *appsv1.Deployment) {
 		d.UID, d.Finalizers = "1", []string{v1alpha1.FinalizerSource}
 	})
-	wanted, err := desired.FromDeployment(web)
+	wanted, err := policy.FromDeployment(web)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,14 +64,14 @@ func behind(t *testing.T, shown, stored []client.Object) *Reconciler {
 		t.Fatal(err)
 	}
 	build := func(objects []client.Object) client.WithWatch {
-		return fake.NewClientBuilder().WithScheme(fleet.Scheme()).WithStatusSubresource(&v1alpha1.PodProtector{}).
+		return fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithStatusSubresource(&v1alpha1.PodProtector{}).
 			WithIndex(&v1alpha1.PodProtector{}, sourceIndex, indexSource).WithObjects(objects...).Build()
 	}
 	cache, live := build(shown), build(stored)
 	return &Reconciler{
 		Client: split{live, cache}, Live: live, Metrics: metrics, Events: events.NewFakeRecorder(100),
 		Kinds: &Kinds{
-			Cache: cache, Live: live, Scheme: fleet.Scheme(), Mapper: live.RESTMapper(),
+			Cache: cache, Live: live, Scheme: clusters.Scheme(), Mapper: live.RESTMapper(),
 			Watched: []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("Deployment")},
 		},
 		Selector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"}),
@@ -109,7 +109,7 @@ func TestAnOutdatedCacheIsLookedAtAgainWithoutAnEvent(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			result, err := behind(t, c.shown, c.stored).Reconcile(t.Context(), webRef)
-			if err != nil || (result.RequeueAfter == fleet.LookAgain) != c.want {
+			if err != nil || (result.RequeueAfter == clusters.LookAgain) != c.want {
 				t.Errorf("Reconcile() = %+v, %v, want it to look again: %v", result, err, c.want)
 			}
 		})

@@ -9,20 +9,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
 // removeParts releases the protectors of parts that a source has no more: whoever took a part out of it did so on purpose.
 // The source was read from the apiserver just now; kinds of Kubernetes' own have no parts.
 func (r *Reconciler) removeParts(
-	ctx context.Context, ref desired.Ref, source client.Object, protectors []*v1alpha1.PodProtector, wanted []desired.Protector,
+	ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector, wanted []policy.Protector,
 ) error {
 	if r.Kinds.isBuiltIn(ref) {
 		return nil
 	}
 	for _, protector := range protectors {
-		isWanted := slices.ContainsFunc(wanted, func(w desired.Protector) bool { return w.Object.Name == protector.Name })
-		if isWanted || !desired.IsGenerated(protector) {
+		isWanted := slices.ContainsFunc(wanted, func(w policy.Protector) bool { return w.Object.Name == protector.Name })
+		if isWanted || !policy.IsGenerated(protector) {
 			continue
 		}
 		live, err := get(ctx, r.Live, client.ObjectKeyFromObject(protector), &v1alpha1.PodProtector{})
@@ -42,9 +42,9 @@ func (r *Reconciler) removeParts(
 
 // liveProtectors asks the apiserver for all protectors of a source: the cache may not show one that we have just made.
 // Sources that have parts do not tell all names, so that those of their kind are listed.
-func (r *Reconciler) liveProtectors(ctx context.Context, ref desired.Ref) ([]*v1alpha1.PodProtector, error) {
+func (r *Reconciler) liveProtectors(ctx context.Context, ref policy.Ref) ([]*v1alpha1.PodProtector, error) {
 	if r.Kinds.isBuiltIn(ref) {
-		key := client.ObjectKey{Namespace: ref.Namespace, Name: desired.ProtectorName(ref)}
+		key := client.ObjectKey{Namespace: ref.Namespace, Name: policy.ProtectorName(ref)}
 		protector, err := get(ctx, r.Live, key, &v1alpha1.PodProtector{})
 		if err != nil || protector == nil {
 			return nil, err
@@ -58,7 +58,7 @@ func (r *Reconciler) liveProtectors(ctx context.Context, ref desired.Ref) ([]*v1
 	}
 	var protectors []*v1alpha1.PodProtector
 	for i := range list.Items {
-		if source, _, ok := desired.SourceOf(&list.Items[i]); ok && source == ref {
+		if source, _, ok := policy.SourceOf(&list.Items[i]); ok && source == ref {
 			protectors = append(protectors, &list.Items[i])
 		}
 	}

@@ -25,8 +25,8 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/brake"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	core "github.com/breakwater-k8s/breakwater/internal/core/brake"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
 func TestMain(m *testing.M) { testplane.Main(m) }

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
 const (
@@ -47,14 +47,14 @@ func (r *PolicyReconciler) Reconcile(ctx context.Context, ref policyRef) (reconc
 	if err != nil || object == nil {
 		return reconcile.Result{}, err
 	}
-	policy := desired.NewPolicy(object)
+	policy := policy.NewPolicy(object)
 	switch {
 	case policy.Deleted && policy.Held:
 		return r.end(ctx, object, policy)
 	case policy.Deleted:
 		return reconcile.Result{}, nil
 	case !policy.Held:
-		err := fleet.AddFinalizer(ctx, r.Client, policyKind(policy), object, v1alpha1.FinalizerPolicy, Name)
+		err := clusters.AddFinalizer(ctx, r.Client, policyKind(policy), object, v1alpha1.FinalizerPolicy, Name)
 		if err != nil {
 			_, err = stale(err, "add the finalizer to the policy")
 		}
@@ -84,7 +84,7 @@ func (r *PolicyReconciler) follow(ctx context.Context, ref policyRef) (reconcile
 	if err != nil || object == nil {
 		return reconcile.Result{}, err
 	}
-	served, err := r.watch(ctx, desired.NewPolicy(object))
+	served, err := r.watch(ctx, policy.NewPolicy(object))
 	if err == nil && served.Status != metav1.ConditionTrue {
 		return reconcile.Result{RequeueAfter: servedRetry}, nil
 	}
@@ -105,7 +105,7 @@ func (r *PolicyReconciler) get(ctx context.Context, ref policyRef) (client.Objec
 
 // end lets a policy go when nothing is left that is by it: each of its protectors was released, is by another policy now, or
 // says that it is kept although the policy was deleted. A policy that goes because its CRD does was not deleted on purpose.
-func (r *PolicyReconciler) end(ctx context.Context, object client.Object, policy *desired.Policy) (reconcile.Result, error) {
+func (r *PolicyReconciler) end(ctx context.Context, object client.Object, policy *policy.Policy) (reconcile.Result, error) {
 	going, err := r.Kinds.isGoing(ctx, policyResource(policy))
 	if err != nil {
 		return reconcile.Result{}, err
@@ -127,7 +127,7 @@ func (r *PolicyReconciler) end(ctx context.Context, object client.Object, policy
 	if err != nil || live == nil {
 		return reconcile.Result{}, err
 	}
-	if err := fleet.DropFinalizer(ctx, r.Client, live, v1alpha1.FinalizerPolicy, Name); client.IgnoreNotFound(err) != nil {
+	if err := clusters.DropFinalizer(ctx, r.Client, live, v1alpha1.FinalizerPolicy, Name); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("remove the finalizer from the policy: %w", err)
 	}
 	log.FromContext(ctx).Info("policy released")
@@ -148,7 +148,7 @@ func (r *PolicyReconciler) liveObject(ctx context.Context, object client.Object)
 }
 
 // left counts the protectors that are still by a policy. The apiserver is asked, page by page, when the cache shows none.
-func (r *PolicyReconciler) left(ctx context.Context, policy *desired.Policy) (int, error) {
+func (r *PolicyReconciler) left(ctx context.Context, policy *policy.Policy) (int, error) {
 	var cached v1alpha1.PodProtectorList
 	err := r.Client.List(ctx, &cached, client.InNamespace(policy.Namespace), client.MatchingFields{policyIndex: policy.String()})
 	if err != nil {
@@ -168,7 +168,7 @@ func (r *PolicyReconciler) left(ctx context.Context, policy *desired.Policy) (in
 	return count, nil
 }
 
-func countLeft(protectors []v1alpha1.PodProtector, policy *desired.Policy) int {
+func countLeft(protectors []v1alpha1.PodProtector, policy *policy.Policy) int {
 	count := 0
 	for i := range protectors {
 		if isLeft(&protectors[i], policy) {
@@ -182,14 +182,14 @@ func countLeft(protectors []v1alpha1.PodProtector, policy *desired.Policy) int {
 const pageSize = 500
 
 // isLeft tells whether a protector is by a policy, and its source has yet to hear of the end of that.
-func isLeft(protector *v1alpha1.PodProtector, p *desired.Policy) bool {
-	origin, _ := desired.OriginOf(protector)
-	return desired.IsGenerated(protector) && !isReleased(protector) && origin.Policy == p.String() && !origin.Removed && !isOrphan(protector)
+func isLeft(protector *v1alpha1.PodProtector, p *policy.Policy) bool {
+	origin, _ := policy.OriginOf(protector)
+	return policy.IsGenerated(protector) && !isReleased(protector) && origin.Policy == p.String() && !origin.Removed && !isOrphan(protector)
 }
 
-func policyKind(p *desired.Policy) schema.GroupVersionKind {
+func policyKind(p *policy.Policy) schema.GroupVersionKind {
 	if p.Namespace == "" {
-		return v1alpha1.GroupVersion.WithKind(desired.ClusterPolicy)
+		return v1alpha1.GroupVersion.WithKind(policy.ClusterPolicy)
 	}
-	return v1alpha1.GroupVersion.WithKind(desired.NamespacedPolicy)
+	return v1alpha1.GroupVersion.WithKind(policy.NamespacedPolicy)
 }

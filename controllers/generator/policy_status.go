@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
 // longestOverruled bounds the list of workloads to which another policy applies; named bounds it in messages.
@@ -27,7 +27,7 @@ const (
 
 // watch watches the kinds that a policy names, and says in a condition which are not there. That is no error: the policy
 // counts for the others, and protectors that there are stay.
-func (r *PolicyReconciler) watch(ctx context.Context, p *desired.Policy) (metav1.Condition, error) {
+func (r *PolicyReconciler) watch(ctx context.Context, p *policy.Policy) (metav1.Condition, error) {
 	if p.Namespaces != nil {
 		if err := r.Kinds.watchNamespaces(); err != nil {
 			return metav1.Condition{}, err
@@ -35,7 +35,7 @@ func (r *PolicyReconciler) watch(ctx context.Context, p *desired.Policy) (metav1
 	}
 	reason, problems := v1alpha1.ReasonKindsServed, []string{}
 	for _, named := range p.Spec.Workloads.Kinds {
-		err := r.Kinds.watch(ctx, desired.KindOf(named))
+		err := r.Kinds.watch(ctx, policy.KindOf(named))
 		switch {
 		case err == nil:
 		case errors.Is(err, errNotRunning):
@@ -55,12 +55,12 @@ func (r *PolicyReconciler) watch(ctx context.Context, p *desired.Policy) (metav1
 	}
 	return metav1.Condition{
 		Type: v1alpha1.ConditionKindsServed, Status: metav1.ConditionFalse, Reason: reason,
-		Message: fleet.Shorten(strings.Join(problems, "; ")+". Protectors of such workloads stay in force as they are.", 4096),
+		Message: clusters.Shorten(strings.Join(problems, "; ")+". Protectors of such workloads stay in force as they are.", 4096),
 	}, nil
 }
 
 // count finds out what came of a policy.
-func (r *PolicyReconciler) count(ctx context.Context, object client.Object, p *desired.Policy) (v1alpha1.ProtectionPolicyStatus, error) {
+func (r *PolicyReconciler) count(ctx context.Context, object client.Object, p *policy.Policy) (v1alpha1.ProtectionPolicyStatus, error) {
 	ranked, err := listPolicies(ctx, r.Client, p.Namespace)
 	if err != nil {
 		return v1alpha1.ProtectionPolicyStatus{}, err
@@ -71,7 +71,7 @@ func (r *PolicyReconciler) count(ctx context.Context, object client.Object, p *d
 	}
 	status := v1alpha1.ProtectionPolicyStatus{ObservedGeneration: object.GetGeneration()}
 	var lacking []string
-	err = r.Kinds.each(ctx, p.Namespace, p.Spec.Workloads.Kinds, func(ref desired.Ref, source client.Object) error {
+	err = r.Kinds.each(ctx, p.Namespace, p.Spec.Workloads.Kinds, func(ref policy.Ref, source client.Object) error {
 		if source.GetDeletionTimestamp() != nil || isPartOfAnother(ref, source) {
 			return nil
 		}
@@ -80,9 +80,9 @@ func (r *PolicyReconciler) count(ctx context.Context, object client.Object, p *d
 			return err
 		}
 		status.Selected++
-		by := desired.Applies(ranked, candidate)
+		by := policy.Applies(ranked, candidate)
 		switch {
-		case desired.OptedOut(candidate.Labels):
+		case policy.OptedOut(candidate.Labels):
 			status.OptedOut++
 		case by != nil && by.String() != p.String():
 			status.Overruled++
@@ -119,20 +119,20 @@ func readiness(lacking []string) metav1.Condition {
 }
 
 // appliedTo are the sources whose protectors are by a policy, as it is now.
-func (r *PolicyReconciler) appliedTo(ctx context.Context, p *desired.Policy) (map[desired.Ref]bool, error) {
+func (r *PolicyReconciler) appliedTo(ctx context.Context, p *policy.Policy) (map[policy.Ref]bool, error) {
 	var list v1alpha1.PodProtectorList
 	err := r.Client.List(ctx, &list, client.InNamespace(p.Namespace), client.MatchingFields{policyIndex: p.String()}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("list PodProtectors: %w", err)
 	}
-	applied := map[desired.Ref]bool{}
+	applied := map[policy.Ref]bool{}
 	for i := range list.Items {
-		ref, _, ok := desired.SourceOf(&list.Items[i])
+		ref, _, ok := policy.SourceOf(&list.Items[i])
 		if !ok {
 			continue
 		}
 		earlier, seen := applied[ref]
-		applied[ref] = (earlier || !seen) && desired.IsBy(&list.Items[i], p.OriginFor(ref.GroupKind()))
+		applied[ref] = (earlier || !seen) && policy.IsBy(&list.Items[i], p.OriginFor(ref.GroupKind()))
 	}
 	return applied, nil
 }
@@ -160,7 +160,7 @@ func (r *PolicyReconciler) tell(ctx context.Context, object client.Object, statu
 	before := meta.FindStatusCondition(old.Conditions, served.Type)
 	switch {
 	case served.Status != metav1.ConditionTrue && (before == nil || before.Message != served.Message):
-		r.Events.Eventf(object, nil, corev1.EventTypeWarning, served.Reason, "Watch", "%s", fleet.Note(served.Message))
+		r.Events.Eventf(object, nil, corev1.EventTypeWarning, served.Reason, "Watch", "%s", clusters.Note(served.Message))
 	case served.Status == metav1.ConditionTrue && before != nil && before.Status != served.Status:
 		r.Events.Eventf(object, nil, corev1.EventTypeNormal, served.Reason, "Watch", "%s", served.Message)
 	}

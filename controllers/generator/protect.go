@@ -13,16 +13,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
 // protect gives a source its protectors and repairs what has drifted. The source gets its finalizer first: there must be no
 // time in which it has a protector and can be deleted unseen.
 func (r *Reconciler) protect(
-	ctx context.Context, ref desired.Ref, source client.Object, protectors []*v1alpha1.PodProtector, choice desired.Choice,
+	ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector, choice policy.Choice,
 ) (outcome, error) {
-	if choice.Verdict == desired.Retain && !isReadable(protectors) {
+	if choice.Verdict == policy.Retain && !isReadable(protectors) {
 		return r.retainAll(ctx, protectors, choice)
 	}
 	whole, err := r.Kinds.whole(ctx, ref, source, choice.Origin)
@@ -32,9 +32,9 @@ func (r *Reconciler) protect(
 	if whole == nil {
 		return outdated, nil
 	}
-	wanted, err := desired.Protectors(*whole, r.Kinds.interpreter(ref, choice.Origin), choice.Origin)
+	wanted, err := policy.Protectors(*whole, r.Kinds.interpreter(ref, choice.Origin), choice.Origin)
 	switch {
-	case err != nil && choice.Verdict == desired.Retain:
+	case err != nil && choice.Verdict == policy.Retain:
 		return r.retainAll(ctx, protectors, choice)
 	case err != nil:
 		return r.refuse(source, err)
@@ -46,7 +46,7 @@ func (r *Reconciler) protect(
 		return stale(err, "add the finalizer to the "+ref.Kind)
 	}
 	result := protected
-	if choice.Verdict == desired.Retain {
+	if choice.Verdict == policy.Retain {
 		result = retained
 	}
 	for i := range wanted {
@@ -63,7 +63,7 @@ func (r *Reconciler) protect(
 
 // protectOne gives a source one of its protectors.
 func (r *Reconciler) protectOne(
-	ctx context.Context, ref desired.Ref, source client.Object, protector *v1alpha1.PodProtector, wanted desired.Protector, choice desired.Choice,
+	ctx context.Context, ref policy.Ref, source client.Object, protector *v1alpha1.PodProtector, wanted policy.Protector, choice policy.Choice,
 ) (outcome, error) {
 	if protector == nil {
 		return r.create(ctx, ref, source, wanted, choice)
@@ -96,7 +96,7 @@ func (r *Reconciler) protectOne(
 // create makes the protector. Two live reads come first: a cache that lags behind could make us restore the
 // protector of a source that was released, which then stayed for ever, or take over a user's protector.
 func (r *Reconciler) create(
-	ctx context.Context, ref desired.Ref, source client.Object, wanted desired.Protector, choice desired.Choice,
+	ctx context.Context, ref policy.Ref, source client.Object, wanted policy.Protector, choice policy.Choice,
 ) (outcome, error) {
 	live, err := r.Kinds.live(ctx, ref)
 	if err != nil {
@@ -118,7 +118,7 @@ func (r *Reconciler) create(
 	} else if err != nil {
 		return stale(err, "create the PodProtector")
 	}
-	r.retries.after(ref, fleet.LookAgain)
+	r.retries.after(ref, clusters.LookAgain)
 	r.Metrics.writes.WithLabelValues("create").Inc()
 	log.FromContext(ctx).Info("PodProtector created", "protector", klog.KObj(wanted.Object), "floor", wanted.Object.Spec.MinAvailable)
 	return protected, r.resolve(ctx, wanted.Object, resolved(ref, wanted.Object, wanted, choice))
@@ -134,18 +134,18 @@ func (r *Reconciler) doubt(source client.Object, wanted *v1alpha1.PodProtector) 
 
 // checkNames leaves protectors alone that somebody else made, or that are another source's.
 func (r *Reconciler) checkNames(
-	ref desired.Ref, source client.Object, protectors []*v1alpha1.PodProtector, wanted []desired.Protector,
+	ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector, wanted []policy.Protector,
 ) (outcome, error) {
 	for i := range wanted {
 		protector := byName(protectors, wanted[i].Object.Name)
-		if protector == nil || desired.IsGenerated(protector) {
+		if protector == nil || policy.IsGenerated(protector) {
 			continue
 		}
 		r.Events.Eventf(source, protector, corev1.EventTypeWarning, string(nameTaken), "Protect",
 			"PodProtector %s is not the generator's and stays as it is: this %s has no generated protector. Rename or delete that PodProtector.",
 			protector.Name, ref.Kind)
 		return nameTaken, reconcile.TerminalError(fmt.Errorf("PodProtector %s/%s is not ours: it lacks the label %s=%s",
-			protector.Namespace, protector.Name, desired.LabelManagedBy, desired.ManagedBy))
+			protector.Namespace, protector.Name, policy.LabelManagedBy, policy.ManagedBy))
 	}
 	return protected, nil
 }
@@ -154,7 +154,7 @@ func (r *Reconciler) checkNames(
 // policy, can mend that, so there is nothing to try again.
 func (r *Reconciler) refuse(source client.Object, reason error) (outcome, error) {
 	r.Events.Eventf(source, nil, corev1.EventTypeWarning, string(refused), "Protect", "%s",
-		fleet.Note("This workload has no PodProtector that fits it: "+reason.Error()))
+		clusters.Note("This workload has no PodProtector that fits it: "+reason.Error()))
 	return refused, reconcile.TerminalError(fmt.Errorf("the PodProtector was refused: %w", reason))
 }
 

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
 func TestAFloorFollowsItsDeployment(t *testing.T) {
@@ -93,11 +93,11 @@ func TestDriftOfWhatTheGeneratorOwnsIsRepaired(t *testing.T) {
 		"another selector":          func(got *v1alpha1.PodProtector) { got.Spec.Selector.MatchLabels["app"] = "shop" },
 		"a narrower selector":       func(got *v1alpha1.PodProtector) { got.Spec.Selector.MatchLabels["tier"] = "front" },
 		"a removed finalizer":       func(got *v1alpha1.PodProtector) { got.Finalizers = nil },
-		"a removed label":           func(got *v1alpha1.PodProtector) { delete(got.Labels, desired.LabelManagedBy) },
+		"a removed label":           func(got *v1alpha1.PodProtector) { delete(got.Labels, policy.LabelManagedBy) },
 		"all labels removed":        func(got *v1alpha1.PodProtector) { got.Labels = nil },
 		"all annotations removed":   func(got *v1alpha1.PodProtector) { got.Annotations = nil },
 		"an annotation that lies":   func(got *v1alpha1.PodProtector) { got.Annotations[v1alpha1.AnnotationSourceName] = "shop" },
-		"a label claimed by a tool": func(got *v1alpha1.PodProtector) { got.Labels[desired.LabelManagedBy] = "Helm" },
+		"a label claimed by a tool": func(got *v1alpha1.PodProtector) { got.Labels[policy.LabelManagedBy] = "Helm" },
 	} {
 		t.Run(claim, func(t *testing.T) {
 			p := newPlane(t)
@@ -200,7 +200,7 @@ func TestADeploymentWithALongNameIsProtected(t *testing.T) {
 	p.start()
 	web := p.deployment(strings.Repeat("a.b-", 62)+"web", nil)
 	p.create(web)
-	protector := p.protector(desired.ProtectorName(p.ref(web.Name)), "it is made", sourceFound)
+	protector := p.protector(policy.ProtectorName(p.ref(web.Name)), "it is made", sourceFound)
 	p.announced("PodProtector/" + protector.Name + " Normal SourceFound: ")
 	edit(p, protector, func(got *v1alpha1.PodProtector) { got.Spec.MinAvailable = v1alpha1.Pods(1) })
 	p.protector(protector.Name, "its floor is repaired", hasFloor(7))
@@ -212,7 +212,7 @@ func TestADeploymentWithALongNameIsProtected(t *testing.T) {
 func TestAProtectorOfSomebodyElseIsLeftAlone(t *testing.T) {
 	p := newPlane(t)
 	theirs := &v1alpha1.PodProtector{
-		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "deployment-web", Labels: map[string]string{desired.LabelManagedBy: "Helm"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "deployment-web", Labels: map[string]string{policy.LabelManagedBy: "Helm"}},
 		Spec:       v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "mine"}}, MinAvailable: v1alpha1.Pods(3)},
 	}
 	p.create(theirs)

@@ -18,13 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/tracing"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
 // Name is the generator's name: of its controller, its field manager, its Lease and its events.
-const Name = desired.ManagedBy
+const Name = policy.ManagedBy
 
 // refusedRetry is how long a source that was refused waits for the next try, where its state can mend without a change that
 // we watch: the selector of a scale is of its status.
@@ -90,7 +90,7 @@ const (
 )
 
 // Reconcile implements reconcile.TypedReconciler.
-func (r *Reconciler) Reconcile(ctx context.Context, ref desired.Ref) (reconcile.Result, error) {
+func (r *Reconciler) Reconcile(ctx context.Context, ref policy.Ref) (reconcile.Result, error) {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("kind", ref.Kind, "namespace", ref.Namespace, "name", ref.Name))
 	ctx, span := r.Tracer.Root(ctx, tracing.SpanReconcile, time.Now())
 	defer span.End()
@@ -102,13 +102,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, ref desired.Ref) (reconcile.
 	}
 	if result == outdated && err == nil {
 		// The event may never come: our predicates drop changes of status, and what a restored core repeats looks unchanged.
-		return reconcile.Result{RequeueAfter: fleet.LookAgain}, nil
+		return reconcile.Result{RequeueAfter: clusters.LookAgain}, nil
 	}
 	return reconcile.Result{}, err
 }
 
 // bringUp brings the protectors of a source up to date.
-func (r *Reconciler) bringUp(ctx context.Context, ref desired.Ref) (outcome, error) {
+func (r *Reconciler) bringUp(ctx context.Context, ref policy.Ref) (outcome, error) {
 	protectors, err := r.protectorsOf(ctx, ref)
 	if err != nil {
 		return "", fmt.Errorf("list PodProtectors: %w", err)
@@ -126,7 +126,7 @@ func (r *Reconciler) bringUp(ctx context.Context, ref desired.Ref) (outcome, err
 }
 
 // settle decides what a source, nil when it does not exist, and its protectors need.
-func (r *Reconciler) settle(ctx context.Context, ref desired.Ref, source client.Object, protectors []*v1alpha1.PodProtector) (outcome, error) {
+func (r *Reconciler) settle(ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector) (outcome, error) {
 	switch {
 	case source == nil && len(protectors) == 0:
 		return ignored, nil
@@ -141,7 +141,7 @@ func (r *Reconciler) settle(ctx context.Context, ref desired.Ref, source client.
 	switch {
 	case err != nil:
 		return "", err
-	case choice.Verdict == desired.Release:
+	case choice.Verdict == policy.Release:
 		return r.release(ctx, ref, source, protectors, optedOut(ref, choice))
 	default:
 		return r.protect(ctx, ref, source, protectors, choice)
@@ -150,13 +150,13 @@ func (r *Reconciler) settle(ctx context.Context, ref desired.Ref, source client.
 
 // isPartOfAnother tells whether a source is a ReplicaSet or ReplicationController that a controller above it scales: that
 // one is the source. Such a one that has a protector from before keeps it.
-func isPartOfAnother(ref desired.Ref, source client.Object) bool {
+func isPartOfAnother(ref policy.Ref, source client.Object) bool {
 	return (ref.Kind == "ReplicaSet" && ref.Group == "apps" || ref.Kind == "ReplicationController" && ref.Group == "") &&
 		metav1.GetControllerOfNoCopy(source) != nil
 }
 
 // protectorsOf lists what the cache shows of a source's protectors, ours or not, in order of their names.
-func (r *Reconciler) protectorsOf(ctx context.Context, ref desired.Ref) ([]*v1alpha1.PodProtector, error) {
+func (r *Reconciler) protectorsOf(ctx context.Context, ref policy.Ref) ([]*v1alpha1.PodProtector, error) {
 	var list v1alpha1.PodProtectorList
 	if err := r.Client.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingFields{sourceIndex: sourceKey(ref)}); err != nil {
 		return nil, err

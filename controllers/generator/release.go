@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
 // freshness is how long what was read of protectors, or written to them, is a reason to let their source go. A core that was restored meanwhile has
@@ -25,7 +25,7 @@ const freshness = 2 * time.Second
 // crash between two steps harmless: as long as the source has our finalizer it is there to bring us back, and
 // it loses the finalizer last.
 func (r *Reconciler) release(
-	ctx context.Context, ref desired.Ref, source client.Object, protectors []*v1alpha1.PodProtector, cause releaseCause,
+	ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector, cause releaseCause,
 ) (outcome, error) {
 	if len(protectors) == 0 && !slices.Contains(source.GetFinalizers(), v1alpha1.FinalizerSource) {
 		return ignored, nil
@@ -47,12 +47,12 @@ func (r *Reconciler) release(
 		if err != nil {
 			return "", err
 		}
-		if choice.Verdict != desired.Release {
+		if choice.Verdict != policy.Release {
 			return outdated, nil
 		}
 	}
 	for _, known := range protectors {
-		if byName(live, known.Name) == nil && fleet.Vanished(known) {
+		if byName(live, known.Name) == nil && clusters.Vanished(known) {
 			return outdated, nil
 		}
 	}
@@ -86,7 +86,7 @@ func (r *Reconciler) release(
 // and nothing else records that its source was deleted.
 func isShownHeld(cached, live []*v1alpha1.PodProtector, cause releaseCause) bool {
 	for _, protector := range live {
-		if !desired.IsGenerated(protector) || isReleased(protector) || cause.held == nil {
+		if !policy.IsGenerated(protector) || isReleased(protector) || cause.held == nil {
 			continue
 		}
 		if shown := byName(cached, protector.Name); shown == nil || shown.UID != protector.UID || !cause.held.Stands(shown) {
@@ -98,18 +98,18 @@ func isShownHeld(cached, live []*v1alpha1.PodProtector, cause releaseCause) bool
 
 // findStuck returns the last state of a protector of a source that has vanished and cannot be recreated, because its namespace is being deleted;
 // nil if there is none. It is an error while one is about to be recreated.
-func (r *Reconciler) findStuck(ctx context.Context, ref desired.Ref) (*v1alpha1.PodProtector, error) {
+func (r *Reconciler) findStuck(ctx context.Context, ref policy.Ref) (*v1alpha1.PodProtector, error) {
 	if r.Losses == nil {
 		return nil, nil
 	}
 	last, ok := r.Losses.Find(func(last *v1alpha1.PodProtector) bool {
-		of, _, known := desired.SourceOf(last)
+		of, _, known := policy.SourceOf(last)
 		return known && of == ref
 	})
 	if !ok {
 		return nil, nil
 	}
-	namespace := fleet.EmptyNamespace()
+	namespace := clusters.EmptyNamespace()
 	if err := r.Live.Get(ctx, client.ObjectKey{Name: ref.Namespace}, namespace); err != nil {
 		return nil, fmt.Errorf("get the namespace from the API server: %w", err)
 	}
@@ -121,7 +121,7 @@ func (r *Reconciler) findStuck(ctx context.Context, ref desired.Ref) (*v1alpha1.
 
 // releaseStuck releases the protectors of findStuck that may be released without a record in their status: those that a user has confirmed, and small
 // ones. It reports whether none is left. Otherwise the source keeps its finalizer, and so its namespace stays.
-func (r *Reconciler) releaseStuck(ctx context.Context, ref desired.Ref, source client.Object, cause releaseCause) (bool, error) {
+func (r *Reconciler) releaseStuck(ctx context.Context, ref policy.Ref, source client.Object, cause releaseCause) (bool, error) {
 	for {
 		last, err := r.findStuck(ctx, ref)
 		if err != nil || last == nil {
@@ -134,10 +134,10 @@ func (r *Reconciler) releaseStuck(ctx context.Context, ref desired.Ref, source c
 		if verdict != brake.Granted {
 			log.FromContext(ctx).Info("Held a source whose PodProtector vanished, until a user confirms the deletion of its namespace",
 				"protector", klog.KObj(last), "annotation", v1alpha1.AnnotationConfirmRelease)
-			r.retries.after(ref, fleet.LookAgain) // no event of its namespace brings it back
+			r.retries.after(ref, clusters.LookAgain) // no event of its namespace brings it back
 			return false, nil
 		}
-		if err := fleet.NoteRelease(ctx, r.Client, last, Name); err != nil {
+		if err := clusters.NoteRelease(ctx, r.Client, last, Name); err != nil {
 			return false, err
 		}
 		r.Losses.Forget(last)
@@ -150,10 +150,10 @@ func (r *Reconciler) remove(ctx context.Context, protector *v1alpha1.PodProtecto
 	if isReleased(protector) {
 		return nil
 	}
-	if err := fleet.NoteRelease(ctx, r.Client, protector, Name); err != nil {
+	if err := clusters.NoteRelease(ctx, r.Client, protector, Name); err != nil {
 		return err
 	}
-	if err := fleet.DropFinalizer(ctx, r.Client, protector, v1alpha1.FinalizerProtector, Name); err != nil {
+	if err := clusters.DropFinalizer(ctx, r.Client, protector, v1alpha1.FinalizerProtector, Name); err != nil {
 		return fmt.Errorf("remove the finalizer from the PodProtector: %w", err)
 	}
 	if err := r.Client.Delete(ctx, protector, client.Preconditions{UID: &protector.UID}); client.IgnoreNotFound(err) != nil {

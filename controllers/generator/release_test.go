@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
 func TestDeletionOfADeploymentReleasesItsProtector(t *testing.T) {
@@ -157,7 +157,7 @@ func (p *plane) pair() (*appsv1.Deployment, *v1alpha1.PodProtector) {
 	p.t.Helper()
 	web := p.deployment("web", func(d *appsv1.Deployment) { d.Finalizers = []string{v1alpha1.FinalizerSource} })
 	p.create(web)
-	wanted, err := desired.FromDeployment(web)
+	wanted, err := policy.FromDeployment(web)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -271,4 +271,4 @@ func TestATerminatingNamespaceIsNotFought(t *testing.T) {
 }
 
 // byLabel is the choice of a workload that no policy selects.
-func byLabel() desired.Choice { return desired.Choice{Verdict: desired.Protect} }
+func byLabel() policy.Choice { return policy.Choice{Verdict: policy.Protect} }

@@ -8,22 +8,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
 // resolution is what the condition TargetResolved of a protector should say.
-func resolution(status metav1.ConditionStatus, reason, message, eventType string) fleet.Announcement {
-	return fleet.Announcement{
+func resolution(status metav1.ConditionStatus, reason, message, eventType string) clusters.Announcement {
+	return clusters.Announcement{
 		Condition: metav1.Condition{Type: v1alpha1.ConditionTargetResolved, Status: status, Reason: reason, Message: message},
 		EventType: eventType,
 	}
 }
 
 // resolved is the resolution of a protector whose source exists.
-func resolved(ref desired.Ref, protector *v1alpha1.PodProtector, wanted desired.Protector, choice desired.Choice) fleet.Announcement {
+func resolved(ref policy.Ref, protector *v1alpha1.PodProtector, wanted policy.Protector, choice policy.Choice) clusters.Announcement {
 	switch {
-	case choice.Verdict == desired.Retain:
+	case choice.Verdict == policy.Retain:
 		return kept(choice)
 	case protector.DeletionTimestamp != nil:
 		return resolution(metav1.ConditionTrue, v1alpha1.ReasonDeletionHeld, fmt.Sprintf(
@@ -37,12 +37,12 @@ func resolved(ref desired.Ref, protector *v1alpha1.PodProtector, wanted desired.
 }
 
 // kept is the resolution of a protector whose policy is gone.
-func kept(choice desired.Choice) fleet.Announcement {
+func kept(choice policy.Choice) clusters.Announcement {
 	return resolution(metav1.ConditionFalse, choice.Reason, choice.Message, corev1.EventTypeWarning)
 }
 
 // vanished is the resolution of a protector whose source is gone without having been deleted.
-func vanished(ref desired.Ref) fleet.Announcement {
+func vanished(ref policy.Ref) clusters.Announcement {
 	return resolution(metav1.ConditionFalse, v1alpha1.ReasonSourceVanished, fmt.Sprintf(
 		"%s is gone, but was not deleted on purpose: this PodProtector stays in force. Create the %s again, "+
 			"or, if its pods need no protection any more, delete this PodProtector and then remove its finalizer %s.",
@@ -50,8 +50,8 @@ func vanished(ref desired.Ref) fleet.Announcement {
 }
 
 // resolve writes the condition if it says something new, and announces it.
-func (r *Reconciler) resolve(ctx context.Context, protector *v1alpha1.PodProtector, want fleet.Announcement) error {
-	err := fleet.Announcer{Status: r.Client, Live: r.Live, Events: r.Events, Owner: Name, Action: "Resolve"}.Announce(ctx, protector, want)
+func (r *Reconciler) resolve(ctx context.Context, protector *v1alpha1.PodProtector, want clusters.Announcement) error {
+	err := clusters.Announcer{Status: r.Client, Live: r.Live, Events: r.Events, Owner: Name, Action: "Resolve"}.Announce(ctx, protector, want)
 	if err != nil {
 		_, err = stale(err, "resolve")
 	}

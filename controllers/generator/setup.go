@@ -18,10 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/share"
-	"github.com/breakwater-k8s/breakwater/internal/tracing"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/share"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
 // workers is how many sources are reconciled at once. It bounds the time until all are protected after a
@@ -113,10 +113,10 @@ func newKinds(mgr manager.Manager, options Options) (*Kinds, error) {
 }
 
 func (r *Reconciler) setup(ctx context.Context, mgr manager.Manager, own *share.Share) error {
-	gate := &share.Gate[desired.Ref]{TypedReconciler: r, Share: own, Namespace: func(ref desired.Ref) string { return ref.Namespace }}
-	c, err := controller.NewTyped(Name, mgr, controller.TypedOptions[desired.Ref]{
+	gate := &share.Gate[policy.Ref]{TypedReconciler: r, Share: own, Namespace: func(ref policy.Ref) string { return ref.Namespace }}
+	c, err := controller.NewTyped(Name, mgr, controller.TypedOptions[policy.Ref]{
 		MaxConcurrentReconciles: workers,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[desired.Ref](firstRetry, lastRetry),
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[policy.Ref](firstRetry, lastRetry),
 		Reconciler:              gate,
 	})
 	if err != nil {
@@ -129,7 +129,7 @@ func (r *Reconciler) setup(ctx context.Context, mgr manager.Manager, own *share.
 		return fmt.Errorf("watch pending decreases: %w", err)
 	}
 	if r.Brake != nil {
-		if err := c.Watch(fleet.ConfirmedNamespaces(mgr, func(p *v1alpha1.PodProtector) []desired.Ref { return sourceOf(ctx, p) })); err != nil {
+		if err := c.Watch(clusters.ConfirmedNamespaces(mgr, func(p *v1alpha1.PodProtector) []policy.Ref { return sourceOf(ctx, p) })); err != nil {
 			return fmt.Errorf("watch namespaces: %w", err)
 		}
 	}
@@ -224,5 +224,5 @@ func addReadiness(ctx context.Context, mgr manager.Manager, kinds *Kinds) error 
 		}
 		objects = append(objects, empty)
 	}
-	return fleet.AddReadiness(ctx, mgr, "workloads, policies and PodProtectors", objects...)
+	return clusters.AddReadiness(ctx, mgr, "workloads, policies and PodProtectors", objects...)
 }

@@ -4,12 +4,12 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/breakwater-k8s/breakwater/internal/desired"
-	"github.com/breakwater-k8s/breakwater/internal/tracing"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
 // tellResult notes on the span of a source what became of it.
-func tellResult(span trace.Span, ref desired.Ref, result outcome, err error) {
+func tellResult(span trace.Span, ref policy.Ref, result outcome, err error) {
 	if !span.IsRecording() {
 		return
 	}

@@ -6,7 +6,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/breakwater-k8s/breakwater/internal/tracing"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
 func tracerTo(spans sdktrace.SpanProcessor) *tracing.Tracer {

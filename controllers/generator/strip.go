@@ -10,14 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // CacheOptions keep out of memory what the generator does not look at. All workloads are cached, not only
 // selected ones: one that opts out must be told from one that is gone. So each of them must be small.
 // Nothing that comes from this cache may be written back whole.
 func CacheOptions() crcache.Options {
-	options := fleet.CacheOptions()
+	options := clusters.CacheOptions()
 	options.ByObject = map[client.Object]crcache.ByObject{
 		&appsv1.Deployment{}:            {Transform: strip(stripDeployment)},
 		&appsv1.StatefulSet{}:           {Transform: strip(stripStatefulSet)},

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // lossOf is the loss of one protector, which no keeper can recreate.
@@ -74,7 +74,7 @@ func TestAConfirmedCascadeReleasesAWorkloadWhoseProtectorVanished(t *testing.T) 
 	if err := p.Get(t.Context(), client.ObjectKeyFromObject(web), web); err != nil {
 		t.Fatalf("the workload is released without a confirmation: %v", err)
 	}
-	if released, err := fleet.WasReleased(t.Context(), p, last); err != nil || released {
+	if released, err := clusters.WasReleased(t.Context(), p, last); err != nil || released {
 		t.Errorf("WasReleased() = %v, %v before a confirmation, want false", released, err)
 	}
 
@@ -82,7 +82,7 @@ func TestAConfirmedCascadeReleasesAWorkloadWhoseProtectorVanished(t *testing.T) 
 		n.Annotations = map[string]string{v1alpha1.AnnotationConfirmRelease: "true"}
 	})
 	p.gone(web)
-	if released, err := fleet.WasReleased(t.Context(), p, last); err != nil || !released {
+	if released, err := clusters.WasReleased(t.Context(), p, last); err != nil || !released {
 		t.Errorf("WasReleased() = %v, %v, want true", released, err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
 // The indexes of cached protectors: by their source, and by the policy that they are by.
@@ -30,13 +30,13 @@ const (
 // countDelay is how long a policy waits for more to happen before it counts anew.
 const countDelay = time.Second
 
-func sourceKey(ref desired.Ref) string {
+func sourceKey(ref policy.Ref) string {
 	return strings.Join([]string{ref.Group, ref.Kind, ref.Name}, "/")
 }
 
 func indexSource(object client.Object) []string {
 	if protector, ok := object.(*v1alpha1.PodProtector); ok {
-		if ref, _, ok := desired.SourceOf(protector); ok {
+		if ref, _, ok := policy.SourceOf(protector); ok {
 			return []string{sourceKey(ref)}
 		}
 	}
@@ -100,36 +100,36 @@ func metadataChanged(before, after client.Object) bool {
 }
 
 // enqueueSource leads from an object to itself as a source of a kind.
-func enqueueSource(kind schema.GroupKind) handler.TypedEventHandler[client.Object, desired.Ref] {
-	return handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []desired.Ref {
-		return []desired.Ref{desired.RefOf(kind, object)}
+func enqueueSource(kind schema.GroupKind) handler.TypedEventHandler[client.Object, policy.Ref] {
+	return handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []policy.Ref {
+		return []policy.Ref{policy.RefOf(kind, object)}
 	})
 }
 
 // sourceOf leads from a protector, ours or not, to the source whose protector it is or would be.
-func sourceOf(_ context.Context, protector *v1alpha1.PodProtector) []desired.Ref {
-	ref, _, ok := desired.SourceOf(protector)
+func sourceOf(_ context.Context, protector *v1alpha1.PodProtector) []policy.Ref {
+	ref, _, ok := policy.SourceOf(protector)
 	if !ok {
 		return nil
 	}
-	return []desired.Ref{ref}
+	return []policy.Ref{ref}
 }
 
 // sourcesOf leads from a policy to all sources that it may select, or has selected.
-func (r *Reconciler) sourcesOf(ctx context.Context, object client.Object) []desired.Ref {
-	p := desired.NewPolicy(object)
+func (r *Reconciler) sourcesOf(ctx context.Context, object client.Object) []policy.Ref {
+	p := policy.NewPolicy(object)
 	if p == nil {
 		return nil
 	}
-	found := map[desired.Ref]bool{}
-	_ = r.Kinds.each(ctx, p.Namespace, p.Spec.Workloads.Kinds, func(ref desired.Ref, _ client.Object) error {
+	found := map[policy.Ref]bool{}
+	_ = r.Kinds.each(ctx, p.Namespace, p.Spec.Workloads.Kinds, func(ref policy.Ref, _ client.Object) error {
 		found[ref] = true
 		return nil
 	})
 	var list v1alpha1.PodProtectorList
 	if err := r.Client.List(ctx, &list, client.InNamespace(p.Namespace), client.MatchingFields{policyIndex: p.String()}); err == nil {
 		for i := range list.Items {
-			if ref, _, ok := desired.SourceOf(&list.Items[i]); ok {
+			if ref, _, ok := policy.SourceOf(&list.Items[i]); ok {
 				found[ref] = true
 			}
 		}
@@ -176,7 +176,7 @@ func policyOf(_ context.Context, protector *v1alpha1.PodProtector) []policyRef {
 	switch {
 	case !ok:
 		return nil
-	case kind == desired.ClusterPolicy:
+	case kind == policy.ClusterPolicy:
 		return []policyRef{{Name: name}}
 	default:
 		return []policyRef{{Namespace: protector.Namespace, Name: name}}

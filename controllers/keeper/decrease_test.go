@@ -19,8 +19,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/controllers/brake"
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
 	"github.com/breakwater-k8s/breakwater/controllers/keeper"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	core "github.com/breakwater-k8s/breakwater/internal/core/brake"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
 // startWithBrake runs a keeper that may release two protectors in a window that no test outlasts.

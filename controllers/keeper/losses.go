@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // Losses are the protectors that vanished without having been released, as they were seen last. All replicas remember
@@ -36,7 +36,7 @@ func (l *Losses) Note(last *v1alpha1.PodProtector) {
 	before, known := l.all[key]
 	// One that was made anew and is gone before its status was whole has nothing to remember itself.
 	again := known && string(before.last.UID) == last.Annotations[v1alpha1.AnnotationRestored]
-	if !fleet.Vanished(last) {
+	if !clusters.Vanished(last) {
 		if again {
 			delete(l.all, key) // it was released
 		}

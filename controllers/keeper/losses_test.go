@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 func held(uid types.UID, change ...func(*v1alpha1.PodProtector)) *v1alpha1.PodProtector {
@@ -38,7 +38,7 @@ func newReconciler(t *testing.T, objects ...client.Object) *Reconciler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := fake.NewClientBuilder().WithScheme(fleet.Scheme()).WithStatusSubresource(&v1alpha1.PodProtector{}).WithObjects(objects...).Build()
+	c := fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithStatusSubresource(&v1alpha1.PodProtector{}).WithObjects(objects...).Build()
 	return &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(100), Losses: losses, metrics: m}
 }
 
@@ -78,7 +78,7 @@ func TestWhatIsTakenForALoss(t *testing.T) {
 
 func TestAProtectorThatWasReleasedWhileNobodyWatchedIsNotMadeAnew(t *testing.T) {
 	r := newReconciler(t)
-	if err := fleet.NoteRelease(t.Context(), r.Client, held("a"), Name); err != nil {
+	if err := clusters.NoteRelease(t.Context(), r.Client, held("a"), Name); err != nil {
 		t.Fatal(err)
 	}
 	r.Losses.handler().OnDelete(toolscache.DeletedFinalStateUnknown{Obj: held("a")})

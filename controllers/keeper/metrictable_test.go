@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/breakwater-k8s/breakwater/internal/metrictable"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
 )
 
 func TestMetricsAreThoseOfTheTable(t *testing.T) {

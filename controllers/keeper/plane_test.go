@@ -21,9 +21,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
 	"github.com/breakwater-k8s/breakwater/controllers/keeper"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 func TestMain(m *testing.M) { testplane.Main(m) }
@@ -135,7 +135,7 @@ func TestAProtectorGoesWhenItIsDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.awaitGone()
-	if released, err := fleet.WasReleased(t.Context(), p, protector); err != nil || !released {
+	if released, err := clusters.WasReleased(t.Context(), p, protector); err != nil || !released {
 		t.Errorf("released %v (%v), want it noted", released, err)
 	}
 

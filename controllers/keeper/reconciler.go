@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // Name is the controller's name, and its field manager.
@@ -62,7 +62,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		if wait, err = r.letGo(ctx, p); wait > 0 {
 			return reconcile.Result{RequeueAfter: wait}, err
 		}
-	case err == nil && p.DeletionTimestamp == nil && !desired.IsGenerated(p) && !isHeld:
+	case err == nil && p.DeletionTimestamp == nil && !policy.IsGenerated(p) && !isHeld:
 		err = r.hold(ctx, p)
 	case err == nil && r.Losses.Has(request.NamespacedName):
 		err = r.recall(ctx, p)
@@ -71,12 +71,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	default:
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{RequeueAfter: fleet.LookAgain}, err
+	return reconcile.Result{RequeueAfter: clusters.LookAgain}, err
 }
 
 // hold gives a protector the finalizer.
 func (r *Reconciler) hold(ctx context.Context, p *v1alpha1.PodProtector) error {
-	err := fleet.AddFinalizer(ctx, r.Client, v1alpha1.GroupVersion.WithKind("PodProtector"), p, v1alpha1.FinalizerHold, Name)
+	err := clusters.AddFinalizer(ctx, r.Client, v1alpha1.GroupVersion.WithKind("PodProtector"), p, v1alpha1.FinalizerHold, Name)
 	if isOutdated(err) {
 		return nil
 	}
@@ -107,10 +107,10 @@ func (r *Reconciler) letGo(ctx context.Context, cached *v1alpha1.PodProtector) (
 	if wait, err := r.askBrake(ctx, p); err != nil || wait > 0 {
 		return wait, err
 	}
-	if err := fleet.NoteRelease(ctx, r.Client, p, Name); err != nil {
+	if err := clusters.NoteRelease(ctx, r.Client, p, Name); err != nil {
 		return 0, err
 	}
-	err = fleet.DropFinalizer(ctx, r.Client, p, v1alpha1.FinalizerHold, Name)
+	err = clusters.DropFinalizer(ctx, r.Client, p, v1alpha1.FinalizerHold, Name)
 	if client.IgnoreNotFound(err) != nil {
 		return 0, fmt.Errorf("remove the finalizer: %w", err)
 	}

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // restore makes a protector anew that vanished, if it did. It is not whole before its status is: an apiserver takes no
@@ -32,7 +32,7 @@ func (r *Reconciler) restore(ctx context.Context, key types.NamespacedName) erro
 		return err
 	}
 	// It may also have been released: before, while nobody watched, or since, as the one that was made anew.
-	released, err := fleet.WasReleased(ctx, r.Live, lost.gone)
+	released, err := clusters.WasReleased(ctx, r.Live, lost.gone)
 	if err != nil {
 		return fmt.Errorf("find out whether the PodProtector was released: %w", err)
 	}
@@ -95,7 +95,7 @@ func (r *Reconciler) finish(ctx context.Context, cached *v1alpha1.PodProtector) 
 		r.Losses.forget(key, lost.last.UID)
 	}
 	r.metrics.restored.Inc()
-	r.Events.Eventf(p, nil, corev1.EventTypeWarning, v1alpha1.ConditionRestored, "Restore", "%s", fleet.Note(restored.Message))
+	r.Events.Eventf(p, nil, corev1.EventTypeWarning, v1alpha1.ConditionRestored, "Restore", "%s", clusters.Note(restored.Message))
 	return nil
 }
 

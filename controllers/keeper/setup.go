@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/share"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/share"
 )
 
 const (
@@ -66,7 +66,7 @@ func Setup(
 		return fmt.Errorf("watch PodProtectors: %w", err)
 	}
 	if brake != nil {
-		if err := c.Watch(fleet.ConfirmedNamespaces(mgr, func(p *v1alpha1.PodProtector) []reconcile.Request {
+		if err := c.Watch(clusters.ConfirmedNamespaces(mgr, func(p *v1alpha1.PodProtector) []reconcile.Request {
 			return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(p)}}
 		})); err != nil {
 			return fmt.Errorf("watch namespaces: %w", err)

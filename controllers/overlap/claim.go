@@ -2,28 +2,28 @@ package overlap
 
 import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
 // claim is what a protector covers: the same everywhere, or, where it names a workload, by cell.
 type claim struct {
-	everywhere *selectorindex.Coverage
+	everywhere *selectors.Coverage
 	// cells has those where a workload of that name was found.
-	cells map[string]selectorindex.Coverage
+	cells map[string]selectors.Coverage
 }
 
 // claimOf is the claim of a protector. One that is malformed covers what it may mean, as the webhook has it.
 func claimOf(p *v1alpha1.PodProtector) claim {
 	if p.Spec.TargetRef == nil || p.Spec.Selector != nil {
-		coverage, _ := selectorindex.CoverageOf(&p.Spec, nil)
+		coverage, _ := selectors.CoverageOf(&p.Spec, nil)
 		return claim{everywhere: &coverage}
 	}
-	c, counted := claim{cells: map[string]selectorindex.Coverage{}}, quota.CountedSpec(&p.Spec)
+	c, counted := claim{cells: map[string]selectors.Coverage{}}, quota.CountedSpec(&p.Spec)
 	for i := range p.Status.Cells {
 		a := &p.Status.Cells[i].Aggregation
 		if a.CountedSpec == counted && a.Target != nil {
-			c.cells[p.Status.Cells[i].CellID], _ = selectorindex.CoverageOf(&p.Spec, a.Target)
+			c.cells[p.Status.Cells[i].CellID], _ = selectors.CoverageOf(&p.Spec, a.Target)
 		}
 	}
 	return c

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // Name is the controller's name, and its field manager.
@@ -40,7 +40,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if !worth {
 		return reconcile.Result{}, nil
 	}
-	announcer := fleet.Announcer{Status: r.Client, Live: r.Live, Events: r.Events, Owner: Name, Action: "Compare"}
+	announcer := clusters.Announcer{Status: r.Client, Live: r.Live, Events: r.Events, Owner: Name, Action: "Compare"}
 	err := announcer.Announce(ctx, p, want)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		err = nil // it is not what it was, and there will be an event
@@ -52,9 +52,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 const mostNamed = 10
 
 // verdict is what a protector is told; not worth it when it overlaps with none and never has.
-func verdict(p *v1alpha1.PodProtector, rivals []string) (want fleet.Announcement, worth bool) {
+func verdict(p *v1alpha1.PodProtector, rivals []string) (want clusters.Announcement, worth bool) {
 	if len(rivals) == 0 {
-		return fleet.Announcement{EventType: corev1.EventTypeNormal, Condition: metav1.Condition{
+		return clusters.Announcement{EventType: corev1.EventTypeNormal, Condition: metav1.Condition{
 			Type: v1alpha1.ConditionOverlapping, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDisjoint,
 			Message: "No other PodProtector of the namespace can cover the same pods.",
 		}}, meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionOverlapping) != nil
@@ -63,7 +63,7 @@ func verdict(p *v1alpha1.PodProtector, rivals []string) (want fleet.Announcement
 	if more := len(rivals) - mostNamed; more > 0 {
 		named += fmt.Sprintf(" and %d more", more)
 	}
-	return fleet.Announcement{EventType: corev1.EventTypeWarning, Condition: metav1.Condition{
+	return clusters.Announcement{EventType: corev1.EventTypeWarning, Condition: metav1.Condition{
 		Type: v1alpha1.ConditionOverlapping, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSelectorsOverlap,
 		Message: fmt.Sprintf("There can be pods that this PodProtector covers and others do too: %s. Their removal needs budget in all of "+
 			"them. If that is not meant, narrow a selector, or exempt pods by exemptPodSelector.", named),

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/share"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/share"
 )
 
 // Setup adds the controller to the manager of a core cluster, beside others that watch PodProtectors. own tells in which namespaces it

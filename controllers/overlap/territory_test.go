@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
 // drawProtector draws one that covers pods of an app, or in some cells those of a workload, but for those of another app.
@@ -50,7 +50,7 @@ func covers(p *v1alpha1.PodProtector, cell, app string) bool {
 	if stored := quota.CellOf(p, cell); stored != nil {
 		target = stored.Aggregation.Target
 	}
-	c, err := selectorindex.CoverageOf(&p.Spec, target)
+	c, err := selectors.CoverageOf(&p.Spec, target)
 	return err == nil && c.Covers(map[string]string{"app": app})
 }
 

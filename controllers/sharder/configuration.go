@@ -8,11 +8,11 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
 // Path is where the webhook answers for a ring.
-func Path(ring string) string { return guard.RingPath(ring) }
+func Path(ring string) string { return webhookconfig.RingPath(ring) }
 
 // configurationPrefix is before the ring's name in that of its MutatingWebhookConfiguration.
 const configurationPrefix = "breakwater-ring-"

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/ring"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
 // finding is what passes have found out of a ring last.
@@ -103,7 +103,7 @@ func (p *pass) balanced() metav1.Condition {
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonBalanced, "All objects are with the shards that are to have them."
 	}
-	c.Message = fleet.Shorten(c.Message, maxMessage)
+	c.Message = clusters.Shorten(c.Message, maxMessage)
 	return c
 }
 
@@ -114,6 +114,6 @@ const maxMessage = 4096
 func unbalanced(err error) metav1.Condition {
 	return metav1.Condition{
 		Type: v1alpha1.ConditionBalanced, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonResyncFailed,
-		Message: fleet.Shorten(fmt.Sprintf("Not all objects could be looked at, which is tried again: %v.", err), maxMessage),
+		Message: clusters.Shorten(fmt.Sprintf("Not all objects could be looked at, which is tried again: %v.", err), maxMessage),
 	}
 }

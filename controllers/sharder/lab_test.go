@@ -35,10 +35,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/members"
-	"github.com/breakwater-k8s/breakwater/internal/ring"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/members"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
 func TestMain(m *testing.M) { testplane.Main(m) }
@@ -165,7 +165,7 @@ func (l *lab) start() *sharder {
 			Annotations: map[string]string{"cert-manager.io/inject-ca-from": "ns/certificate"},
 		}, l.tempo)
 	}, func(o *manager.Options) {
-		o.Cache = fleet.CacheOptions()
+		o.Cache = clusters.CacheOptions()
 		members.Select(&o.Cache)
 		l.confine(&o.Cache)
 		o.Logger = testr.New(l.T)

@@ -16,15 +16,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/ring"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
 // serve makes the apiserver serve widgets that nobody else has, and returns what makes one.
 func serve(t *testing.T, name string) (admin client.Client, of v1alpha1.GroupResource, widget func(name string, labels map[string]string) *unstructured.Unstructured) {
 	t.Helper()
-	known := fleet.Scheme()
+	known := clusters.Scheme()
 	if err := apiextensionsv1.AddToScheme(known); err != nil {
 		t.Fatal(err)
 	}

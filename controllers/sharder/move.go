@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/ring"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // namespaces knows their labels: by a cache, and for certain.
@@ -20,7 +20,7 @@ func (n namespaces) labels(ctx context.Context, name string, certain bool) (labe
 	if certain {
 		reader = n.live
 	}
-	namespace := fleet.EmptyNamespace()
+	namespace := clusters.EmptyNamespace()
 	err := reader.Get(ctx, client.ObjectKey{Name: name}, namespace)
 	if apierrors.IsNotFound(err) {
 		return nil, false, nil

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // Name is the controllers' name, and their field manager.
@@ -76,7 +76,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	err := r.configure(ctx, of, &known)
 	r.note(of, known)
 	if err != nil {
-		problems = append(slices.Clone(problems), problem{v1alpha1.ReasonNotConfigured, fleet.Sentence(err)})
+		problems = append(slices.Clone(problems), problem{v1alpha1.ReasonNotConfigured, clusters.Sentence(err)})
 	}
 	again := reconcile.Result{RequeueAfter: r.tempo.look}
 	if err := r.tell(ctx, of, problems); err != nil {

@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/members"
-	"github.com/breakwater-k8s/breakwater/internal/ring"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/members"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
 // mark puts labels of the ring on an object, as a hand does.
@@ -320,7 +320,7 @@ func TestAResourceThatIsServedLaterIsAssignedThen(t *testing.T) {
 		t.Errorf("what may be controlled by what is not served is at %+v", at)
 	}
 
-	known := fleet.Scheme()
+	known := clusters.Scheme()
 	l.must(apiextensionsv1.AddToScheme(known))
 	admin, err := client.New(testplane.Config(t), client.Options{Scheme: known})
 	l.must(err)

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // states are those of the ring's shards.
@@ -42,7 +42,7 @@ func (p *pass) revoke(ctx context.Context) {
 		p.moves.shards[shard] = ready{since: p.now()}
 		p.metrics.revoked.WithLabelValues(p.ring.Name).Inc()
 		log.FromContext(ctx).Info("A shard was put out of its ring", "ring", p.ring.Name, "shard", shard, "object", of.String())
-		p.events.Eventf(p.ring, nil, corev1.EventTypeWarning, "DrainTimeout", "Revoke", "%s", fleet.Note(fmt.Sprintf(
+		p.events.Eventf(p.ring, nil, corev1.EventTypeWarning, "DrainTimeout", "Revoke", "%s", clusters.Note(fmt.Sprintf(
 			"Shard %s has not let go of %s for %s: it is put out of the ring, and its objects go to others when it must have stopped. "+
 				"Find out why it hangs, or raise spec.drainTimeoutSeconds if it needs longer.", shard, of, limit)))
 	}

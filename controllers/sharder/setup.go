@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/members"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/members"
 )
 
 // Options of the controllers.
@@ -128,7 +128,7 @@ func wait(ctx context.Context, duration time.Duration) error {
 
 // addReadiness fills caches also while another replica leads, so that a new leader starts with full ones.
 func addReadiness(ctx context.Context, mgr manager.Manager, roll *members.Roll) error {
-	for _, kind := range []client.Object{&v1alpha1.ClusterRing{}, &admissionregistrationv1.MutatingWebhookConfiguration{}, fleet.EmptyNamespace()} {
+	for _, kind := range []client.Object{&v1alpha1.ClusterRing{}, &admissionregistrationv1.MutatingWebhookConfiguration{}, clusters.EmptyNamespace()} {
 		if _, err := mgr.GetCache().GetInformer(ctx, kind); err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}

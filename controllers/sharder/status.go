@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/ring"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
 // maxMembers is how many shards a status has room for.
@@ -37,7 +37,7 @@ func (r *Reconciler) tell(ctx context.Context, of *v1alpha1.ClusterRing, problem
 	if err != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}
-	fleet.Teller{Events: r.events, Action: "Shard", IsGood: isGood}.Tell(ctx, of, of.Status.Conditions, after.Status.Conditions)
+	clusters.Teller{Events: r.events, Action: "Shard", IsGood: isGood}.Tell(ctx, of, of.Status.Conditions, after.Status.Conditions)
 	return nil
 }
 
@@ -133,7 +133,7 @@ func readiness(of *v1alpha1.ClusterRing, problems []problem) metav1.Condition {
 		for _, p := range problems {
 			texts = append(texts, p.message)
 		}
-		c.Message = fleet.Shorten(strings.Join(texts, " "), maxMessage)
+		c.Message = clusters.Shorten(strings.Join(texts, " "), maxMessage)
 	}
 	return c
 }

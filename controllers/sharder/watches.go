@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 const (
@@ -105,7 +105,7 @@ func (r *Passes) setup(mgr manager.Manager, ringing *bell, kick func(ring string
 			}
 		}
 	}}
-	for _, s := range []source.Source{source.Func(ringing.start), specs(mgr), source.Kind(mgr.GetCache(), fleet.EmptyNamespace(), moved)} {
+	for _, s := range []source.Source{source.Func(ringing.start), specs(mgr), source.Kind(mgr.GetCache(), clusters.EmptyNamespace(), moved)} {
 		if err := c.Watch(s); err != nil {
 			return fmt.Errorf("watch: %w", err)
 		}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // mostTold is how many protectors have metrics of their own: those that admit fewest removals come first.

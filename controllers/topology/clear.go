@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/pulse"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/heartbeat"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // Clearer clears dead cells out of the protectors that ask for it by AnnotationRemoveCell.
@@ -43,9 +43,9 @@ func (c Clearer) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	}
 	if there {
 		switch c.observe(cell).of(p.Namespace) {
-		case pulse.Unknown:
+		case heartbeat.Unknown:
 			return reconcile.Result{RequeueAfter: ask}, nil
-		case pulse.Alive:
+		case heartbeat.Alive:
 			return c.done(ctx, p, corev1.EventTypeWarning, "CellAlive", fmt.Sprintf(
 				"Cell %q is not cleared: its aggregator has reported within %s. Stop it first, or delete the Cell, which drains it.",
 				name, cell.Spec.StaleAfterOrDefault()))

@@ -12,21 +12,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/pulse"
-	"github.com/breakwater-k8s/breakwater/internal/scope"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/heartbeat"
+	"github.com/breakwater-k8s/breakwater/internal/core/scope"
 )
 
 // freshness says whether the aggregator reports. Until that is known nothing is said.
 func freshness(cell *v1alpha1.Cell, is report) (fresh metav1.Condition, known bool) {
 	fresh = metav1.Condition{Type: v1alpha1.ConditionAggregationFresh}
 	switch is.state {
-	case pulse.Alive:
+	case heartbeat.Alive:
 		fresh.Status, fresh.Reason, fresh.Message = metav1.ConditionTrue, v1alpha1.ReasonHeartbeatSeen, "The aggregator of the cell reports."
 		if is.shared {
 			fresh.Message = "The cell is shared out, and somebody reports on each slot."
 		}
-	case pulse.Silent:
+	case heartbeat.Silent:
 		fresh.Status, fresh.Reason = metav1.ConditionFalse, v1alpha1.ReasonNoHeartbeat
 		counts := "its pods count as they were counted last"
 		if cell.Spec.WhenStale == v1alpha1.WhenStaleDiscount {
@@ -34,7 +34,7 @@ func freshness(cell *v1alpha1.Cell, is report) (fresh metav1.Condition, known bo
 		}
 		fresh.Message = fmt.Sprintf("No aggregator of the cell has reported for %s: %s.", cell.Spec.StaleAfterOrDefault(), counts)
 		if is.shared {
-			fresh.Message = fleet.Shorten(fmt.Sprintf("%s: of their namespaces, %s.", whoIsSilent(cell, is.silent), counts), 1000)
+			fresh.Message = clusters.Shorten(fmt.Sprintf("%s: of their namespaces, %s.", whoIsSilent(cell, is.silent), counts), 1000)
 		}
 	default:
 		before := meta.FindStatusCondition(cell.Status.Conditions, fresh.Type)
@@ -67,7 +67,7 @@ func (r *Reconciler) overlap(ctx context.Context, cell *v1alpha1.Cell) (overlapp
 	}
 	if len(rivals) > 0 {
 		worth, overlapping.Status, overlapping.Reason = true, metav1.ConditionTrue, v1alpha1.ReasonCellsOverlap
-		overlapping.Message = fleet.Shorten(fmt.Sprintf("Pods of the cell can be those of other Cells of its cluster as well, and are counted in each: "+
+		overlapping.Message = clusters.Shorten(fmt.Sprintf("Pods of the cell can be those of other Cells of its cluster as well, and are counted in each: "+
 			"floors can be broken. Delete all but one, or make them anew with other namespaces or podSelectors: %s.", strings.Join(rivals, ", ")), 1000)
 	}
 	return overlapping, worth, nil
@@ -110,7 +110,7 @@ func (r *Reconciler) tell(ctx context.Context, cell *v1alpha1.Cell, conditions [
 	if err := r.Client.Status().Apply(ctx, apply, client.FieldOwner(Name), client.ForceOwnership); err != nil {
 		return fmt.Errorf("apply the conditions: %w", err)
 	}
-	fleet.Teller{Events: r.Events, Action: "Inspect", IsGood: isGood}.Tell(ctx, before, before.Status.Conditions, conditions)
+	clusters.Teller{Events: r.Events, Action: "Inspect", IsGood: isGood}.Tell(ctx, before, before.Status.Conditions, conditions)
 	return nil
 }
 

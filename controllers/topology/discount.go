@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/pulse"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/heartbeat"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // discount tells protectors that a cell has gone silent, if its Cell wants that. The cell's aggregator takes it back when it
@@ -22,12 +22,12 @@ import (
 func (r *Reconciler) discount(ctx context.Context, cell *v1alpha1.Cell, is report) error {
 	before, after := v1alpha1.DiscountStale, v1alpha1.Discount("")
 	if cell.Spec.WhenStale == v1alpha1.WhenStaleDiscount {
-		if is.state != pulse.Silent {
+		if is.state != heartbeat.Silent {
 			return nil
 		}
 		before, after = after, before
 	}
-	concerned := func(p *v1alpha1.PodProtector) bool { return after == "" || is.of(p.Namespace) == pulse.Silent }
+	concerned := func(p *v1alpha1.PodProtector) bool { return after == "" || is.of(p.Namespace) == heartbeat.Silent }
 	return r.eachEntry(ctx, cell.Name, before, concerned, func(p *v1alpha1.PodProtector) { quota.CellOf(p, cell.Name).Discount = after })
 }
 
@@ -75,7 +75,7 @@ func (r *Reconciler) release(ctx context.Context, cell *v1alpha1.Cell) error {
 		log.FromContext(ctx).V(1).Info("the Cell is not let go yet", "protectors", left)
 		return err
 	}
-	err = fleet.DropFinalizer(ctx, r.Client, cell, v1alpha1.FinalizerCell, Name)
+	err = clusters.DropFinalizer(ctx, r.Client, cell, v1alpha1.FinalizerCell, Name)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

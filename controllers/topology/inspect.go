@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
 // inspect goes to the cell's cluster and says whether it is there, and whether it asks the webhook.
@@ -32,15 +32,15 @@ func (r *Reconciler) inspect(ctx context.Context, cell *v1alpha1.Cell) (connecte
 	config, cluster, err := r.connect(ctx, cell)
 	if err != nil {
 		connected.Status, connected.Reason = metav1.ConditionFalse, v1alpha1.ReasonUnreachable
-		if problem := (*fleet.Problem)(nil); errors.As(err, &problem) {
+		if problem := (*clusters.Problem)(nil); errors.As(err, &problem) {
 			connected.Reason = problem.Reason
 		}
-		connected.Message = fleet.Sentence(err)
+		connected.Message = clusters.Sentence(err)
 		guarded.Reason = v1alpha1.ReasonConfigurationUnread
 		guarded.Message = "It is not known whether the cluster asks the webhook: see the condition Connected."
 		return connected, guarded
 	}
-	expiry, _ := fleet.TokenExpiry(config)
+	expiry, _ := clusters.TokenExpiry(config)
 	r.located(cell, cluster, expiry)
 	connected.Status, connected.Reason = metav1.ConditionTrue, v1alpha1.ReasonConnected
 	connected.Message = fmt.Sprintf("The kubeconfig leads to the cluster %s.", cluster)
@@ -50,10 +50,10 @@ func (r *Reconciler) inspect(ctx context.Context, cell *v1alpha1.Cell) (connecte
 // connect finds the way to a cell's cluster: by its Secret, or else as we were told.
 func (r *Reconciler) connect(ctx context.Context, cell *v1alpha1.Cell) (*rest.Config, string, error) {
 	if cell.Spec.KubeconfigSecretRef != nil {
-		return fleet.Connect(ctx, r.Live, cell, "topology")
+		return clusters.Connect(ctx, r.Live, cell, "topology")
 	}
 	config := r.Cells[cell.Name]
-	cluster, err := fleet.Locate(ctx, cell, config)
+	cluster, err := clusters.Locate(ctx, cell, config)
 	return config, cluster, err
 }
 
@@ -61,7 +61,7 @@ func (r *Reconciler) connect(ctx context.Context, cell *v1alpha1.Cell) (*rest.Co
 func protection(ctx context.Context, cell *v1alpha1.Cell, config *rest.Config, guarded metav1.Condition) metav1.Condition {
 	unread := func(err error) metav1.Condition {
 		guarded.Reason = v1alpha1.ReasonConfigurationUnread
-		guarded.Message = "It is not known whether the cluster asks the webhook: " + fleet.Sentence(err)
+		guarded.Message = "It is not known whether the cluster asks the webhook: " + clusters.Sentence(err)
 		return guarded
 	}
 	clientset, err := kubernetes.NewForConfig(config)
@@ -74,37 +74,37 @@ func protection(ctx context.Context, cell *v1alpha1.Cell, config *rest.Config, g
 		return unread(err)
 	}
 	guarded.Status = metav1.ConditionFalse
-	weak, found := guard.Weaknesses(cell.Name, cell.Spec.Namespaces, configurations.Items)
+	weak, found := webhookconfig.Weaknesses(cell.Name, cell.Spec.Namespaces, configurations.Items)
 	switch {
 	case !found:
 		guarded.Reason = v1alpha1.ReasonWebhookMissing
 		guarded.Message = fmt.Sprintf("The cluster asks nobody about removals of the cell's pods: no ValidatingWebhookConfiguration leads to %s. "+
-			"Print one by breakwater webhook-config --cell %s.", guard.Path(cell.Name), cell.Name)
+			"Print one by breakwater webhook-config --cell %s.", webhookconfig.Path(cell.Name), cell.Name)
 		return guarded
 	case len(weak) > 0:
 		guarded.Reason = v1alpha1.ReasonWebhookWeakened
-		guarded.Message = "Pods of the cell can be removed unasked: " + fleet.Shorten(strings.Join(weak, "; "), 1000) + "."
+		guarded.Message = "Pods of the cell can be removed unasked: " + clusters.Shorten(strings.Join(weak, "; "), 1000) + "."
 		return guarded
 	}
 	if cell.Spec.PodSelector != nil {
-		policy, err := present(api.ValidatingAdmissionPolicies().Get(ctx, guard.LabelsName(cell.Name), metav1.GetOptions{}))
+		policy, err := present(api.ValidatingAdmissionPolicies().Get(ctx, webhookconfig.LabelsName(cell.Name), metav1.GetOptions{}))
 		if err != nil {
 			return unread(err)
 		}
-		binding, err := present(api.ValidatingAdmissionPolicyBindings().Get(ctx, guard.LabelsName(cell.Name), metav1.GetOptions{}))
+		binding, err := present(api.ValidatingAdmissionPolicyBindings().Get(ctx, webhookconfig.LabelsName(cell.Name), metav1.GetOptions{}))
 		if err != nil {
 			return unread(err)
 		}
-		if !guard.HoldsLabels(cell.Name, cell.Spec.PodSelector, policy, binding) {
+		if !webhookconfig.HoldsLabels(cell.Name, cell.Spec.PodSelector, policy, binding) {
 			guarded.Reason = v1alpha1.ReasonLabelsNotFixed
 			guarded.Message = fmt.Sprintf("The labels that say which pods are the cell's can be changed on pods: the ValidatingAdmissionPolicy %s, or its binding, "+
-				"is missing or weaker than what breakwater webhook-config --pod-selector prints.", guard.LabelsName(cell.Name))
+				"is missing or weaker than what breakwater webhook-config --pod-selector prints.", webhookconfig.LabelsName(cell.Name))
 			return guarded
 		}
 	}
 	guarded.Status, guarded.Reason = metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured
 	guarded.Message = "The cluster asks the webhook about every removal of the cell's pods."
-	if guard.Anonymous(cell.Name, configurations.Items) {
+	if webhookconfig.Anonymous(cell.Name, configurations.Items) {
 		// Client certificates are in no object of the API.
 		guarded.Message += " It sends no caller token: unless the webhook requires client certificates, any client that reaches the webhook can send it reviews."
 	}

@@ -15,14 +15,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // as is a user with these rules and nothing more.
 func (l *lab) as(admin *rest.Config, namespace, name string, rules []rbacv1.PolicyRule) *rest.Config {
 	l.Helper()
-	c, err := client.New(admin, client.Options{Scheme: fleet.Scheme()})
+	c, err := client.New(admin, client.Options{Scheme: clusters.Scheme()})
 	l.must(err)
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: l.namespace + "-" + name}, Rules: rules}
 	l.must(c.Create(l.Context(), role))

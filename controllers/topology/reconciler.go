@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/pulse"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/heartbeat"
 )
 
 // Name is the controller's name, and its field manager.
@@ -44,7 +44,7 @@ type Reconciler struct {
 	Monotonic func() time.Time
 
 	mu     sync.Mutex
-	pulses pulse.Pulses
+	pulses heartbeat.Pulses
 	// seen has what Cells were looked at, by their names.
 	seen map[string]seen
 }
@@ -75,7 +75,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return again, r.release(ctx, cell)
 	}
 	if !controllerutil.ContainsFinalizer(cell, v1alpha1.FinalizerCell) {
-		if err := fleet.AddFinalizer(ctx, r.Client, cellKind(), cell, v1alpha1.FinalizerCell, Name); err != nil {
+		if err := clusters.AddFinalizer(ctx, r.Client, cellKind(), cell, v1alpha1.FinalizerCell, Name); err != nil {
 			return reconcile.Result{}, fmt.Errorf("hold the Cell: %w", err)
 		}
 	}
@@ -112,7 +112,7 @@ func (r *Reconciler) judge(ctx context.Context, cell *v1alpha1.Cell, state repor
 // stateOf tells whether the cell's aggregator reports. Before it is found to be silent the apiserver is asked: a cache may lag.
 func (r *Reconciler) stateOf(ctx context.Context, cell *v1alpha1.Cell) (report, error) {
 	state := r.observe(cell)
-	if state.state != pulse.Silent {
+	if state.state != heartbeat.Silent {
 		return state, nil
 	}
 	live := &v1alpha1.Cell{}
@@ -144,7 +144,7 @@ func (r *Reconciler) observe(cell *v1alpha1.Cell) report {
 			known.beats = &beats{}
 		}
 		is = r.observeSlots(cell, known.beats)
-	case is.state == pulse.Alive && known.beats != nil: // one leader counts it now
+	case is.state == heartbeat.Alive && known.beats != nil: // one leader counts it now
 		r.forgetSlots(whose)
 		known.beats = nil
 	}

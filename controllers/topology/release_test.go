@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // The entries that a protector had when it vanished come back with its status.
@@ -19,7 +19,7 @@ func TestADeletedCellIsHeldWhileARecreatedProtectorWaitsForItsStatus(t *testing.
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "shop", Name: "web", Annotations: map[string]string{v1alpha1.AnnotationRestored: "uid-of-the-lost-one"},
 	}}
-	c := fake.NewClientBuilder().WithScheme(fleet.Scheme()).WithObjects(cell, p).WithStatusSubresource(p).Build()
+	c := fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithObjects(cell, p).WithStatusSubresource(p).Build()
 	r := &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(10)}
 	if err := c.Delete(t.Context(), cell); err != nil {
 		t.Fatal(err)

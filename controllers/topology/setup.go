@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // workers is how many Cells are looked at at the same time: one whose cluster is silent must not keep others waiting.
@@ -56,7 +56,7 @@ func Setup(ctx context.Context, mgr manager.Manager, cells map[string]*rest.Conf
 	if err := errors.Join(registry.Register(told), mgr.Add(told)); err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
-	return fleet.AddReadiness(ctx, mgr, "Cells and PodProtectors", &v1alpha1.Cell{}, &v1alpha1.PodProtector{})
+	return clusters.AddReadiness(ctx, mgr, "Cells and PodProtectors", &v1alpha1.Cell{}, &v1alpha1.PodProtector{})
 }
 
 // ClusterRules are what the controllers need in all of the core cluster. The tests run with these and SecretRules and nothing more,

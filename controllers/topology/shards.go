@@ -6,28 +6,28 @@ import (
 	"strings"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/pulse"
-	"github.com/breakwater-k8s/breakwater/internal/slot"
+	"github.com/breakwater-k8s/breakwater/internal/core/heartbeat"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
 // report is whether a cell's aggregator reports, or, of one that is shared out, whether somebody does for each slot.
 type report struct {
 	// state is silent when any slot is, and alive when all are.
-	state pulse.State
+	state heartbeat.State
 	// shared tells that the cell is shared out; then silent are the slots that nobody has reported on for too long.
 	shared bool
 	silent slot.Set
 }
 
 // of is the state of what counts the pods of a namespace.
-func (r report) of(namespace string) pulse.State {
+func (r report) of(namespace string) heartbeat.State {
 	switch {
 	case !r.shared:
 		return r.state
 	case r.silent.Has(slot.Of(namespace)):
-		return pulse.Silent
-	case r.state == pulse.Silent:
-		return pulse.Alive // another slot is
+		return heartbeat.Silent
+	case r.state == heartbeat.Silent:
+		return heartbeat.Alive // another slot is
 	default:
 		return r.state
 	}
@@ -39,7 +39,7 @@ type beats [slot.Count]string
 // observeSlots takes in what the shards of a cell have reported. A slot that nobody has keeps its last heartbeat, and falls silent
 // with it.
 func (r *Reconciler) observeSlots(cell *v1alpha1.Cell, last *beats) report {
-	now, whose, state := r.Monotonic(), string(cell.UID), pulse.Alive
+	now, whose, state := r.Monotonic(), string(cell.UID), heartbeat.Alive
 	for i := range cell.Status.Shards {
 		s := &cell.Status.Shards[i]
 		slots, err := slot.Parse(s.Slots)
@@ -55,14 +55,14 @@ func (r *Reconciler) observeSlots(cell *v1alpha1.Cell, last *beats) report {
 		key := pulseOf(whose, n)
 		r.pulses.Observe(key, last[n], now)
 		switch r.pulses.State(key, cell.Spec.StaleAfterOrDefault(), now) {
-		case pulse.Silent:
+		case heartbeat.Silent:
 			is.silent = is.silent.With(n)
-		case pulse.Unknown:
-			state = pulse.Unknown
+		case heartbeat.Unknown:
+			state = heartbeat.Unknown
 		}
 	}
 	if is.state = state; !is.silent.Empty() {
-		is.state = pulse.Silent
+		is.state = heartbeat.Silent
 	}
 	return is
 }

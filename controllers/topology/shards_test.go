@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/slot"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
 // share reports as shards do, each for its slots.

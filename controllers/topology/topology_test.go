@@ -13,18 +13,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/guard"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
 // configure makes the worker ask about a cell.
 func (l *lab) configure(cell string) (worker client.Client, hooks *admissionregistrationv1.ValidatingWebhookConfiguration) {
 	l.Helper()
-	worker, err := client.New(testplane.Second(l), client.Options{Scheme: fleet.Scheme()})
+	worker, err := client.New(testplane.Second(l), client.Options{Scheme: clusters.Scheme()})
 	l.must(err)
-	url, none := "https://127.0.0.1:1"+guard.Path(cell), admissionregistrationv1.SideEffectClassNoneOnDryRun
+	url, none := "https://127.0.0.1:1"+webhookconfig.Path(cell), admissionregistrationv1.SideEffectClassNoneOnDryRun
 	hooks = &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: cell}}
 	hooks.Webhooks = []admissionregistrationv1.ValidatingWebhook{{
 		Name: "pods.breakwater.dev", ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url}, SideEffects: &none,
@@ -55,7 +55,7 @@ func TestACellIsConnectedAndGuardedOrIsToldWhyNot(t *testing.T) {
 	l.worker("a")
 	cell = l.look(cell)
 	l.want(cell, v1alpha1.ConditionConnected, metav1.ConditionTrue, v1alpha1.ReasonConnected)
-	l.want(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonWebhookMissing, guard.Path(cell.Name))
+	l.want(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonWebhookMissing, webhookconfig.Path(cell.Name))
 
 	worker, hooks := l.configure(cell.Name)
 	cell = l.look(cell)
@@ -86,7 +86,7 @@ func TestACellWithoutAKubeconfigIsLookedAtAsTheControllerWasTold(t *testing.T) {
 	l.Cells = map[string]*rest.Config{cell.Name: testplane.Second(t)}
 	cell = l.look(cell)
 	l.want(cell, v1alpha1.ConditionConnected, metav1.ConditionTrue, v1alpha1.ReasonConnected)
-	l.want(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonWebhookMissing, guard.Path(cell.Name))
+	l.want(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonWebhookMissing, webhookconfig.Path(cell.Name))
 
 	// What it was told may be wrong, too.
 	cell.Status.Cluster = "another"
@@ -107,8 +107,8 @@ func TestTheLabelsOfACellOfASelectorAreToBeHeld(t *testing.T) {
 	cell := l.cell("a", func(s *v1alpha1.CellSpec) { refer(s); s.PodSelector = selector })
 	worker, _ := l.configure(cell.Name)
 	cell = l.look(cell)
-	l.want(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonLabelsNotFixed, guard.LabelsName(cell.Name))
-	policy, binding := guard.LabelPolicy(cell.Name, selector), guard.LabelBinding(cell.Name)
+	l.want(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonLabelsNotFixed, webhookconfig.LabelsName(cell.Name))
+	policy, binding := webhookconfig.LabelPolicy(cell.Name, selector), webhookconfig.LabelBinding(cell.Name)
 	l.must(worker.Create(t.Context(), policy))
 	l.must(worker.Create(t.Context(), binding))
 	t.Cleanup(func() {

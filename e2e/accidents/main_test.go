@@ -11,9 +11,9 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/federation"
-	"github.com/breakwater-k8s/breakwater/internal/federation/local"
-	"github.com/breakwater-k8s/breakwater/internal/release"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/release"
 )
 
 const root = "../../"

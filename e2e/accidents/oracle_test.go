@@ -10,8 +10,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/breakwater-k8s/breakwater/internal/chart"
-	"github.com/breakwater-k8s/breakwater/internal/storm"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/plot"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
 // reportFolder takes report.json and a picture for each accident.
@@ -82,13 +82,13 @@ func (o *oracle) conclude(name string) (below, removed int) {
 
 func (o *oracle) draw(name string, timeline []storm.Point) {
 	o.Helper()
-	line := chart.Line{Class: "with", Name: "the service with the fewest available pods"}
+	line := plot.Line{Class: "with", Name: "the service with the fewest available pods"}
 	for _, p := range timeline {
-		line.Points = append(line.Points, chart.Point{Seconds: p.At.Seconds(), Total: p.Total})
+		line.Points = append(line.Points, plot.Point{Seconds: p.At.Seconds(), Total: p.Total})
 	}
-	picture := &chart.Chart{
+	picture := &plot.Chart{
 		Title: "Available pods in the accident " + name, Description: "The available pods of the service that has the fewest, over time, and its floor.",
-		ID: "accident", Width: 960, Height: 360, Floor: floor, Pods: replicas, Lines: []chart.Line{line}, Background: true,
+		ID: "accident", Width: 960, Height: 360, Floor: floor, Pods: replicas, Lines: []plot.Line{line}, Background: true,
 	}
 	o.Must(os.MkdirAll(reportFolder, 0o750))
 	o.Must(os.WriteFile(filepath.Join(reportFolder, name+".svg"), []byte(picture.SVG()), 0o600))

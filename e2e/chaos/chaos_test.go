@@ -9,9 +9,9 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/breakwater-k8s/breakwater/internal/chaos"
-	"github.com/breakwater-k8s/breakwater/internal/federation/local"
-	"github.com/breakwater-k8s/breakwater/internal/programs"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/binaries"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/chaos"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
 // chosen are the scenarios that no other test has.
@@ -26,7 +26,7 @@ func chosen() []string {
 func TestStormsWithFaults(t *testing.T) {
 	folder := t.TempDir()
 	program := filepath.Join(folder, "breakwater")
-	if err := programs.Build(t.Context(), program, programs.Breakwater); err != nil {
+	if err := binaries.Build(t.Context(), program, binaries.Breakwater); err != nil {
 		t.Fatal(err)
 	}
 	stage, err := chaos.OpenStage(t.Context(), chaos.StageOptions{

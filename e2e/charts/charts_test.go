@@ -16,8 +16,8 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/release"
-	"github.com/breakwater-k8s/breakwater/internal/storm"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/release"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
 // The tests share a release, and the last of them, in the last file, uninstalls it.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/release"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/release"
 )
 
 const folder = "../../charts/"

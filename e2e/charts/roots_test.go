@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
 func TestKubectlWarnsOfADeletion(t *testing.T) {

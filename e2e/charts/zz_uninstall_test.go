@@ -16,8 +16,8 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/federation/local"
-	"github.com/breakwater-k8s/breakwater/internal/pages"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
 func TestUninstallingLeavesNothingThatHoldsAnybody(t *testing.T) {
@@ -61,7 +61,7 @@ func TestUninstallingLeavesNothingThatHoldsAnybody(t *testing.T) {
 // removeDefinitions does what docs/upgrade.md says in a sentence, and sees that the definitions, which a release leaves behind, are gone.
 func removeDefinitions(l *e2e.Lab) {
 	l.Helper()
-	said, err := pages.Mentioned("../..", "docs/upgrade.md", "kubectl delete crd ")
+	said, err := doctest.Mentioned("../..", "docs/upgrade.md", "kubectl delete crd ")
 	l.Must(err)
 	if out, err := installed.Helm(l.Context(), "uninstall", "breakwater-crds"); err != nil {
 		l.Fatalf("%v\n%s", err, out)

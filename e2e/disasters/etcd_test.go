@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
 // bump is by how much revisions go on after a restore, as etcd advises.

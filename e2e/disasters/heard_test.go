@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
 // protect makes a protector of as many pods, and waits until it is counted, held, and heard of.
@@ -37,7 +37,7 @@ func (l lab) awaitHeard() {
 	review := l.review(l.Pods(cell)[0])
 	for _, webhook := range l.Breakwater.WebhookAddresses() {
 		l.Eventually(func() string {
-			verdict, err := verdictOf(l.Context(), client, "https://"+webhook+guard.Path(cell.Name), review)
+			verdict, err := verdictOf(l.Context(), client, "https://"+webhook+webhookconfig.Path(cell.Name), review)
 			if err != nil {
 				return err.Error()
 			}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/storm"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
 // vigil watches the pods of all cells from the clusters' own streams, and judges them by a floor.

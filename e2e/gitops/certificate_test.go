@@ -5,12 +5,12 @@ import (
 	"testing"
 
 	"github.com/breakwater-k8s/breakwater/e2e/gitops"
-	"github.com/breakwater-k8s/breakwater/internal/pages"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
 )
 
 // What docs/install.md says in a sentence of a certificate that is not issued tells of one that is, too.
 func TestWhatIsSaidOfCertificatesShowsThem(t *testing.T) {
-	said, err := pages.Mentioned(root, "docs/install.md", "kubectl describe certificate ")
+	said, err := doctest.Mentioned(root, "docs/install.md", "kubectl describe certificate ")
 	must(t, err)
 	arguments := append([]string{"--kubeconfig=" + stage.Cluster.Kubeconfig()}, strings.Fields(said)[1:]...)
 	out, err := gitops.Output(t.Context(), nil, "kubectl", arguments...)

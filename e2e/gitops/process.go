@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/breakwater-k8s/breakwater/internal/programs"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/binaries"
 )
 
 // Process is a running program that writes a log.
@@ -58,7 +58,7 @@ func (p *Process) Terminate() {
 
 // PrintLogs shows the last lines of all logs.
 func (s *Site) PrintLogs() {
-	fmt.Fprintln(os.Stderr, "These tests used", programs.Version(context.Background(), "git"))
+	fmt.Fprintln(os.Stderr, "These tests used", binaries.Version(context.Background(), "git"))
 	logs, _ := filepath.Glob(s.Path("logs", "*.log")) // the pattern is right
 	for _, log := range logs {
 		raw, err := os.ReadFile(log)

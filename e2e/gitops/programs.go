@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
 // Output runs a built program with what it reads, and returns what it prints.

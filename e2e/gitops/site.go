@@ -19,10 +19,10 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/breakwater-k8s/breakwater/internal/children"
-	"github.com/breakwater-k8s/breakwater/internal/federation"
-	"github.com/breakwater-k8s/breakwater/internal/federation/port"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/port"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // Patience bounds every wait.
@@ -34,7 +34,7 @@ type Site struct {
 	Cluster federation.Cluster
 
 	dir     string
-	spawner *children.Spawner
+	spawner *subprocess.Spawner
 	close   sync.Once
 
 	mu     sync.Mutex
@@ -43,11 +43,11 @@ type Site struct {
 
 // NewSite makes one without any program. It keeps its files in dir, which must exist.
 func NewSite(cluster federation.Cluster, dir string) (*Site, error) {
-	c, err := client.New(cluster.RESTConfig(), client.Options{Scheme: fleet.Scheme()})
+	c, err := client.New(cluster.RESTConfig(), client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
 		return nil, fmt.Errorf("connect to cluster %s: %w", cluster.Name(), err)
 	}
-	return &Site{Client: c, Cluster: cluster, dir: dir, spawner: children.NewSpawner()}, nil
+	return &Site{Client: c, Cluster: cluster, dir: dir, spawner: subprocess.NewSpawner()}, nil
 }
 
 // Close ends all its processes. It may be called again.

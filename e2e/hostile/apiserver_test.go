@@ -20,7 +20,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/release"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/release"
 )
 
 // hostileServer answers as the API server of a cluster that an attacker controls. It identifies itself, and then answers lists and watches as attack says.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/storm"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
 // The rights that keep attackers out are enough for the components.

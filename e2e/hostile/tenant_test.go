@@ -15,9 +15,9 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/install"
-	"github.com/breakwater-k8s/breakwater/internal/release"
-	"github.com/breakwater-k8s/breakwater/internal/storm"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/release"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
 // newTenant gives a user the ClusterRole admin in the namespace of the lab, in all clusters. It returns the user's clients, by cluster.

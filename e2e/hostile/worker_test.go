@@ -16,9 +16,9 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/release"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/release"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 const compromised = "compromised worker"
@@ -37,7 +37,7 @@ func stolen(l *e2e.Lab) *rest.Config {
 
 func clientOf(l *e2e.Lab, config *rest.Config) client.Client {
 	l.Helper()
-	c, err := client.New(config, client.Options{Scheme: fleet.Scheme()})
+	c, err := client.New(config, client.Options{Scheme: clusters.Scheme()})
 	l.Must(err)
 	return c
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/federation/kind"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/kind"
 )
 
 type lab = e2e.Lab

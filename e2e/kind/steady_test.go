@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/breakwater-k8s/breakwater/internal/storm"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
 const (

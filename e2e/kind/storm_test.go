@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/federation"
-	"github.com/breakwater-k8s/breakwater/internal/storm"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
 // Pods and floor of storms on pods that nobody replaces: the judgement is exact.

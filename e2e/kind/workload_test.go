@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/storm"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
 // deploy makes an application whose pods are replaced, and returns when every core counts them and a record of them runs.

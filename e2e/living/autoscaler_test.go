@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/storm"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
 // autoscaler empties a node as cluster-autoscaler does (core/scaledown/actuation/drain.go): it taints the node, evicts all pods at

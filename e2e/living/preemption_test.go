@@ -10,7 +10,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
 // The scheduler does not learn from a refusal: it takes the victims of the lowest priority, whoever may be removed.

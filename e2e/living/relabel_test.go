@@ -8,7 +8,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/podhealth"
+	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
 )
 
 // Rule 14: a ReplicaSet releases pods that lose the labels of its selector, and creates others in their place.

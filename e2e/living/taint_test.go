@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
 // The controller asks five times for each pod, within a twentieth of a second, and never again; it tells nobody.

@@ -16,7 +16,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
-	"github.com/breakwater-k8s/breakwater/internal/programs"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/binaries"
 )
 
 const (
@@ -51,7 +51,7 @@ func newBrowser(l *lab) *browser {
 	case program == "":
 		l.Skip("no Chromium is installed: the console is not looked at (apt-get install chromium)")
 	}
-	programs.LogVersionOnFailure(l, program)
+	binaries.LogVersionOnFailure(l, program)
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1600, 1000),
 		chromedp.UserDataDir(filepath.Join(l.TempDir(), "profile")), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),

@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/e2e/prometheus"
-	"github.com/breakwater-k8s/breakwater/internal/metrictable"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
 )
 
 // quiet are queries of panels that a storm on bare pods has nothing to tell to, by their metrics.

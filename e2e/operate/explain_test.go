@@ -18,10 +18,10 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/drain"
-	"github.com/breakwater-k8s/breakwater/internal/explain"
-	"github.com/breakwater-k8s/breakwater/internal/install"
-	storms "github.com/breakwater-k8s/breakwater/internal/storm"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
+	storms "github.com/breakwater-k8s/breakwater/e2e/harness/storm"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/drain"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain"
 )
 
 // tell runs kubectl breakwater in a cell and the lab's namespace, and returns what it says and its exit code.

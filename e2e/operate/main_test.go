@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/install"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 )
 
 var operate = e2e.NewSuite("federated", func(options *install.Options) { options.Metrics = true })

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/breakwater-k8s/breakwater/internal/pages"
-	"github.com/breakwater-k8s/breakwater/internal/programs"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/binaries"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
 )
 
 // elsewhere are commands of sentences that cannot be tried here, and who does, or why nobody does.
@@ -42,7 +42,7 @@ var wrongly = []string{
 // What pages say in sentences is typed as what they show is. A command that is whole is run, those that write as a dry run, and of one that is but
 // named, or that stands in a block which no test runs, its program has to know the name and the flags.
 func TestCommandsInSentencesAreRight(t *testing.T) {
-	all, err := pages.All(root)
+	all, err := doctest.All(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,10 +50,10 @@ func TestCommandsInSentencesAreRight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := setting(t, pages.Federation)
+	s := setting(t, doctest.Federation)
 	s.Prelude += string(stage)
-	programs.LogVersionOnFailure(t, "bash")
-	shell, err := pages.Begin(t.Context(), s.Folder, s.Variables)
+	binaries.LogVersionOnFailure(t, "bash")
+	shell, err := doctest.Begin(t.Context(), s.Folder, s.Variables)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestCommandsInSentencesAreRight(t *testing.T) {
 // reader types what pages say.
 type reader struct {
 	*testing.T
-	shell *pages.Session
+	shell *doctest.Session
 	// tried is what was wrong with a command, empty for nothing, and told what a program has said of itself.
 	tried, told map[string]string
 }

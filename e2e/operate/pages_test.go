@@ -11,32 +11,32 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/breakwater-k8s/breakwater/internal/federation/local"
-	"github.com/breakwater-k8s/breakwater/internal/install"
-	"github.com/breakwater-k8s/breakwater/internal/pages"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 )
 
 const root = "../.."
 
 // What pages show of commands is what a reader sees who runs them. Each page has a kubeconfig and a folder of its own.
 func TestWhatPagesShowIsSo(t *testing.T) {
-	all, err := pages.All(root)
+	all, err := doctest.All(root)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, page := range all {
-		if !page.Runs(pages.Shell, pages.Federation) {
+		if !page.Runs(doctest.Shell, doctest.Federation) {
 			continue
 		}
 		t.Run(page.Path, func(t *testing.T) {
-			page.Run(t, setting(t, pages.Shell, pages.Federation))
+			page.Run(t, setting(t, doctest.Shell, doctest.Federation))
 		})
 	}
 }
 
 // setting is a folder with the charts, the programs of this tree, and a kubeconfig that leads to the federation. Namespaces that
 // were not there before go when the test ends.
-func setting(t *testing.T, environments ...pages.Environment) pages.Setting {
+func setting(t *testing.T, environments ...doctest.Environment) doctest.Setting {
 	t.Helper()
 	prelude, err := os.ReadFile("testdata/pages.sh")
 	if err != nil {
@@ -61,7 +61,7 @@ func setting(t *testing.T, environments ...pages.Environment) pages.Setting {
 		t.Fatal(err)
 	}
 	programs := []string{filepath.Dir(operate.Program()), os.Getenv(local.BinariesVariable), os.Getenv("PATH")}
-	s := pages.Setting{
+	s := doctest.Setting{
 		Environments: environments, Folder: folder, Prelude: string(prelude),
 		Variables: []string{
 			"PATH=" + strings.Join(programs, string(os.PathListSeparator)), "KUBECONFIG=" + filepath.Join(folder, ".kubeconfig"), "HOME=" + folder, "TREE=" + tree,
@@ -92,7 +92,7 @@ func namespaces(t *testing.T) (names []string) {
 }
 
 // clean deletes the namespaces that a page has made, with all that is in them.
-func clean(t *testing.T, s pages.Setting, before []string) {
+func clean(t *testing.T, s doctest.Setting, before []string) {
 	t.Helper()
 	var made []string
 	for _, name := range namespaces(t) {
@@ -105,7 +105,7 @@ func clean(t *testing.T, s pages.Setting, before []string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	shell, err := pages.Begin(ctx, s.Folder, s.Variables)
+	shell, err := doctest.Begin(ctx, s.Folder, s.Variables)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,14 +18,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/breakwater-k8s/breakwater/internal/install"
-	"github.com/breakwater-k8s/breakwater/internal/programs"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/binaries"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 )
 
 // plugin is kubectl breakwater, built once.
 var plugin = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(operate.Dir(), "kubectl-breakwater")
-	return path, programs.Build(context.Background(), path, programs.KubectlBreakwater)
+	return path, binaries.Build(context.Background(), path, binaries.KubectlBreakwater)
 })
 
 // kubectlBreakwater is the command with a context for each cluster, of which that of the core is the current one, in the lab's namespace.

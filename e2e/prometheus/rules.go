@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/release"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/release"
 )
 
 // Rule is one as Prometheus has it.

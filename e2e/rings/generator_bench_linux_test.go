@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/measure"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/measure"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
 var generated = flag.Int("protectors", 2000, "how many protectors BenchmarkGenerator begins with")

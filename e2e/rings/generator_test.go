@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/install"
-	"github.com/breakwater-k8s/breakwater/internal/programs"
-	"github.com/breakwater-k8s/breakwater/internal/slot"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/binaries"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
 // Whatever generators there are, each workload has its protector, and loses it when it is deleted.
@@ -26,7 +26,7 @@ func TestGeneratorsShareNamespacesOut(t *testing.T) {
 	l := bareLab(t)
 	l.furnish()
 	folder := t.TempDir()
-	breakwater := l.build(folder, "breakwater", programs.Breakwater)
+	breakwater := l.build(folder, "breakwater", binaries.Breakwater)
 	l.processes = install.NewProcesses(folder, 10*time.Second)
 	t.Cleanup(l.processes.End)
 	l.ring = &v1alpha1.ClusterRing{

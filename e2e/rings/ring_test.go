@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/install"
-	"github.com/breakwater-k8s/breakwater/internal/programs"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/binaries"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
 func TestMain(m *testing.M) { testplane.Main(m) }
@@ -55,7 +55,7 @@ func newLab(t testing.TB, namespaces int, change func(*v1alpha1.ClusterRingSpec)
 	l := bareLab(t)
 	l.furnish()
 	folder := t.TempDir()
-	l.breakwater = l.build(folder, "breakwater", programs.Breakwater)
+	l.breakwater = l.build(folder, "breakwater", binaries.Breakwater)
 	l.shard = l.build(folder, "shard", "github.com/breakwater-k8s/breakwater/e2e/rings/shard")
 	l.processes = install.NewProcesses(folder, 10*time.Second)
 	t.Cleanup(l.processes.End)
@@ -91,7 +91,7 @@ func (l *lab) furnish() {
 func (l *lab) build(folder, name, program string) (path string) {
 	l.Helper()
 	path = filepath.Join(folder, name)
-	if err := programs.Build(l.Context(), path, program); err != nil {
+	if err := binaries.Build(l.Context(), path, program); err != nil {
 		l.Fatal(err)
 	}
 	return path

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/federation"
-	"github.com/breakwater-k8s/breakwater/internal/install"
-	"github.com/breakwater-k8s/breakwater/internal/programs"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/binaries"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 )
 
 // tiltedWebhook is the one that reaches the core by a clock that can be wrong.
@@ -69,7 +69,7 @@ func build(path string) *program {
 	p := &program{path: path, built: make(chan struct{})}
 	go func() {
 		defer close(p.built)
-		p.err = programs.Build(context.Background(), path, programs.KubectlBreakwater)
+		p.err = binaries.Build(context.Background(), path, binaries.KubectlBreakwater)
 	}()
 	return p
 }

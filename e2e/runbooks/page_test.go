@@ -11,8 +11,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/breakwater-k8s/breakwater/internal/federation/local"
-	"github.com/breakwater-k8s/breakwater/internal/pages"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
 const root = "../.."
@@ -49,15 +49,15 @@ func (f fault) run(t *testing.T, l *lab) {
 
 func (f fault) play(t *testing.T, l *lab) {
 	t.Helper()
-	page, err := pages.Read(root, "docs/runbooks/"+f.page+".md")
+	page, err := doctest.Read(root, "docs/runbooks/"+f.page+".md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	alert := alertOf(f.page)
 	alerts.await(t, alert, false)
-	hooks := map[string]func(*testing.T, *pages.Session){}
+	hooks := map[string]func(*testing.T, *doctest.Session){}
 	for name, does := range f.do {
-		hooks[name] = func(t *testing.T, _ *pages.Session) {
+		hooks[name] = func(t *testing.T, _ *doctest.Session) {
 			does(l)
 			if name == f.breaks {
 				alerts.await(t, alert, true)
@@ -78,7 +78,7 @@ func alertOf(page string) string {
 }
 
 // setting is what a runbook begins with: the cluster of a worker as the current context, and the core known by a variable.
-func setting(t *testing.T, page string) pages.Setting {
+func setting(t *testing.T, page string) doctest.Setting {
 	t.Helper()
 	prelude, err := os.ReadFile("../operate/testdata/pages.sh")
 	if err != nil {
@@ -98,8 +98,8 @@ func setting(t *testing.T, page string) pages.Setting {
 		t.Fatal(err)
 	}
 	programs := []string{filepath.Dir(plugin.path), filepath.Dir(suite.Program()), os.Getenv(local.BinariesVariable), os.Getenv("PATH")}
-	return pages.Setting{
-		Environments: []pages.Environment{pages.Runbook}, Folder: folder, Prelude: string(prelude), Patience: time.Minute,
+	return doctest.Setting{
+		Environments: []doctest.Environment{doctest.Runbook}, Folder: folder, Prelude: string(prelude), Patience: time.Minute,
 		Variables: []string{
 			"PATH=" + strings.Join(programs, string(os.PathListSeparator)), "KUBECONFIG=" + kubeconfig, "HOME=" + folder, "BREAKWATER_CORE_CONTEXT=core",
 			"WEBHOOK=" + webhookURL, "AUTHORITY=" + filepath.Join(suite.Dir(), "webhook", "ca.crt"),
@@ -119,12 +119,12 @@ func TestEachRunbookIsRun(t *testing.T) {
 	}
 	for _, path := range paths {
 		name := filepath.Base(path)
-		page, err := pages.Read(root, "docs/runbooks/"+name)
+		page, err := doctest.Read(root, "docs/runbooks/"+name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if page.Runs(pages.Runbook) != run[strings.TrimSuffix(name, ".md")] {
-			t.Errorf("%s has commands that are run: %v, and a fault: %v", name, page.Runs(pages.Runbook), run[strings.TrimSuffix(name, ".md")])
+		if page.Runs(doctest.Runbook) != run[strings.TrimSuffix(name, ".md")] {
+			t.Errorf("%s has commands that are run: %v, and a fault: %v", name, page.Runs(doctest.Runbook), run[strings.TrimSuffix(name, ".md")])
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
 	"github.com/breakwater-k8s/breakwater/e2e/prometheus"
-	"github.com/breakwater-k8s/breakwater/internal/pages"
 )
 
 func TestRunbooks(t *testing.T) {
@@ -48,7 +48,7 @@ func begin(l *lab) {
 		l.Must(err)
 		l.Must(l.Core.Patch(l.Context(), &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: worker.Name}}, client.RawPatch(types.MergePatchType, patch)))
 	}
-	s, err := pages.Begin(l.Context(), l.TempDir(), setting(l.TB.(*testing.T), "").Variables)
+	s, err := doctest.Begin(l.Context(), l.TempDir(), setting(l.TB.(*testing.T), "").Variables)
 	l.Must(err)
 	defer s.End()
 	prelude, err := os.ReadFile("../operate/testdata/pages.sh")

@@ -21,8 +21,8 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/install"
-	"github.com/breakwater-k8s/breakwater/internal/measure"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/measure"
 )
 
 // runs are what benchmarks compare: pods that no webhook is asked about; those that no policy is for, which tells what a webhook costs

@@ -5,7 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/breakwater-k8s/breakwater/internal/storm"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
 const ofWeb = "podSelector: {matchLabels: {app: web}}\n"

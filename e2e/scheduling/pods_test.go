@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/breakwater-k8s/breakwater/internal/storm"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
 // here and elsewhere are the cells.

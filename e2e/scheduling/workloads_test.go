@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/breakwater-k8s/breakwater/internal/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
 // workloads are one of each kind that replaces its pods when its template changes: 2 pods of a Deployment, 2 of a StatefulSet, and one of a

@@ -16,10 +16,10 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/install"
-	"github.com/breakwater-k8s/breakwater/internal/slot"
-	"github.com/breakwater-k8s/breakwater/internal/storm"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
 const (
@@ -120,7 +120,7 @@ type writers struct {
 func watchWriters(l *e2e.Lab) *writers {
 	l.Helper()
 	w := &writers{last: map[string]int64{}, holders: map[string]string{}}
-	c, err := client.NewWithWatch(l.Federation().Cores()[0].RESTConfig(), client.Options{Scheme: fleet.Scheme()})
+	c, err := client.NewWithWatch(l.Federation().Cores()[0].RESTConfig(), client.Options{Scheme: clusters.Scheme()})
 	l.Must(err)
 	ctx, stop := context.WithCancel(context.Background())
 	l.Cleanup(stop)

@@ -13,9 +13,9 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/internal/install"
-	"github.com/breakwater-k8s/breakwater/internal/storm"
-	"github.com/breakwater-k8s/breakwater/internal/terraform"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/terraform"
 )
 
 // Nobody but Terraform makes Cells here, nor the Secrets by which their clusters are reached.

@@ -20,8 +20,8 @@ type suite struct {
 // suites are all, the longest last.
 func suites() []suite {
 	return []suite{
-		{"parts", []string{"-benchmem", "./internal/selectorindex", "./internal/batch", "./internal/quota", "./internal/storm", "./internal/ring"}},
-		{"federation", []string{"-benchtime=5x", "./internal/federation/local"}},
+		{"parts", []string{"-benchmem", "./internal/core/selectors", "./internal/batch", "./internal/core/quota", "./e2e/harness/storm", "./internal/sharding/ring"}},
+		{"federation", []string{"-benchtime=5x", "./e2e/harness/federation/local"}},
 		{"api", []string{"-benchtime=500x", "./api/v1alpha1"}},
 		{"cells", []string{"-bench=^BenchmarkCells$", "-benchtime=300x", "./webhook"}},
 		{"webhook", []string{"-skip=^BenchmarkCells$", "-benchtime=3000x", "./webhook"}},

@@ -19,8 +19,8 @@ import (
 	"github.com/go-logr/logr"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/breakwater-k8s/breakwater/internal/chaos"
-	"github.com/breakwater-k8s/breakwater/internal/federation/local"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/chaos"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
 type options struct {

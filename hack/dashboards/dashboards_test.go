@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/breakwater-k8s/breakwater/internal/metrictable"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
 )
 
 func TestPanelsStandBesideEachOther(t *testing.T) {

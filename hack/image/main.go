@@ -110,7 +110,7 @@ func sourceTime(ctx context.Context) (time.Time, error) {
 
 // compile builds the program for a platform, on whatever this machine is.
 func compile(ctx context.Context, out string, platform *v1.Platform, version string) error {
-	const variable = "github.com/breakwater-k8s/breakwater/internal/version.Version"
+	const variable = "github.com/breakwater-k8s/breakwater/internal/telemetry/version.Version"
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-mod=readonly",
 		"-ldflags", "-s -w -buildid= -X "+variable+"="+version, "-o", out, "./cmd/breakwater")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOOS="+platform.OS, "GOARCH="+platform.Architecture)

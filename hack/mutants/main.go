@@ -57,8 +57,8 @@ const testsOfTheJudge = "tests of the judge"
 func proofs() []proof {
 	return []proof{
 		{"properties", []string{
-			"./internal/quota", "./internal/slot", "./internal/podhealth", "./internal/desired", "./internal/fleet", "./aggregator", "./webhook",
-			"./internal/core/brake", "./controllers/brake", "./controllers/keeper", "./controllers/generator", "./controllers/topology", "./internal/removal",
+			"./internal/core/quota", "./internal/sharding/slot", "./internal/core/podhealth", "./internal/core/policy", "./internal/clusters", "./aggregator", "./webhook",
+			"./internal/core/brake", "./controllers/brake", "./controllers/keeper", "./controllers/generator", "./controllers/topology", "./internal/core/removal",
 		}, "^(" + strings.Join([]string{
 			"TestNothingIsReleasedByAnAccident", "TestExpect", "TestWhatIsExpectedWhileWorkloadsCannotBeFound", "TestWhichPodsNameTheirOwners",
 			"TestDecide", "TestNoWindowExceedsItsLimitAndABurstLosesNoFloor", "TestABurstLosesNoFloorForAWindow", "TestWeakened", "TestReference",
@@ -96,10 +96,10 @@ func proofs() []proof {
 			"TestAnAggregatorThatDoesNotKnowTheEarlierSpecCountsNothingBeforeTheDeadline",
 			"TestALossIsJudgedByTheWorstThatMayBe", "TestAPodOfAnUnknownDomainMayBeInAny", "TestNoLossBecomesFatal", "TestBatchesThatMindLossesAreDecidedLikeOneByOne",
 		}, "|") + ")$"},
-		{testsOfTheJudge, []string{"./internal/simulation"}, "^TestTheJudge"},
-		{"simulation", []string{"./internal/simulation"}, "^TestSeeds$"},
-		{"simulation of shards", []string{"./internal/simulation"}, "^TestSharedSeeds$"},
-		{"corpus", []string{"./internal/simulation"}, "^TestCorpus$"},
+		{testsOfTheJudge, []string{"./e2e/harness/simulation"}, "^TestTheJudge"},
+		{"simulation", []string{"./e2e/harness/simulation"}, "^TestSeeds$"},
+		{"simulation of shards", []string{"./e2e/harness/simulation"}, "^TestSharedSeeds$"},
+		{"corpus", []string{"./e2e/harness/simulation"}, "^TestCorpus$"},
 		{"properties at length", []string{"./aggregator", "-rapid.checks=40000"}, "^TestNothingInFlightIsEverFreed$"},
 	}
 }

@@ -97,7 +97,7 @@ func build(p platform, version, dir string) (packed, error) {
 	defer os.RemoveAll(work)
 	path := filepath.Join(work, p.program())
 	command := exec.Command("go", "build", "-trimpath", "-o", path,
-		"-ldflags", "-s -w -X github.com/breakwater-k8s/breakwater/internal/version.Version="+version, "./cmd/kubectl-breakwater")
+		"-ldflags", "-s -w -X github.com/breakwater-k8s/breakwater/internal/telemetry/version.Version="+version, "./cmd/kubectl-breakwater")
 	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch)
 	if out, err := command.CombinedOutput(); err != nil {
 		return packed{}, fmt.Errorf("build: %w\n%s", err, out)

@@ -9,7 +9,7 @@ import (
 	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/util"
 
-	"github.com/breakwater-k8s/breakwater/internal/pages"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
 )
 
 // blocks renders code, fenced blocks and tables so that what is too wide breaks, or can be scrolled by keyboard, and tells the commands of a console
@@ -41,7 +41,7 @@ func fence(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.W
 
 // shown is the content of a block.
 func shown(language, content string) string {
-	commands, err := pages.ParseCommands(content, 1)
+	commands, err := doctest.ParseCommands(content, 1)
 	if language != "console" || err != nil {
 		return html.EscapeString(content)
 	}

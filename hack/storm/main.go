@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/breakwater-k8s/breakwater/internal/demo/replay"
-	"github.com/breakwater-k8s/breakwater/internal/demo/report"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/demo/replay"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/demo/report"
 )
 
 func main() {

@@ -3,7 +3,7 @@ package console
 import (
 	"testing"
 
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
 func TestMain(m *testing.M) { testplane.Main(m) }

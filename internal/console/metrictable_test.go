@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/internal/console/access"
-	"github.com/breakwater-k8s/breakwater/internal/metrictable"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
 )
 
 func TestMetricsAreThoseOfTheTable(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/breakwater-k8s/breakwater/internal/console/history"
 	"github.com/breakwater-k8s/breakwater/internal/console/model"
-	"github.com/breakwater-k8s/breakwater/internal/timeline"
 )
 
 // version grows when something has changed.
@@ -59,7 +59,7 @@ func (s *store) denialsOf(key types.NamespacedName) []model.Denial {
 }
 
 // pastOf is what is known of a protector in a window up to now, and since when.
-func (s *store) pastOf(key types.NamespacedName, now time.Time, window time.Duration) (points []timeline.Point, since time.Time) {
+func (s *store) pastOf(key types.NamespacedName, now time.Time, window time.Duration) (points []history.Point, since time.Time) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	series := s.past.Of(key)

@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/breakwater-k8s/breakwater/internal/console/history"
 	"github.com/breakwater-k8s/breakwater/internal/console/model"
 	"github.com/breakwater-k8s/breakwater/internal/console/plot"
-	"github.com/breakwater-k8s/breakwater/internal/printable"
-	"github.com/breakwater-k8s/breakwater/internal/timeline"
-	"github.com/breakwater-k8s/breakwater/internal/version"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
 )
 
 //go:embed templates/*.html
@@ -87,9 +87,9 @@ func functions(a *assets) template.FuncMap {
 }
 
 // newest are the last points of a timeline, the newest first: what a table can hold.
-func newest(points []timeline.Point) []timeline.Point {
+func newest(points []history.Point) []history.Point {
 	const most = 40
-	var last []timeline.Point
+	var last []history.Point
 	for i := len(points) - 1; i >= 0 && len(last) < most; i-- {
 		last = append(last, points[i])
 	}

@@ -11,11 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/console/model"
-	"github.com/breakwater-k8s/breakwater/internal/denial"
-	"github.com/breakwater-k8s/breakwater/internal/printable"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
-	"github.com/breakwater-k8s/breakwater/internal/view"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
 func TestVisitorsSeeWhatTheyMayList(t *testing.T) {
@@ -168,11 +168,11 @@ func TestPagesArePrintableAsAWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	condition := view.Condition{Type: "Connected", Status: "False", Reason: bidi, Message: bidi}
+	condition := status.Condition{Type: "Connected", Status: "False", Reason: bidi, Message: bidi}
 	for name, f := range map[string]frame{
 		"problem": {Title: bidi, User: "eve" + bidi, Body: problem{Title: bidi, Text: bidi}},
 		"sign-in": {Title: "Sign in", Body: signInForm{Next: "/" + bidi, Problem: bidi}},
-		"cells":   {Title: "Cells", User: "eve" + bidi, Body: cellsBody{Cells: []model.Cell{{Name: "worker-1", Holder: bidi, Conditions: []view.Condition{condition}}}}},
+		"cells":   {Title: "Cells", User: "eve" + bidi, Body: cellsBody{Cells: []model.Cell{{Name: "worker-1", Holder: bidi, Conditions: []status.Condition{condition}}}}},
 	} {
 		answer := httptest.NewRecorder()
 		pages.write(answer, http.StatusOK, name, f)

@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/console/access"
-	"github.com/breakwater-k8s/breakwater/internal/denial"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 )
 
 // Options say how to serve.
@@ -94,5 +94,5 @@ func setup(ctx context.Context, mgr manager.Manager, options Options) (*server, 
 	if err := mgr.AddReadyzCheck("console", s.ready); err != nil {
 		return nil, err
 	}
-	return s, fleet.AddReadiness(ctx, mgr, "the console", &v1alpha1.PodProtector{}, &v1alpha1.Cell{})
+	return s, clusters.AddReadiness(ctx, mgr, "the console", &v1alpha1.PodProtector{}, &v1alpha1.Cell{})
 }

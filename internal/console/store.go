@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/console/history"
 	"github.com/breakwater-k8s/breakwater/internal/console/model"
-	"github.com/breakwater-k8s/breakwater/internal/timeline"
-	"github.com/breakwater-k8s/breakwater/internal/view"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
 const (
@@ -40,7 +40,7 @@ type store struct {
 	rows    map[types.NamespacedName]model.Row
 	denials map[types.NamespacedName][]model.Denial // the newest first
 	noted   int                                     // denials in all
-	past    *timeline.Book[types.NamespacedName]
+	past    *history.Book[types.NamespacedName]
 	beats   map[string]beat
 	changes uint64
 	swept   time.Time
@@ -56,7 +56,7 @@ type beat struct {
 func newStore(now func() time.Time) *store {
 	return &store{
 		now: now, began: now(), rows: map[types.NamespacedName]model.Row{}, denials: map[types.NamespacedName][]model.Denial{},
-		past: timeline.NewBook[types.NamespacedName](mostPoints), beats: map[string]beat{},
+		past: history.NewBook[types.NamespacedName](mostPoints), beats: map[string]beat{},
 	}
 }
 
@@ -93,7 +93,7 @@ func (s *store) lose(key types.NamespacedName) {
 // hear takes in the newest state of a cell, and tells whether it has noticed that the core was restored: then protectors are to be
 // taken in again.
 func (s *store) hear(cell *v1alpha1.Cell) (again bool) {
-	if version := view.Restored(*cell); version > s.restored.Load() {
+	if version := status.Restored(*cell); version > s.restored.Load() {
 		s.restored.Store(version)
 		again = true
 	}

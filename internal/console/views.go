@@ -14,9 +14,9 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/console/access"
+	"github.com/breakwater-k8s/breakwater/internal/console/history"
 	"github.com/breakwater-k8s/breakwater/internal/console/model"
 	"github.com/breakwater-k8s/breakwater/internal/console/plot"
-	"github.com/breakwater-k8s/breakwater/internal/timeline"
 )
 
 const (
@@ -120,10 +120,10 @@ type protectorBody struct {
 	model.Protector
 	Denials []model.Denial `json:"denials"`
 	// Events tells whether denials may be seen.
-	Events bool             `json:"events"`
-	Window string           `json:"window"`
-	Since  time.Time        `json:"since"`
-	Points []timeline.Point `json:"timeline"`
+	Events bool            `json:"events"`
+	Window string          `json:"window"`
+	Since  time.Time       `json:"since"`
+	Points []history.Point `json:"timeline"`
 	// Freshness is that of cells, by name, as far as cells may be seen.
 	Freshness map[string]model.Cell `json:"-"`
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/breakwater-k8s/breakwater/internal/console/access"
-	"github.com/breakwater-k8s/breakwater/internal/printable"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
 // visit is one request of somebody who was let in.

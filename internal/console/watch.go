@@ -15,14 +15,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/console/model"
-	"github.com/breakwater-k8s/breakwater/internal/denial"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 )
 
 // CacheOptions are those of the console's cache: the identities of merged reservations are of no use to it, and can be long.
 func CacheOptions() cache.Options {
-	options := fleet.CacheOptions()
+	options := clusters.CacheOptions()
 	options.DefaultTransform = func(object any) (any, error) {
 		if o, ok := object.(client.Object); ok {
 			o.SetManagedFields(nil)
@@ -122,7 +122,7 @@ func (d *denials) Start(ctx context.Context) error {
 			return d.client.EventsV1().Events("").Watch(ctx, options)
 		},
 	}
-	toolscache.NewReflector(fleet.Patient(source), &eventsv1.Event{}, d, 0).RunWithContext(ctx)
+	toolscache.NewReflector(clusters.Patient(source), &eventsv1.Event{}, d, 0).RunWithContext(ctx)
 	return nil
 }
 

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
 // The kinds of policies.
@@ -42,7 +42,7 @@ type Policy struct {
 	Spec       *v1alpha1.PodSchedulingPolicySpec
 
 	// pods, protectors and namespaces choose nothing when they are nil; pods or protectors leave the choice to the other one.
-	pods, protectors, namespaces *selectorindex.Selector
+	pods, protectors, namespaces *selectors.Selector
 	// criteria are those of the spec as JSON, field by field.
 	criteria map[string]any
 }
@@ -63,7 +63,7 @@ func Compile(core string, object metav1.Object) (*Policy, error) {
 	for _, each := range []struct {
 		field string
 		from  *v1alpha1.PodSelector
-		to    **selectorindex.Selector
+		to    **selectors.Selector
 	}{
 		{"podSelector", p.Spec.PodSelector, &p.pods},
 		{"protectorSelector", p.Spec.ProtectorSelector, &p.protectors},
@@ -72,7 +72,7 @@ func Compile(core string, object metav1.Object) (*Policy, error) {
 		if each.from == nil {
 			continue
 		}
-		compiled, err := selectorindex.Compile(*each.from)
+		compiled, err := selectors.Compile(*each.from)
 		if err != nil {
 			return nil, fmt.Errorf("spec.%s: %w", each.field, err)
 		}

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/selectorindex"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
 // Protector is a PodProtector that covers the pods of an object.
@@ -26,12 +26,12 @@ func (p *Protector) String() string { return "PodProtector " + p.Namespace + "/"
 type Set struct {
 	ordered []*Policy
 	// byPods finds places in ordered by the labels of pods, and byProtectors those that only a protector's labels choose.
-	byPods, byProtectors *selectorindex.Index[int]
+	byPods, byProtectors *selectors.Index[int]
 }
 
 // NewSet takes policies in, in any order.
 func NewSet(policies []*Policy) *Set {
-	s := &Set{ordered: Order(policies), byPods: selectorindex.New[int](), byProtectors: selectorindex.New[int]()}
+	s := &Set{ordered: Order(policies), byPods: selectors.New[int](), byProtectors: selectors.New[int]()}
 	for place, p := range s.ordered {
 		switch {
 		case p.pods != nil:

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/breakwater-k8s/breakwater/internal/federation/pki"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/pki"
 )
 
 // pairs are certificates with their keys, and the authority of both.

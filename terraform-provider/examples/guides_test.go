@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/terraform"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/terraform"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // What the guides of GitOps and of moving show is pasted alone.
@@ -55,7 +55,7 @@ func there(t *testing.T, name string) {
 func TestAFederationIsOneConfiguration(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
 		world(t)
-		c, err := client.New(testplane.Second(t), client.Options{Scheme: fleet.Scheme()})
+		c, err := client.New(testplane.Second(t), client.Options{Scheme: clusters.Scheme()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/breakwater-k8s/breakwater/internal/terraform"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/terraform"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	// The tests run it as a program. Without the import go test would take them for done when it has changed.
 	_ "github.com/breakwater-k8s/breakwater/terraform-provider/provider"
 )

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/breakwater-k8s/breakwater/internal/terraform"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/terraform"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
 // Every way into a cluster that the provider's page shows leads into one.

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"github.com/breakwater-k8s/breakwater/internal/terraform"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/terraform"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
 // The roles of the provider's page are all that its user needs: all examples are applied, and destroyed, by one who has no other.

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/breakwater-k8s/breakwater/internal/terraform"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/terraform"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
 // settle gives a working directory what examples take for granted of whoever works there: a home with a kubeconfig, a program that

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/breakwater-k8s/breakwater/internal/terraform"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/terraform"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
 // counter counts what the provider asks the apiserver.

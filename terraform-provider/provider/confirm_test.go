@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 	"github.com/breakwater-k8s/breakwater/internal/core/confirm"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
 )
 
 const oneFloor = "selector = {}\n min_available = \"1\"\n timeouts {\n delete = \"2s\"\n}"

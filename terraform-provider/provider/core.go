@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // core tells of the cluster itself. What the provider's user may not see is left out.
@@ -34,7 +34,7 @@ func (c *cluster) core(ctx context.Context) (coreModel, error) {
 	if err != nil {
 		return m, err
 	}
-	m.UID, err = seen(ctx, func(ctx context.Context) (string, error) { return fleet.ClusterOf(ctx, clientset) })
+	m.UID, err = seen(ctx, func(ctx context.Context) (string, error) { return clusters.ClusterOf(ctx, clientset) })
 	return m, err
 }
 

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/terraform"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/terraform"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
 // sharedRing is a ring to which Terraform and others add resources.

@@ -22,9 +22,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/breakwater-k8s/breakwater/internal/federation/pki"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/pki"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/terraform-provider/provider"
 )
 
@@ -91,11 +91,11 @@ func TestAShortLivedKubeconfigOfAWorkerGoesIntoACell(t *testing.T) {
 		if core.Host != config.Host || core.Insecure || len(core.CAData) == 0 {
 			t.Errorf("the core has a kubeconfig of %s", core.Host)
 		}
-		found, err := fleet.ClusterOf(t.Context(), kubernetes.NewForConfigOrDie(core))
+		found, err := clusters.ClusterOf(t.Context(), kubernetes.NewForConfigOrDie(core))
 		if err != nil {
 			t.Fatalf("the core does not get into the worker: %v", err)
 		}
-		if want, err := fleet.ClusterOf(t.Context(), kubernetes.NewForConfigOrDie(config)); err != nil || found != want {
+		if want, err := clusters.ClusterOf(t.Context(), kubernetes.NewForConfigOrDie(config)); err != nil || found != want {
 			t.Errorf("the kubeconfig leads to %s, and the worker is %s (%v)", found, want, err)
 		}
 		raw, err := os.ReadFile(log)

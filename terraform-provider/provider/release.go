@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"github.com/breakwater-k8s/breakwater/internal/holds"
+	"github.com/breakwater-k8s/breakwater/internal/cli/finalizers"
 )
 
 // release is an action: Breakwater's finalizers let go of one object.
@@ -68,7 +68,7 @@ func (m *releaseModel) kind() (runtimeschema.GroupVersionKind, error) {
 	if m.APIVersion.ValueString() != "" {
 		return runtimeschema.FromAPIVersionAndKind(m.APIVersion.ValueString(), name), nil
 	}
-	if kind, ok := holds.Known(name); ok {
+	if kind, ok := finalizers.Known(name); ok {
 		return kind, nil
 	}
 	return runtimeschema.GroupVersionKind{}, fmt.Errorf("%q is a kind that only its api_version makes known, such as argoproj.io/v1alpha1", name)
@@ -126,8 +126,8 @@ func (r *release) Invoke(ctx context.Context, req action.InvokeRequest, resp *ac
 }
 
 // letGo releases an object, if it is there.
-func letGo(ctx context.Context, finder *holds.Finder, kind runtimeschema.GroupVersionKind, name string, tell teller) (found bool, err error) {
-	var hold *holds.Hold
+func letGo(ctx context.Context, finder *finalizers.Finder, kind runtimeschema.GroupVersionKind, name string, tell teller) (found bool, err error) {
+	var hold *finalizers.Hold
 	look := func(ctx context.Context) (err error) {
 		hold, err = finder.One(ctx, kind, name)
 		return err
@@ -140,7 +140,7 @@ func letGo(ctx context.Context, finder *holds.Finder, kind runtimeschema.GroupVe
 		return true, nil
 	}
 	held := *hold
-	if err := persist(ctx, func(ctx context.Context) error { return holds.Release(ctx, finder.Metadata, &held) }); err != nil {
+	if err := persist(ctx, func(ctx context.Context) error { return finalizers.Release(ctx, finder.Metadata, &held) }); err != nil {
 		return true, err
 	}
 	tell("Taken off %s: %s.", held.Name(), strings.Join(held.Finalizers, ", "))
@@ -152,7 +152,7 @@ func letGo(ctx context.Context, finder *holds.Finder, kind runtimeschema.GroupVe
 }
 
 // become says what has become of an object that was let go.
-func become(held, now *holds.Hold) string {
+func become(held, now *finalizers.Hold) string {
 	switch {
 	case now == nil || now.Object.UID != held.Object.UID:
 		return held.Name() + " is gone."
@@ -166,12 +166,12 @@ func become(held, now *holds.Hold) string {
 }
 
 // finder looks for what is held in a namespace.
-func (c *cluster) finder(namespace string) (*holds.Finder, error) {
+func (c *cluster) finder(namespace string) (*finalizers.Finder, error) {
 	client, err := rest.HTTPClientFor(c.config)
 	if err != nil {
 		return nil, err
 	}
-	f := &holds.Finder{Namespace: namespace}
+	f := &finalizers.Finder{Namespace: namespace}
 	if f.Mapper, err = apiutil.NewDynamicRESTMapper(c.config, client); err != nil {
 		return nil, err
 	}

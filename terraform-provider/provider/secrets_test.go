@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // floorIn is what the protector of a namespace says in a cluster.
 func floorIn(t *testing.T, cluster *rest.Config, namespace string) string {
 	t.Helper()
-	c, err := client.New(cluster, client.Options{Scheme: fleet.Scheme()})
+	c, err := client.New(cluster, client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // cell makes a Cell whose aggregator has just reported, until the test ends.
@@ -54,7 +54,7 @@ func cell(t *testing.T, name string, change func(*v1alpha1.Cell)) *v1alpha1.Cell
 func TestTheTopologyIsToldAtOneLook(t *testing.T) {
 	each(t, func(t *testing.T) {
 		heartbeat := time.Date(2026, 4, 5, 6, 7, 8, 9000, time.UTC)
-		core, err := fleet.ClusterOf(t.Context(), kubernetes.NewForConfigOrDie(testplane.Config(t)))
+		core, err := clusters.ClusterOf(t.Context(), kubernetes.NewForConfigOrDie(testplane.Config(t)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,9 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/federation/pki"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/pki"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
 // protectorIn makes a protector, by the provider whose configuration stands before it.
@@ -45,7 +45,7 @@ resource "breakwater_pod_protector" %q {
 // isThere sees to it that the cluster of a configuration has the protector.
 func isThere(t *testing.T, config *rest.Config, namespace string) resource.TestCheckFunc {
 	t.Helper()
-	c, err := client.New(config, client.Options{Scheme: fleet.Scheme()})
+	c, err := client.New(config, client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/breakwater-k8s/breakwater/internal/tracing"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
 // Unknown stands for all subjects that do not exist: a client must not be able to make labels.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
-	"github.com/breakwater-k8s/breakwater/internal/guard"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/webhook/reviews"
 )
 
@@ -63,7 +63,7 @@ func (h *Handler) answer(ctx context.Context, cluster string, request *admission
 	if request.Operation != admissionv1.Delete || request.SubResource != "" || len(request.OldObject.Raw) == 0 {
 		return class, rootguard.Answer{Reason: Ignored}
 	}
-	core, cells, ok := guard.RootsPlace(cluster)
+	core, cells, ok := webhookconfig.RootsPlace(cluster)
 	if !ok || core != "" && h.cores[core] == nil || slices.ContainsFunc(cells, func(cell string) bool { return !h.protection.Knows(cell) }) {
 		return class, rootguard.Answer{Reason: UnknownCluster}
 	}

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 )
 
 // sourceOwners are the owners of source workloads.
-type sourceOwners map[desired.Ref][]rootguard.Owner
+type sourceOwners map[policy.Ref][]rootguard.Owner
 
 // owners finds the owners of source workloads in a core cluster. It reads metadata when a review needs it: owners are
 // rarely deleted, and a watch would hold the metadata of all workloads.
@@ -73,7 +73,7 @@ func (o *owners) in(ctx context.Context, namespace string, kinds map[schema.Grou
 	for _, kind := range sorted {
 		failed = errors.Join(failed, o.list(ctx, namespace, kind, func(source *metav1.PartialObjectMetadata) error {
 			all, err := o.above(ctx, source, parents)
-			found[desired.RefOf(kind, source)] = all
+			found[policy.RefOf(kind, source)] = all
 			return err
 		}))
 	}

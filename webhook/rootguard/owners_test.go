@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
 func workloadKinds(kinds ...string) map[schema.GroupKind]bool {
@@ -100,7 +100,7 @@ func TestOwnersAnswerByWhatCouldBeRead(t *testing.T) {
 	reader := &failing{Reader: chain(), kind: "StatefulSet"}
 	o := newOwners(reader, mapper(), schema.GroupResource{Resource: "configmaps"})
 	found, err := o.in(t.Context(), "shop", workloadKinds("Deployment", "StatefulSet", "Unserved"))
-	if err == nil || len(found[desired.Ref{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "web"}]) == 0 {
+	if err == nil || len(found[policy.Ref{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "web"}]) == 0 {
 		t.Errorf("error %v and owners %v, want an error, and those of Deployments", err, found)
 	}
 	before := reader.lists

@@ -19,11 +19,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	core "github.com/breakwater-k8s/breakwater/internal/core/rootguard"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
 	"github.com/breakwater-k8s/breakwater/webhook"
 	"github.com/breakwater-k8s/breakwater/webhook/rootguard"
 )
@@ -92,7 +92,7 @@ func newPlane(t *testing.T, mode core.Mode, change ...func(*rootguard.Options)) 
 		}
 		p.server.Roots, err = rootguard.Setup(mgr, options)
 		return err
-	}, func(o *manager.Options) { o.Cache = fleet.CacheOptions() })
+	}, func(o *manager.Options) { o.Cache = clusters.CacheOptions() })
 	p.eventually(func() string { return word(p.server.Ready(nil)) })
 	return p
 }
@@ -101,7 +101,7 @@ func (p *plane) as(who rest.ImpersonationConfig) client.Client {
 	p.Helper()
 	config := rest.CopyConfig(p.config)
 	config.Impersonate = who
-	c, err := client.New(config, client.Options{Scheme: fleet.Scheme()})
+	c, err := client.New(config, client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -171,10 +171,10 @@ func (p *plane) deployment(name string, change ...func(*appsv1.Deployment)) *app
 // generated is the PodProtector of a Deployment, with a floor of 3 of 4 available pods, once the webhook knows it.
 func (p *plane) generated(deployment string) *v1alpha1.PodProtector {
 	p.Helper()
-	source := desired.Ref{Group: "apps", Kind: "Deployment", Namespace: p.namespace, Name: deployment}
+	source := policy.Ref{Group: "apps", Kind: "Deployment", Namespace: p.namespace, Name: deployment}
 	of := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{
-		Namespace: p.namespace, Name: desired.ProtectorName(source),
-		Labels:      map[string]string{desired.LabelManagedBy: desired.ManagedBy, v1alpha1.LabelSourceKind: source.Kind},
+		Namespace: p.namespace, Name: policy.ProtectorName(source),
+		Labels:      map[string]string{policy.LabelManagedBy: policy.ManagedBy, v1alpha1.LabelSourceKind: source.Kind},
 		Annotations: map[string]string{v1alpha1.AnnotationSourceName: deployment, v1alpha1.AnnotationSourceAPIVersion: "apps/v1"},
 	}}
 	of.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": deployment}}

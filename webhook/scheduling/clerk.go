@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
@@ -128,7 +128,7 @@ func (c *clerk) write(ctx context.Context, shown client.Object, n news) error {
 		}
 		err := c.client.Status().Update(ctx, policy)
 		if err == nil {
-			teller := fleet.Teller{Events: c.events, Action: "Schedule", IsGood: isGood}
+			teller := clusters.Teller{Events: c.events, Action: "Schedule", IsGood: isGood}
 			teller.Tell(log.IntoContext(ctx, c.log), policy, before, statusOf(policy).Conditions)
 			return nil
 		}

@@ -10,13 +10,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
 func TestAPolicyThatIsContradictedHasAnEvent(t *testing.T) {
 	of := policy()
-	store := fake.NewClientBuilder().WithScheme(fleet.Scheme()).WithObjects(of).WithStatusSubresource(of).Build()
+	store := fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithObjects(of).WithStatusSubresource(of).Build()
 	recorder := events.NewFakeRecorder(10)
 	c := &clerk{
 		core: "core", client: store, live: store, policies: newPolicies(logr.Discard()), tally: newTally(time.Now), log: logr.Discard(),
@@ -52,7 +52,7 @@ func TestAPolicyThatIsContradictedHasAnEvent(t *testing.T) {
 
 func TestReplicasAddToWhatOthersHaveCounted(t *testing.T) {
 	of := policy()
-	store := fake.NewClientBuilder().WithScheme(fleet.Scheme()).WithObjects(of).WithStatusSubresource(of).Build()
+	store := fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithObjects(of).WithStatusSubresource(of).Build()
 	clerkOf := func() *clerk {
 		c := &clerk{core: "core", client: store, live: store, policies: newPolicies(logr.Discard()), tally: newTally(time.Now), log: logr.Discard()}
 		c.silences = &silences{now: time.Now, of: map[scheduling.Ref]silence{}}

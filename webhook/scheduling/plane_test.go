@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/webhook"
 	"github.com/breakwater-k8s/breakwater/webhook/scheduling"
 )
@@ -68,7 +68,7 @@ func startPlane(t *testing.T, rules []rbacv1.PolicyRule) *plane {
 		}
 		p.server.Scheduling, err = scheduling.Setup(mgr, scheduling.Options{Cores: cores, Cells: p.server.Protection, Registry: p.registry})
 		return err
-	}, func(o *manager.Options) { o.Cache = fleet.CacheOptions() })
+	}, func(o *manager.Options) { o.Cache = clusters.CacheOptions() })
 	return p
 }
 

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/ring"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
 // Parts are what a handler is made of.

@@ -29,10 +29,10 @@ import (
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/federation/port"
-	"github.com/breakwater-k8s/breakwater/internal/fleet"
-	"github.com/breakwater-k8s/breakwater/internal/members"
-	"github.com/breakwater-k8s/breakwater/internal/testplane"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/port"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/members"
 	"github.com/breakwater-k8s/breakwater/webhook/sharding"
 )
 
@@ -96,7 +96,7 @@ func (p *plane) serve() {
 		}
 		return sharding.Setup(ctx, mgr, sharding.Options{Roll: roll, Kick: p.kick, Registry: p.registry})
 	}, func(o *manager.Options) {
-		o.Cache = fleet.CacheOptions()
+		o.Cache = clusters.CacheOptions()
 		members.Select(&o.Cache)
 		o.WebhookServer = ctrlwebhook.NewServer(ctrlwebhook.Options{Host: "127.0.0.1", Port: p.port, CertDir: p.files})
 	})

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/view"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
 // Heard is what the console knows of a cell's heartbeats, by its own clock: clocks of two machines are not compared.
@@ -33,26 +33,26 @@ type Cell struct {
 	Name      string    `json:"name"`
 	Freshness Freshness `json:"freshness"`
 	// Heard is when the console has last seen a heartbeat change, or the first one; nil if there is none.
-	Heard      *time.Time       `json:"heard,omitempty"`
-	StaleAfter string           `json:"staleAfter"`
-	WhenStale  string           `json:"whenStale"`
-	Settlement string           `json:"settlement"`
-	Deadline   string           `json:"admissionDeadline"`
-	Part       string           `json:"part"`
-	Pods       int              `json:"pods"`
-	Protectors int              `json:"protectors"`
-	Epoch      int64            `json:"epoch"`
-	Holder     string           `json:"holder,omitempty"`
-	Shards     int              `json:"shards,omitempty"`
-	Leaving    bool             `json:"leaving,omitempty"`
-	Conditions []view.Condition `json:"conditions"`
+	Heard      *time.Time         `json:"heard,omitempty"`
+	StaleAfter string             `json:"staleAfter"`
+	WhenStale  string             `json:"whenStale"`
+	Settlement string             `json:"settlement"`
+	Deadline   string             `json:"admissionDeadline"`
+	Part       string             `json:"part"`
+	Pods       int                `json:"pods"`
+	Protectors int                `json:"protectors"`
+	Epoch      int64              `json:"epoch"`
+	Holder     string             `json:"holder,omitempty"`
+	Shards     int                `json:"shards,omitempty"`
+	Leaving    bool               `json:"leaving,omitempty"`
+	Conditions []status.Condition `json:"conditions"`
 	// Good tells that it is fresh, and that no condition speaks against it.
 	Good bool `json:"good"`
 }
 
 // CellOf says what the console shows of a cell.
 func CellOf(c *v1alpha1.Cell, heard Heard, now time.Time) Cell {
-	v := view.OfCell("", c, now)
+	v := status.OfCell("", c, now)
 	staleAfter := c.Spec.StaleAfterOrDefault()
 	cell := Cell{
 		Name: v.Name, StaleAfter: staleAfter.String(), WhenStale: v.WhenStale, Settlement: v.Settlement, Part: partOf(&c.Spec),
@@ -65,7 +65,7 @@ func CellOf(c *v1alpha1.Cell, heard Heard, now time.Time) Cell {
 	if !heard.At.IsZero() && c.Status.Aggregator.LastHeartbeat != nil {
 		cell.Heard = &heard.At
 	}
-	cell.Good = cell.Freshness == Fresh && !cell.Leaving && !slices.ContainsFunc(cell.Conditions, func(c view.Condition) bool { return !c.Good })
+	cell.Good = cell.Freshness == Fresh && !cell.Leaving && !slices.ContainsFunc(cell.Conditions, func(c status.Condition) bool { return !c.Good })
 	return cell
 }
 
@@ -96,7 +96,7 @@ func partOf(spec *v1alpha1.CellSpec) string {
 }
 
 // sorted puts conditions in the order of their names, whose owners write them one by one.
-func sorted(conditions []view.Condition) []view.Condition {
-	slices.SortFunc(conditions, func(a, b view.Condition) int { return compareText(a.Type, b.Type) })
+func sorted(conditions []status.Condition) []status.Condition {
+	slices.SortFunc(conditions, func(a, b status.Condition) int { return compareText(a.Type, b.Type) })
 	return conditions
 }

@@ -4,7 +4,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/breakwater-k8s/breakwater/internal/denial"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 )
 
 // Denial is a removal that was refused, or forced, and others of which nothing but their number is known: what an event tells.

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/view"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
 // mostReservations is how many reservations are shown one by one.
@@ -27,10 +27,10 @@ type Protector struct {
 	Shares       []Share       `json:"cells"`
 	Reservations []Reservation `json:"reservations"`
 	// MoreReservations are not shown one by one.
-	MoreReservations int              `json:"moreReservations"`
-	Spread           *Spread          `json:"spread,omitempty"`
-	Conditions       []view.Condition `json:"conditions"`
-	Advice           []Advice         `json:"advice"`
+	MoreReservations int                `json:"moreReservations"`
+	Spread           *Spread            `json:"spread,omitempty"`
+	Conditions       []status.Condition `json:"conditions"`
+	Advice           []Advice           `json:"advice"`
 }
 
 // Share is what a cell adds to a protector.
@@ -59,8 +59,8 @@ type Reservation struct {
 
 // ProtectorOf says all that the console shows of a protector, whose row RowOf has made with the same version.
 func ProtectorOf(p *v1alpha1.PodProtector, row Row, restored uint64, now time.Time) Protector {
-	p = view.Voided(p, restored)
-	v := view.Of("", p, nil, now)
+	p = status.Voided(p, restored)
+	v := status.Of("", p, nil, now)
 	made := Protector{
 		Row: row, FloorFrom: floorFrom(p), MadeBy: madeBy(p), Pods: podsOf(&p.Spec), Criterion: criterionOf(v.Criterion, &p.Spec), Guarded: guarded(&p.Spec),
 		Spread: spreadOf(v.Spread), Conditions: sorted(v.Conditions), Advice: adviceFor(p, &row),
@@ -77,7 +77,7 @@ func ProtectorOf(p *v1alpha1.PodProtector, row Row, restored uint64, now time.Ti
 
 // add adds a cell's share, of whose counts it shows also those that are worth nothing, and its reservations: those that are known by
 // name, and the number of the others.
-func (v *Protector) add(cell *view.Share, counts *v1alpha1.Aggregation) {
+func (v *Protector) add(cell *status.Share, counts *v1alpha1.Aggregation) {
 	s := Share{
 		Cell: cell.Cell, Counted: cell.Worthless == "", Available: int(counts.CountedReplicas), Total: int(counts.TotalReplicas),
 		Reserved: cell.UnderWay, Expected: cell.Expected, At: cell.Counted, Holder: cell.Holder, Discount: cell.Discount, Problems: problemsOf(cell, counts),
@@ -99,14 +99,14 @@ func (v *Protector) add(cell *view.Share, counts *v1alpha1.Aggregation) {
 	v.Shares = append(v.Shares, s)
 }
 
-func problemsOf(cell *view.Share, counts *v1alpha1.Aggregation) []string {
+func problemsOf(cell *status.Share, counts *v1alpha1.Aggregation) []string {
 	problems := slices.Clone(cell.Problems)
 	for _, w := range counts.Workloads {
 		if w.Gone {
 			problems = append(problems, w.Kind+" "+w.Name+" is gone, and "+plural(int(w.Replicas), "pod")+" of it are still expected")
 		}
 	}
-	if cell.Worthless == view.WorthlessVoid {
+	if cell.Worthless == status.WorthlessVoid {
 		problems = append(problems, "waits to be counted anew")
 	}
 	return problems

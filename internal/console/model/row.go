@@ -8,9 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/timeline"
-	"github.com/breakwater-k8s/breakwater/internal/view"
+	"github.com/breakwater-k8s/breakwater/internal/console/history"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
 // State is something about a protector that a person should know.
@@ -63,7 +63,7 @@ type Row struct {
 // RowOf says of a protector what its object does. It is not changed. Counts are worth nothing that were made before a version of the
 // core at which it was restored; 0 is never.
 func RowOf(p *v1alpha1.PodProtector, restored uint64) Row {
-	p = view.Voided(p, restored)
+	p = status.Voided(p, restored)
 	budget := quota.BudgetOf(p)
 	row := Row{
 		Namespace: p.Namespace, Name: p.Name, FloorKnown: !budget.FloorUnknown, Available: budget.Available, Reserved: budget.Reserved,
@@ -133,8 +133,8 @@ func (r Row) WithRefusals(denials []Denial, now time.Time) Row {
 }
 
 // Sample is what a timeline keeps of the row.
-func (r *Row) Sample() timeline.Sample {
-	return timeline.Sample{
+func (r *Row) Sample() history.Sample {
+	return history.Sample{
 		Available: int32(r.Available), Reserved: int32(r.Reserved), Floor: int32(r.Floor), FloorKnown: r.FloorKnown, Known: r.Cells > 0,
 	}
 }

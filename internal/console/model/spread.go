@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/breakwater-k8s/breakwater/internal/view"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
 // Spread is how the pods of a protector are shared out among domains.
@@ -26,7 +26,7 @@ type Domain struct {
 	Percent int    `json:"percent"`
 }
 
-func spreadOf(v *view.Spread) *Spread {
+func spreadOf(v *status.Spread) *Spread {
 	if v == nil {
 		return nil
 	}
@@ -41,7 +41,7 @@ func spreadOf(v *view.Spread) *Spread {
 	return s
 }
 
-func asks(s *view.Spread) string {
+func asks(s *status.Spread) string {
 	var all []string
 	if s.MaxSharePercent > 0 {
 		all = append(all, fmt.Sprintf("at most %d %% of the pods in one domain", s.MaxSharePercent))

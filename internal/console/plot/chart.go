@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/breakwater-k8s/breakwater/internal/timeline"
+	"github.com/breakwater-k8s/breakwater/internal/console/history"
 )
 
 // Chart is available pods against the floor over time, in units of a picture of Width by Height.
@@ -39,7 +39,7 @@ const (
 )
 
 // New lays out what is known of the window that ends now.
-func New(points []timeline.Point, now time.Time, window time.Duration, width int) Chart {
+func New(points []history.Point, now time.Time, window time.Duration, width int) Chart {
 	f := &frame{left: 44, right: float64(width) - 8, top: 12, bottom: height - 40, from: now.Add(-window), to: now}
 	c := Chart{Width: width, Height: height, Left: f.left, Right: f.right, Top: f.top, Bottom: f.bottom}
 	points = columns(points, f)
@@ -56,7 +56,7 @@ func New(points []timeline.Point, now time.Time, window time.Duration, width int
 }
 
 // columns merges points that would fall on the same pixel.
-func columns(points []timeline.Point, f *frame) (merged []timeline.Point) {
+func columns(points []history.Point, f *frame) (merged []history.Point) {
 	for _, p := range points {
 		if n := len(merged); n > 0 && math.Floor(f.x(merged[n-1].At)) == math.Floor(f.x(p.At)) {
 			last := &merged[n-1]
@@ -71,7 +71,7 @@ func columns(points []timeline.Point, f *frame) (merged []timeline.Point) {
 	return merged
 }
 
-func extremes(points []timeline.Point) (least, most float64, known bool) {
+func extremes(points []history.Point) (least, most float64, known bool) {
 	for _, p := range points {
 		if !p.Last.Known {
 			continue
@@ -105,7 +105,7 @@ func (p *pen) step(from, to, y float64) {
 
 func (p *pen) lift() { p.down = false }
 
-func (c *Chart) draw(points []timeline.Point, f *frame) {
+func (c *Chart) draw(points []history.Point, f *frame) {
 	var available, floor pen
 	var room, lack, dips strings.Builder
 	for i, p := range points {
@@ -142,7 +142,7 @@ func (c *Chart) draw(points []timeline.Point, f *frame) {
 }
 
 // mark is the higher the more were refused, by orders of magnitude.
-func (c *Chart) mark(p timeline.Point, x float64) {
+func (c *Chart) mark(p history.Point, x float64) {
 	tall := min(6+4*math.Log10(float64(p.Refused)), 18)
 	c.Marks = append(c.Marks, Mark{
 		X: x, Top: round(c.Bottom + 20 - tall), Height: round(tall), Title: fmt.Sprintf("%s UTC: %d refused", p.At.UTC().Format("15:04:05"), p.Refused),

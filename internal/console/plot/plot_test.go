@@ -7,21 +7,21 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/breakwater-k8s/breakwater/internal/console/history"
 	"github.com/breakwater-k8s/breakwater/internal/console/plot"
-	"github.com/breakwater-k8s/breakwater/internal/timeline"
 )
 
 var noon = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-func point(before time.Duration, available, floor, refused int32) timeline.Point {
-	return timeline.Point{
+func point(before time.Duration, available, floor, refused int32) history.Point {
+	return history.Point{
 		At: noon.Add(-before), Lowest: available, Refused: refused,
-		Last: timeline.Sample{Available: available, Floor: floor, FloorKnown: true, Known: true},
+		Last: history.Sample{Available: available, Floor: floor, FloorKnown: true, Known: true},
 	}
 }
 
 func TestAChartDrawsStepsAreasAndMarks(t *testing.T) {
-	c := plot.New([]timeline.Point{
+	c := plot.New([]history.Point{
 		point(10*time.Minute, 10, 5, 0), point(5*time.Minute, 5, 5, 12), point(time.Minute, 4, 5, 0),
 	}, noon, 10*time.Minute, plot.Narrow)
 	for name, got := range map[string][2]string{
@@ -43,7 +43,7 @@ func TestAChartDrawsStepsAreasAndMarks(t *testing.T) {
 }
 
 func TestAChartOfNothingSaysSo(t *testing.T) {
-	c := plot.New([]timeline.Point{{At: noon.Add(-time.Minute), Refused: 3}}, noon, time.Hour, plot.Wide)
+	c := plot.New([]history.Point{{At: noon.Add(-time.Minute), Refused: 3}}, noon, time.Hour, plot.Wide)
 	if !c.Empty || c.Available != "" || len(c.Marks) != 1 {
 		t.Errorf("%+v", c)
 	}
@@ -52,7 +52,7 @@ func TestAChartOfNothingSaysSo(t *testing.T) {
 func TestAChartStaysInItsFrameAndSmall(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		window := rapid.SampledFrom([]time.Duration{15 * time.Minute, time.Hour, 24 * time.Hour}).Draw(t, "window")
-		var points []timeline.Point
+		var points []history.Point
 		for at := noon.Add(-window); at.Before(noon); at = at.Add(rapid.SampledFrom([]time.Duration{time.Second, 30 * time.Second}).Draw(t, "step")) {
 			if len(points) > 400 {
 				break
@@ -97,11 +97,11 @@ func TestAWindowIsAsLongAsWhatIsKnown(t *testing.T) {
 	for known, want := range map[time.Duration]time.Duration{
 		12 * time.Second: 2 * time.Minute, 3 * time.Minute: 5 * time.Minute, 50 * time.Minute: time.Hour, 5 * time.Hour: 6 * time.Hour, 14 * time.Hour: 24 * time.Hour,
 	} {
-		if got := plot.Window([]timeline.Point{point(known, 1, 1, 0)}, noon, 24*time.Hour); got != want {
+		if got := plot.Window([]history.Point{point(known, 1, 1, 0)}, noon, 24*time.Hour); got != want {
 			t.Errorf("%s are known: shows %s, want %s", known, got, want)
 		}
 	}
-	if got := plot.Window([]timeline.Point{point(time.Hour, 1, 1, 0)}, noon, 15*time.Minute); got != 15*time.Minute {
+	if got := plot.Window([]history.Point{point(time.Hour, 1, 1, 0)}, noon, 15*time.Minute); got != 15*time.Minute {
 		t.Errorf("shows %s", got)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/breakwater-k8s/breakwater/internal/timeline"
+	"github.com/breakwater-k8s/breakwater/internal/console/history"
 )
 
 // Tick is a place on an axis, and what is written there.
@@ -64,7 +64,7 @@ func timeSteps() []time.Duration {
 }
 
 // Window is how much of a window to show: less, while nothing is known of most of it.
-func Window(points []timeline.Point, now time.Time, most time.Duration) time.Duration {
+func Window(points []history.Point, now time.Time, most time.Duration) time.Duration {
 	if len(points) == 0 {
 		return most
 	}

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // protector has a floor, as minAvailable if it is positive or a percentage, and as maxUnavailable after a '-'.

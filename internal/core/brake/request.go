@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
 // Request asks whether a large decrease of a protector may take effect.
@@ -33,7 +33,7 @@ const CoreBudget = "core"
 // BudgetOf is the name of the budget that a protector belongs to, and its limits. The policy counts as it was recorded with the
 // protector: an edit that loosens the limits and lowers the floors at once does not decide about itself.
 func BudgetOf(p *v1alpha1.PodProtector, defaults Limits) (budget string, limits Limits) {
-	origin, err := desired.OriginOf(p)
+	origin, err := policy.OriginOf(p)
 	if err != nil {
 		return CoreBudget, defaults
 	}
@@ -42,7 +42,7 @@ func BudgetOf(p *v1alpha1.PodProtector, defaults Limits) (budget string, limits 
 		return CoreBudget, limits
 	}
 	kind, name, _ := strings.Cut(origin.Policy, "/")
-	if kind == desired.ClusterPolicy {
+	if kind == policy.ClusterPolicy {
 		return kind + "." + name, limits
 	}
 	return kind + "." + p.Namespace + "." + name, limits

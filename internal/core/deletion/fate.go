@@ -12,8 +12,8 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
 )
 
 // fate is what a plan means for a protector, before the brake is asked.
@@ -37,7 +37,7 @@ func (d *plan) fateOf(p *v1alpha1.PodProtector) fate {
 			text: "it is deleted with its kind, and stays in force until \"breakwater release --deleted\" removes its finalizer"}
 	}
 	decide := d.handWritten
-	if desired.IsGenerated(p) {
+	if policy.IsGenerated(p) {
 		decide = d.generated
 	}
 	if f := decide(p); f.by != nil {
@@ -57,7 +57,7 @@ func (d *plan) handWritten(p *v1alpha1.PodProtector) fate {
 // generated says what becomes of a protector that lasts as long as its source.
 func (d *plan) generated(p *v1alpha1.PodProtector) fate {
 	self := d.deletes(own("PodProtector"), p)
-	ref, _, _ := desired.SourceOf(p)
+	ref, _, _ := policy.SourceOf(p)
 	source := d.world.Sources[ref]
 	if source == nil {
 		return orphan(p, ref, self)
@@ -80,7 +80,7 @@ func (d *plan) generated(p *v1alpha1.PodProtector) fate {
 }
 
 // orphan says what becomes of a generated protector without a source. One that is released when the brake grants it stays pending.
-func orphan(p *v1alpha1.PodProtector, ref desired.Ref, by *rootguard.Object) fate {
+func orphan(p *v1alpha1.PodProtector, ref policy.Ref, by *rootguard.Object) fate {
 	switch c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTargetResolved); {
 	case by == nil:
 		return fate{}
@@ -92,11 +92,11 @@ func orphan(p *v1alpha1.PodProtector, ref desired.Ref, by *rootguard.Object) fat
 }
 
 // withoutPolicy says what becomes of a protector whose policy is deleted.
-func (d *plan) withoutPolicy(p *v1alpha1.PodProtector, ref desired.Ref, source *metav1.PartialObjectMetadata) fate {
-	origin, err := desired.OriginOf(p)
+func (d *plan) withoutPolicy(p *v1alpha1.PodProtector, ref policy.Ref, source *metav1.PartialObjectMetadata) fate {
+	origin, err := policy.OriginOf(p)
 	kind, name, _ := strings.Cut(origin.Policy, "/")
-	policyRef := desired.Ref{Group: v1alpha1.GroupVersion.Group, Kind: kind, Name: name}
-	if kind == desired.NamespacedPolicy {
+	policyRef := policy.Ref{Group: v1alpha1.GroupVersion.Group, Kind: kind, Name: name}
+	if kind == policy.NamespacedPolicy {
 		policyRef.Namespace = p.Namespace
 	}
 	if by := d.kinds[own(kind)]; by != nil {
@@ -109,13 +109,13 @@ func (d *plan) withoutPolicy(p *v1alpha1.PodProtector, ref desired.Ref, source *
 	if err != nil {
 		return fate{by: by, result: Kept, reason: v1alpha1.ReasonPolicyDeleted, text: "the record of its policy cannot be read: " + err.Error()}
 	}
-	choice := desired.Choose(d.remainingPolicies(), d.candidate(ref, source), d.world.OptedIn.Matches(labels.Set(source.Labels)), &origin)
+	choice := policy.Choose(d.remainingPolicies(), d.candidate(ref, source), d.world.OptedIn.Matches(labels.Set(source.Labels)), &origin)
 	switch choice.Verdict {
-	case desired.Release:
+	case policy.Release:
 		return fate{by: by, request: &brake.Request{
 			Protector: p, Source: source, Cause: fmt.Sprintf("%s is not to be protected (%s)", ref, choice.Message),
 		}}
-	case desired.Retain:
+	case policy.Retain:
 		return fate{by: by, result: Kept, reason: choice.Reason, text: choice.Message}
 	}
 	then := "the label of " + ref.String()
@@ -126,22 +126,22 @@ func (d *plan) withoutPolicy(p *v1alpha1.PodProtector, ref desired.Ref, source *
 }
 
 // remainingPolicies are all policies in order of precedence. Those that are deleted are marked.
-func (d *plan) remainingPolicies() []*desired.Policy {
-	all := make([]*desired.Policy, 0, len(d.world.Policies))
+func (d *plan) remainingPolicies() []*policy.Policy {
+	all := make([]*policy.Policy, 0, len(d.world.Policies))
 	for _, p := range d.world.Policies {
 		one := *p
 		kind, name, _ := strings.Cut(p.String(), "/")
-		if d.objects[desired.Ref{Group: v1alpha1.GroupVersion.Group, Kind: kind, Namespace: p.Namespace, Name: name}] != nil {
+		if d.objects[policy.Ref{Group: v1alpha1.GroupVersion.Group, Kind: kind, Namespace: p.Namespace, Name: name}] != nil {
 			one.Deleted = true
 		}
 		all = append(all, &one)
 	}
-	desired.Rank(all)
+	policy.Rank(all)
 	return all
 }
 
-func (d *plan) candidate(ref desired.Ref, source *metav1.PartialObjectMetadata) desired.Candidate {
-	c := desired.Candidate{Ref: ref, Labels: source.Labels}
+func (d *plan) candidate(ref policy.Ref, source *metav1.PartialObjectMetadata) policy.Candidate {
+	c := policy.Candidate{Ref: ref, Labels: source.Labels}
 	if namespace := d.world.Namespaces[ref.Namespace]; namespace != nil {
 		c.NamespaceLabels = namespace.Labels
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
 // Result is what becomes of a floor.

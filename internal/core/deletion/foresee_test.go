@@ -16,9 +16,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 	"github.com/breakwater-k8s/breakwater/internal/core/deletion"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
 func now() time.Time { return time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC) }
@@ -30,7 +30,7 @@ func newWorld() *world {
 	limits := brake.DefaultLimits()
 	limits.Percent = 0
 	return &world{deletion.World{
-		Now: now(), Limits: limits, Namespaces: map[string]*metav1.PartialObjectMetadata{}, Sources: map[desired.Ref]*metav1.PartialObjectMetadata{},
+		Now: now(), Limits: limits, Namespaces: map[string]*metav1.PartialObjectMetadata{}, Sources: map[policy.Ref]*metav1.PartialObjectMetadata{},
 		Owners: map[types.UID]deletion.Owner{}, OwnerKinds: map[schema.GroupKind]deletion.Knowledge{app(): deletion.Read},
 		OptedIn: labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"}), Guard: deletion.Guard{Mode: rootguard.Off},
 	}}
@@ -57,12 +57,12 @@ func (w *world) protect(p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
 
 // source adds a source and its protector.
 func (w *world) source(kind schema.GroupKind, namespace, name string, owners ...metav1.OwnerReference) *v1alpha1.PodProtector {
-	ref := desired.Ref{Group: kind.Group, Kind: kind.Kind, Namespace: namespace, Name: name}
+	ref := policy.Ref{Group: kind.Group, Kind: kind.Kind, Namespace: namespace, Name: name}
 	w.Sources[ref] = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name, UID: types.UID(kind.Kind + namespace + name), OwnerReferences: owners,
 	}}
 	return w.protect(&v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace, Name: desired.ProtectorName(ref), Labels: map[string]string{desired.LabelManagedBy: desired.ManagedBy, v1alpha1.LabelSourceKind: kind.Kind},
+		Namespace: namespace, Name: policy.ProtectorName(ref), Labels: map[string]string{policy.LabelManagedBy: policy.ManagedBy, v1alpha1.LabelSourceKind: kind.Kind},
 		Annotations: map[string]string{v1alpha1.AnnotationSourceName: name, v1alpha1.AnnotationSourceAPIVersion: kind.Group + "/v1"},
 	}})
 }
@@ -159,7 +159,7 @@ func TestForesee(t *testing.T) {
 		spec := &v1alpha1.ProtectionPolicySpec{}
 		spec.Workloads.Kinds = []v1alpha1.WorkloadKind{{APIVersion: "apps/v1", Kind: "Deployment"}}
 		spec.TargetRemovalPolicy = removal
-		w.Policies = append(w.Policies, &desired.Policy{Name: "all", Held: true, Spec: spec})
+		w.Policies = append(w.Policies, &policy.Policy{Name: "all", Held: true, Spec: spec})
 		return p
 	}
 	policyItself := one(func(t *testing.T) *rootguard.Object { return object(t, ours("ClusterProtectionPolicy"), "", "all") })
@@ -186,7 +186,7 @@ func TestForesee(t *testing.T) {
 		}, shop, []string{"shop/deployment-web Released/Confirmed"}},
 		"what is confirmed on its source is released": {func(w *world) {
 			w.source(deployment(), "shop", "web")
-			w.Sources[desired.Ref{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "web"}].Annotations = confirmed()
+			w.Sources[policy.Ref{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "web"}].Annotations = confirmed()
 		}, shop, []string{"shop/deployment-web Released/Confirmed"}},
 		"what is confirmed on its namespace is released":  {func(w *world) { eight(w); w.namespace("shop", confirmed()) }, first(8), repeat(8, "shop/deployment-web-%d Released/Confirmed")},
 		"a namespace is a cascade":                        {func(w *world) { w.source(deployment(), "shop", "web"); hand(w); w.source(deployment(), "bank", "web") }, shop, []string{"shop/deployment-web Held/Cascade", "shop/hand Held/Cascade"}},

@@ -5,14 +5,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
 )
 
 // plan is a set of objects that are deleted at the same time.
 type plan struct {
 	world   *World
-	objects map[desired.Ref]*rootguard.Object
+	objects map[policy.Ref]*rootguard.Object
 	uids    map[types.UID]*rootguard.Object
 	// namespaces are those that are deleted, and kinds are those whose CustomResourceDefinitions are.
 	namespaces map[string]*rootguard.Object
@@ -23,11 +23,11 @@ type plan struct {
 
 func newPlan(w *World, targets []*rootguard.Object) *plan {
 	d := &plan{
-		world: w, objects: map[desired.Ref]*rootguard.Object{}, uids: map[types.UID]*rootguard.Object{},
+		world: w, objects: map[policy.Ref]*rootguard.Object{}, uids: map[types.UID]*rootguard.Object{},
 		namespaces: map[string]*rootguard.Object{}, kinds: map[schema.GroupKind]*rootguard.Object{}, affecting: map[string][]*rootguard.Object{},
 	}
 	for _, o := range targets {
-		d.objects[desired.Ref{Group: o.Kind.Group, Kind: o.Kind.Kind, Namespace: o.Namespace, Name: o.Name}] = o
+		d.objects[policy.Ref{Group: o.Kind.Group, Kind: o.Kind.Kind, Namespace: o.Namespace, Name: o.Name}] = o
 		d.affecting[o.Namespace] = append(d.affecting[o.Namespace], o)
 		if o.UID != "" {
 			d.uids[o.UID] = o
@@ -50,7 +50,7 @@ func (d *plan) deletes(kind schema.GroupKind, object metav1.Object) *rootguard.O
 	if by := d.kinds[kind]; by != nil {
 		return by
 	}
-	if by := d.objects[desired.RefOf(kind, object)]; by != nil {
+	if by := d.objects[policy.RefOf(kind, object)]; by != nil {
 		return by
 	}
 	return d.collects(object, deepest)

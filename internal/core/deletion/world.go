@@ -10,8 +10,8 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
 )
 
 // World is what was read of a core cluster.
@@ -26,13 +26,13 @@ type World struct {
 	// Namespaces are those of the protectors, by name. One that is missing confirms nothing.
 	Namespaces map[string]*metav1.PartialObjectMetadata
 	// Sources are the source workloads that exist.
-	Sources map[desired.Ref]*metav1.PartialObjectMetadata
+	Sources map[policy.Ref]*metav1.PartialObjectMetadata
 	// Owners are the owners of sources and of protectors that exist, and the owners of those.
 	Owners map[types.UID]Owner
 	// OwnerKinds says what is known of each kind of owners.
 	OwnerKinds map[schema.GroupKind]Knowledge
 	// Policies are all policies. They are read only if one of them is deleted.
-	Policies []*desired.Policy
+	Policies []*policy.Policy
 	// OptedIn selects the workloads that have protectors without a policy.
 	OptedIn labels.Selector
 	// Cells are the cells whose pods run in this cluster.

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
 )
 
 // now is the time of all questions.
@@ -31,9 +31,9 @@ func protector(name string, floor int32, change ...func(*v1alpha1.PodProtector))
 // generatedFrom makes a protector that of a source.
 func generatedFrom(group, version, kind, name string) func(*v1alpha1.PodProtector) {
 	return func(p *v1alpha1.PodProtector) {
-		source := desired.Ref{Group: group, Kind: kind, Namespace: p.Namespace, Name: name}
-		p.Name = desired.ProtectorName(source)
-		p.Labels = map[string]string{desired.LabelManagedBy: desired.ManagedBy, v1alpha1.LabelSourceKind: kind}
+		source := policy.Ref{Group: group, Kind: kind, Namespace: p.Namespace, Name: name}
+		p.Name = policy.ProtectorName(source)
+		p.Labels = map[string]string{policy.LabelManagedBy: policy.ManagedBy, v1alpha1.LabelSourceKind: kind}
 		p.Annotations = map[string]string{
 			v1alpha1.AnnotationSourceName:       name,
 			v1alpha1.AnnotationSourceAPIVersion: schema.GroupVersion{Group: group, Version: version}.String(),

@@ -10,9 +10,9 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/confirm"
-	"github.com/breakwater-k8s/breakwater/internal/desired"
-	"github.com/breakwater-k8s/breakwater/internal/quota"
-	"github.com/breakwater-k8s/breakwater/internal/removal"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
 // Place is what the cluster of a deletion is to Breakwater: a core cluster, the cluster of cells, or both.
@@ -39,14 +39,14 @@ type Floor struct {
 	// Here is the number of its available pods in the cluster.
 	Here int
 	// Source is the workload that the PodProtector was generated from; nil when it was written by hand.
-	Source *desired.Ref
+	Source *policy.Ref
 	// Owners are those of the source, as far as the caller knows them. Only those of local floors count.
 	Owners []Owner
 	// Confirmed reports whether its release is confirmed on the PodProtector.
 	Confirmed bool
 
 	// target is the workload that the PodProtector names; nil when it has a selector alone.
-	target *desired.Ref
+	target *policy.Ref
 	// policy is the kind of the policy that the PodProtector was made by; empty when there is none.
 	policy string
 	// cells are the cells in which it has available pods.
@@ -80,10 +80,10 @@ func FloorOf(core string, p *v1alpha1.PodProtector, at Place, now time.Time) (f 
 	}
 	if ref := p.Spec.TargetRef; ref != nil {
 		kind := kindOf(ref.APIVersion, ref.Kind)
-		f.target = &desired.Ref{Group: kind.Group, Kind: kind.Kind, Namespace: p.Namespace, Name: ref.Name}
+		f.target = &policy.Ref{Group: kind.Group, Kind: kind.Kind, Namespace: p.Namespace, Name: ref.Name}
 	}
-	if desired.IsGenerated(p) {
-		if source, _, found := desired.SourceOf(p); found {
+	if policy.IsGenerated(p) {
+		if source, _, found := policy.SourceOf(p); found {
 			f.Source = &source
 		}
 		f.policy, _, _ = strings.Cut(p.Annotations[v1alpha1.AnnotationPolicy], "/")
@@ -153,6 +153,6 @@ func (f *Floor) isOwnedBy(o *Object) bool {
 	return f.Local && o.UID != "" && slices.ContainsFunc(f.Owners, func(owner Owner) bool { return owner.UID == o.UID })
 }
 
-func refOf(o *Object) desired.Ref {
-	return desired.Ref{Group: o.Kind.Group, Kind: o.Kind.Kind, Namespace: o.Namespace, Name: o.Name}
+func refOf(o *Object) policy.Ref {
+	return policy.Ref{Group: o.Kind.Group, Kind: o.Kind.Kind, Namespace: o.Namespace, Name: o.Name}
 }

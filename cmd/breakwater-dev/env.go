@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
+)
+
+func envCommand(flags *federationFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "env",
+		Short: "Print what a shell needs to use the federation",
+		Long: `Print what a shell needs to use the federation: a kubeconfig that holds one context for each cluster, the
+kubeconfigs of the single clusters as comments, and the folders of kubectl and of its plugin.
+
+  eval "$(breakwater-dev env)"`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			target, err := flags.resolve()
+			if err != nil {
+				return err
+			}
+			state, runs, err := target.running()
+			if err != nil {
+				return err
+			}
+			if !runs || !state.Usable {
+				return target.notRunning()
+			}
+			_, err = io.WriteString(command.OutOrStdout(), shellEnv(state, target.binaries))
+			return err
+		},
+	}
+}
+
+func shellEnv(state *local.State, binaries []string) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "export KUBECONFIG=%s\n", shellQuote(state.Kubeconfig))
+	if kubectl, ok := local.FindProgram(binaries, "kubectl"); ok {
+		fmt.Fprintf(&out, "export PATH=%s:\"$PATH\"\n", shellQuote(filepath.Dir(kubectl)))
+	} else {
+		fmt.Fprintf(&out, "# kubectl is in no folder of --binaries or $%s: use your own\n", local.BinariesVariable)
+	}
+	out.WriteString(pluginEnv(state))
+	fmt.Fprintln(&out, "# One context for each cluster: kubectl --context NAME. Kubeconfigs of single clusters:")
+	for _, cluster := range state.Clusters {
+		fmt.Fprintf(&out, "#   %s: %s\n", cluster.Name, cluster.Kubeconfig)
+	}
+	return out.String()
+}
+
+// pluginEnv lets kubectl find its plugin, if that was built beside this program, and the plugin the core cluster, if there is but one.
+func pluginEnv(state *local.State) (env string) {
+	self, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(self), "kubectl-breakwater")); err != nil {
+		return ""
+	}
+	env = fmt.Sprintf("export PATH=\"$PATH\":%s\n", shellQuote(filepath.Dir(self)))
+	var cores []string
+	for i := range state.Clusters {
+		if slices.Contains(state.Clusters[i].Roles, federation.Core) {
+			cores = append(cores, state.Clusters[i].Name)
+		}
+	}
+	if len(cores) == 1 {
+		env += fmt.Sprintf("export BREAKWATER_CORE_CONTEXT=%s\n", shellQuote(cores[0]))
+	}
+	return env
+}
+
+// shellQuote makes one word of a POSIX shell of any text.
+func shellQuote(text string) string {
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
+)
+
+const (
+	// resultDescriptor is where the supervisor tells `breakwater-dev up` how the start ended.
+	resultDescriptor = 3
+	// stopPatience is how long the supervisor lets components end in order before it kills them.
+	stopPatience = 15 * time.Second
+)
+
+// startResult is what the supervisor writes there.
+type startResult struct {
+	Error string `json:"error,omitempty"`
+}
+
+// superviseCommand is the process that `breakwater-dev up` leaves behind: parent of all components, which die with it.
+func superviseCommand(flags *federationFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:    "supervise",
+		Short:  "Run a federation until SIGTERM; what `breakwater-dev up` starts in the background",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			target, err := flags.resolve()
+			if err != nil {
+				return err
+			}
+			return supervise(command.Context(), target, os.NewFile(resultDescriptor, "result"))
+		},
+	}
+}
+
+func supervise(ctx context.Context, target federationTarget, result *os.File) error {
+	log := logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, nil))
+	f, err := local.Start(ctx, target.topology, local.Options{Binaries: target.binaries, Dir: target.dir, Log: log})
+	if tellErr := tell(result, err); tellErr != nil && err == nil {
+		log.Error(tellErr, "Nobody waits for the federation any more, it goes on")
+	}
+	if err != nil {
+		return err
+	}
+	// The federation writes each death to the log; one component less is what its user may want to see.
+	<-ctx.Done()
+	log.Info("Federation is stopped")
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
+	defer cancel()
+	return f.Stop(stop)
+}
+
+func tell(result *os.File, err error) error {
+	if result == nil {
+		return nil
+	}
+	defer func() { _ = result.Close() }()
+	var message startResult
+	if err != nil {
+		message.Error = err.Error()
+	}
+	if err := json.NewEncoder(result).Encode(message); err != nil {
+		return fmt.Errorf("tell the result of the start: %w", err)
+	}
+	return nil
+}

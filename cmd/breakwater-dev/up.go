@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
+)
+
+func upCommand(flags *federationFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "up",
+		Short: "Start a federation in the background and wait until it is usable",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			target, err := flags.resolve()
+			if err != nil {
+				return err
+			}
+			return up(command.Context(), command.OutOrStdout(), target)
+		},
+	}
+}
+
+func up(ctx context.Context, out io.Writer, target federationTarget) error {
+	state, runs, err := target.running()
+	switch {
+	case err != nil:
+		return err
+	case runs && !state.Usable:
+		return fmt.Errorf("a federation is being started in %s by process %d: wait for it, or end it by "+
+			"`breakwater-dev down`", target.dir, state.Supervisor.PID)
+	case runs:
+		_, err := fmt.Fprintf(out, "The federation %s runs already in %s (process %d).\n", state.Topology, target.dir,
+			state.Supervisor.PID)
+		return err
+	case state != nil:
+		if _, err := fmt.Fprintf(out, "An earlier federation in %s was killed: cleaning up after it.\n", target.dir); err != nil {
+			return err
+		}
+	}
+	names := make([]string, 0, len(target.topology.Clusters))
+	for _, cluster := range target.topology.Clusters {
+		names = append(names, cluster.Name)
+	}
+	if _, err := fmt.Fprintf(out, "Starting the federation %s: %s.\n", target.topology.Name, strings.Join(names, ", ")); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := startSupervisor(ctx, target); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, `It is usable after %.1f s; logs and kubeconfigs are in %s.
+
+  eval "$(%[3]s env%[4]s)"    # KUBECONFIG with a context for each cluster, and kubectl
+  kubectl --context %[5]s get nodes,pods -A
+  %[3]s status%[4]s
+  %[3]s down%[4]s
+`, time.Since(began).Seconds(), target.dir, os.Args[0], target.again, names[len(names)-1])
+	return err
+}
+
+// startSupervisor starts ourselves in a session of its own, which outlives this command and its terminal.
+func startSupervisor(ctx context.Context, target federationTarget) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find our own program: %w", err)
+	}
+	if err := local.Claim(target.dir); err != nil {
+		return err
+	}
+	logPath := filepath.Join(target.dir, "supervisor.log")
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("open the supervisor's log: %w", err)
+	}
+	defer func() { _ = log.Close() }()
+	result, tell, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("make a pipe: %w", err)
+	}
+	defer func() { _ = result.Close() }()
+	cmd := exec.Command(self, "supervise", "--topology="+target.source, "--dir="+target.dir,
+		"--binaries="+strings.Join(target.binaries, string(filepath.ListSeparator)))
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = []*os.File{tell} // resultDescriptor
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = cmd.Start()
+	_ = tell.Close() // ours; the supervisor's end tells us when it dies
+	if err != nil {
+		return fmt.Errorf("start the supervisor: %w", err)
+	}
+	return awaitStart(ctx, cmd, result, logPath)
+}
+
+// awaitStart reads the supervisor's result. Ctrl-C ends the supervisor too.
+func awaitStart(ctx context.Context, cmd *exec.Cmd, result *os.File, logPath string) error {
+	stopWaiting := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
+	defer stopWaiting()
+	var message startResult
+	err := json.NewDecoder(result).Decode(&message)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the supervisor ended without a result (%w): %w; see %s", err, cmd.Wait(), logPath)
+	case message.Error != "":
+		_ = cmd.Wait() // its error is the message
+		return errors.New(message.Error)
+	case ctx.Err() != nil:
+		return errors.Join(context.Cause(ctx), cmd.Wait())
+	}
+	return cmd.Process.Release()
+}

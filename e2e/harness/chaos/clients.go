@@ -1,0 +1,79 @@
+package chaos
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
+)
+
+// clients delete and evict random pods until the storm ends. One in four asks again for a pod that was asked for
+// just before, by itself or by another client: apiservers and impatient people repeat.
+type clients struct {
+	journal  *Journal
+	recorder *storm.Recorder
+	number   int
+	pause    time.Duration
+	seed     uint64
+	// resting is held by who makes them all pause.
+	resting *sync.RWMutex
+
+	mu   sync.Mutex
+	last storm.Pod
+}
+
+func (c *clients) run(ctx context.Context) {
+	var running sync.WaitGroup
+	for client := range c.number {
+		random := rand.New(rand.NewPCG(c.seed, uint64(client)+1))
+		running.Go(func() {
+			for c.rest(ctx, random) {
+				c.ask(ctx, client, random)
+			}
+		})
+	}
+	running.Wait()
+}
+
+func (c *clients) ask(ctx context.Context, client int, random *rand.Rand) {
+	c.resting.RLock()
+	defer c.resting.RUnlock()
+	if pod, ok := c.pick(random); ok {
+		_ = c.journal.Remove(ctx, client, pod, drawOperation(pod, random)) // the journal has it
+	}
+}
+
+// rest waits for up to twice the pause, so that a storm lasts longer than its budget and the fault.
+func (c *clients) rest(ctx context.Context, random *rand.Rand) bool {
+	select {
+	case <-time.After(time.Duration(random.Int64N(2*int64(c.pause) + 1))):
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (c *clients) pick(random *rand.Rand) (storm.Pod, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if again := random.IntN(4) == 0; again && c.last.Name != "" {
+		return c.last, true
+	}
+	pod, ok := c.recorder.Pick(random)
+	if ok {
+		c.last = pod
+	}
+	return pod, ok
+}
+
+// drawOperation evicts only pods that were seen to be available: the eviction of a pod that becomes so after its
+// review and before it takes effect is the readiness race, which Breakwater does not promise to win. A delete has no
+// such race: the apiserver asks again if the pod has changed since the review.
+func drawOperation(pod storm.Pod, random *rand.Rand) Operation {
+	if random.IntN(3) == 0 && pod.Available {
+		return Evict
+	}
+	return Delete
+}

@@ -1,0 +1,116 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+)
+
+const (
+	// mostChunks is how many megabytes are written to a full disk at most, far less than etcd's own quota.
+	mostChunks = 16
+	// fullWithin bounds how long etcd may take to find that its disk is full.
+	fullWithin = 20 * time.Second
+)
+
+// diskAccess is a cluster whose disks can be filled.
+type diskAccess interface {
+	FillDisk(component federation.Component) error
+	FreeDisk(component federation.Component) error
+}
+
+// fillDisk leaves the core's etcd no room on its disk. etcd ends itself then, and each start in vain, until there is
+// room again. That it ended, and of what, is looked at: an etcd that goes on would be no fault.
+func fillDisk(ctx context.Context, p *play) error {
+	disk, ok := p.Core.(diskAccess)
+	if !ok {
+		return fmt.Errorf("the disk of cluster %s cannot be filled", p.Core.Name())
+	}
+	faults, err := faultsOf(p.Core)
+	if err != nil {
+		return err
+	}
+	etcd, err := dialEtcd(p.Core)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = etcd.Close() }()
+	if err := disk.FillDisk(federation.Etcd); err != nil {
+		return err
+	}
+	if err := p.writeUntilFull(ctx, etcd); err != nil {
+		return err
+	}
+	end := p.silence("the disk of the core's etcd was full")
+	for range 1 + p.random.IntN(2) {
+		if err := p.linger(ctx, 2*time.Second, 4*time.Second); err != nil {
+			return err
+		}
+		if err := faults.Restart(ctx, federation.Etcd); err == nil {
+			return fmt.Errorf("the etcd of cluster %s has started although its disk is full", p.Core.Name())
+		}
+		if err := p.diedOfFullDisk(ctx); err != nil {
+			return err
+		}
+	}
+	if err := p.linger(ctx, requestTimeout, requestTimeout+4*time.Second); err != nil {
+		return err
+	}
+	end()
+	if err := disk.FreeDisk(federation.Etcd); err != nil {
+		return err
+	}
+	if err := faults.Restart(ctx, federation.Etcd); err != nil {
+		return fmt.Errorf("start etcd now that there is room: %w", err)
+	}
+	return p.throwBallast(ctx, etcd)
+}
+
+// writeUntilFull writes until etcd has ended itself: the storm alone could take a while to reach the end of a file.
+func (p *play) writeUntilFull(ctx context.Context, etcd *clientv3.Client) error {
+	writing, stop := context.WithTimeout(ctx, fullWithin)
+	var writer sync.WaitGroup
+	defer writer.Wait()
+	defer stop()
+	writer.Go(func() {
+		chunk := strings.Repeat("x", 1<<20)
+		for i := 0; i < mostChunks && writing.Err() == nil; i++ {
+			_, _ = etcd.Put(writing, fmt.Sprint(ballast, i), chunk) // whether it was the last is for etcd to tell
+		}
+	})
+	return p.diedOfFullDisk(ctx)
+}
+
+// diedOfFullDisk returns when the core's etcd has ended by itself because a write was refused.
+func (p *play) diedOfFullDisk(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, fullWithin)
+	defer cancel()
+	select {
+	case death := <-p.federation.Deaths():
+		if death.Cluster == p.Core.Name() && death.Component == federation.Etcd && strings.Contains(death.Tail, syscall.EFBIG.Error()) {
+			return nil
+		}
+		return fmt.Errorf("etcd should have died of its full disk: %w", death)
+	case <-ctx.Done():
+		return fmt.Errorf("the etcd of cluster %s goes on although its disk is full: %w", p.Core.Name(), context.Cause(ctx))
+	}
+}
+
+// throwBallast deletes what was written to fill the disk. An etcd that has just started may not lead itself yet.
+func (p *play) throwBallast(ctx context.Context, etcd *clientv3.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return await(ctx, func(ctx context.Context) error {
+		if _, err := etcd.Delete(ctx, ballast, clientv3.WithPrefix()); err != nil {
+			return fmt.Errorf("make room in the core's etcd: %w", err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,117 @@
+package chaos
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
+)
+
+// era is a stretch of a cell's history in which its etcd only went forward. Revisions of two eras say nothing about
+// each other: after a restore the same number can stand for another change.
+type era struct {
+	first []revision
+	later []revision
+	when  func(revision int64) (earliest, latest time.Duration)
+}
+
+// seam lies between two eras: the etcd was restored. All of the era before was read when no apiserver ran any more,
+// and all of the one after is read from before one ran again, so nothing is missed and nothing counts twice.
+type seam struct {
+	// ended is when the old era could not be written to any more, began when the new one could not yet.
+	ended, began time.Duration
+	// known is when every removal that was admitted by what was counted before the restore has taken effect.
+	known time.Duration
+}
+
+// lives are the pods of a cell that were removed and that a restore brought back, and when that was.
+type lives map[types.UID]time.Duration
+
+// compose makes the truth of a cell's eras. What a restore does at a seam is no removal:
+//
+//   - A pod that was not available when the old era ended and is when the new one begins was gained, at the seam. One
+//     that had been removed and comes back has a life of its own from then on, with a UID of its own: to remove it
+//     again takes budget again.
+//   - A pod that was available at the end of the old era and is not at the beginning of the new one was dropped. Like
+//     a pod that dies by itself it tightens the budget only when a snapshot shows it, and who was admitted before that
+//     may still remove one. So these drops are a truth of their own, which no order binds to the cell's other changes,
+//     and which may have come at any time from the end of the old era until known.
+func compose(cell string, eras []era, seams []seam) ([]Truth, lives) {
+	again := lives{}
+	truth, pods := replay(cell, eras[0].first, eras[0].later, eras[0].when)
+	truths := []Truth{truth}
+	for i, next := range eras[1:] {
+		at, lost := seams[i], Truth{Cell: cell + ", undone"}
+		for _, fact := range truths[0].Facts {
+			if fact.Change == storm.Removed {
+				again[fact.UID] = at.ended
+			}
+		}
+		gained, dropped := difference(pods, next.first)
+		for _, pod := range gained {
+			truths[0].Facts = append(truths[0].Facts, Fact{
+				Change: storm.Gained, UID: again.name(pod.UID), Pod: pod.Name, Earliest: at.ended, Latest: at.began,
+			})
+		}
+		for _, pod := range dropped {
+			lost.Facts = append(lost.Facts, Fact{
+				Change: storm.Dropped, UID: pod.UID, Pod: pod.Name, Earliest: at.ended, Latest: at.known,
+			})
+		}
+		var later Truth
+		later, pods = replay(cell, next.first, next.later, next.when)
+		for _, fact := range later.Facts {
+			fact.UID = again.name(fact.UID)
+			truths[0].Facts = append(truths[0].Facts, fact)
+		}
+		truths = append(truths, lost)
+	}
+	return truths, again
+}
+
+// difference tells which pods are available after and not before, and the other way round.
+func difference(before map[string]*corev1.Pod, after []revision) (gained, dropped []*corev1.Pod) {
+	had, has := map[types.UID]bool{}, map[types.UID]bool{}
+	for _, pod := range before {
+		if available(pod) {
+			had[pod.UID] = true
+		}
+	}
+	for _, r := range after {
+		if available(r.Pod) {
+			if has[r.Pod.UID] = true; !had[r.Pod.UID] {
+				gained = append(gained, r.Pod)
+			}
+		}
+	}
+	for _, pod := range before {
+		if available(pod) && !has[pod.UID] {
+			dropped = append(dropped, pod)
+		}
+	}
+	slices.SortFunc(dropped, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return gained, dropped
+}
+
+// name is the UID of a pod's newest life.
+func (l lives) name(uid types.UID) types.UID {
+	if _, again := l[uid]; again {
+		return uid + " again"
+	}
+	return uid
+}
+
+// relive gives asks that were made for a pod since it came back the name of that life. An ask that was on its way at
+// the restore met an apiserver that was killed, so it was not answered by yes.
+func (l lives) relive(cell string, asks []Ask) []Ask {
+	for i, ask := range asks {
+		if since, again := l[ask.UID]; again && ask.Cell == cell && ask.Asked >= since {
+			asks[i].UID = l.name(ask.UID)
+		}
+	}
+	return asks
+}

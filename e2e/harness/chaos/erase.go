@@ -1,0 +1,69 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+)
+
+// eraseProtectors takes the protectors of the application out of the core's etcd in the midst of the storm, below its
+// apiserver: while that runs, and tells of it, or while it is away. They must stay in force and be made anew.
+func eraseProtectors(ctx context.Context, p *play) error {
+	before, err := p.protector(ctx)
+	if err != nil {
+		return err
+	}
+	faults, err := faultsOf(p.Core)
+	if err != nil {
+		return err
+	}
+	etcd, err := dialEtcd(p.Core)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = etcd.Close() }()
+	unseen := p.random.IntN(2) == 0
+	if unseen {
+		if err := faults.Kill(federation.APIServer); err != nil {
+			return err
+		}
+	}
+	erased, err := etcd.Delete(ctx, protectorsKey(p.app.Namespace), clientv3.WithPrefix())
+	if err != nil || erased.Deleted == 0 {
+		return fmt.Errorf("erase protectors, of which there are %d: %w", erased.Deleted, err)
+	}
+	if unseen {
+		if err := faults.Restart(ctx, federation.APIServer); err != nil {
+			return err
+		}
+	}
+	err = await(ctx, func(ctx context.Context) error {
+		now, err := p.protector(ctx)
+		if err != nil {
+			return err
+		}
+		if now.UID == before.UID || !meta.IsStatusConditionTrue(now.Status.Conditions, v1alpha1.ConditionRestored) {
+			return fmt.Errorf("protector %s (UID %s) is not made anew: %+v", now.Name, before.UID, now.ObjectMeta)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	// Let the storm meet it until it is counted, and after.
+	return p.linger(ctx, requestTimeout+4*time.Second, requestTimeout+6*time.Second)
+}
+
+// protector is that of the application.
+func (p *play) protector(ctx context.Context) (*v1alpha1.PodProtector, error) {
+	protector := &v1alpha1.PodProtector{}
+	err := p.protectors.Get(ctx, client.ObjectKey{Namespace: p.app.Namespace, Name: application}, protector)
+	return protector, err
+}

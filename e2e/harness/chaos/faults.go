@@ -1,0 +1,137 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+)
+
+// fault strikes in the midst of a storm and returns when it has ended.
+type fault func(ctx context.Context, p *play) error
+
+// linger lets a fault last, in steps of which the dice decide how many.
+func (p *play) linger(ctx context.Context, least, most time.Duration) error {
+	select {
+	case <-time.After(least + time.Duration(p.random.Int64N(int64(most-least)))):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (p *play) webhook() string { return webhooks()[p.random.IntN(2)] }
+
+func (p *play) worker() federation.Cluster { return p.Workers[p.random.IntN(len(p.Workers))] }
+
+func goodWeather(ctx context.Context, p *play) error { return p.journal.await(ctx, 200) }
+
+func killWebhook(ctx context.Context, p *play) error {
+	return p.kill(ctx, p.webhook())
+}
+
+func killAggregator(ctx context.Context, p *play) error {
+	return p.kill(ctx, p.aggregator(p.worker()))
+}
+
+func (p *play) kill(ctx context.Context, component string) error {
+	if err := p.Breakwater.Kill(component); err != nil {
+		return err
+	}
+	if err := p.linger(ctx, 2*time.Second, 4*time.Second); err != nil {
+		return err
+	}
+	return p.Breakwater.Restart(ctx, component)
+}
+
+func freezeWebhook(ctx context.Context, p *play) error {
+	webhook := p.webhook()
+	if err := p.Breakwater.Freeze(webhook); err != nil {
+		return err
+	}
+	if err := p.linger(ctx, 3*time.Second, 6*time.Second); err != nil {
+		return err
+	}
+	return p.Breakwater.Thaw(webhook)
+}
+
+// replaceAggregator pauses the leader of a cell for longer than its lease, so that a standby takes over, and lets it
+// wake up while its successor works.
+func replaceAggregator(ctx context.Context, p *play) error {
+	worker := p.worker()
+	leader, standby := p.aggregator(worker), p.aggregator(worker)+"-standby"
+	if err := p.Breakwater.StandBy(ctx, leader, standby); err != nil {
+		return err
+	}
+	before, err := p.holder(ctx, worker)
+	if err != nil {
+		return err
+	}
+	if err := p.Breakwater.Freeze(leader); err != nil {
+		return err
+	}
+	if err := await(ctx, func(ctx context.Context) error {
+		if now, err := p.holder(ctx, worker); err != nil || now == before || now == "" {
+			return fmt.Errorf("cell %s is led by %q, which is frozen (%w)", worker.Name(), now, err)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := p.linger(ctx, time.Second, 2*time.Second); err != nil {
+		return err
+	}
+	if err := p.Breakwater.Thaw(leader); err != nil {
+		return err
+	}
+	// Both run for a while. Then the one that took over is killed, and the first has to lead again.
+	if err := p.linger(ctx, 2*time.Second, 3*time.Second); err != nil {
+		return err
+	}
+	return p.Breakwater.Kill(standby)
+}
+
+// restart kills a part of a cluster, leaves it away for a while and starts it again.
+func restart(component federation.Component, cluster func(*play) federation.Cluster, least, most time.Duration) fault {
+	return func(ctx context.Context, p *play) error {
+		faults, err := faultsOf(cluster(p))
+		if err != nil {
+			return err
+		}
+		if err := faults.Kill(component); err != nil {
+			return err
+		}
+		if err := p.linger(ctx, least, most); err != nil {
+			return err
+		}
+		return faults.Restart(ctx, component)
+	}
+}
+
+// leaveCore takes the core's apiserver away for so long that the admissions of before have taken effect, and longer.
+func leaveCore(ctx context.Context, p *play) error {
+	faults, err := faultsOf(p.Core)
+	if err != nil {
+		return err
+	}
+	if err := faults.Kill(federation.APIServer); err != nil {
+		return err
+	}
+	end := p.silence("the core was away")
+	if err := p.linger(ctx, aMinute, aMinute+time.Second); err != nil {
+		return err
+	}
+	end()
+	return faults.Restart(ctx, federation.APIServer)
+}
+
+// silence begins a time in which nobody can reserve, so nothing must be removed. The function that it gives ends it.
+func (p *play) silence(what string) (end func()) {
+	from := time.Since(p.start)
+	return func() { p.silences = append(p.silences, Silence{What: what, From: from, To: time.Since(p.start)}) }
+}
+
+func core(p *play) federation.Cluster { return p.Core }
+
+func worker(p *play) federation.Cluster { return p.worker() }

@@ -1,0 +1,73 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+)
+
+const (
+	// quota is how much the etcd of a core may hold. It is small, so that it can be filled in a few seconds.
+	quota = 128 << 20
+	// ballast is where we fill it.
+	ballast = "/chaos/ballast/"
+)
+
+// limitCore gives the etcd of a core its quota.
+func limitCore(cluster federation.ClusterSpec) []string {
+	if !cluster.Is(federation.Core) {
+		return nil
+	}
+	return []string{fmt.Sprintf("--quota-backend-bytes=%d", quota)}
+}
+
+// fillCore fills the core's etcd until it takes no more writes, as a full disk or an etcd that nobody compacts does,
+// and later makes room as the documentation of etcd says.
+func fillCore(ctx context.Context, p *play) error {
+	etcd, err := dialEtcd(p.Core)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = etcd.Close() }()
+	chunk := strings.Repeat("x", 1<<20)
+	for i := 0; !errors.Is(err, rpctypes.ErrNoSpace); i++ {
+		if err != nil || i > 2*quota>>20 {
+			return fmt.Errorf("fill the core's etcd with %d MiB: %w", i, err)
+		}
+		_, err = etcd.Put(ctx, fmt.Sprint(ballast, i), chunk)
+	}
+	end := p.silence("the core's etcd was full")
+	if err := p.linger(ctx, requestTimeout+4*time.Second, requestTimeout+8*time.Second); err != nil {
+		return err
+	}
+	end()
+	if _, err := etcd.Delete(ctx, ballast, clientv3.WithPrefix()); err != nil {
+		return fmt.Errorf("make room in the core's etcd: %w", err)
+	}
+	return makeRoom(ctx, etcd)
+}
+
+// makeRoom compacts an etcd, gives the room back, and tells it that it has room again.
+func makeRoom(ctx context.Context, etcd *clientv3.Client) error {
+	head, err := revisionOf(ctx, etcd)
+	if err != nil {
+		return err
+	}
+	if _, err := etcd.Compact(ctx, head, clientv3.WithCompactPhysical()); err != nil {
+		return fmt.Errorf("compact the core's etcd: %w", err)
+	}
+	if _, err := etcd.Defragment(ctx, etcd.Endpoints()[0]); err != nil {
+		return fmt.Errorf("defragment the core's etcd: %w", err)
+	}
+	if _, err := etcd.AlarmDisarm(ctx, &clientv3.AlarmMember{}); err != nil {
+		return fmt.Errorf("disarm the core's etcd: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package chaos
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+)
+
+// keepHistory are the arguments of apiservers that never compact their etcd: a history with a gap proves nothing.
+func keepHistory() []string { return []string{"--etcd-compaction-interval=0"} }
+
+// etcdAccess is a cluster that lets us read below its apiserver, and put back what was there.
+type etcdAccess interface {
+	EtcdAccess() (endpoint string, config *tls.Config, err error)
+	RestoreEtcd(ctx context.Context, backup string, bump uint64) error
+}
+
+// dialEtcd connects to the etcd of a cluster.
+func dialEtcd(cluster federation.Cluster) (*clientv3.Client, error) {
+	access, ok := cluster.(etcdAccess)
+	if !ok {
+		return nil, fmt.Errorf("the etcd of cluster %s cannot be reached", cluster.Name())
+	}
+	endpoint, config, err := access.EtcdAccess()
+	if err != nil {
+		return nil, err
+	}
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{endpoint}, TLS: config, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
+		DialKeepAliveTime: 2 * time.Second, DialKeepAliveTimeout: 2 * time.Second,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the etcd of cluster %s: %w", cluster.Name(), err)
+	}
+	return client, nil
+}
+
+// podsKey is where apiservers keep the pods of a namespace.
+func podsKey(namespace string) string { return "/registry/pods/" + namespace + "/" }
+
+// podsAt reads the pods of a namespace as they are now, and the revision of that.
+func podsAt(ctx context.Context, etcd *clientv3.Client, namespace string) ([]revision, int64, error) {
+	response, err := etcd.Get(ctx, podsKey(namespace), clientv3.WithPrefix())
+	if err != nil {
+		return nil, 0, fmt.Errorf("read the pods of namespace %s: %w", namespace, err)
+	}
+	var pods []revision
+	for _, kv := range response.Kvs {
+		pod, err := decode(kv.Value)
+		if err != nil {
+			return nil, 0, fmt.Errorf("%s: %w", kv.Key, err)
+		}
+		pods = append(pods, revision{Number: kv.ModRevision, Key: string(kv.Key), Pod: pod})
+	}
+	return pods, response.Header.Revision, nil
+}
+
+// podsAfter reads every change of the pods of a namespace after a revision, up to one that is newer than the call.
+func podsAfter(ctx context.Context, etcd *clientv3.Client, namespace string, after int64) ([]revision, error) {
+	head, err := revisionOf(ctx, etcd)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	events := etcd.Watch(clientv3.WithRequireLeader(ctx), podsKey(namespace), clientv3.WithPrefix(), clientv3.WithRev(after+1))
+	// etcd tells how far a watch has come only when asked, and only once it has caught up.
+	ask := time.NewTicker(20 * time.Millisecond)
+	defer ask.Stop()
+	var changes []revision
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("read the history of namespace %s up to revision %d: %w", namespace, head, ctx.Err())
+		case <-ask.C:
+			if err := etcd.RequestProgress(clientv3.WithRequireLeader(ctx)); err != nil {
+				return nil, fmt.Errorf("ask for the progress of a history: %w", err)
+			}
+		case response, open := <-events:
+			if err := response.Err(); err != nil || !open {
+				// A compacted history is among these: there is a gap, and nothing can be proved.
+				return nil, fmt.Errorf("the history of namespace %s broke off: %w", namespace, err)
+			}
+			if changes, err = appendChanges(changes, response.Events); err != nil {
+				return nil, err
+			}
+			if response.IsProgressNotify() && response.Header.Revision >= head {
+				return changes, nil
+			}
+		}
+	}
+}
+
+func appendChanges(changes []revision, events []*clientv3.Event) ([]revision, error) {
+	for _, event := range events {
+		change := revision{Number: event.Kv.ModRevision, Key: string(event.Kv.Key)}
+		if event.Type == clientv3.EventTypePut {
+			pod, err := decode(event.Kv.Value)
+			if err != nil {
+				return nil, fmt.Errorf("%s at revision %d: %w", event.Kv.Key, event.Kv.ModRevision, err)
+			}
+			change.Pod = pod
+		}
+		changes = append(changes, change)
+	}
+	return changes, nil
+}
+
+func decode(stored []byte) (*corev1.Pod, error) {
+	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(stored, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("decode a stored pod: %w", err)
+	}
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return nil, fmt.Errorf("a %T is stored where pods are", object)
+	}
+	return pod, nil
+}

@@ -1,0 +1,117 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
+)
+
+// askTimeout is how long a client waits. What happens to a request after that only the truth tells.
+const askTimeout = 8 * time.Second
+
+// Operation is a way to ask for a removal.
+type Operation string
+
+// The operations.
+const (
+	Delete Operation = "delete"
+	Evict  Operation = "evict"
+)
+
+// Ask is a request for the removal of one pod as its client saw it. Times count from the start of a scenario.
+type Ask struct {
+	Client          int
+	Operation       Operation
+	Cell, Pod       string
+	UID             types.UID
+	Asked, Answered time.Duration
+	Outcome         storm.Outcome
+	Error           string
+}
+
+// Journal is what clients note.
+type Journal struct {
+	start time.Time
+
+	mu    sync.Mutex
+	asks  []Ask
+	tally storm.Tally
+}
+
+// NewJournal makes a journal whose times count from start.
+func NewJournal(start time.Time) *Journal { return &Journal{start: start} }
+
+// Remove asks for the removal of a pod, of that UID and no other, and notes it. A client that the storm's end cuts
+// off would not know its answer, so ctx does not end what has been asked.
+func (j *Journal) Remove(ctx context.Context, client int, pod storm.Pod, operation Operation) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
+	defer cancel()
+	ask := Ask{Client: client, Operation: operation, Cell: pod.Cell.Name, Pod: pod.Name, UID: pod.UID, Asked: time.Since(j.start)}
+	err := request(ctx, pod, operation)
+	ask.Answered = time.Since(j.start)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if ask.Outcome = j.tally.Observe(err); err != nil {
+		ask.Error = err.Error()
+	}
+	j.asks = append(j.asks, ask)
+	return err
+}
+
+func request(ctx context.Context, pod storm.Pod, operation Operation) error {
+	// Without the UID a request that comes late could meet another pod of the same name.
+	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
+	pods := pod.Cell.Client.CoreV1().Pods(pod.Namespace)
+	if operation == Delete {
+		return pods.Delete(ctx, pod.Name, options)
+	}
+	return pods.EvictV1(ctx, &policyv1.Eviction{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, DeleteOptions: &options,
+	})
+}
+
+// Asks gives all that was noted.
+func (j *Journal) Asks() []Ask {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.asks)
+}
+
+// Counts adds up the outcomes.
+func (j *Journal) Counts() storm.Counts { return j.tally.Counts() }
+
+// await returns when so many requests more have been answered.
+func (j *Journal) await(ctx context.Context, more int) error {
+	from := j.Counts().Attempted
+	return await(ctx, func(context.Context) error {
+		if got := j.Counts().Attempted - from; got < more {
+			return fmt.Errorf("%d of %d requests were answered", got, more)
+		}
+		return nil
+	})
+}
+
+// await looks until there is nothing to complain about; its error is the last complaint.
+func await(ctx context.Context, look func(context.Context) error) error {
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		err := look(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package chaos
+
+import (
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
+)
+
+// operationsOf makes the model's history of what clients noted and what cells stored. Requests that were refused,
+// or that met a pod that was not available, have nothing to charge and are left out.
+func operationsOf(asks []Ask, truths []Truth) []porcupine.Operation {
+	history, answered := admissionsOf(asks, truths)
+	for _, truth := range truths {
+		gained := map[types.UID]time.Duration{}
+		for _, fact := range truth.Facts {
+			op := porcupine.Operation{Input: operation{uid: fact.UID, name: truth.Cell + "/" + fact.Pod}, Return: int64(fact.Latest)}
+			switch {
+			case fact.Change == storm.Gained:
+				gained[fact.UID] = fact.Earliest
+				op.Input = operation{gain: true, uid: fact.UID, name: truth.Cell + "/" + fact.Pod}
+				op.Call = int64(fact.Earliest)
+				history = append(history, op)
+			case fact.Change == storm.Removed && !answered[fact.UID]:
+				// Others asked (garbage collectors, deletecollection), or the answer was lost: it was admitted at some
+				// time before it was stored, and not before the pod was available.
+				op.Call = int64(gained[fact.UID])
+				history = append(history, op)
+			}
+		}
+	}
+	return history
+}
+
+// admissionsOf are the removals that clients know to be admitted, and the UIDs of these.
+func admissionsOf(asks []Ask, truths []Truth) ([]porcupine.Operation, map[types.UID]bool) {
+	removed := map[types.UID]Fact{}
+	for _, truth := range truths {
+		for _, fact := range truth.Facts {
+			if fact.Change == storm.Removed {
+				removed[fact.UID] = fact
+			}
+		}
+	}
+	var history []porcupine.Operation
+	answered := map[types.UID]bool{}
+	for _, ask := range asks {
+		fact, charged := removed[ask.UID]
+		if ask.Outcome != storm.Admitted || !charged {
+			continue
+		}
+		op := porcupine.Operation{
+			ClientId: ask.Client, Input: operation{uid: ask.UID, name: ask.Cell + "/" + ask.Pod},
+			Call: int64(ask.Asked), Return: int64(ask.Answered),
+		}
+		if ask.Asked <= fact.Latest {
+			// It may be what took the budget, and that came before the pod went.
+			answered[ask.UID] = true
+			op.Return = min(op.Return, int64(fact.Latest))
+		}
+		history = append(history, op)
+	}
+	return history, answered
+}

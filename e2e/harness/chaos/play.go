@@ -1,0 +1,172 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
+)
+
+const (
+	application = "web"
+	// askPause is how long a client rests on average.
+	askPause = 20 * time.Millisecond
+	// patience bounds each wait for something that takes seconds.
+	patience = time.Minute
+)
+
+// Plan says how to play.
+type Plan struct {
+	Seed uint64
+	// Scale makes storms larger and longer; at least 1.
+	Scale int
+	// Traces is the folder that takes the evidence of each scenario.
+	Traces string
+}
+
+// size is how large a storm is.
+type size struct {
+	// pods over all cells, of which floor must stay.
+	pods, floor int
+	// surplus is how many pods come when the fault has ended, so that there is budget to use.
+	surplus int
+	// growth is how many pods are deployed in a worker after its backup, so that its restore takes some away.
+	growth int
+	// askers are the clients.
+	askers int
+	// before and after the fault the storm rages alone for so many answers, and that long.
+	before int
+	after  time.Duration
+}
+
+func (p Plan) size() size {
+	return size{
+		pods: 40 * p.Scale, floor: 30 * p.Scale, surplus: 6 * p.Scale, growth: 6 * p.Scale, askers: 10 * p.Scale,
+		// As many more answers come in the same time.
+		before: 60 * p.Scale * p.Scale, after: time.Duration(p.Scale) * 3 * time.Second,
+	}
+}
+
+// play is one scenario that is played.
+type play struct {
+	*Stage
+	plan     Plan
+	scenario Scenario
+	app      storm.Application
+	floor    int
+	random   *rand.Rand
+
+	start      time.Time
+	journal    *Journal
+	recorder   *storm.Recorder
+	others     storm.Tally
+	histories  []*cellHistory
+	silences   []Silence
+	resting    sync.RWMutex // held to make the storm pause
+	more       int          // pods that are deployed after the fault, beside the surplus
+	coreBackup string       // of the eve, where the scenario has one
+	faultBegan time.Duration
+	faultEnded time.Duration
+	trueAgain  time.Duration
+}
+
+// Play plays a scenario and judges it. Its error means that the scenario could not be played to its end, or that
+// Breakwater did not recover; the result holds what is known all the same.
+func (s *Stage) Play(ctx context.Context, scenario Scenario, plan Plan) (Result, error) {
+	name := fnv.New64a()
+	_, _ = name.Write([]byte(scenario.Name)) // a hash never fails
+	namespace := fmt.Sprintf("chaos-%x-%d", name.Sum64(), plan.Seed)
+	p := &play{
+		Stage: s, plan: plan, scenario: scenario, floor: plan.size().floor,
+		random: rand.New(rand.NewPCG(plan.Seed, name.Sum64())),
+		app:    storm.Application{Namespace: namespace, Name: application, Pods: plan.size().pods},
+	}
+	result := Result{Name: scenario.Name, Seed: plan.Seed, Floor: p.floor}
+	if err := p.prepare(ctx); err != nil {
+		return result, fmt.Errorf("prepare: %w", err)
+	}
+	err := p.rage(ctx)
+	if err == nil {
+		err = p.recover(ctx)
+	}
+	err = errors.Join(err, p.judge(ctx, &result), s.deaths())
+	clearing, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if clear := s.clear(clearing, p.app.Namespace, application, probe); clear != nil {
+		err = errors.Join(err, fmt.Errorf("clear away: %w", clear))
+	}
+	return result, err
+}
+
+// prepare deploys, waits until the status is the truth, and begins to record.
+func (p *play) prepare(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	defer cancel()
+	if err := p.protect(ctx, p.app.Namespace, application, p.floor); err != nil {
+		return err
+	}
+	if err := p.introduce(ctx, p.app.Namespace); err != nil {
+		return err
+	}
+	if err := p.app.Deploy(ctx, p.Cells); err != nil {
+		return err
+	}
+	var err error
+	if p.recorder, err = storm.StartRecorder(ctx, p.app.Scope(p.Cells), storm.RecorderOptions{}); err != nil {
+		return err
+	}
+	all := fmt.Sprintf("%d available pods", p.app.Pods)
+	if err := p.recorder.Wait(ctx, all, func(now storm.Point) bool { return now.Total == p.app.Pods }); err != nil {
+		return err
+	}
+	if err := await(ctx, func(ctx context.Context) error { return p.isTruth(ctx, p.app.Namespace, application) }); err != nil {
+		return err
+	}
+	p.start = time.Now()
+	p.journal = NewJournal(p.start)
+	if err := p.beginHistories(ctx); err != nil || p.scenario.eve == nil {
+		return err
+	}
+	return p.scenario.eve(ctx, p)
+}
+
+// judge fills in what the evidence proves.
+func (p *play) judge(ctx context.Context, result *Result) error {
+	p.recorder.Stop()
+	evidence, err := p.evidence(ctx)
+	if err != nil {
+		return err
+	}
+	judgement := Validate(evidence)
+	result.take(judgement)
+	result.Attempted = len(evidence.Asks) + p.others.Counts().Attempted
+	result.RecoverySeconds = p.recovered(evidence.Truths)
+	if p.scenario.reviewed && result.Unreviewed > 0 {
+		result.Illegal = append(result.Illegal, fmt.Sprintf("%d requests were refused because no webhook could be asked", result.Unreviewed))
+	}
+	var written error
+	result.Files, written = p.write(evidence, judgement)
+	return errors.Join(err, written)
+}
+
+// recovered is the time from the end of the fault to a removal that was both asked for and stored after it, and to
+// a status that is the truth, whichever came later; less than 0 if one never came.
+func (p *play) recovered(truths []Truth) float64 {
+	usable := time.Duration(-1)
+	for _, truth := range truths {
+		for _, fact := range truth.Facts {
+			if fact.Change == storm.Removed && fact.Earliest >= p.faultEnded && (usable < 0 || fact.Latest < usable) {
+				usable = fact.Latest
+			}
+		}
+	}
+	if usable < 0 || p.trueAgain == 0 {
+		return -1
+	}
+	return (max(usable, p.trueAgain) - p.faultEnded).Seconds()
+}

@@ -1,0 +1,99 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+)
+
+// protect makes a protector of an application in a namespace of its own.
+func (s *Stage) protect(ctx context.Context, namespace, name string, floor int) error {
+	rate := int32(200)
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": name}}
+	p.Spec.MinAvailable = v1alpha1.Pods(int32(floor))
+	p.Spec.AdmissionHistory.AggregationRateMillis = &rate
+	// Scenarios are torn down on purpose, one after the other: the release of their protectors is confirmed beforehand.
+	confirmed := map[string]string{v1alpha1.AnnotationConfirmRelease: "true"}
+	for _, object := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Annotations: confirmed}}, p} {
+		if err := s.protectors.Create(ctx, object); err != nil {
+			return fmt.Errorf("create %s in cluster %s: %w", object.GetName(), s.Core.Name(), err)
+		}
+	}
+	return nil
+}
+
+// isTruth says what is wrong with the status of a protector: it must count what the etcds hold, and reserve nothing.
+func (s *Stage) isTruth(ctx context.Context, namespace, name string) error {
+	total := 0
+	for _, etcd := range s.etcds {
+		pods, _, err := podsAt(ctx, etcd, namespace)
+		if err != nil {
+			return err
+		}
+		for _, pod := range pods {
+			if available(pod.Pod) {
+				total++
+			}
+		}
+	}
+	p := &v1alpha1.PodProtector{}
+	if err := s.protectors.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, p); err != nil {
+		return err
+	}
+	if got := p.Status.Summary; int(got.Available) != total || got.Reserved != 0 || len(p.Status.Cells) != len(s.Cells) {
+		return fmt.Errorf("%d pods are available, and the status of %d cells says %+v", total, len(p.Status.Cells), got)
+	}
+	return nil
+}
+
+// counted is what the status says of a cell.
+func (p *play) counted(ctx context.Context, cell string) (v1alpha1.Aggregation, error) {
+	protector := &v1alpha1.PodProtector{}
+	if err := p.protectors.Get(ctx, client.ObjectKey{Namespace: p.app.Namespace, Name: application}, protector); err != nil {
+		return v1alpha1.Aggregation{}, err
+	}
+	for _, c := range protector.Status.Cells {
+		if c.CellID == cell {
+			return c.Aggregation, nil
+		}
+	}
+	return v1alpha1.Aggregation{}, fmt.Errorf("the status has no cell %s", cell)
+}
+
+// holder is who leads the aggregation of a cell.
+func (s *Stage) holder(ctx context.Context, worker federation.Cluster) (string, error) {
+	cell := &v1alpha1.Cell{}
+	err := s.protectors.Get(ctx, client.ObjectKey{Name: worker.Name()}, cell)
+	return cell.Status.Aggregator.Holder, err
+}
+
+// clear releases a scenario's protectors and takes its namespace away, so that nothing of it goes on.
+func (s *Stage) clear(ctx context.Context, namespace string, names ...string) error {
+	var all []error
+	for _, name := range names {
+		p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		all = append(all, client.IgnoreNotFound(s.protectors.Delete(ctx, p)))
+		key := types.NamespacedName{Namespace: namespace, Name: name}
+		all = append(all, await(ctx, func(ctx context.Context) error {
+			err := s.protectors.Get(ctx, key, p)
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return errors.Join(err, fmt.Errorf("protector %s is still there, with finalizers %q", key, p.Finalizers))
+		}))
+	}
+	for _, cell := range s.Cells {
+		all = append(all, client.IgnoreNotFound(cell.Client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{})))
+	}
+	return errors.Join(all...)
+}

@@ -1,0 +1,132 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
+)
+
+// rage lets the storm rage, strikes in its midst, and returns when the storm is over.
+func (p *play) rage(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*patience)
+	defer cancel()
+	storming, calm := context.WithCancel(ctx)
+	var raging sync.WaitGroup
+	defer raging.Wait()
+	defer calm()
+	all := &clients{
+		journal: p.journal, recorder: p.recorder, number: p.plan.size().askers, pause: askPause, seed: p.random.Uint64(),
+		resting: &p.resting,
+	}
+	raging.Go(func() { all.run(storming) })
+	raging.Go(func() { p.collect(storming) })
+	if err := p.journal.await(ctx, p.plan.size().before); err != nil {
+		return fmt.Errorf("begin the storm: %w", err)
+	}
+	// A cascade in the midst of the fault ends all replacement of pods; one after it leaves more to the fault.
+	early := (p.random.IntN(2) == 0 || p.scenario.earlyCascade) && !p.scenario.lateCascade
+	if early {
+		raging.Go(func() { p.cascade(storming) })
+	}
+	p.faultBegan = time.Since(p.start)
+	err := p.scenario.fault(ctx, p)
+	p.faultEnded = time.Since(p.start)
+	if err != nil {
+		return fmt.Errorf("strike: %w", err)
+	}
+	// In any case: a restore brings Deployments back that an early one deleted.
+	raging.Go(func() { p.cascade(storming) })
+	if err := p.replenish(ctx); err != nil {
+		return fmt.Errorf("deploy more pods: %w", err)
+	}
+	select {
+	case <-time.After(p.plan.size().after):
+	case <-ctx.Done():
+	}
+	return context.Cause(ctx)
+}
+
+// collect deletes the collection of pods in every cell now and then.
+func (p *play) collect(ctx context.Context) {
+	for ctx.Err() == nil {
+		p.resting.RLock()
+		_ = storm.DeleteCollection{Scope: p.app.Scope(p.Cells), Times: 1}.Run(ctx, &p.others) // it always runs
+		p.resting.RUnlock()
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// cascade deletes all Deployments; a cell whose apiserver is away is asked again.
+func (p *play) cascade(ctx context.Context) {
+	_ = await(ctx, func(ctx context.Context) error { // the storm's end ends it
+		return storm.Cascade{Scope: p.app.Scope(p.Cells)}.Run(ctx, &p.others)
+	})
+}
+
+// replenish deploys pods that no controller replaces, so that there is budget in any case.
+func (p *play) replenish(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	more := p.app
+	more.Pods = p.plan.size().surplus + p.more
+	attempt := 0
+	return await(ctx, func(ctx context.Context) error {
+		// An attempt whose answer was lost has made pods of its name.
+		attempt++
+		more.Instance = fmt.Sprintf("more-%d", attempt)
+		return more.DeployBare(ctx, p.Cells)
+	})
+}
+
+// recover shows that the status becomes the truth, that all budget can be used, and that no more can.
+func (p *play) recover(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := await(ctx, func(ctx context.Context) error { return p.isTruth(ctx, p.app.Namespace, application) })
+	if err != nil {
+		return fmt.Errorf("the status never became the truth: %w", err)
+	}
+	p.trueAgain = time.Since(p.start)
+	if err := await(ctx, p.useUp); err != nil {
+		return fmt.Errorf("budget cannot be used: %w", err)
+	}
+	if err := await(ctx, func(ctx context.Context) error { return p.isTruth(ctx, p.app.Namespace, application) }); err != nil {
+		return fmt.Errorf("the status is not the truth after the budget was used: %w", err)
+	}
+	pod, ok := p.firstAvailable()
+	if !ok {
+		return fmt.Errorf("no pod is available, the floor is %d", p.floor)
+	}
+	if err := p.journal.Remove(ctx, 0, pod, Delete); storm.OutcomeOf(err) != storm.Refused {
+		return fmt.Errorf("a removal at the floor is not refused: %w", errors.Join(err, fmt.Errorf("pod %s", pod.Name)))
+	}
+	return nil
+}
+
+// useUp removes an available pod; it has something to complain about while there are more than the floor.
+func (p *play) useUp(ctx context.Context) error {
+	total := p.recorder.Now().Total
+	pod, ok := p.firstAvailable()
+	if total <= p.floor || !ok {
+		return nil
+	}
+	err := p.journal.Remove(ctx, 0, pod, Delete)
+	return fmt.Errorf("%d pods are available, the floor is %d, and the answer is: %w", total, p.floor, err)
+}
+
+func (p *play) firstAvailable() (storm.Pod, bool) {
+	pods := p.recorder.Pods()
+	i := slices.IndexFunc(pods, func(pod storm.Pod) bool { return pod.Available })
+	if i < 0 {
+		return storm.Pod{}, false
+	}
+	return pods[i], true
+}

@@ -1,0 +1,173 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+)
+
+const (
+	// noticed bounds how long an aggregator may take to see that its cell is another.
+	noticed = 30 * time.Second
+	// bumped is by how much revisions go on after a restore whose administrator knows what clients remember.
+	bumped = 1_000_000_000
+)
+
+// restoreWorker takes a worker back to a backup from the midst of the storm. Pods that were removed since live again,
+// with their UIDs, and pods that came since have never been.
+func restoreWorker(bump uint64) fault {
+	return func(ctx context.Context, p *play) error {
+		i := p.random.IntN(len(p.Workers))
+		worker, cell, etcd := p.Workers[i], p.Cells[i], p.etcds[i]
+		backup, backedUp, err := p.backup(ctx, etcd)
+		if err != nil {
+			return err
+		}
+		more := p.app
+		more.Pods, more.Instance = p.plan.size().growth, "undone"
+		if err := more.DeployBare(ctx, p.Cells[i:i+1]); err != nil {
+			return fmt.Errorf("deploy pods that the restore will undo: %w", err)
+		}
+		p.more += more.Pods
+		if err := p.linger(ctx, 3*time.Second, 5*time.Second); err != nil {
+			return err
+		}
+		counted, err := p.counted(ctx, cell.Name)
+		if err != nil {
+			return err
+		}
+		h, err := p.history(cell.Name)
+		if err != nil {
+			return err
+		}
+		last, err := p.takeBack(ctx, worker, h, func() error { return restoreEtcd(ctx, worker, backup, bump) })
+		if err != nil {
+			return err
+		}
+		if last <= backedUp {
+			return fmt.Errorf("nothing was undone: the cell was at revision %d, its backup at %d", last, backedUp)
+		}
+		return p.awaitCount(ctx, h, counted, last)
+	}
+}
+
+// takeBack ends an era of a worker, restores, and begins the next. It gives the last revision of the old era.
+func (p *play) takeBack(ctx context.Context, worker federation.Cluster, h *cellHistory, restore func() error) (int64, error) {
+	faults, err := faultsOf(worker)
+	if err != nil {
+		return 0, err
+	}
+	if err := killAllBut(faults, federation.Etcd); err != nil {
+		return 0, err
+	}
+	// A request of the killed apiserver may be under way in etcd. Once etcd has started anew there is nobody who writes.
+	if err := faults.Restart(ctx, federation.Etcd); err != nil {
+		return 0, err
+	}
+	if err := h.end(ctx, p.app.Namespace); err != nil {
+		return 0, err
+	}
+	last, err := revisionOf(ctx, h.etcd)
+	if err != nil {
+		return 0, err
+	}
+	at := seam{ended: time.Since(p.start)}
+	if err := restore(); err != nil {
+		return 0, err
+	}
+	if err := await(ctx, func(ctx context.Context) error { return h.begin(ctx, p.app.Namespace) }); err != nil {
+		return 0, err
+	}
+	at.began = time.Since(p.start)
+	h.began = at.began
+	h.seams = append(h.seams, at)
+	return last, restartAllBut(ctx, faults, federation.Etcd)
+}
+
+// awaitCount returns when the aggregator of a cell has told the core what it counted after the restore. Who was
+// admitted before that knew nothing of the pods that are gone.
+func (p *play) awaitCount(ctx context.Context, h *cellHistory, before v1alpha1.Aggregation, last int64) error {
+	ctx, cancel := context.WithTimeout(ctx, noticed)
+	defer cancel()
+	err := await(ctx, func(ctx context.Context) error {
+		now, err := p.counted(ctx, h.cell)
+		if err != nil {
+			return err
+		}
+		version, err := strconv.ParseInt(now.SnapshotVersion, 10, 64)
+		if err != nil {
+			return err
+		}
+		if version <= last && now.Epoch <= before.Epoch {
+			return fmt.Errorf("cell %s was restored from revision %d, and its aggregator still says %+v", h.cell, last, now)
+		}
+		return nil
+	})
+	h.seams[len(h.seams)-1].known = time.Since(p.start) + requestTimeout
+	if err != nil {
+		return err
+	}
+	// What the restore undid may be held against Breakwater only after that time: let the storm meet it.
+	return p.linger(ctx, requestTimeout+time.Second, requestTimeout+2*time.Second)
+}
+
+// backup saves an etcd to a file of the stage, and gives the revision that the file has at least.
+func (p *play) backup(ctx context.Context, etcd *clientv3.Client) (path string, revision int64, err error) {
+	saved, err := etcd.Snapshot(ctx)
+	if err != nil {
+		return "", 0, fmt.Errorf("back etcd up: %w", err)
+	}
+	defer saved.Close()
+	file, err := os.Create(filepath.Join(p.dir, "backup.db"))
+	if err != nil {
+		return "", 0, fmt.Errorf("back etcd up: %w", err)
+	}
+	_, err = io.Copy(file, saved)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return "", 0, fmt.Errorf("back etcd up: %w", err)
+	}
+	revision, err = revisionOf(ctx, etcd)
+	return file.Name(), revision, err
+}
+
+func restoreEtcd(ctx context.Context, cluster federation.Cluster, backup string, bump uint64) error {
+	access, ok := cluster.(etcdAccess)
+	if !ok {
+		return fmt.Errorf("the etcd of cluster %s cannot be restored", cluster.Name())
+	}
+	return access.RestoreEtcd(ctx, backup, bump)
+}
+
+func killAllBut(faults federation.Faults, kept federation.Component) error {
+	for _, component := range faults.Components() {
+		if component == kept {
+			continue
+		}
+		if err := faults.Kill(component); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func restartAllBut(ctx context.Context, faults federation.Faults, kept federation.Component) error {
+	for _, component := range faults.Components() {
+		if component == kept {
+			continue
+		}
+		if err := faults.Restart(ctx, component); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/proxy"
+)
+
+// backUpCore backs the core up on the eve of the storm, when all pods are there and nothing is reserved.
+func backUpCore(ctx context.Context, p *play) error {
+	etcd, err := dialEtcd(p.Core)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = etcd.Close() }()
+	p.coreBackup, _, err = p.backup(ctx, etcd)
+	return err
+}
+
+// restoreCore takes the core back to a backup from the midst of the storm while nothing is in flight, and the storm goes on
+// when all cells are counted anew.
+func restoreCore(ctx context.Context, p *play) error {
+	faults, err := faultsOf(p.Core)
+	if err != nil {
+		return err
+	}
+	if err := backUpCore(ctx, p); err != nil {
+		return err
+	}
+	if err := p.linger(ctx, 2*time.Second, 4*time.Second); err != nil {
+		return err
+	}
+	p.resting.Lock()
+	defer p.resting.Unlock()
+	truth := func(ctx context.Context) error { return p.isTruth(ctx, p.app.Namespace, application) }
+	if err := await(ctx, truth); err != nil {
+		return fmt.Errorf("settle before the restore: %w", err)
+	}
+	if err := p.takeCoreBack(ctx, faults); err != nil {
+		return err
+	}
+	if err := restartAllBut(ctx, faults, federation.Etcd); err != nil {
+		return err
+	}
+	if err := await(ctx, truth); err != nil {
+		return fmt.Errorf("count anew after the restore: %w", err)
+	}
+	return nil
+}
+
+// relapseCore takes the core back to its backup of before the storm while that rages on. It has forgotten all reservations,
+// and that pods have gone, and some are on their way; who watched it must admit nothing until all is counted anew. The dice
+// may hold the aggregators back, so that the webhooks come first.
+func relapseCore(ctx context.Context, p *play) error {
+	faults, err := faultsOf(p.Core)
+	if err != nil {
+		return err
+	}
+	// When the cascade has ended all replacement of pods there is something to forget; and some may be on their way.
+	if err := await(ctx, p.irreplaceable); err != nil {
+		return err
+	}
+	if err := p.linger(ctx, time.Second, 3*time.Second); err != nil {
+		return err
+	}
+	if err := p.takeCoreBack(ctx, faults); err != nil {
+		return err
+	}
+	if err := p.comeBack(ctx, faults); err != nil {
+		return err
+	}
+	return p.linger(ctx, requestTimeout+time.Second, requestTimeout+2*time.Second)
+}
+
+// takeCoreBack ends all of the core but its etcd, which goes back to the backup.
+func (p *play) takeCoreBack(ctx context.Context, faults federation.Faults) error {
+	etcd, err := dialEtcd(p.Core)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = etcd.Close() }()
+	if err := killAllBut(faults, federation.Etcd); err != nil {
+		return err
+	}
+	before, err := p.storedProtector(ctx, etcd)
+	if err != nil {
+		return err
+	}
+	if err := restoreEtcd(ctx, p.Core, p.coreBackup, bumped); err != nil {
+		return err
+	}
+	if after, err := p.storedProtector(ctx, etcd); err != nil || after.ModRevision >= before.ModRevision {
+		return fmt.Errorf("the protector is of revision %d, and was of %d: nothing was undone (%w)", after.GetModRevision(), before.ModRevision, err)
+	}
+	return nil
+}
+
+// irreplaceable complains while a controller makes pods.
+func (p *play) irreplaceable(ctx context.Context) error {
+	for _, cell := range p.Cells {
+		sets, err := cell.Client.AppsV1().ReplicaSets(p.app.Namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range sets.Items {
+			// One that is being deleted stays until its last pod has gone, and makes none.
+			if set := &sets.Items[i]; set.DeletionTimestamp == nil {
+				return fmt.Errorf("ReplicaSet %s of cell %s goes on", set.Name, cell.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// comeBack starts the apiserver of the restored core, in front of all or in front of the webhooks first.
+func (p *play) comeBack(ctx context.Context, faults federation.Faults) error {
+	if p.random.IntN(2) == 0 {
+		return restartAllBut(ctx, faults, federation.Etcd)
+	}
+	for _, way := range p.toCore(aggregatorsOf(p)) {
+		if err := way.Cut(proxy.Both); err != nil {
+			return err
+		}
+	}
+	if err := restartAllBut(ctx, faults, federation.Etcd); err != nil {
+		return err
+	}
+	if err := p.linger(ctx, 4*time.Second, 6*time.Second); err != nil {
+		return err
+	}
+	return p.heal(ctx)
+}
+
+// protectorsKey is where the core's apiserver keeps the protectors of a namespace.
+func protectorsKey(namespace string) string {
+	return strings.Join([]string{"/registry", v1alpha1.GroupVersion.Group, "podprotectors", namespace}, "/") + "/"
+}
+
+// storedProtector reads the protector of the application below the core's apiserver.
+func (p *play) storedProtector(ctx context.Context, etcd *clientv3.Client) (*mvccpb.KeyValue, error) {
+	key := protectorsKey(p.app.Namespace) + application
+	response, err := etcd.Get(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	if len(response.Kvs) == 0 {
+		return nil, fmt.Errorf("the core has no %s", key)
+	}
+	return response.Kvs[0], nil
+}

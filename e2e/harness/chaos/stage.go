@@ -1,0 +1,183 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
+)
+
+// The apiservers give up a request sooner than they usually do, so that the admission deadline, which follows from
+// that, can be waited for. Leases are short for the same reason.
+const (
+	requestTimeout    = 10 * time.Second
+	admissionDeadline = 12 * time.Second
+	leaseDuration     = 4 * time.Second
+	startTimeout      = 2 * time.Minute
+	stopTimeout       = 20 * time.Second
+)
+
+// Stage is a federation with Breakwater beside it, on which scenarios are played one after the other.
+type Stage struct {
+	Breakwater *install.Installation
+	Core       federation.Cluster
+	Workers    []federation.Cluster
+	Cells      []storm.Cell
+
+	federation *local.Federation
+	dir        string
+	protectors client.Client
+	etcds      []*clientv3.Client // of the workers
+	ways       map[way]*federation.Proxy
+}
+
+// way is how one component reaches one cluster.
+type way struct{ component, cluster string }
+
+// StageOptions say what to run, and where.
+type StageOptions struct {
+	// Program is the path of breakwater, Binaries are the folders of the control planes' programs.
+	Program  string
+	Binaries []string
+	// Dir takes data, logs and certificates. It must exist and be empty.
+	Dir string
+	Log logr.Logger
+}
+
+// OpenStage brings everything up and returns when the webhooks refuse what they should.
+func OpenStage(ctx context.Context, options StageOptions) (*Stage, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	topology, err := federation.Embedded("federated")
+	if err != nil {
+		return nil, err
+	}
+	s := &Stage{dir: options.Dir, ways: map[way]*federation.Proxy{}}
+	s.federation, err = local.Start(ctx, topology, local.Options{
+		Binaries: options.Binaries, Dir: filepath.Join(options.Dir, "federation"), Log: options.Log,
+		APIServerArguments: append(keepHistory(), "--request-timeout="+requestTimeout.String()), EtcdArguments: limitCore,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.open(ctx, options); err != nil {
+		return nil, errors.Join(err, s.Close(ctx))
+	}
+	return s, nil
+}
+
+func (s *Stage) open(ctx context.Context, options StageOptions) error {
+	s.Core, s.Workers = s.federation.Cores()[0], s.federation.Workers()
+	var err error
+	if s.protectors, err = install.Client(s.Core); err != nil {
+		return err
+	}
+	for _, worker := range s.Workers {
+		cell, err := storm.NewCell(worker.Name(), worker.RESTConfig())
+		if err != nil {
+			return err
+		}
+		etcd, err := dialEtcd(worker)
+		if err != nil {
+			return err
+		}
+		s.Cells, s.etcds = append(s.Cells, cell), append(s.etcds, etcd)
+	}
+	if err := s.putProxies(ctx); err != nil {
+		return err
+	}
+	s.Breakwater, err = install.Start(ctx, install.Options{
+		Program: options.Program, Dir: options.Dir, Cores: s.federation.Cores(), Workers: s.Workers,
+		AdmissionDeadline: admissionDeadline, Kubeconfig: s.kubeconfig,
+		AggregatorArguments: []string{"--lease-duration=" + leaseDuration.String()},
+	})
+	if err != nil {
+		return err
+	}
+	return s.Breakwater.Guard(ctx)
+}
+
+// webhooks are the components that answer the apiservers.
+func webhooks() []string { return []string{install.WebhookName(0), install.WebhookName(1)} }
+
+// putProxies puts one between each webhook and the core, and two to each aggregator: from the core and from its cell.
+func (s *Stage) putProxies(ctx context.Context) error {
+	put := func(component string, cluster federation.Cluster) error {
+		faults, err := faultsOf(cluster)
+		if err != nil {
+			return err
+		}
+		s.ways[way{component, cluster.Name()}], err = faults.Proxy(ctx)
+		return err
+	}
+	for _, webhook := range webhooks() {
+		if err := put(webhook, s.Core); err != nil {
+			return err
+		}
+	}
+	for _, worker := range s.Workers {
+		for _, cluster := range []federation.Cluster{s.Core, worker} {
+			if err := put(s.aggregator(worker), cluster); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Stage) kubeconfig(component string, cluster federation.Cluster) string {
+	if proxy, ok := s.ways[way{component, cluster.Name()}]; ok {
+		return proxy.Kubeconfig()
+	}
+	return cluster.Kubeconfig()
+}
+
+func (s *Stage) aggregator(worker federation.Cluster) string {
+	return install.AggregatorName(s.Core.Name(), worker.Name())
+}
+
+func faultsOf(cluster federation.Cluster) (federation.Faults, error) {
+	faults, ok := cluster.(federation.Faults)
+	if !ok {
+		return nil, fmt.Errorf("cluster %s cannot be broken", cluster.Name())
+	}
+	return faults, nil
+}
+
+// deaths tells which components have ended by themselves since it was called last.
+func (s *Stage) deaths() error {
+	var all []error
+	for {
+		select {
+		case death := <-s.federation.Deaths():
+			all = append(all, death)
+		case death := <-s.Breakwater.Died():
+			all = append(all, death)
+		default:
+			return errors.Join(all...)
+		}
+	}
+}
+
+// Close ends everything.
+func (s *Stage) Close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	for _, etcd := range s.etcds {
+		_ = etcd.Close()
+	}
+	if s.Breakwater != nil {
+		s.Breakwater.Stop()
+	}
+	return s.federation.Stop(ctx)
+}

@@ -1,0 +1,55 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
+)
+
+// finish writes the report and tells the outcome.
+func (d *demo) finish() error {
+	raw, err := d.report.JSON()
+	if err != nil {
+		return fmt.Errorf("render the report: %w", err)
+	}
+	page, err := d.report.HTML()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(d.options.ReportDir, 0o755); err != nil {
+		return fmt.Errorf("--report-dir: %w", err)
+	}
+	for name, content := range map[string][]byte{
+		"report.json": raw, "report.html": page, "timeline.svg": []byte(d.report.SVG()),
+	} {
+		if err := os.WriteFile(filepath.Join(d.options.ReportDir, name), content, 0o644); err != nil {
+			return fmt.Errorf("--report-dir: %w", err)
+		}
+	}
+	d.display.Sayf("\n%s\n%s\nThe report is in %s: report.html, report.json, timeline.svg.",
+		d.report.Table(), d.report.Outcome(), d.options.ReportDir)
+	return nil
+}
+
+// keep leaves everything running until ctx ends. Its error is the death of a component.
+func (d *demo) keep(ctx context.Context) error {
+	kubectl, ok := local.FindProgram(d.options.Binaries, "kubectl")
+	if !ok {
+		kubectl = "kubectl"
+	}
+	d.display.Sayf(`
+Everything still runs. In another terminal:
+
+  export KUBECONFIG=%s
+  alias k=%s
+  k --context %s -n protected get podprotectors
+  k --context %s -n protected get pods
+  k --context %[4]s -n protected delete pods --all    # refused as soon as the floor is reached
+
+Logs are in %s. Ctrl-C ends it all.`, d.federation.Kubeconfig(), kubectl, d.core.Name(), d.cells[0].Name, d.dir)
+	<-ctx.Done()
+	return died(ctx)
+}

@@ -1,0 +1,76 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/demo/report"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
+)
+
+const (
+	// recoveryPause is the time between two removals that are tried for budget.
+	recoveryPause = 50 * time.Millisecond
+	// recoveryTime bounds how long we look at what the garbage collectors do with the budget.
+	recoveryTime = 8 * time.Second
+)
+
+// recover deploys the application again beside what is left of it, as an operator would after such an accident, and
+// removes an available pod as soon as that is admitted. The garbage collectors never gave up: with the new pods
+// there is budget for them to end the cascade, and the old pods go.
+func (d *demo) recover(ctx context.Context, r *stormRun) error {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	r.recovery = &report.Recovery{BeginSeconds: report.Seconds(r.recorder.Now().At)}
+	stop := d.show(ctx, r) // which reads that there is a recovery
+	defer stop()
+	again := r.app
+	again.Instance = "again"
+	if err := again.Deploy(ctx, d.cells); err != nil {
+		return err
+	}
+	if err := r.recorder.Wait(ctx, "more available pods than the floor",
+		func(p storm.Point) bool { return p.Total > d.options.Floor }); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := removeOne(ctx, r.recorder); err != nil {
+		return err
+	}
+	r.recovery.UsableAfterSeconds = report.Seconds(time.Since(began))
+	if err := r.recorder.Settle(ctx, quiet, recoveryTime); err != nil {
+		return err
+	}
+	r.recovery.Available = r.recorder.Now().Total
+	return nil
+}
+
+// removeOne tries until the removal of an available pod is admitted.
+func removeOne(ctx context.Context, recorder *storm.Recorder) error {
+	ticker := time.NewTicker(recoveryPause)
+	defer ticker.Stop()
+	var last error
+	for {
+		if pod, ok := firstAvailable(recorder.Pods()); ok {
+			if last = pod.Delete(ctx); last == nil {
+				return nil
+			}
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("there is budget, and no removal was admitted: %w", errors.Join(ctx.Err(), last))
+		}
+	}
+}
+
+func firstAvailable(pods []storm.Pod) (storm.Pod, bool) {
+	i := slices.IndexFunc(pods, func(p storm.Pod) bool { return p.Available })
+	if i < 0 {
+		return storm.Pod{}, false
+	}
+	return pods[i], true
+}

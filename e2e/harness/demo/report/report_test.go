@@ -1,0 +1,200 @@
+package report
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
+)
+
+// fixture is a report of two short runs, with text in it that must be escaped.
+func fixture() Report {
+	attack := Attack{Name: `random <b>"deletes"</b> & more`, BeginSeconds: 1, EndSeconds: 4, Counts: storm.Counts{Attempted: 9, Admitted: 3, Refused: 6}}
+	return Report{
+		Floor: 4, Pods: 6, Clients: 2, Seed: 7, Cells: []string{"worker-1", "worker-2"},
+		Started:  time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Versions: Versions{Breakwater: "v0.0.0", Kubernetes: "v1.36.3", Platform: "linux/amd64"},
+		Unprotected: Run{
+			Counts: storm.Counts{Attempted: 9, Admitted: 6, Missed: 3}, Removals: 6, OverAdmissions: 4,
+			DurationSeconds: 3, PerAttack: []Attack{attack},
+			Timeline: []Point{{0, 6, []int{3, 3}}, {1.5, 2, []int{1, 1}}, {2.25, 0, []int{0, 0}}, {4, 0, []int{0, 0}}},
+		},
+		Protected: Run{
+			Counts: storm.Counts{Attempted: 9, Admitted: 3, Refused: 6}, Removals: 3, MinAvailable: 4, FinalAvailable: 4,
+			DurationSeconds: 3, PerAttack: []Attack{attack},
+			Recovery: &Recovery{BeginSeconds: 5, UsableAfterSeconds: 1.25, Available: 6},
+			Refusal:  `admission webhook "pods.breakwater.dev" denied the request: </pre><script>alert(1)</script>`,
+			Timeline: []Point{{0, 6, []int{3, 3}}, {1.5, 4, []int{1, 3}}, {5.5, 6, []int{3, 3}}, {6.5, 6, []int{3, 3}}},
+		},
+	}
+}
+
+func TestJSONHoldsAllThatItPromisesAndComesBackWhole(t *testing.T) {
+	raw, err := fixture().JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Report
+	if err := json.Unmarshal(raw, &back); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(fixture(), back); diff != "" {
+		t.Errorf("-written +read\n%s", diff)
+	}
+	var loose map[string]any
+	if err := json.Unmarshal(raw, &loose); err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range []string{"unprotected", "protected"} {
+		fields, ok := loose[run].(map[string]any)
+		if !ok {
+			t.Fatalf("%s is missing", run)
+		}
+		for _, field := range []string{"attempted", "admitted", "refused", "minAvailable", "overAdmissions", "finalAvailable", "durationSeconds", "perAttack", "timeline"} {
+			if _, ok := fields[field]; !ok {
+				t.Errorf("%s.%s is missing", run, field)
+			}
+		}
+	}
+	if loose["floor"] != 4.0 {
+		t.Errorf("floor is %v", loose["floor"])
+	}
+}
+
+func TestOutcome(t *testing.T) {
+	for claim, c := range map[string]struct {
+		change       func(*Report)
+		held, proves bool
+		want         string
+	}{
+		"the floor held": {func(*Report) {}, true, true, "The floor held"},
+		"a removal below the floor breaks the promise":     {func(r *Report) { r.Protected.OverAdmissions, r.Protected.MinAvailable = 1, 3 }, false, true, "The floor was broken"},
+		"so does a pod that was lost in another way":       {func(r *Report) { r.Protected.MinAvailable = 3 }, false, true, "The floor was broken"},
+		"a storm that the floor survives anyway is no use": {func(r *Report) { r.Unprotected.MinAvailable = 4 }, true, false, "proved nothing"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			r := fixture()
+			c.change(&r)
+			if r.Held() != c.held || r.Proves() != c.proves || !strings.Contains(r.Outcome(), c.want) {
+				t.Errorf("held %t, proves %t, %q; want %t, %t, %q", r.Held(), r.Proves(), r.Outcome(), c.held, c.proves, c.want)
+			}
+		})
+	}
+}
+
+// texts parses XML to its end and gives the text of the elements by name.
+func texts(t *testing.T, source string) map[string][]string {
+	t.Helper()
+	decoder := xml.NewDecoder(strings.NewReader(source))
+	found := map[string][]string{}
+	var path []string
+	for {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			return found
+		}
+		if err != nil {
+			t.Fatalf("not well-formed: %v", err)
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			path = append(path, token.Name.Local)
+			found[token.Name.Local] = append(found[token.Name.Local], "")
+		case xml.EndElement:
+			path = path[:len(path)-1]
+		case xml.CharData:
+			if len(path) > 0 {
+				all := found[path[len(path)-1]]
+				all[len(all)-1] += string(token)
+			}
+		}
+	}
+}
+
+func TestSVGIsWellFormedAndTellsTheStoryInWords(t *testing.T) {
+	for _, r := range []Report{fixture(), {}} {
+		texts(t, r.SVG())
+	}
+	found := texts(t, fixture().SVG())
+	if len(found["title"]) != 1 || len(found["desc"]) != 1 {
+		t.Fatalf("want a title and a description, got %q and %q", found["title"], found["desc"])
+	}
+	for _, want := range []string{"6 pods", "floor 4", "falls to 0", "never below 4"} {
+		if !strings.Contains(found["desc"][0], want) {
+			t.Errorf("the description does not say %q: %s", want, found["desc"][0])
+		}
+	}
+	text := strings.Join(found["text"], "\n")
+	for _, want := range []string{"floor 4", "with Breakwater", "without Breakwater", fixture().Protected.PerAttack[0].Name, "with Breakwater: application deployed again"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the picture does not show %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(fixture().SVG(), "<script") || len(found["script"]) > 0 {
+		t.Error("the picture holds a script")
+	}
+}
+
+func TestThePageNeedsNothingElseAndEscapesEverything(t *testing.T) {
+	raw, err := fixture().HTML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(raw)
+	for _, address := range regexp.MustCompile(`[a-z]+://[^\s"'<>]*`).FindAllString(page, -1) {
+		if address != "http://www.w3.org/2000/svg" { // a name, which nobody fetches
+			t.Errorf("the page refers to %s", address)
+		}
+	}
+	for _, forbidden := range []string{"<script", "<link", "@import", "url(", "<b>\"deletes\"", "ZgotmplZ"} {
+		if strings.Contains(page, forbidden) {
+			t.Errorf("the page holds %q", forbidden)
+		}
+	}
+	for _, want := range []string{
+		"The floor held", `<html lang="en">`, `name="viewport"`, "prefers-color-scheme:dark", "&lt;script&gt;alert(1)",
+		"random &lt;b&gt;", "breakwater-dev demo --pods 6 --floor 4 --clients 2 --seed 7", `aria-labelledby="wide-title wide-desc"`,
+		`aria-labelledby="narrow-title narrow-desc"`, `<tr><th scope="row">2</th><td>2</td><td>4</td></tr>`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not hold %q", want)
+		}
+	}
+	ids := map[string]bool{}
+	for _, id := range regexp.MustCompile(` id="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		if ids[id[1]] {
+			t.Errorf("two elements have the id %s", id[1])
+		}
+		ids[id[1]] = true
+	}
+}
+
+func TestSamplesFollowTheTimelineAndEndWithTheRun(t *testing.T) {
+	got := fixture().samples()
+	want := []sample{
+		{0, "6", "6"}, {1, "6", "6"}, {2, "2", "4"}, {3, "0", "4"}, {4, "0", "4"}, {5, "–", "4"}, {6, "–", "6"}, {7, "–", "6"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+func TestTableAligns(t *testing.T) {
+	lines := strings.Split(strings.TrimRight(fixture().Table(), "\n"), "\n")
+	for _, line := range lines {
+		if len([]rune(line)) != len([]rune(lines[0])) {
+			t.Errorf("%q is not as long as the head", line)
+		}
+	}
+	if !strings.Contains(fixture().Table(), "fewest available pods") {
+		t.Errorf("the table lacks the fewest available pods:\n%s", fixture().Table())
+	}
+}

@@ -1,0 +1,191 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/demo/report"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
+)
+
+const (
+	// quiet is how long nothing may change before a storm counts as over. settleTimeout is when it does anyway: a
+	// cell whose controllers still try has then been given its time.
+	quiet         = 2 * time.Second
+	settleTimeout = 15 * time.Second
+)
+
+// unprotected runs the storm on an application that nobody protects.
+func (d *demo) unprotected(ctx context.Context) (report.Run, error) {
+	d.display.Sayf("\n1. Without Breakwater")
+	app := storm.Application{Namespace: "unprotected", Name: application, Pods: d.options.Pods}
+	if err := d.deploy(ctx, app, d.options.Pods); err != nil {
+		return report.Run{}, err
+	}
+	if err := d.declare(ctx, app); err != nil {
+		return report.Run{}, err
+	}
+	r, err := d.storm(ctx, app, "without Breakwater")
+	if err != nil {
+		return report.Run{}, err
+	}
+	return r.result(d.options.Floor), nil
+}
+
+// protected starts Breakwater and runs the storm on an application under its protection, which is then deployed
+// again to see that budget comes back.
+func (d *demo) protected(ctx context.Context) (report.Run, error) {
+	d.display.Sayf("\n2. With Breakwater")
+	if err := d.startBreakwater(ctx); err != nil {
+		return report.Run{}, err
+	}
+	app := storm.Application{Namespace: "protected", Name: application, Pods: d.options.Pods}
+	if err := d.deploy(ctx, app, d.options.Pods); err != nil {
+		return report.Run{}, err
+	}
+	if err := d.step(ctx, fmt.Sprintf("Protecting it: floor %d", d.options.Floor), func(ctx context.Context) error {
+		return d.protect(ctx, app)
+	}); err != nil {
+		return report.Run{}, err
+	}
+	r, err := d.storm(ctx, app, "with Breakwater")
+	if err != nil {
+		return report.Run{}, err
+	}
+	if err := d.recover(ctx, r); err != nil {
+		r.recorder.Stop()
+		return report.Run{}, fmt.Errorf("deploy the application again: %w", err)
+	}
+	return r.result(d.options.Floor), nil
+}
+
+func (d *demo) startBreakwater(ctx context.Context) error {
+	what := "Starting a generator, and an aggregator and a webhook for each worker"
+	return d.step(ctx, what, func(starting context.Context) error {
+		breakwater, err := install.Start(starting, install.Options{
+			Program: d.options.Program, Dir: d.dir, Cores: d.federation.Cores(), Workers: d.federation.Workers(),
+		})
+		if err != nil {
+			return err
+		}
+		d.breakwater = breakwater
+		go func() {
+			select {
+			case death := <-breakwater.Died():
+				d.fail(death)
+			case <-ctx.Done():
+			}
+		}()
+		return breakwater.Guard(starting)
+	})
+}
+
+// deploy makes an application's pods and waits until wanted pods are available.
+func (d *demo) deploy(ctx context.Context, app storm.Application, wanted int) error {
+	return d.step(ctx, fmt.Sprintf("Deploying %d pods over %d workers", app.Pods, len(d.cells)), func(ctx context.Context) error {
+		if err := app.Deploy(ctx, d.cells); err != nil {
+			return err
+		}
+		recorder, err := storm.StartRecorder(ctx, app.Scope(d.cells), storm.RecorderOptions{})
+		if err != nil {
+			return err
+		}
+		defer recorder.Stop()
+		return recorder.Wait(ctx, fmt.Sprintf("%d available pods", wanted), func(p storm.Point) bool { return p.Total >= wanted })
+	})
+}
+
+// step announces and bounds a step that should take seconds.
+func (d *demo) step(ctx context.Context, what string, do func(context.Context) error) error {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	if err := do(ctx); err != nil {
+		return err
+	}
+	d.display.Sayf("%s: done after %.1f s.", what, time.Since(began).Seconds())
+	return nil
+}
+
+// stormRun is one run of the storm.
+type stormRun struct {
+	app      storm.Application
+	title    string
+	storm    *storm.Storm
+	recorder *storm.Recorder
+	// settled counts from the start of the record; final is the number of available pods then.
+	settled  time.Duration
+	final    int
+	recovery *report.Recovery
+	// ledger is nil without Breakwater.
+	ledger *ledger
+}
+
+// storm runs the storm and returns when it is over and nothing changes any more. The recorder goes on.
+func (d *demo) storm(ctx context.Context, app storm.Application, title string) (*stormRun, error) {
+	recorder, err := storm.StartRecorder(ctx, app.Scope(d.cells), storm.RecorderOptions{})
+	if err != nil {
+		return nil, err
+	}
+	core, err := install.Client(d.core)
+	if err != nil {
+		recorder.Stop()
+		return nil, err
+	}
+	first := accident{core: core, namespace: app.Namespace}
+	r := &stormRun{app: app, title: title, recorder: recorder, storm: plan(d.options, first, app.Scope(d.cells), recorder)}
+	if d.breakwater != nil {
+		if r.ledger, err = d.keepLedger(ctx, r); err != nil {
+			recorder.Stop()
+			return nil, err
+		}
+	}
+	stop := d.show(ctx, r)
+	defer stop()
+	if err := r.storm.Run(ctx); err != nil {
+		recorder.Stop()
+		return nil, err
+	}
+	if err := recorder.Settle(ctx, quiet, settleTimeout); err != nil {
+		recorder.Stop()
+		return nil, err
+	}
+	now := recorder.Now()
+	r.settled, r.final = now.At, now.Total
+	return r, nil
+}
+
+// result ends the record and judges it.
+func (r *stormRun) result(floor int) report.Run {
+	record := r.recorder.Stop()
+	verdict := storm.Judge(record, floor)
+	run := report.Run{
+		Counts:         r.storm.Counts(),
+		Removals:       verdict.Removals,
+		OverAdmissions: verdict.OverAdmissions,
+		MinAvailable:   verdict.MinAvailable,
+		FinalAvailable: r.final,
+		Recovery:       r.recovery,
+		Timeline:       report.Timeline(verdict.Timeline),
+	}
+	if r.ledger != nil {
+		r.ledger.stop()
+		run.Ledger = r.ledger.entries
+	}
+	run.Refusal, _ = r.storm.Example(storm.Refused)
+	began := r.settled
+	for _, progress := range r.storm.Progress() {
+		attack := report.Attack{
+			Name:         progress.Attack,
+			BeginSeconds: report.Seconds(progress.Began.Sub(record.Start)),
+			EndSeconds:   report.Seconds(progress.Ended.Sub(record.Start)),
+			Counts:       progress.Counts,
+		}
+		began = min(began, progress.Began.Sub(record.Start))
+		run.PerAttack = append(run.PerAttack, attack)
+	}
+	run.DurationSeconds = report.Seconds(r.settled - began)
+	return run
+}

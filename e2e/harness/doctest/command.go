@@ -1,0 +1,117 @@
+package doctest
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Command is one command of a console block.
+type Command struct {
+	// Line of the page, from 1.
+	Line int
+	// Text is what stands after the prompt, with the lines that go on with it.
+	Text string
+	// Output is what the page shows of its output; what is not shown is not compared.
+	Output string
+}
+
+const prompt = "$ "
+
+// ParseCommands splits the content of a console block that begins at a line. A command goes on in the next line where a shell would wait
+// for more.
+func ParseCommands(content string, line int) ([]Command, error) {
+	var commands []Command
+	for shown := range strings.Lines(content) {
+		text := strings.TrimSuffix(shown, "\n")
+		last := len(commands) - 1
+		switch begun, found := strings.CutPrefix(text, prompt); {
+		case last >= 0 && commands[last].Output == "" && incomplete(commands[last].Text):
+			commands[last].Text += "\n" + text
+		case found:
+			commands = append(commands, Command{Line: line, Text: begun})
+		case last < 0:
+			return nil, fmt.Errorf("%d: a console block begins with a command, after %q", line, prompt)
+		default:
+			commands[last].Output += shown
+		}
+		line++
+	}
+	if last := len(commands) - 1; last < 0 || incomplete(commands[last].Text) {
+		return nil, fmt.Errorf("%d: a command has no end", line)
+	}
+	for i := range commands {
+		commands[i].Output = strings.TrimRight(commands[i].Output, "\n")
+	}
+	return commands, nil
+}
+
+var hereDocument = regexp.MustCompile(`<<-?\s*['"]?(\w+)['"]?`)
+
+// incomplete tells whether a shell would wait for more: after a backslash, a pipe or an operator, in quotes, and in a here-document.
+func incomplete(command string) bool {
+	if found := hereDocument.FindStringSubmatch(command); found != nil {
+		return !strings.HasSuffix(command, "\n"+found[1])
+	}
+	open, after := scan(command)
+	if open {
+		return true
+	}
+	after = strings.TrimRight(after, " ")
+	for _, operator := range []string{`\`, "|", "&&"} {
+		if strings.HasSuffix(after, operator) {
+			return true
+		}
+	}
+	return false
+}
+
+// Simple are the words of each simple command in it, without what is quoted, without comments and without what is given to its input: of those
+// before and after && and a pipe.
+func (c Command) Simple() (all [][]string) {
+	_, bare := scan(c.Text)
+	bare, _, _ = strings.Cut(bare, "<<")
+	var words []string
+	for _, word := range append(strings.Fields(bare), "&&") {
+		switch word {
+		case `\`: // its line goes on
+		case "&&", "|":
+			if len(words) > 0 {
+				all = append(all, words)
+			}
+			words = nil
+		default:
+			words = append(words, word)
+		}
+	}
+	return all
+}
+
+// scan tells whether quotes are open at the end of a command, and gives the command without what is quoted and without comments.
+func scan(command string) (open bool, bare string) {
+	var out strings.Builder
+	quote, escaped, inComment := rune(0), false, false
+	previous := ' '
+	for _, c := range command {
+		switch {
+		case inComment:
+			inComment = c != '\n'
+		case escaped:
+			escaped = false
+		case quote != 0:
+			escaped = quote == '"' && c == '\\'
+			if c == quote {
+				quote = 0
+			}
+		case c == '\'' || c == '"':
+			quote = c
+		case c == '#' && (previous == ' ' || previous == '\n'):
+			inComment = true
+		default:
+			escaped = c == '\\'
+			out.WriteRune(c)
+		}
+		previous = c
+	}
+	return quote != 0, out.String()
+}

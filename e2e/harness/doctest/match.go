@@ -1,0 +1,82 @@
+package doctest
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// anything stands for any text of a line, and as a line of its own for any number of lines.
+const anything = "…"
+
+// notice is what differs between runs, and the word that stands for it on both sides.
+type notice struct {
+	pattern *regexp.Regexp
+	word    string
+}
+
+// notices are applied in their order.
+var notices = []notice{ //nolint:gochecknoglobals // a constant
+	{regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`), "TIME"},
+	{regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`), "UID"},
+	// The names of a Deployment's pods, and of what has such a name made by the apiserver: its letters are no vowels.
+	{regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz0-9]{5,10}-[bcdfghjklmnpqrstvwxz2456789]{5}\b`), "-HASH-NAME"},
+	{regexp.MustCompile(`\b127\.0\.0\.1:\d+\b`), "ADDRESS"},
+	{regexp.MustCompile(`\b(\d+(\.\d+)?(ms|µs|d|h|m|s))+\b`), "AGE"},
+}
+
+// Compare says "" if an output is what a page shows. Trailing spaces do not count, nor how wide the columns of a table are; ages, times,
+// UIDs, addresses of this machine and the random parts of pods' names are all the same.
+func Compare(shown, output string, wrapped bool) string {
+	want, got := plain(shown), plain(output)
+	same := false
+	if wrapped {
+		want, got = []string{strings.Join(strings.Fields(strings.Join(want, " ")), " ")}, []string{strings.Join(strings.Fields(strings.Join(got, " ")), " ")}
+	}
+	same = match(want, got)
+	if same {
+		return ""
+	}
+	return fmt.Sprintf("the page shows\n%s\nand it says\n%s\ncompared as\n%s\nand\n%s",
+		indent(strings.Split(shown, "\n")), indent(strings.Split(output, "\n")), indent(want), indent(got))
+}
+
+// match compares lines.
+func match(want, got []string) bool {
+	if len(want) == 0 {
+		return len(got) == 0
+	}
+	if want[0] == anything {
+		for skipped := range len(got) + 1 {
+			if match(want[1:], got[skipped:]) {
+				return true
+			}
+		}
+		return false
+	}
+	return len(got) > 0 && matchLine(want[0], got[0]) && match(want[1:], got[1:])
+}
+
+func matchLine(want, got string) bool {
+	parts := strings.Split(want, anything)
+	for i, part := range parts {
+		parts[i] = regexp.QuoteMeta(part)
+	}
+	return regexp.MustCompile(`\A` + strings.Join(parts, `.*`) + `\z`).MatchString(got)
+}
+
+var columns = regexp.MustCompile(`(  |\t)[ \t]*`)
+
+// plain are the lines of a text without what differs between runs.
+func plain(text string) []string {
+	for _, n := range notices {
+		text = n.pattern.ReplaceAllString(text, n.word)
+	}
+	lines := strings.Split(strings.TrimRight(text, "\n \t"), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(columns.ReplaceAllString(line, "  "), " ")
+	}
+	return lines
+}
+
+func indent(lines []string) string { return "    " + strings.Join(lines, "\n    ") }

@@ -1,0 +1,55 @@
+package doctest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/yuin/goldmark/ast"
+)
+
+// Mention is a command that stands in a sentence, a heading or a table.
+type Mention struct {
+	// Line of the page, from 1.
+	Line int
+	Text string
+}
+
+// known are the programs whose commands are looked for in sentences.
+var known = []string{"breakwater", "docker", "go", "helm", "kind", "kubectl", "make", "terraform", "tofu"} //nolint:gochecknoglobals // a constant
+
+// mentioned tells whether text in a sentence is a command: one of the programs, and what it is to do.
+func mentioned(text string) bool {
+	program, rest, _ := strings.Cut(text, " ")
+	return slices.Contains(known, program) && strings.TrimSpace(rest) != ""
+}
+
+// Mentioned is the command of a sentence of a page of the tree at root that begins so.
+func Mentioned(root, path, begins string) (string, error) {
+	page, err := Read(root, path)
+	if err != nil {
+		return "", err
+	}
+	for _, mention := range page.Mentions {
+		if strings.HasPrefix(mention.Text, begins) {
+			return mention.Text, nil
+		}
+	}
+	return "", fmt.Errorf("no sentence of %s has a command that begins with %q", path, begins)
+}
+
+func (r *reader) seeCode(node *ast.CodeSpan) {
+	var said strings.Builder
+	line := 0
+	for child := node.FirstChild(); child != nil; child = child.NextSibling() {
+		if text, ok := child.(*ast.Text); ok {
+			said.Write(text.Segment.Value(r.source))
+			if line == 0 {
+				line = r.lineAt(text.Segment.Start)
+			}
+		}
+	}
+	if text := strings.Join(strings.Fields(said.String()), " "); mentioned(text) {
+		r.page.Mentions = append(r.page.Mentions, Mention{Line: line, Text: text})
+	}
+}

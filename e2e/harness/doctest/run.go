@@ -1,0 +1,172 @@
+package doctest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/binaries"
+)
+
+// Patience is how long a page may take, and how long a command is repeated that is to say something eventually.
+const Patience = time.Minute
+
+// Setting is what a test gives the pages that it runs.
+type Setting struct {
+	// Environments are those whose blocks are run. Others are left to other tests.
+	Environments []Environment
+	// Folder is where commands run; empty for a folder of the page's own.
+	Folder string
+	// Variables of the environment, "NAME=value".
+	Variables []string
+	// Prelude is a script that the shell begins with: functions for what pages prepare.
+	Prelude string
+	// Hooks are what "do:" in the page names. A page that names another one, or not all of them, fails.
+	Hooks map[string]func(t *testing.T, s *Session)
+	// Patience is Patience if it is 0.
+	Patience time.Duration
+}
+
+// Runs tells whether any block of the page is run in one of the environments.
+func (p Page) Runs(all ...Environment) bool {
+	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Run != nil && slices.Contains(all, s.Run.Environment) })
+}
+
+// Run does what the page says, in its order, in one shell, and fails the test at the first step that does not come out as shown.
+func (p Page) Run(t *testing.T, setting Setting) {
+	t.Helper()
+	binaries.LogVersionOnFailure(t, "bash")
+	if err := p.Try(t, setting); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Try is Run with its complaint as an error.
+func (p Page) Try(t *testing.T, setting Setting) error {
+	if !p.Runs(setting.Environments...) {
+		return fmt.Errorf("%s has nothing to run in %q", p.Path, setting.Environments)
+	}
+	if unused := p.unused(setting.Hooks); len(unused) > 0 {
+		return fmt.Errorf("%s does not name the hooks %q", p.Path, unused)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), cmp.Or(setting.Patience, Patience))
+	defer cancel()
+	s, err := Begin(ctx, cmp.Or(setting.Folder, t.TempDir()), setting.Variables)
+	if err != nil {
+		return err
+	}
+	defer s.End()
+	if err := s.want(setting.Prelude, 0); err != nil {
+		return fmt.Errorf("prelude: %w", err)
+	}
+	for i, step := range p.Steps {
+		if !slices.Contains(setting.Environments, p.environment(i)) {
+			continue
+		}
+		if err := step.do(ctx, t, s, setting); err != nil {
+			return fmt.Errorf("%s:%d: %w", p.Path, step.Line, err)
+		}
+	}
+	return nil
+}
+
+// environment is that of a step: one that is no console block belongs to the next block that is run, or, after all of them, to the last.
+func (p Page) environment(step int) Environment {
+	is := func(s Step) bool { return s.Run != nil && s.Run.Environment != "" }
+	if s := p.Steps[step]; s.Run != nil {
+		return s.Run.Environment
+	}
+	if next := slices.IndexFunc(p.Steps[step:], is); next >= 0 {
+		return p.Steps[step+next].Run.Environment
+	}
+	for i := step; i >= 0; i-- {
+		if is(p.Steps[i]) {
+			return p.Steps[i].Run.Environment
+		}
+	}
+	return ""
+}
+
+func (p Page) unused(hooks map[string]func(*testing.T, *Session)) (unused []string) {
+	for name := range hooks {
+		if !slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Hook == name }) {
+			unused = append(unused, name)
+		}
+	}
+	return unused
+}
+
+func (step Step) do(ctx context.Context, t *testing.T, s *Session, setting Setting) error {
+	switch {
+	case step.File != "":
+		return s.Write(step.File, step.Content)
+	case step.Hook != "":
+		hook, ok := setting.Hooks[step.Hook]
+		if !ok {
+			return fmt.Errorf("the test has no hook %q", step.Hook)
+		}
+		hook(t, s)
+		return nil
+	case step.Prepare != "":
+		return s.want("(\nset -e\n"+step.Prepare+"\n)", 0)
+	}
+	return step.Run.do(ctx, s)
+}
+
+func (s *Session) want(command string, want int) error {
+	out, code, err := s.Do(command)
+	if err == nil && code != want {
+		err = fmt.Errorf("exit code %d, want %d", code, want)
+	}
+	if err != nil {
+		return fmt.Errorf("%w\n%s\n%s", err, command, out)
+	}
+	return nil
+}
+
+func (b *Block) do(ctx context.Context, s *Session) error {
+	for i, command := range b.Commands {
+		want := 0
+		if i == len(b.Commands)-1 {
+			want = b.Exit
+		}
+		if err := b.try(ctx, s, command, want); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pause is that between two tries of a command that is to say something eventually.
+const pause = 200 * time.Millisecond
+
+func (b *Block) try(ctx context.Context, s *Session, command Command, want int) error {
+	complaint := ""
+	for {
+		out, code, err := s.Do(command.Text)
+		if err != nil {
+			return fmt.Errorf("line %d: %s\n%w\n%s%s", command.Line, command.Text, err, out, complaint)
+		}
+		complaint = ""
+		switch {
+		case code != want:
+			complaint = fmt.Sprintf("exit code %d, want %d\n%s", code, want, out)
+		case command.Output != "":
+			complaint = Compare(command.Output, out, b.Wrapped)
+		}
+		if complaint == "" {
+			return nil
+		}
+		if !b.Eventually {
+			return fmt.Errorf("line %d: %s\n%s", command.Line, command.Text, complaint)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("line %d, again and again: %s\n%s", command.Line, command.Text, complaint)
+		case <-time.After(pause):
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package doctest_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
+)
+
+// What pages show of make takes minutes, so that only make docs-all runs it. It works in this tree.
+func TestWhatPagesShowOfTheTreeIsSo(t *testing.T) {
+	if os.Getenv("DOCS_ALL") == "" {
+		t.Skip("it takes minutes: run it by make docs-all")
+	}
+	folder, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := doctest.All(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range all {
+		if page.Runs(doctest.Tree) {
+			t.Run(page.Path, func(t *testing.T) {
+				page.Run(t, doctest.Setting{Environments: []doctest.Environment{doctest.Tree}, Folder: folder, Patience: 15 * time.Minute})
+			})
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/proxy"
+)
+
+var _ federation.Faults = (*Cluster)(nil)
+
+// faultTimeout bounds what a fault takes to strike.
+const faultTimeout = time.Minute
+
+// Components lists what the control plane runs. The kubelet runs on every node; faults strike that of the control plane.
+func (c *Cluster) Components() []federation.Component {
+	return []federation.Component{
+		federation.Kubelet, federation.Etcd, federation.APIServer, federation.ControllerManager, federation.Scheduler,
+	}
+}
+
+// Kill ends a component at once and returns when that process is gone. The kubelet, and systemd of the kubelet, start
+// it anew by themselves some time later. It is no error if it does not run.
+func (c *Cluster) Kill(component federation.Component) error {
+	return c.strike(component, `for p in $pids; do kill -KILL $p; done; for p in $pids; do while [ -e /proc/$p ]; do sleep 0.02; done; done`)
+}
+
+// Freeze stops a component where it is. Its connections stay open and say nothing. The kubelet kills an apiserver that
+// has not answered it for more than a minute.
+func (c *Cluster) Freeze(component federation.Component) error {
+	return c.strike(component, `[ -n "$pids" ] || { echo it does not run >&2; exit 1; }
+for p in $pids; do kill -STOP $p; done; for p in $pids; do until grep -q '^State:.[Tt]' /proc/$p/status; do sleep 0.02; done; done`)
+}
+
+// Thaw makes a frozen component go on.
+func (c *Cluster) Thaw(component federation.Component) error {
+	return c.strike(component, `for p in $pids; do kill -CONT $p; done
+for p in $pids; do while grep -q '^State:.[Tt]' /proc/$p/status; do sleep 0.02; done; done`)
+}
+
+// Restart kills a component, and returns when its successor works: when the apiserver says that all is well.
+func (c *Cluster) Restart(ctx context.Context, component federation.Component) error {
+	before, err := c.pids(ctx, component)
+	if err != nil {
+		return err
+	}
+	if err := c.Kill(component); err != nil {
+		return err
+	}
+	clients, err := kubernetes.NewForConfig(c.RESTConfig())
+	if err != nil {
+		return err
+	}
+	var last error
+	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		var now string
+		if now, last = c.pids(ctx, component); last == nil && (now == "" || now == before) {
+			last = errors.New("it has not been started anew")
+		}
+		if last == nil {
+			last = clients.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+		}
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for %s of cluster %s: %w", component, c.spec.Name, errors.Join(err, last))
+	}
+	return nil
+}
+
+// pids are the processes of a component, separated by spaces.
+func (c *Cluster) pids(ctx context.Context, component federation.Component) (string, error) {
+	if !slices.Contains(c.Components(), component) {
+		return "", fmt.Errorf("cluster %s has no %s: it has %q", c.spec.Name, component, c.Components())
+	}
+	// The kernel keeps 15 characters of a name.
+	name := string(component)[:min(15, len(component))]
+	found, err := docker(ctx, "exec", c.controlPlane(), "sh", "-c", "pgrep -x "+name+" || true")
+	return strings.Join(strings.Fields(found), " "), err
+}
+
+// strike runs a script in the control plane's node that knows the component's processes as $pids.
+func (c *Cluster) strike(component federation.Component, script string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), faultTimeout)
+	defer cancel()
+	pids, err := c.pids(ctx, component)
+	if err == nil {
+		_, err = docker(ctx, "exec", c.controlPlane(), "sh", "-c", "pids="+strconv.Quote(pids)+"\n"+script)
+	}
+	if err != nil {
+		return fmt.Errorf("%s of cluster %s: %w", component, c.spec.Name, err)
+	}
+	return nil
+}
+
+// Pause stops a node with all that runs on it: kubelet, pods, and the control plane if it is that node.
+func (c *Cluster) Pause(ctx context.Context, node string) error { return c.setPaused(ctx, node, true) }
+
+// Unpause makes a paused node go on.
+func (c *Cluster) Unpause(ctx context.Context, node string) error {
+	return c.setPaused(ctx, node, false)
+}
+
+func (c *Cluster) setPaused(ctx context.Context, node string, paused bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Contains(c.Nodes(), node) {
+		return fmt.Errorf("cluster %s has no node %s: it has %q", c.spec.Name, node, c.Nodes())
+	}
+	command := "unpause"
+	if paused {
+		command = "pause"
+	}
+	if _, err := docker(ctx, command, node); err != nil {
+		return err
+	}
+	if c.paused == nil {
+		c.paused = map[string]bool{}
+	}
+	if c.paused[node] = paused; !paused {
+		delete(c.paused, node)
+	}
+	return nil
+}
+
+// Proxy puts a proxy in front of the apiserver, for one client on this machine. Stop of the federation closes it.
+func (c *Cluster) Proxy(ctx context.Context) (*federation.Proxy, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, err := proxy.Start(ctx, strings.TrimPrefix(c.admin.Host, "https://"))
+	if err != nil {
+		return nil, fmt.Errorf("put a proxy in front of cluster %s: %w", c.spec.Name, err)
+	}
+	c.proxies = append(c.proxies, p)
+	config, err := clientcmd.LoadFromFile(c.Kubeconfig())
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	for _, cluster := range config.Clusters {
+		cluster.Server = "https://" + p.Address()
+	}
+	file := filepath.Join(c.folder, fmt.Sprintf("proxy-%d.kubeconfig", len(c.proxies)))
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		return nil, fmt.Errorf("write the kubeconfig: %w", err)
+	}
+	through := rest.CopyConfig(c.admin)
+	through.Host = "https://" + p.Address()
+	return federation.NewProxy(p, file, through), nil
+}

@@ -1,0 +1,153 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
+)
+
+// deathsKept bounds how many deaths wait to be read. Nobody has more components than that.
+const deathsKept = 256
+
+// Federation is a running federation.
+type Federation struct {
+	federation.Members[*Cluster]
+
+	topology  *federation.Topology
+	options   Options
+	spawner   *subprocess.Spawner
+	lock      *os.File
+	temporary bool
+	deaths    chan *Death
+	abort     context.CancelCauseFunc // ends a start that a death has made pointless
+
+	stateMu sync.Mutex
+	state   State // what the state file says
+
+	once    sync.Once
+	stopErr error
+}
+
+// Start brings a federation up and returns when it is usable. ctx bounds the start alone: what has been started
+// runs until Stop, or until this program ends, however that happens. After an error nothing is left but logs in
+// Options.Dir.
+func Start(ctx context.Context, topology *federation.Topology, options Options) (*Federation, error) {
+	options.setDefaults()
+	programs, err := options.programs(topology)
+	if err != nil {
+		return nil, err
+	}
+	f := &Federation{topology: topology, options: options, deaths: make(chan *Death, deathsKept)}
+	if err := f.takeFolder(); err != nil {
+		return nil, err
+	}
+	f.spawner = subprocess.NewSpawner()
+	for _, spec := range topology.Clusters {
+		f.Members = append(f.Members, f.newCluster(spec, programs))
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, options.Timeout,
+		fmt.Errorf("it took longer than %s", options.Timeout))
+	defer cancel()
+	ctx, f.abort = context.WithCancelCause(ctx)
+	if err := f.start(ctx); err != nil {
+		if death := (*Death)(nil); errors.As(context.Cause(ctx), &death) {
+			err = death // and not who happened to wait meanwhile
+		}
+		return nil, errors.Join(fmt.Errorf("start the federation %s: %w", topology.Name, err), f.Stop(ctx))
+	}
+	return f, nil
+}
+
+func (f *Federation) newCluster(spec federation.ClusterSpec, programs map[federation.Component]string) *Cluster {
+	return &Cluster{
+		spec:      spec,
+		options:   &f.options,
+		layout:    layout{folder: filepath.Join(f.options.Dir, "clusters", spec.Name)},
+		programs:  programs,
+		order:     f.options.componentsOf(spec),
+		log:       f.options.Log.WithValues("cluster", spec.Name),
+		spawner:   f.spawner,
+		died:      f.died,
+		launched:  f.recordLaunch,
+		processes: map[federation.Component]*process{},
+		room:      map[federation.Component]uint64{},
+	}
+}
+
+func (f *Federation) start(ctx context.Context) error {
+	began := time.Now()
+	if err := f.record(func(s *State) { *s = f.initialState() }); err != nil {
+		return err
+	}
+	starts, ctx := errgroup.WithContext(ctx)
+	for _, cluster := range f.Members {
+		starts.Go(func() error { return cluster.start(ctx) })
+	}
+	if err := starts.Wait(); err != nil {
+		return err
+	}
+	merged := clientcmdapi.NewConfig()
+	for _, cluster := range f.Members {
+		one := kubeconfig(cluster.spec.Name, cluster.admin)
+		merged.Clusters[cluster.spec.Name] = one.Clusters[cluster.spec.Name]
+		merged.AuthInfos[cluster.spec.Name] = one.AuthInfos[cluster.spec.Name]
+		merged.Contexts[cluster.spec.Name] = one.Contexts[cluster.spec.Name]
+	}
+	merged.CurrentContext = f.Members[0].spec.Name
+	if err := writeKubeconfig(f.Kubeconfig(), merged); err != nil {
+		return err
+	}
+	if err := f.record(func(s *State) { s.Usable = true }); err != nil {
+		return err
+	}
+	f.options.Log.Info("Federation is usable", "topology", f.topology.Name, "clusters", len(f.Members),
+		"after", time.Since(began).Round(time.Millisecond).String())
+	return nil
+}
+
+func (f *Federation) died(death *Death) {
+	f.abort(death)
+	f.options.Log.Error(death, "Component died", "cluster", death.Cluster, "component", death.Component)
+	select {
+	case f.deaths <- death:
+	default: // nobody reads them, and the log has it
+	}
+}
+
+// Deaths gives each component that ended without being asked to, by Stop or by a fault of ours.
+func (f *Federation) Deaths() <-chan *Death { return f.deaths }
+
+// Topology is what was started.
+func (f *Federation) Topology() *federation.Topology { return f.topology }
+
+// Dir is the folder that holds kubeconfigs and logs.
+func (f *Federation) Dir() string { return f.options.Dir }
+
+// Kubeconfig is the path of an administrator's kubeconfig with one context for each cluster, named like it.
+func (f *Federation) Kubeconfig() string { return filepath.Join(f.options.Dir, "kubeconfig") }
+
+// Stop ends all components, those of a cluster in the reverse order of their start, and returns when none is
+// left. It kills what does not end within the grace period, and everything at once when ctx ends.
+func (f *Federation) Stop(ctx context.Context) error {
+	f.once.Do(func() {
+		errs := make([]error, len(f.Members))
+		var stops sync.WaitGroup
+		for i, cluster := range f.Members {
+			stops.Go(func() { errs[i] = cluster.stop(ctx) })
+		}
+		stops.Wait()
+		f.spawner.Close()
+		f.stopErr = errors.Join(append(errs, f.leaveFolder())...)
+	})
+	return f.stopErr
+}

@@ -1,0 +1,49 @@
+package local
+
+import (
+	"fmt"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/pki"
+)
+
+// restConfig is how the owner of a certificate reaches an apiserver. It has no client-side rate limit.
+func restConfig(address, serverName string, ca []byte, user pki.Pair) *rest.Config {
+	return &rest.Config{
+		Host: "https://" + address,
+		QPS:  -1,
+		TLSClientConfig: rest.TLSClientConfig{
+			ServerName: serverName,
+			CAData:     ca,
+			CertData:   user.Certificate,
+			KeyData:    user.Key,
+		},
+	}
+}
+
+// kubeconfig says the same as the configuration, under one name for cluster, user and context.
+func kubeconfig(name string, config *rest.Config) *clientcmdapi.Config {
+	return &clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{name: {
+			Server:                   config.Host,
+			TLSServerName:            config.ServerName,
+			CertificateAuthorityData: config.CAData,
+		}},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{name: {
+			ClientCertificateData: config.CertData,
+			ClientKeyData:         config.KeyData,
+		}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
+		CurrentContext: name,
+	}
+}
+
+func writeKubeconfig(file string, config *clientcmdapi.Config) error {
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		return fmt.Errorf("write the kubeconfig: %w", err)
+	}
+	return nil
+}

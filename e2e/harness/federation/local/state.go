@@ -1,0 +1,158 @@
+package local
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+)
+
+const stateFile = "federation.json"
+
+// State says what runs in the folder of a federation, for other programs than the one that started it.
+type State struct {
+	Topology   string         `json:"topology"`
+	Supervisor Process        `json:"supervisor"`
+	Usable     bool           `json:"usable"`
+	Kubeconfig string         `json:"kubeconfig"`
+	Clusters   []ClusterState `json:"clusters"`
+}
+
+// ClusterState is one cluster.
+type ClusterState struct {
+	Name       string            `json:"name"`
+	Roles      []federation.Role `json:"roles"`
+	Server     string            `json:"server"`
+	Kubeconfig string            `json:"kubeconfig"`
+	Components []ComponentState  `json:"components"`
+}
+
+// ComponentState is the newest process of one component.
+type ComponentState struct {
+	Name    federation.Component `json:"name"`
+	Process Process              `json:"process"`
+	Log     string               `json:"log"`
+}
+
+// Process names one process. A pid alone could belong to another process later; its start tells them apart.
+type Process struct {
+	PID     int       `json:"pid"`
+	Start   string    `json:"start"` // as the operating system tells it
+	Started time.Time `json:"started"`
+}
+
+// Status of a process.
+type Status string
+
+// What can be known of a process of which only pid and start are known.
+const (
+	Running Status = "running"
+	Frozen  Status = "frozen"
+	Gone    Status = "not running"
+)
+
+func newProcess(pid int, started time.Time) Process {
+	start, _, err := inspect(pid)
+	if err != nil {
+		// It ended already. No process has this start, so nobody takes another one for it.
+		start = "unknown"
+	}
+	return Process{PID: pid, Start: start, Started: started}
+}
+
+// Status looks at the process now.
+func (p Process) Status() Status {
+	start, status, err := inspect(p.PID)
+	if err != nil || start != p.Start {
+		return Gone
+	}
+	return status
+}
+
+// Signal sends to the process, if it is still the same one.
+func (p Process) Signal(signal syscall.Signal) error {
+	if p.Status() == Gone {
+		return nil
+	}
+	if err := syscall.Kill(p.PID, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return err
+	}
+	return nil
+}
+
+func (p Process) kill() error { return p.Signal(syscall.SIGKILL) }
+
+// ReadState reads what the program that started the federation in the folder wrote there. The program may be
+// gone since.
+func ReadState(folder string) (*State, error) {
+	raw, err := os.ReadFile(filepath.Join(folder, stateFile))
+	if err != nil {
+		return nil, err
+	}
+	state := &State{}
+	if err := json.Unmarshal(raw, state); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(folder, stateFile), err)
+	}
+	return state, nil
+}
+
+// record keeps what was written to the state file.
+func (f *Federation) record(change func(*State)) error {
+	f.stateMu.Lock()
+	defer f.stateMu.Unlock()
+	change(&f.state)
+	raw, err := json.MarshalIndent(f.state, "", "  ")
+	if err != nil {
+		return err
+	}
+	// Renamed into place: a reader never sees half of it.
+	path := filepath.Join(f.options.Dir, stateFile)
+	if err := os.WriteFile(path+".new", append(raw, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write the state of the federation: %w", err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("write the state of the federation: %w", err)
+	}
+	return nil
+}
+
+func (f *Federation) recordLaunch(c *Cluster, component federation.Component, p *process) error {
+	return f.record(func(s *State) {
+		for i := range s.Clusters {
+			if s.Clusters[i].Name != c.spec.Name {
+				continue
+			}
+			cluster := &s.Clusters[i]
+			cluster.Server = c.admin.Host
+			entry := ComponentState{
+				Name: component, Process: newProcess(p.cmd.Process.Pid, p.started), Log: c.layout.log(component),
+			}
+			for j := range cluster.Components {
+				if cluster.Components[j].Name == component {
+					cluster.Components[j] = entry
+					return
+				}
+			}
+			cluster.Components = append(cluster.Components, entry)
+		}
+	})
+}
+
+func (f *Federation) initialState() State {
+	state := State{
+		Topology:   f.topology.Name,
+		Supervisor: newProcess(os.Getpid(), time.Now()),
+		Kubeconfig: f.Kubeconfig(),
+	}
+	for _, cluster := range f.Members {
+		state.Clusters = append(state.Clusters, ClusterState{
+			Name: cluster.spec.Name, Roles: cluster.spec.Roles, Kubeconfig: cluster.Kubeconfig(),
+		})
+	}
+	return state
+}

@@ -1,0 +1,134 @@
+package port_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/port"
+)
+
+// claimsEnv makes the test binary a process that claims so many ports, says which, and keeps them until its input ends.
+const claimsEnv = "BREAKWATER_TEST_CLAIMS"
+
+func TestMain(m *testing.M) {
+	if count := os.Getenv(claimsEnv); count != "" {
+		if err := claim(count); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func claim(count string) error {
+	wanted, err := strconv.Atoi(count)
+	if err != nil {
+		return err
+	}
+	kept := make([]*port.Claim, wanted)
+	for n := range kept {
+		if kept[n], err = port.Take(); err != nil {
+			return err
+		}
+		fmt.Println(kept[n].Number())
+	}
+	_, err = io.Copy(io.Discard, os.Stdin)
+	for _, c := range kept {
+		c.Release()
+	}
+	return err
+}
+
+func TestProcessesNeverClaimTheSamePort(t *testing.T) {
+	const processes, each = 8, 150
+	owners := map[int]int{}
+	var mu sync.Mutex
+	var claiming sync.WaitGroup
+	for process := range processes {
+		claimed := startClaiming(t, each)
+		claiming.Go(func() {
+			for range each {
+				number, ok := <-claimed
+				mu.Lock()
+				if other, taken := owners[number]; !ok || taken {
+					t.Errorf("process %d claimed port %d (%t), which process %d has", process, number, ok, other)
+				}
+				owners[number] = process
+				mu.Unlock()
+			}
+		})
+	}
+	claiming.Wait()
+}
+
+// startClaiming starts a process that claims ports until the test ends, and gives their numbers.
+func startClaiming(t *testing.T, count int) <-chan int {
+	t.Helper()
+	command := exec.Command(os.Args[0])
+	command.Env, command.Stderr = append(os.Environ(), claimsEnv+"="+strconv.Itoa(count)), os.Stderr
+	input, err := command.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	numbers, read := make(chan int), make(chan struct{})
+	go func() {
+		defer close(read)
+		defer close(numbers)
+		for lines := bufio.NewScanner(output); lines.Scan(); {
+			number, err := strconv.Atoi(strings.TrimSpace(lines.Text()))
+			if err != nil {
+				t.Errorf("a process that claims says %q", lines.Text())
+				return
+			}
+			numbers <- number
+		}
+	}()
+	t.Cleanup(func() {
+		_ = input.Close() // which ends it
+		for range numbers {
+		}
+		<-read
+		if err := command.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	return numbers
+}
+
+func TestAClaimLeavesThePortToItsServer(t *testing.T) {
+	c, err := port.Take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the server is restarted
+		listener, err := net.Listen("tcp", c.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := listener.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	c.Release()
+	sign, err := net.ListenPacket("udp4", c.Address())
+	if err != nil {
+		t.Fatalf("nobody can claim a port that was released: %v", err)
+	}
+	_ = sign.Close()
+}

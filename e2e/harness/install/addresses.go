@@ -1,0 +1,34 @@
+package install
+
+import "github.com/breakwater-k8s/breakwater/e2e/harness/federation/port"
+
+// addresses are those of the replicas of a component, which keep them while they are restarted.
+type addresses []*port.Claim
+
+func claim(replicas int) (addresses, error) {
+	var claimed addresses
+	for range replicas {
+		one, err := port.Take()
+		if err != nil {
+			claimed.release()
+			return nil, err
+		}
+		claimed = append(claimed, one)
+	}
+	return claimed, nil
+}
+
+// all are as host:port.
+func (a addresses) all() []string {
+	var all []string
+	for _, one := range a {
+		all = append(all, one.Address())
+	}
+	return all
+}
+
+func (a addresses) release() {
+	for _, one := range a {
+		one.Release()
+	}
+}

@@ -1,0 +1,127 @@
+package install
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/port"
+)
+
+// Balancer stands before the webhooks of a worker as a Service would: each new connection goes to the next
+// replica that takes it.
+type Balancer struct {
+	listener net.Listener
+	replicas func() []string
+	turn     atomic.Uint64
+	running  sync.WaitGroup
+
+	mu    sync.Mutex
+	open  map[net.Conn]struct{}
+	ended bool
+}
+
+const dialTimeout = time.Second
+
+// NewBalancer serves on a free port. What replicas there are, as host:port, may change.
+func NewBalancer(replicas func() []string) (*Balancer, error) {
+	listener, err := net.Listen("tcp", net.JoinHostPort(port.Host, strconv.Itoa(0)))
+	if err != nil {
+		return nil, fmt.Errorf("listen for the webhooks: %w", err)
+	}
+	b := &Balancer{listener: listener, replicas: replicas, open: map[net.Conn]struct{}{}}
+	b.running.Go(b.serve)
+	return b, nil
+}
+
+// Outward is the address by which apiservers know the webhooks.
+func (b *Balancer) Outward() string {
+	_, number, _ := net.SplitHostPort(b.listener.Addr().String()) // a listener's address has a port
+	return net.JoinHostPort(OutwardHost, number)
+}
+
+// OutwardHost leads to the loopback interface and is no loopback address: to those apiservers speak HTTP/2, which they do to
+// no real webhook.
+const OutwardHost = "0.0.0.0"
+
+func (b *Balancer) serve() {
+	for {
+		client, err := b.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err == nil {
+			b.running.Go(func() { b.forward(client) })
+		}
+	}
+}
+
+// forward joins a client to a replica until one of them closes.
+func (b *Balancer) forward(client net.Conn) {
+	defer client.Close()
+	server := b.dial()
+	if server == nil || !b.enter(client, server) {
+		return
+	}
+	defer b.leave(client, server)
+	var ways sync.WaitGroup
+	for from, to := range map[net.Conn]net.Conn{client: server, server: client} {
+		ways.Go(func() {
+			_, _ = io.Copy(to, from) // the end of a connection is told to both sides by closing
+			_ = to.Close()
+			_ = from.Close()
+		})
+	}
+	ways.Wait()
+}
+
+// dial gives a connection to the next replica that takes one; nil if none does.
+func (b *Balancer) dial() net.Conn {
+	replicas := b.replicas()
+	for range replicas {
+		replica := replicas[b.turn.Add(1)%uint64(len(replicas))]
+		if conn, err := net.DialTimeout("tcp", replica, dialTimeout); err == nil {
+			return conn
+		}
+	}
+	return nil
+}
+
+func (b *Balancer) enter(conns ...net.Conn) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, conn := range conns {
+		if b.ended {
+			_ = conn.Close()
+			continue
+		}
+		b.open[conn] = struct{}{}
+	}
+	return !b.ended
+}
+
+func (b *Balancer) leave(conns ...net.Conn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, conn := range conns {
+		_ = conn.Close()
+		delete(b.open, conn)
+	}
+}
+
+// Close ends all connections and returns when nothing runs any more.
+func (b *Balancer) Close() {
+	_ = b.listener.Close()
+	b.mu.Lock()
+	b.ended = true
+	for conn := range b.open {
+		_ = conn.Close()
+	}
+	b.mu.Unlock()
+	b.running.Wait()
+}

@@ -1,0 +1,130 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/port"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
+)
+
+const (
+	// readyPause is the time between two questions for readiness.
+	readyPause = 50 * time.Millisecond
+	// tailLines of a log are shown when a component dies.
+	tailLines = 15
+)
+
+// component is what to run.
+type component struct {
+	name, program string
+	arguments     []string
+	// metrics is the port of /metrics, nil if there is none or before it is started. It stays when it is restarted.
+	metrics *port.Claim
+}
+
+// process is a running component.
+type process struct {
+	component
+	health string // address of /readyz
+	log    string
+	cmd    *exec.Cmd
+	ended  chan struct{}
+	wanted atomic.Bool // we end it
+}
+
+func run(s *subprocess.Spawner, c component, health, log string) (*process, error) {
+	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the log of %s: %w", c.name, err)
+	}
+	defer file.Close() // the child has its own descriptor
+	metrics := "0"
+	if c.metrics != nil {
+		metrics = c.metrics.Address()
+	}
+	arguments := append(slices.Clone(c.arguments), "--health-listen="+health, "--metrics-listen="+metrics, "--log-format=text")
+	cmd := exec.Command(c.program, arguments...)
+	cmd.Stdout, cmd.Stderr = file, file
+	// Nothing of our environment: a KUBECONFIG or a proxy variable in it would change what runs.
+	cmd.Env = []string{"HOME=" + os.TempDir()}
+	if err := s.Start(cmd); err != nil {
+		return nil, fmt.Errorf("start %s: %w", c.name, err)
+	}
+	p := &process{component: c, health: health, log: log, cmd: cmd, ended: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait() // the status is in cmd.ProcessState
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+// awaitReady returns when the component says that it can do its job.
+func (p *process) awaitReady(ctx context.Context) error {
+	var last string
+	client := &http.Client{Timeout: time.Second}
+	err := wait.PollUntilContextCancel(ctx, readyPause, true, func(ctx context.Context) (bool, error) {
+		select {
+		case <-p.ended:
+			return false, p.death()
+		default:
+		}
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.health+"/readyz", nil)
+		if err != nil {
+			return false, err
+		}
+		response, err := client.Do(request)
+		if err != nil && (last == "" || ctx.Err() == nil) {
+			last = err.Error() // and not that the wait is over, where more was known before
+		}
+		if err != nil {
+			return false, nil
+		}
+		defer response.Body.Close()
+		last = response.Status
+		return response.StatusCode == http.StatusOK, nil
+	})
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("wait for %s to be ready (%s; its log is %s): %w", p.name, last, p.log, err)
+	}
+	return err
+}
+
+// death is the error that the process ended by itself.
+func (p *process) death() error {
+	raw, err := os.ReadFile(p.log)
+	if err != nil {
+		raw = []byte(err.Error())
+	}
+	lines := strings.Split(strings.TrimRight(string(raw), "\n"), "\n")
+	return fmt.Errorf("%s died: %s; the last lines of %s:\n%s", p.name, p.cmd.ProcessState, p.log,
+		strings.Join(lines[max(0, len(lines)-tailLines):], "\n"))
+}
+
+// terminate asks the process to end, and kills it after the grace period.
+func (p *process) terminate(grace time.Duration) {
+	p.wanted.Store(true)
+	select {
+	case <-p.ended:
+		return // its number may be another's by now
+	default:
+	}
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM) // one that ends just now does not mind
+	select {
+	case <-p.ended:
+		return
+	case <-time.After(grace):
+	}
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	<-p.ended
+}

@@ -1,0 +1,132 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/port"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
+)
+
+// defaultGrace is how long a process may take to end before it is killed, when nobody says.
+const defaultGrace = 5 * time.Second
+
+// Processes are components that run as processes of their own, each with a log in a folder. They take --health-listen,
+// --metrics-listen and --log-format, as all of Breakwater's do.
+type Processes struct {
+	dir     string
+	grace   time.Duration
+	spawner *subprocess.Spawner
+	mu      sync.Mutex
+	all     map[string]*process // by component
+	died    chan error
+	// metrics makes them serve metrics.
+	metrics bool
+}
+
+// NewProcesses returns none. Their logs go to a folder; grace is how long each may take to end, 0 for five seconds.
+func NewProcesses(dir string, grace time.Duration) *Processes {
+	if grace == 0 {
+		grace = defaultGrace
+	}
+	return &Processes{dir: dir, grace: grace, spawner: subprocess.NewSpawner(), all: map[string]*process{}, died: make(chan error, 1)}
+}
+
+// Start runs a program as a component, and returns when it says that it is ready.
+func (p *Processes) Start(ctx context.Context, name, program string, arguments ...string) error {
+	return p.startOne(ctx, component{name: name, program: program, arguments: arguments})
+}
+
+// startAll starts all components at once and waits until the last is ready.
+func (p *Processes) startAll(ctx context.Context, wanted []component) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // one that failed ends the wait for the others
+	results := make(chan error, len(wanted))
+	for _, c := range wanted {
+		go func() {
+			results <- p.startOne(ctx, c)
+		}()
+	}
+	var all []error
+	for range wanted {
+		if err := <-results; err != nil && (len(all) == 0 || !errors.Is(err, context.Canceled)) {
+			all = append(all, err)
+			cancel()
+		}
+	}
+	return errors.Join(all...)
+}
+
+func (p *Processes) startOne(ctx context.Context, c component) error {
+	health, err := port.Take()
+	if err != nil {
+		return err
+	}
+	if p.metrics && c.metrics == nil {
+		if c.metrics, err = port.Take(); err != nil {
+			health.Release()
+			return err
+		}
+	}
+	started, err := run(p.spawner, c, health.Address(), filepath.Join(p.dir, c.name+".log"))
+	if err != nil {
+		health.Release()
+		return err
+	}
+	go func() {
+		<-started.ended
+		health.Release()
+	}()
+	p.mu.Lock()
+	p.all[c.name] = started
+	p.mu.Unlock()
+	if err := started.awaitReady(ctx); err != nil {
+		return err
+	}
+	go func() {
+		<-started.ended
+		if !started.wanted.Load() {
+			select {
+			case p.died <- started.death():
+			default: // one death is enough to know
+			}
+		}
+	}()
+	return nil
+}
+
+// MetricsAddresses are where components serve metrics, by their names; none unless they were asked to.
+func (p *Processes) MetricsAddresses() map[string]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	addresses := map[string]string{}
+	for name, one := range p.all {
+		if one.metrics != nil {
+			addresses[name] = one.metrics.Address()
+		}
+	}
+	return addresses
+}
+
+// Died gives the first component that ended by itself after it was ready.
+func (p *Processes) Died() <-chan error { return p.died }
+
+// End ends all of them and returns when none is left. None can be started any more.
+func (p *Processes) End() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var ending sync.WaitGroup
+	for _, one := range p.all {
+		ending.Go(func() { one.terminate(p.grace) })
+	}
+	ending.Wait()
+	p.spawner.Close()
+	for _, one := range p.all {
+		if one.metrics != nil {
+			one.metrics.Release()
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package install
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/pki"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/port"
+)
+
+// certificate is what the webhooks serve, and who is to be trusted for it, in PEM.
+type certificate struct {
+	pki.Pair
+	authority []byte
+}
+
+func newCertificate() (certificate, error) {
+	const name = "breakwater webhook"
+	authority, err := pki.NewAuthority(name)
+	if err != nil {
+		return certificate{}, err
+	}
+	served, err := authority.Server(name, []net.IP{net.ParseIP(port.Host), net.ParseIP(OutwardHost)})
+	return certificate{Pair: served, authority: authority.PEM}, err
+}
+
+// WebhookAddresses are the host:port of each webhook, behind what the apiservers ask.
+func (i *Installation) WebhookAddresses() []string { return i.webhooks.addresses.all() }
+
+// Rotation replaces the certificate of the webhooks and its authority. Its steps are taken one after the other, each
+// when the apiservers have taken up the one before.
+type Rotation struct {
+	installation *Installation
+	old, new     certificate
+}
+
+// Rotate makes a new certificate. Nothing serves or trusts it yet.
+func (i *Installation) Rotate() (*Rotation, error) {
+	renewed, err := newCertificate()
+	return &Rotation{installation: i, old: i.webhooks.serving, new: renewed}, err
+}
+
+// TrustBoth makes all apiservers trust both authorities.
+func (r *Rotation) TrustBoth(ctx context.Context) error {
+	return r.installation.trust(ctx, r.old, r.new)
+}
+
+// Serve puts the new certificate in the place of the old one, and returns when every webhook serves it.
+func (r *Rotation) Serve(ctx context.Context) error {
+	hooks := r.installation.webhooks
+	if err := hooks.write(r.new); err != nil {
+		return err
+	}
+	hooks.serving = r.new
+	for _, replica := range hooks.addresses.all() {
+		var last error
+		err := wait.PollUntilContextCancel(ctx, readyPause, true, func(ctx context.Context) (bool, error) {
+			last = serves(ctx, replica, r.new)
+			return last == nil, nil
+		})
+		if err != nil {
+			return fmt.Errorf("wait until the webhook at %s serves its new certificate: %w", replica, errors.Join(err, last))
+		}
+	}
+	return nil
+}
+
+// TrustNew makes all apiservers trust the new authority alone.
+func (r *Rotation) TrustNew(ctx context.Context) error { return r.installation.trust(ctx, r.new) }
+
+// trust makes all apiservers trust the authorities of these certificates.
+func (i *Installation) trust(ctx context.Context, all ...certificate) error {
+	var bundle []byte
+	for _, one := range all {
+		bundle = append(bundle, one.authority...)
+	}
+	if err := os.WriteFile(i.webhooks.authority, bundle, 0o600); err != nil {
+		return fmt.Errorf("write the authority of the webhooks: %w", err)
+	}
+	return i.Configure(ctx)
+}
+
+// serves says why a webhook does not serve a certificate.
+func serves(ctx context.Context, address string, want certificate) error {
+	// We look at what is presented; whether to trust it is not the question.
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // see above
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	block, _ := pem.Decode(want.Certificate)
+	if presented := conn.(*tls.Conn).ConnectionState().PeerCertificates; !bytes.Equal(presented[0].Raw, block.Bytes) {
+		return errors.New("it serves another certificate")
+	}
+	return nil
+}
+
+// write puts a certificate and its key into place, each at once, as a mounted Secret changes.
+func (w *webhooks) write(c certificate) error {
+	for file, content := range map[string][]byte{w.certificateFile: c.Certificate, w.keyFile: c.Key} {
+		next := filepath.Join(filepath.Dir(file), "next-"+filepath.Base(file))
+		if err := errors.Join(os.WriteFile(next, content, 0o600), os.Rename(next, file)); err != nil {
+			return fmt.Errorf("write the certificate of the webhooks: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
+)
+
+// placed is a label of nodes that none has. A pod that asks for it shows that scheduling policies are heeded.
+const placed = "breakwater-canary/placed"
+
+// placeCanary makes a policy for pods that only dry runs have.
+func (i *Installation) placeCanary(ctx context.Context) error {
+	if !i.options.Scheduling {
+		return nil
+	}
+	policy := &v1alpha1.PodSchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: canary, Name: canary}}
+	policy.Spec.PodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{placed: "true"}}
+	policy.Spec.NodeSelector = v1alpha1.NodeLabels{placed: "true"}
+	return i.createInCores(ctx, policy)
+}
+
+// awaitScheduling returns when the apiserver of a cell has been seen to create a pod as a policy wants it.
+func (i *Installation) awaitScheduling(ctx context.Context, cell storm.Cell) error {
+	if !i.options.Scheduling {
+		return nil
+	}
+	probe := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: canary + "-placed", Labels: map[string]string{placed: "true"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: storm.Image}}},
+	}
+	var last error
+	err := wait.PollUntilContextCancel(ctx, guardPause, true, func(ctx context.Context) (bool, error) {
+		stored, err := cell.Client.CoreV1().Pods(canary).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		last = err
+		return err == nil && stored.Spec.NodeSelector[placed] == "true", nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait until scheduling policies are heeded in cell %s: %w", cell.Name, errors.Join(err, last))
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+)
+
+// longest is how long a process may take for what a benchmark waits for.
+const longest = time.Hour
+
+// Process is a component that runs.
+type Process struct {
+	testing.TB
+	// Context ends when it takes too long.
+	Context context.Context
+	// Began is when it was started.
+	Began time.Time
+
+	pid                      int
+	health, metrics, profile string
+	stop                     func()
+}
+
+// Build makes the program and returns its path.
+func Build(tb testing.TB) string {
+	tb.Helper()
+	log.SetLogger(logr.Discard()) // without one, controller-runtime prints a stack trace into the figures
+	program := filepath.Join(tb.TempDir(), "breakwater")
+	build := exec.CommandContext(tb.Context(), "go", "build", "-o", program, "github.com/breakwater-k8s/breakwater/cmd/breakwater")
+	if out, err := build.CombinedOutput(); err != nil {
+		tb.Fatalf("build breakwater: %v\n%s", err, out)
+	}
+	return program
+}
+
+// Start runs a component; it ends with the benchmark, or by Stop.
+func Start(tb testing.TB, program string, arguments ...string) *Process {
+	tb.Helper()
+	p := &Process{TB: tb, health: testplane.FreeAddress(tb), metrics: testplane.FreeAddress(tb), profile: testplane.FreeAddress(tb)}
+	output, err := os.CreateTemp(tb.TempDir(), "*.log")
+	p.must(err)
+	arguments = append(arguments, "--health-listen="+p.health, "--metrics-listen="+p.metrics, "--profile-listen="+p.profile)
+	command := exec.Command(program, arguments...)
+	// Nothing of our environment but what tunes Go's runtime.
+	command.Stderr, command.Env = output, []string{"HOME=" + os.TempDir()}
+	for _, knob := range []string{"GOGC", "GOMEMLIMIT", "GOMAXPROCS"} {
+		if value, set := os.LookupEnv(knob); set {
+			command.Env = append(command.Env, knob+"="+value)
+		}
+	}
+	spawner := subprocess.NewSpawner()
+	var cancel context.CancelFunc
+	p.Context, cancel = context.WithTimeoutCause(tb.Context(), longest, errors.New("waited too long"))
+	p.Began = time.Now()
+	p.must(spawner.Start(command))
+	p.pid = command.Process.Pid
+	p.stop = sync.OnceFunc(func() {
+		if err := errors.Join(command.Process.Signal(os.Interrupt), command.Wait()); err != nil {
+			said, _ := os.ReadFile(output.Name())
+			tb.Errorf("%s: %v\n%s", arguments[0], err, said[max(0, len(said)-4096):])
+		}
+		cancel()
+		spawner.Close()
+		output.Close()
+	})
+	tb.Cleanup(p.stop)
+	return p
+}
+
+// Stop ends the process and returns when it has ended.
+func (p *Process) Stop() { p.stop() }
+
+// AwaitReady returns how long the process took from its start until it was ready.
+func (p *Process) AwaitReady() time.Duration {
+	p.Helper()
+	last := ""
+	p.Await(20*time.Millisecond, func() bool {
+		var err error
+		_, err = p.get(p.health, "/readyz")
+		last = fmt.Sprint(err)
+		return err == nil
+	}, func() string { return "the process is not ready: " + last })
+	return time.Since(p.Began)
+}
+
+// Await asks every pause until the answer is yes, and says what it waited for when that takes too long.
+func (p *Process) Await(pause time.Duration, ask func() bool, state func() string) {
+	p.Helper()
+	look := time.NewTicker(pause)
+	defer look.Stop()
+	for !ask() {
+		select {
+		case <-look.C:
+		case <-p.Context.Done():
+			p.Fatalf("%s: %v", state(), context.Cause(p.Context))
+		}
+	}
+}
+
+func (p *Process) get(address, path string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(p.Context, http.MethodGet, "http://"+address+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", response.Status, body)
+	}
+	return body, err
+}
+
+func (p *Process) must(err error) {
+	p.Helper()
+	if err != nil {
+		p.Fatal(err)
+	}
+}

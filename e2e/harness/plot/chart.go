@@ -1,0 +1,207 @@
+// Package plot draws the number of available pods over time against a floor, as SVG that is readable on a light and on
+// a dark page and needs nothing else.
+package plot
+
+import (
+	"fmt"
+	"html"
+	"math"
+	"strings"
+)
+
+// Chart is what to draw. All coordinates are in the units of its viewBox.
+type Chart struct {
+	// Title and Description tell the plot in words, for those who do not see it.
+	Title, Description string
+	Width, Height      float64
+	// ID makes the ids of one document's charts different.
+	ID string
+	// Background draws a panel behind the plot, for a picture that stands on a page of unknown colour.
+	Background bool
+	// Floor is the number of pods that must stay, Pods how many the plot has room for at least.
+	Floor, Pods int
+	Lines       []Line
+	Marks       []Mark
+	Spans       []Span
+	// Rows are drawn below the plot, one each.
+	Rows []Row
+
+	left, right, top, bottom float64
+	seconds                  float64 // at the right edge
+	pods                     float64 // at the top
+	out                      strings.Builder
+}
+
+// Line is one line of the plot. Its class is "with" or "without", which have colours.
+type Line struct {
+	Class, Name string
+	Points      []Point
+}
+
+// Point is the number of available pods from a time on.
+type Point struct {
+	Seconds float64
+	Total   int
+}
+
+// Span is a time that is shaded.
+type Span struct {
+	From, To float64
+	Name     string
+}
+
+// Row shows how many things happened when, as bars. Its class is that of a line.
+type Row struct {
+	Class, Name string
+	At          []float64
+}
+
+// The parts below the plot: the times, then the rows of bars, then the rows of labels.
+const (
+	axisHeight = 32
+	rowHeight  = 26
+)
+
+// SVG draws the plot as a picture of its own.
+func (c *Chart) SVG() string {
+	return `<?xml version="1.0" encoding="UTF-8"?>` + "\n" + c.Draw() + "\n"
+}
+
+// Draw draws the plot as an element of a page. Everything in it is escaped.
+func (c *Chart) Draw() string {
+	c.out.Reset()
+	c.left, c.right, c.top = 44, 14, 60
+	_, rows := c.labels()
+	if len(c.Marks) == 0 {
+		rows = 0
+	}
+	c.bottom = axisHeight + float64(rows+len(c.Rows))*rowHeight + 10
+	c.measure()
+
+	c.printf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" role="img" aria-labelledby="%s-title %s-desc" class="breakwater">`,
+		c.Width, c.Height, c.ID, c.ID)
+	c.printf(`<title id="%s-title">%s</title>`, c.ID, html.EscapeString(c.Title))
+	c.printf(`<desc id="%s-desc">%s</desc>`, c.ID, html.EscapeString(c.Description))
+	c.printf(`<style>%s</style>`, chartStyle)
+	if c.Background {
+		c.printf(`<rect class="panel" width="%g" height="%g" rx="8"/>`, c.Width, c.Height)
+	}
+	c.legend()
+	c.spans()
+	c.axes()
+	c.floor()
+	c.marks()
+	c.rows()
+	for _, line := range c.Lines {
+		c.printf(`<path class="line %s" d="%s"/>`, line.Class, c.path(line.Points))
+	}
+	c.printf(`</svg>`)
+	return c.out.String()
+}
+
+// measure finds the scales.
+func (c *Chart) measure() {
+	most, end := c.Pods, 1.0
+	for _, line := range c.Lines {
+		for _, p := range line.Points {
+			most, end = max(most, p.Total), math.Max(end, p.Seconds)
+		}
+	}
+	c.seconds, c.pods = math.Ceil(end), float64(max(most, 1))
+}
+
+// chartStyle holds the colours: blue and orange differ for every kind of colour vision, and the lines differ in
+// width besides.
+const chartStyle = `
+.breakwater{font:13px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif}
+.breakwater text{fill:#3d444d}.breakwater .panel{fill:#fff;stroke:#d1d9e0}
+.breakwater .grid{stroke:#d1d9e0;stroke-width:1}.breakwater .axis{stroke:#818b98}
+.breakwater .span{fill:#818b98;fill-opacity:.22}.breakwater .bar.with{fill:#0969da;stroke:none}.breakwater .bar.without{fill:#bf5000;stroke:none}
+.breakwater .below{fill:#b3560010}.breakwater .floor{stroke:#1f2328;stroke-width:1.5;stroke-dasharray:6 4}
+.breakwater .strong{fill:#1f2328;font-weight:600}
+.breakwater .line{fill:none;stroke-linejoin:round}
+.breakwater .without{stroke:#bf5000;stroke-width:1.75}.breakwater .with{stroke:#0969da;stroke-width:2.75}
+.breakwater .mark{stroke:#818b98;stroke-dasharray:2 3}
+.breakwater .badge{fill:#59636e}.breakwater .number{fill:#fff;font-size:11px;font-weight:600}
+@media (prefers-color-scheme:dark){
+.breakwater text{fill:#c8d1da}.breakwater .panel{fill:#0d1117;stroke:#3d444d}
+.breakwater .grid{stroke:#2a313c}.breakwater .axis{stroke:#656c76}
+.breakwater .bar.with{fill:#58a6ff}.breakwater .bar.without{fill:#f0883e}
+.breakwater .below{fill:#f0883e1a}.breakwater .floor{stroke:#f0f6fc}
+.breakwater .strong{fill:#f0f6fc}
+.breakwater .without{stroke:#f0883e}.breakwater .with{stroke:#58a6ff}
+.breakwater .mark{stroke:#656c76}
+.breakwater .badge{fill:#9198a1}.breakwater .number{fill:#0d1117}}
+`
+
+func (c *Chart) printf(format string, arguments ...any) { fmt.Fprintf(&c.out, format, arguments...) }
+
+func (c *Chart) narrow() bool { return c.Width < 600 }
+
+func (c *Chart) x(seconds float64) float64 {
+	return c.left + seconds/c.seconds*(c.Width-c.left-c.right)
+}
+
+func (c *Chart) y(pods float64) float64 {
+	return c.Height - c.bottom - pods/c.pods*(c.Height-c.top-c.bottom)
+}
+
+func (c *Chart) legend() {
+	x := c.left
+	for _, s := range c.Lines {
+		c.printf(`<path class="line %s" d="M%.1f 20h18"/><text x="%.1f" y="24">%s</text>`, s.Class, x, x+24, html.EscapeString(s.Name))
+		x += 24 + textWidth(s.Name) + 16
+	}
+	if !c.narrow() {
+		c.printf(`<text x="%.1f" y="24" text-anchor="end">available pods</text>`, c.Width-c.right)
+	}
+}
+
+func (c *Chart) axes() {
+	for _, pods := range ticks(c.pods, 6) {
+		c.printf(`<path class="grid" d="M%.1f %.1fH%.1f"/><text x="%.1f" y="%.1f" text-anchor="end">%g</text>`,
+			c.left, c.y(pods), c.Width-c.right, c.left-8, c.y(pods)+4.5, pods)
+	}
+	count := 12
+	if c.narrow() {
+		count = 6
+	}
+	for _, seconds := range ticks(c.seconds, count) {
+		c.printf(`<text x="%.1f" y="%.1f" text-anchor="middle">%g s</text>`, c.x(seconds), c.y(0)+20, seconds)
+	}
+	c.printf(`<path class="axis" d="M%.1f %.1fH%.1f"/>`, c.left, c.y(0), c.Width-c.right)
+}
+
+// floor draws the floor over the grid, and shades what is below it.
+func (c *Chart) floor() {
+	y := c.y(float64(c.Floor))
+	c.printf(`<rect class="below" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, c.left, y, c.Width-c.left-c.right, c.y(0)-y)
+	c.printf(`<path class="floor" d="M%.1f %.1fH%.1f"/>`, c.left, y, c.Width-c.right)
+	c.printf(`<text class="strong" x="%.1f" y="%.1f" text-anchor="end">floor %d</text>`, c.Width-c.right-4, y+16, c.Floor)
+}
+
+// ticks gives round numbers from 0 to most, about count of them.
+func ticks(most float64, count int) []float64 {
+	step := 1.0
+	for i := 0; most/step > float64(count); i++ {
+		step *= []float64{2, 2.5, 2}[i%3] // 1, 2, 5, 10, 20, 50, ...
+	}
+	var all []float64
+	for tick := 0.0; tick <= most; tick += step {
+		all = append(all, tick)
+	}
+	return all
+}
+
+// path draws a line in steps: between two changes the number stays as it is.
+func (c *Chart) path(points []Point) string {
+	var d strings.Builder
+	for i, p := range points {
+		if i == 0 {
+			fmt.Fprintf(&d, "M%.1f %.1f", c.x(p.Seconds), c.y(float64(p.Total)))
+			continue
+		}
+		fmt.Fprintf(&d, "H%.1fV%.1f", c.x(p.Seconds), c.y(float64(p.Total)))
+	}
+	return d.String()
+}

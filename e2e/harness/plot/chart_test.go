@@ -1,0 +1,74 @@
+package plot
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+)
+
+func TestAPathStepsThroughTheTimeline(t *testing.T) {
+	c := Chart{Width: 110, Height: 100, left: 10, seconds: 10, pods: 10}
+	got := c.path([]Point{{Seconds: 0, Total: 10}, {Seconds: 5, Total: 4}, {Seconds: 10, Total: 4}})
+	if want := "M10.0 0.0H60.0V60.0H110.0V60.0"; got != want {
+		t.Errorf("want %s, got %s", want, got)
+	}
+}
+
+func TestLabelsStayInsideThePicture(t *testing.T) {
+	marks := []Mark{{Label: `random <b>"deletes"</b> & more`}}
+	for range 6 {
+		marks = append(marks, Mark{Label: "deletecollection"})
+	}
+	for _, width := range []float64{400, 960} {
+		c := Chart{Marks: marks, Width: width, left: 44, right: 14}
+		labels, rows := c.labels()
+		last := map[int]float64{}
+		for _, l := range labels {
+			end := l.x + 22 + textWidth(l.Label)
+			if end > width || l.x < last[l.row] || l.row >= rows {
+				t.Errorf("at width %v, label %q runs from %v to %v in row %d of %d; the one before ends at %v", width, l.Label, l.x, end, l.row, rows, last[l.row])
+			}
+			last[l.row] = end
+		}
+	}
+}
+
+func TestTicksAreRoundAndFew(t *testing.T) {
+	for _, most := range []float64{1, 7, 60, 100, 333, 1000} {
+		all := ticks(most, 6)
+		if len(all) < 2 || len(all) > 7 || all[0] != 0 || all[len(all)-1] > most {
+			t.Errorf("ticks up to %v: %v", most, all)
+		}
+	}
+}
+
+func TestBarsCountEverythingInItsTime(t *testing.T) {
+	c := Chart{Width: 102, left: 0, right: 2, seconds: 25}
+	bars := c.bars([]float64{0, 0.5, 1.5, 24.9, 25, 99, -1})
+	if len(bars) != 26 || bars[0] != 3 || bars[1] != 1 || bars[24] != 1 || bars[25] != 2 {
+		t.Errorf("the bars are %v", bars)
+	}
+}
+
+func TestAPictureIsWellFormedAndEscapes(t *testing.T) {
+	for _, c := range []*Chart{{Width: 960, Height: 400}, {
+		Title: "<a>", Description: "b & c", Width: 960, Height: 400, Floor: 3, Pods: 5, Background: true,
+		Lines: []Line{{Class: "with", Name: "<line>", Points: []Point{{0, 5}, {4, 3}, {10, 5}}}},
+		Spans: []Span{{From: 2, To: 99, Name: "a & b"}}, Rows: []Row{{Class: "with", Name: "<admitted>", At: []float64{1, 2, 3}}},
+		Marks: []Mark{{Number: 1, Seconds: 4, Label: "<mark>"}},
+	}} {
+		decoder := xml.NewDecoder(strings.NewReader(c.SVG()))
+		for {
+			if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%v in %s", err, c.SVG())
+			}
+		}
+		if first := c.Draw(); first != c.Draw() {
+			t.Error("drawing twice gives two pictures")
+		}
+	}
+}

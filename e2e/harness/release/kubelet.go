@@ -1,0 +1,361 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/port"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
+)
+
+// look is the time between two looks at what is waited for.
+const look = 100 * time.Millisecond
+
+// Kubelet runs the pods of the release's namespace, which kwok only says that it runs: as processes of this machine, with the
+// arguments, the Secrets and the rights that the chart gives them. A pod becomes ready when its process is. In a cluster that has
+// no nodes it does without.
+type Kubelet struct {
+	bare    bool
+	config  *rest.Config
+	client  kubernetes.Interface
+	program string
+	dir     string
+	spawner *subprocess.Spawner
+	running sync.WaitGroup
+	end     context.CancelFunc
+
+	mu   sync.Mutex
+	pods map[types.UID]*pod
+}
+
+// pod is one that runs.
+type pod struct {
+	component, log string
+	// reviews is where it serves, if it does and is ready.
+	reviews string
+	// metrics is where it serves them.
+	metrics string
+	ready   bool
+	stop    context.CancelFunc
+}
+
+// StartKubelet begins. Program is breakwater's, dir takes logs and what pods mount.
+func StartKubelet(cluster federation.Cluster, program, dir string) (*Kubelet, error) {
+	config := cluster.RESTConfig()
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	ctx, end := context.WithCancel(context.Background())
+	k := &Kubelet{
+		bare:   !cluster.Is(federation.Worker),
+		config: config, client: client, program: program, dir: dir, spawner: subprocess.NewSpawner(), end: end, pods: map[types.UID]*pod{},
+	}
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(Namespace))
+	informer := factory.Core().V1().Pods().Informer()
+	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { k.saw(ctx, obj) },
+		UpdateFunc: func(_, obj any) { k.saw(ctx, obj) },
+		DeleteFunc: func(obj any) {
+			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = gone.Obj
+			}
+			k.lost(obj)
+		},
+	})
+	factory.Start(ctx.Done())
+	return k, err
+}
+
+// Close ends all processes.
+func (k *Kubelet) Close() {
+	k.end()
+	k.running.Wait()
+	k.spawner.Close()
+}
+
+func (k *Kubelet) saw(ctx context.Context, obj any) {
+	p, ok := obj.(*corev1.Pod)
+	if !ok || p.Spec.NodeName == "" && !k.bare {
+		return
+	}
+	if p.DeletionTimestamp != nil {
+		k.lost(obj)
+		return
+	}
+	if finished := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed; finished {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.pods[p.UID] != nil {
+		return
+	}
+	ctx, stop := context.WithCancel(ctx)
+	one := &pod{component: p.Spec.Containers[0].Name, log: filepath.Join(k.dir, p.Name+".log"), stop: stop}
+	k.pods[p.UID] = one
+	k.running.Go(func() {
+		defer stop()
+		if err := k.run(ctx, p, one); err != nil && ctx.Err() == nil {
+			_ = os.WriteFile(one.log+".error", []byte(err.Error()), 0o600) // shown by whoever waits for it
+		}
+	})
+}
+
+func (k *Kubelet) lost(obj any) {
+	p, ok := obj.(*corev1.Pod)
+	if !ok {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if one := k.pods[p.UID]; one != nil {
+		one.ready = false
+		one.stop()
+	}
+}
+
+// Webhooks are where pods that are ready answer reviews.
+func (k *Kubelet) Webhooks() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var all []string
+	for _, p := range k.pods {
+		if p.ready && p.reviews != "" {
+			all = append(all, p.reviews)
+		}
+	}
+	return all
+}
+
+// metrics is where a pod of a component that is ready serves them; empty if there is none.
+func (k *Kubelet) metrics(component string) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, p := range k.pods {
+		if p.ready && p.component == component {
+			return p.metrics
+		}
+	}
+	return ""
+}
+
+// run runs a pod until it is deleted, or the process of a Job has ended.
+func (k *Kubelet) run(ctx context.Context, p *corev1.Pod, one *pod) error {
+	folder := filepath.Join(k.dir, p.Name)
+	kubeconfig, err := k.account(ctx, p, folder)
+	if err != nil {
+		return err
+	}
+	if err := k.mount(ctx, p, folder); err != nil {
+		return err
+	}
+	var claims [3]*port.Claim
+	for i := range claims {
+		if claims[i], err = port.Take(); err != nil {
+			return err
+		}
+		defer claims[i].Release()
+	}
+	health, metrics, reviews := claims[0], claims[1], ""
+	arguments := adapt(p, kubeconfig, folder)
+	job := p.Spec.RestartPolicy != corev1.RestartPolicyAlways
+	if !job {
+		arguments = append(arguments, "--health-listen="+health.Address(), "--metrics-listen="+metrics.Address(), "--log-format=text")
+		k.mu.Lock()
+		one.metrics = metrics.Address()
+		k.mu.Unlock()
+	}
+	if one.component == "webhook" {
+		reviews = claims[2].Address()
+		arguments = append(arguments, "--listen="+reviews, "--advertise="+reviews)
+	}
+	log, err := os.Create(one.log)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	command := exec.Command(k.program, arguments...)
+	command.Env, command.Stdout, command.Stderr = []string{"HOME=" + folder, "POD_NAME=" + p.Name}, log, log
+	if err := k.spawner.Start(command); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	if job {
+		return k.finish(ctx, p, ended)
+	}
+	go k.probe(ctx, p, one, health.Address(), reviews)
+	select {
+	case err := <-ended:
+		return fmt.Errorf("it ended by itself: %w", err)
+	case <-ctx.Done():
+	}
+	_ = command.Process.Signal(syscall.SIGTERM)
+	kill := time.AfterFunc(time.Duration(*p.Spec.TerminationGracePeriodSeconds)*time.Second, func() { _ = command.Process.Kill() })
+	defer kill.Stop()
+	return <-ended // nobody minds how, since it was told to
+}
+
+// account writes a kubeconfig of the pod's ServiceAccount.
+func (k *Kubelet) account(ctx context.Context, p *corev1.Pod, folder string) (string, error) {
+	token, err := k.client.CoreV1().ServiceAccounts(p.Namespace).CreateToken(ctx, p.Spec.ServiceAccountName,
+		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(folder, "kubeconfig")
+	return path, clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:  map[string]*clientcmdapi.Cluster{"c": {Server: k.config.Host, CertificateAuthorityData: k.config.CAData}},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{"u": {Token: token.Status.Token}},
+		Contexts:  map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}}, CurrentContext: "x",
+	}, path)
+}
+
+// mount writes the Secrets of a pod to files, when all are there.
+func (k *Kubelet) mount(ctx context.Context, p *corev1.Pod, folder string) error {
+	for _, volume := range p.Spec.Volumes {
+		if volume.Secret == nil {
+			continue
+		}
+		var secret *corev1.Secret
+		err := wait.PollUntilContextCancel(ctx, look, true, func(ctx context.Context) (bool, error) {
+			found, err := k.client.CoreV1().Secrets(p.Namespace).Get(ctx, volume.Secret.SecretName, metav1.GetOptions{})
+			secret = found
+			return err == nil, client.IgnoreNotFound(err)
+		})
+		if err != nil {
+			return err
+		}
+		for _, mount := range p.Spec.Containers[0].VolumeMounts {
+			if mount.Name != volume.Name {
+				continue
+			}
+			at := filepath.Join(folder, mount.MountPath)
+			if err := os.MkdirAll(at, 0o700); err != nil {
+				return err
+			}
+			for key, content := range secret.Data {
+				if err := os.WriteFile(filepath.Join(at, key), content, 0o600); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// adapt makes arguments of a pod those of a process: another kubeconfig is its own, its files are elsewhere, and no DNS of
+// the cluster tells it of others.
+func adapt(p *corev1.Pod, kubeconfig, folder string) []string {
+	var arguments []string
+	for _, argument := range p.Spec.Containers[0].Args {
+		if strings.HasPrefix(argument, "--peer=") {
+			continue
+		}
+		if strings.HasSuffix(argument, "=in-cluster") {
+			argument = strings.TrimSuffix(argument, "in-cluster") + kubeconfig
+		}
+		argument = strings.ReplaceAll(argument, "=/etc/breakwater/", "="+filepath.Join(folder, "etc/breakwater")+"/")
+		arguments = append(arguments, strings.ReplaceAll(argument, "$(POD_NAME)", p.Name))
+	}
+	return arguments
+}
+
+// probe makes the pod ready when its process is.
+func (k *Kubelet) probe(ctx context.Context, p *corev1.Pod, one *pod, health, reviews string) {
+	for ctx.Err() == nil {
+		if isReady(ctx, health) {
+			k.mu.Lock()
+			one.ready, one.reviews = true, reviews
+			k.mu.Unlock()
+			if err := k.sayReady(ctx, p); err == nil {
+				return
+			}
+		}
+		select {
+		case <-time.After(look):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// sayReady tells kwok, which says so in turn; without nodes there is none.
+func (k *Kubelet) sayReady(ctx context.Context, p *corev1.Pod) error {
+	if !k.bare {
+		return k.annotate(ctx, p, federation.ReadyAnnotation, "true")
+	}
+	now := metav1.Now().UTC().Format(time.RFC3339)
+	patch := fmt.Appendf(nil, `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True","lastTransitionTime":%q}]}}`, now)
+	return k.patchStatus(ctx, p, patch)
+}
+
+func (k *Kubelet) patchStatus(ctx context.Context, p *corev1.Pod, patch []byte) error {
+	_, err := k.client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
+}
+
+// finish completes a pod when its process has ended. Those of Jobs are kwok's to complete.
+func (k *Kubelet) finish(ctx context.Context, p *corev1.Pod, ended <-chan error) error {
+	failure := <-ended
+	if failure == nil && metav1.GetControllerOf(p) != nil && !k.bare {
+		return k.annotate(ctx, p, federation.CompleteAnnotation, "now")
+	}
+	phase := corev1.PodSucceeded
+	if failure != nil {
+		phase = corev1.PodFailed
+	}
+	return errors.Join(failure, k.patchStatus(ctx, p, fmt.Appendf(nil, `{"status":{"phase":%q}}`, phase)))
+}
+
+func (k *Kubelet) annotate(ctx context.Context, p *corev1.Pod, key, value string) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value)
+	_, err := k.client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
+
+// Complaints are lines in which a component was told that it may not do something, and what kept pods from running.
+func (k *Kubelet) Complaints() error {
+	logs, err := filepath.Glob(filepath.Join(k.dir, "*.log*"))
+	if err != nil {
+		return err
+	}
+	var all []error
+	for _, path := range logs {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if strings.HasSuffix(path, ".error") {
+			all = append(all, fmt.Errorf("%s: %s", filepath.Base(path), raw))
+		}
+		for line := range strings.Lines(string(raw)) {
+			if strings.Contains(line, "forbidden") {
+				all = append(all, fmt.Errorf("%s: %s", filepath.Base(path), strings.TrimSpace(line)))
+			}
+		}
+	}
+	return errors.Join(all...)
+}

@@ -1,0 +1,209 @@
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
+)
+
+// user is who changes objects on purpose, or by accident.
+const user = "user"
+
+func (p SourcePlan) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
+}
+
+// protector is the key of the protector of a Deployment.
+func protectorOf(source types.NamespacedName) types.NamespacedName {
+	name := policy.ProtectorName(policy.Ref{Group: "apps", Kind: "Deployment", Name: source.Name})
+	return types.NamespacedName{Namespace: source.Namespace, Name: name}
+}
+
+func (p SourcePlan) protector() types.NamespacedName { return protectorOf(p.key()) }
+
+// accident changes Deployments, what they belong to, and what confirms their release.
+func (w *world) accident(s Step) {
+	switch s.What {
+	case DeleteSources:
+		w.eachSource(s, func(p SourcePlan) { _, _ = w.cores[0].store.Delete("deployments", p.key(), "", user) })
+	case ScaleSources:
+		w.eachSource(s, func(p SourcePlan) { w.scale(p, p.Replicas*s.To/100) })
+	case CreateSources:
+		w.eachSource(s, w.createSource)
+	case DeleteNamespace:
+		_, _ = w.cores[0].store.Delete(apiserver.Namespaces, types.NamespacedName{Name: shop}, "", user)
+	case DeleteOwner:
+		owner := types.NamespacedName{Namespace: []string{namespace, shop}[s.N%2], Name: fmt.Sprint("owner-", s.Who%2)}
+		_, _ = w.cores[0].store.Delete("applications", owner, "", user)
+	case OptOut, DeleteGenerated:
+		if plan, ok := pick(w.scenario.sources(), s.Who); ok && s.What == OptOut {
+			w.edit("deployments", plan.key(), func(o client.Object) { o.SetLabels(nil) })
+		} else if ok {
+			_, _ = w.cores[0].store.Delete("podprotectors", plan.protector(), "", user)
+		}
+	case OptIn:
+		for _, plan := range w.scenario.sources() {
+			w.edit("deployments", plan.key(), func(o client.Object) { o.SetLabels(protectLabel()) })
+		}
+	case ConfirmSource, ConfirmProtector, ConfirmNamespace:
+		w.confirm(s)
+	case TakeBack:
+		w.takeBack()
+	case LoseGrants:
+		_, _ = w.cores[0].store.Delete("configmaps", types.NamespacedName{Namespace: leaseNamespace, Name: grantsName}, "", user)
+	}
+}
+
+func protectLabel() map[string]string { return map[string]string{v1alpha1.LabelProtect: "true"} }
+
+// eachSource does something to some Deployments, one after another.
+func (w *world) eachSource(s Step, do func(SourcePlan)) {
+	all := w.scenario.sources()
+	w.later(0, func() {
+		for i := range min(s.N, len(all)) {
+			do(all[(s.Who+i)%len(all)])
+			time.Sleep(s.Every)
+		}
+	})
+}
+
+func (w *world) edit(resource string, key types.NamespacedName, change func(client.Object)) {
+	_, _ = w.cores[0].store.Update(resource, key, "", user, func(o client.Object) error {
+		change(o)
+		return nil
+	})
+}
+
+func (w *world) scale(p SourcePlan, to int) {
+	w.edit("deployments", p.key(), func(o client.Object) {
+		if d, ok := o.(*appsv1.Deployment); ok && *d.Spec.Replicas != int32(to) {
+			replicas := int32(to)
+			d.Spec.Replicas = &replicas
+			d.Generation++
+		}
+	})
+}
+
+// createSource creates a Deployment that does not exist, in a namespace and with an owner.
+func (w *world) createSource(p SourcePlan) {
+	store := w.cores[0].store
+	space := types.NamespacedName{Name: p.Namespace}
+	_, _ = store.Create(apiserver.Namespaces, namespaceObject(p.Namespace), user)
+	if stored, err := store.Get(apiserver.Namespaces, space); err != nil || stored.GetDeletionTimestamp() != nil {
+		return // no API server creates anything there
+	}
+	if p.Name == sourceName {
+		_, _ = store.Create("deployments", w.deployment(), user)
+		return
+	}
+	replicas, unavailable := int32(p.Replicas), intstr.FromInt32(0)
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, Labels: protectLabel()}}
+	d.Spec.Replicas = &replicas
+	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": p.Name}}
+	d.Spec.Strategy.Type = appsv1.RollingUpdateDeploymentStrategyType
+	d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxUnavailable: &unavailable}
+	if p.Owner != "" {
+		d.OwnerReferences = []metav1.OwnerReference{w.owner(p)}
+	}
+	_, _ = store.Create("deployments", d, user)
+}
+
+// owner refers to the owner of a Deployment, which is created if it does not exist.
+func (w *world) owner(p SourcePlan) metav1.OwnerReference {
+	store, kind := w.cores[0].store, apiserver.Application()
+	_, _ = store.Create("applications", &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Owner}}, user)
+	ref := metav1.OwnerReference{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: p.Owner}
+	if stored, err := store.Get("applications", types.NamespacedName{Namespace: p.Namespace, Name: p.Owner}); err == nil {
+		ref.UID = stored.GetUID()
+	}
+	return ref
+}
+
+// namespaceObject has a finalizer, as each namespace of Kubernetes has one in its spec.
+func namespaceObject(name string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"kubernetes"}}}
+}
+
+// populateSources creates the namespaces and all Deployments.
+func (w *world) populateSources() {
+	for i, core := range w.cores {
+		core.create(apiserver.Namespaces, namespaceObject(leaseNamespace))
+		if i > 0 || !w.scenario.Generated {
+			core.create(apiserver.Namespaces, namespaceObject(namespace))
+		}
+	}
+	for _, plan := range w.scenario.sources() {
+		w.createSource(plan)
+	}
+}
+
+// confirm annotates an object: for good, or for a while.
+func (w *world) confirm(s Step) {
+	value := "true"
+	if s.For > 0 {
+		value = time.Now().Add(s.For).UTC().Format(time.RFC3339)
+	}
+	plan, ok := pick(w.scenario.sources(), s.Who)
+	switch {
+	case !ok:
+	case s.What == ConfirmSource:
+		w.edit("deployments", plan.key(), annotate(value))
+	case s.What == ConfirmProtector:
+		w.edit("podprotectors", plan.protector(), annotate(value))
+	default:
+		w.edit(apiserver.Namespaces, types.NamespacedName{Name: plan.Namespace}, annotate(value))
+	}
+}
+
+// confirmHeld confirms at the end what is still held, and waits until it is released, and its namespace is gone.
+func (w *world) confirmHeld() error {
+	if len(w.scenario.Brake.Sources) == 0 {
+		return nil
+	}
+	for _, name := range []string{namespace, shop} {
+		w.edit(apiserver.Namespaces, types.NamespacedName{Name: name}, annotate("true"))
+	}
+	return w.await(convergence, func() string {
+		space, err := w.cores[0].store.Get(apiserver.Namespaces, types.NamespacedName{Name: shop})
+		if err == nil && space.GetDeletionTimestamp() != nil {
+			return "namespace " + shop + " is still being deleted"
+		}
+		return w.isCalm()
+	})
+}
+
+// takeBack removes all confirmations.
+func (w *world) takeBack() {
+	for _, resource := range []string{"deployments", "podprotectors", apiserver.Namespaces} {
+		objects, _ := w.cores[0].store.List(resource, "")
+		for _, o := range objects {
+			w.edit(resource, client.ObjectKeyFromObject(o), annotate(""))
+		}
+	}
+}
+
+// annotate confirms; an empty value takes the confirmation back.
+func annotate(value string) func(client.Object) {
+	return func(o client.Object) {
+		annotations := maps.Clone(o.GetAnnotations())
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[v1alpha1.AnnotationConfirmRelease] = value
+		if value == "" {
+			delete(annotations, v1alpha1.AnnotationConfirmRelease)
+		}
+		o.SetAnnotations(annotations)
+	}
+}

@@ -1,0 +1,193 @@
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/dice"
+)
+
+// Weather is how bad connections are. The zero value is a good local network.
+type Weather struct {
+	// Slow is the longest way of a request or an answer, one way; 0 means a millisecond.
+	Slow time.Duration
+	// Lag is the longest delay of an event of a watch; 0 means a few milliseconds.
+	Lag time.Duration
+	// Lose is the probability that a request or an answer is lost; the client sees a broken connection.
+	Lose float64
+	// Break is the probability that a watch ends after an event.
+	Break float64
+}
+
+// Link is the connection of one client to a cluster.
+type Link struct {
+	name  string
+	store *Store
+	dice  *dice.Dice
+
+	weather atomic.Pointer[Weather]
+	// requests and answers hold up what is under way, watches the events of watches alone.
+	requests, answers, watches *gate
+	// frozen tells that its process is stopped.
+	frozen atomic.Bool
+	// seen is the version of the newest state of the protectors that was delivered.
+	seen atomic.Uint64
+}
+
+// NewLink connects a client. Its name tells the client in the history.
+func (s *Store) NewLink(name string, d *dice.Dice) *Link {
+	l := &Link{name: name, store: s, dice: d, requests: newGate(), answers: newGate(), watches: newGate()}
+	l.weather.Store(&Weather{})
+	return l
+}
+
+// Config is a client's configuration for the link.
+func (l *Link) Config() *rest.Config {
+	return &rest.Config{
+		Host: "http://" + l.name, Transport: l, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"},
+	}
+}
+
+// SetWeather changes how bad the connection is.
+func (l *Link) SetWeather(w Weather) { l.weather.Store(&w) }
+
+// Hold keeps what is under way in both directions until Heal. What has reached the apiserver takes effect.
+func (l *Link) Hold() {
+	l.requests.set(true, false)
+	l.answers.set(true, false)
+}
+
+// HoldWatches keeps the events of watches until Heal.
+func (l *Link) HoldWatches() { l.watches.set(true, false) }
+
+// Heal ends all holds.
+func (l *Link) Heal() {
+	l.frozen.Store(false)
+	for _, g := range []*gate{l.requests, l.answers, l.watches} {
+		if !g.isSevered() {
+			g.set(false, false)
+		}
+	}
+}
+
+// Mute lets nothing more be sent, for good.
+func (l *Link) Mute() { l.requests.set(false, true) }
+
+// Sever ends the connection for good. What has been sent before may still arrive.
+func (l *Link) Sever() {
+	l.Mute()
+	l.answers.set(false, true)
+	l.watches.set(false, true)
+}
+
+// Seen is the version up to which the protectors that this client watches have been delivered.
+func (l *Link) Seen() uint64 { return l.seen.Load() }
+
+func (l *Link) sees(version uint64) {
+	if version > l.seen.Load() {
+		l.seen.Store(version)
+	}
+}
+
+const (
+	shortest    = 50 * time.Microsecond
+	usualWay    = time.Millisecond
+	usualLag    = 5 * time.Millisecond
+	brokenPipe  = "connection reset by peer"
+	contentType = "Content-Type"
+	jsonContent = "application/json"
+	initialEnd  = "k8s.io/initial-events-end"
+	yes         = "true"
+)
+
+// way is the time of one way.
+func (l *Link) way(what string) time.Duration {
+	most := l.weather.Load().Slow
+	if most == 0 {
+		most = usualWay
+	}
+	return l.dice.Between(shortest, most, l.name+" "+what)
+}
+
+// through passes a gate. What was held up and is let go at one instant spreads out again.
+func (l *Link) through(ctx context.Context, g *gate, what string) error {
+	waited, err := g.pass(ctx)
+	if waited && err == nil {
+		return sleep(ctx, l.way(what+" let go"))
+	}
+	return err
+}
+
+// RoundTrip implements http.RoundTripper.
+func (l *Link) RoundTrip(request *http.Request) (*http.Response, error) {
+	ctx := request.Context()
+	c, err := l.parse(request)
+	if err != nil {
+		return nil, err
+	}
+	if l.frozen.Load() && c.renewsLease() {
+		return renewed(c).response(request), nil
+	}
+	if err := l.through(ctx, l.requests, c.luck); err != nil {
+		return nil, err
+	}
+	if c.watch {
+		return l.openWatch(ctx, request, c)
+	}
+	// From here on the request is on its way, whether its client waits or not.
+	answered := make(chan *reply, 1)
+	l.store.underWay.Go(func() { l.travel(context.WithoutCancel(ctx), c, answered) })
+	select {
+	case r := <-answered:
+		if r == nil {
+			return nil, fmt.Errorf("%s %s: %s", request.Method, request.URL.Path, brokenPipe)
+		}
+		return r.response(request), nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// travel brings a request to the store and its answer back; nil is a lost one.
+func (l *Link) travel(ctx context.Context, c *call, answered chan<- *reply) {
+	what := c.luck
+	time.Sleep(l.way(what + " there"))
+	weather := l.weather.Load()
+	if l.dice.Chance(weather.Lose, l.name+" lose "+what) {
+		answered <- nil
+		return
+	}
+	r := l.store.serve(c, l)
+	l.store.Traffic("%s: %s %s is answered with %d", l.name, c.method, c.path, r.code)
+	time.Sleep(l.way(what + " back"))
+	if l.dice.Chance(weather.Lose, l.name+" lose answer "+what) ||
+		(!l.frozen.Load() || !c.renewsLease()) && l.through(ctx, l.answers, what+" answer") != nil {
+		answered <- nil
+		return
+	}
+	l.sawProtectors(c, c.listed)
+	l.store.Traffic("%s: %s %s has its answer", l.name, c.method, c.path)
+	answered <- r
+}
+
+// reply is an answer: a code and an object.
+type reply struct {
+	code int
+	body []byte
+}
+
+func (r *reply) response(request *http.Request) *http.Response {
+	return &http.Response{
+		StatusCode: r.code, Status: strconv.Itoa(r.code) + " " + http.StatusText(r.code), Proto: "HTTP/2.0", ProtoMajor: 2,
+		Header: http.Header{contentType: {jsonContent}}, Body: io.NopCloser(bytes.NewReader(r.body)),
+		ContentLength: int64(len(r.body)), Request: request,
+	}
+}

@@ -1,0 +1,103 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
+)
+
+// collector is the namespace controller and the garbage collector of the first core: it deletes what is in a namespace that is being
+// deleted, and Deployments whose owners are all deleted, one object after another.
+type collector struct {
+	world *world
+	stop  context.CancelFunc
+	ended chan struct{}
+}
+
+const (
+	collectorName = "collector"
+	idleCollector = 2 * time.Second
+)
+
+func (w *world) startCollector() *collector {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &collector{world: w, stop: cancel, ended: make(chan struct{})}
+	go func() {
+		defer close(c.ended)
+		if len(w.scenario.Brake.Sources) == 0 {
+			return
+		}
+		pause := idleCollector
+		for n := 0; linger(ctx, pause); n++ {
+			pause = idleCollector
+			if c.collectOne() {
+				pause = w.dice.Between(10*time.Millisecond, 200*time.Millisecond, fmt.Sprint(collectorName, n))
+			}
+		}
+	}()
+	return c
+}
+
+// collectOne deletes one object, and reports whether there was any.
+func (c *collector) collectOne() bool {
+	store := c.world.cores[0].store
+	spaces, _ := store.List(apiserver.Namespaces, "")
+	for _, space := range spaces {
+		if space.GetDeletionTimestamp() != nil && c.empty(space) {
+			return true
+		}
+	}
+	if len(spaces) == 0 {
+		return false
+	}
+	owners, _ := store.List("applications", "")
+	alive := map[types.UID]bool{}
+	for _, owner := range owners {
+		alive[owner.GetUID()] = true
+	}
+	deployments, _ := store.List("deployments", "")
+	for _, d := range deployments {
+		if d.GetDeletionTimestamp() == nil && areOwnersGone(d, alive) {
+			_, _ = store.Delete("deployments", client.ObjectKeyFromObject(d), "", collectorName)
+			return true
+		}
+	}
+	return false
+}
+
+func areOwnersGone(d client.Object, alive map[types.UID]bool) bool {
+	for _, owner := range d.GetOwnerReferences() {
+		if alive[owner.UID] {
+			return false
+		}
+	}
+	return len(d.GetOwnerReferences()) > 0
+}
+
+// empty deletes one object of a namespace, or the namespace when nothing is left in it; false while others hold what is left.
+func (c *collector) empty(space client.Object) bool {
+	store, left := c.world.cores[0].store, false
+	for _, resource := range []string{"applications", "deployments", "podprotectors"} {
+		objects, _ := store.List(resource, space.GetName())
+		for _, o := range objects {
+			left = true
+			if o.GetDeletionTimestamp() == nil {
+				_, _ = store.Delete(resource, client.ObjectKeyFromObject(o), "", collectorName)
+				return true
+			}
+		}
+	}
+	if left {
+		return false
+	}
+	_, err := store.Update(apiserver.Namespaces, client.ObjectKeyFromObject(space), "", collectorName, func(o client.Object) error {
+		o.SetFinalizers(nil)
+		return nil
+	})
+	return err == nil
+}

@@ -1,0 +1,115 @@
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+// Some protectors must outlive the loss of a cell: no removal may leave fewer pods than the floor in the cells but one, whichever
+// that is, unless it is its own. A removal that is repeated is judged by what it was charged on, since it is not charged anew.
+
+// drawSpread makes protectors mind the loss of cells. It has luck of its own, so that all else of a seed is what it was, and such that no seed
+// is concerned that is named anywhere (onerun_test.go, docs/safety.md).
+func (s *Scenario) drawSpread(r *rand.Rand) {
+	if s.Workers < 2 || r.IntN(3) > 0 {
+		return
+	}
+	for i := range s.Protectors {
+		if r.IntN(3) > 0 {
+			s.Protectors[i].MindsLoss = true
+			s.Protectors[i].Floor = r.IntN(s.Pods*(s.Workers-1)/s.Workers + 1)
+		}
+	}
+	s.drawBurst(r)
+}
+
+func (p ProtectorPlan) spread() *v1alpha1.Spread {
+	if !p.MindsLoss {
+		return nil
+	}
+	return &v1alpha1.Spread{TopologyKey: v1alpha1.TopologyKeyCell, TolerateDomainLoss: true}
+}
+
+// mindsLoss tells whether a protector must outlive the loss of a cell.
+func (w *watched) mindsLoss() bool {
+	return w.stored.Spec.Spread != nil && w.stored.Spec.Spread.TolerateDomainLoss
+}
+
+// judgeBooksOfLoss looks whether a new reservation in a cell leaves enough to all others but one by what is written.
+func (j *judge) judgeBooksOfLoss(w *watched, in string, e *apiserver.Event) {
+	floor := floorOf(w.stored)
+	if !w.mindsLoss() || floor == 0 {
+		return
+	}
+	for _, lost := range w.stored.Status.Cells {
+		if lost.CellID == in {
+			continue
+		}
+		left := 0
+		for i := range w.stored.Status.Cells {
+			c := &w.stored.Status.Cells[i]
+			if c.CellID != lost.CellID && (c.CellID == in || !isDiscounted(c)) && c.Aggregation.CountedSpec == quota.CountedSpec(&w.stored.Spec) {
+				left += max(0, int(c.Aggregation.CountedReplicas)-openOf(&c.AdmissionHistory))
+			}
+		}
+		if left < floor {
+			j.fail("%s admitted a removal in %s with protector %s of which %d pods are left if %s is lost; the floor is %d",
+				e.By, in, w.name(), left, lost.CellID, floor)
+		}
+	}
+}
+
+// judgeLosses is the promise: a removal has taken effect in a cell; would each other be outlived?
+func (j *judge) judgeLosses(w *watched, r *removal, in string, line *lifeline, made charged, now time.Time) {
+	floor := w.floorFor(made.floor, made.nth)
+	if !w.mindsLoss() || floor == 0 {
+		return
+	}
+	for _, lost := range slices.Sorted(maps.Keys(j.cells)) {
+		if lost == in {
+			continue
+		}
+		left, excused := 0, 0
+		for name, cell := range j.cells {
+			if name != lost && w.countsFor(name, in, made) {
+				left += cell.available(w, now)
+				excused += cell.lostSince(made.seen[name], w, made.version, now, "")
+			}
+		}
+		if left+excused < floor {
+			j.fail("removal %s of %s left %d pods of protector %s outside %s (and %d were lost by themselves); the floor is %d",
+				r.id, line.name, left, w.name(), lost, excused, floor)
+		}
+	}
+}
+
+// fatalLoss says which loss would break the floor after one removal more in a cell; "" when none would.
+func (j *judge) fatalLoss(w *watched, in string) string {
+	floor := floorOf(w.stored)
+	if !w.mindsLoss() || floor == 0 {
+		return ""
+	}
+	for _, lost := range slices.Sorted(maps.Keys(j.cells)) {
+		left := 0
+		for name, cell := range j.cells {
+			pods := cell.available(w, time.Now())
+			if name == in {
+				pods = max(0, pods-1) // one that is charged need not be counted
+			}
+			if name != lost {
+				left += pods
+			}
+		}
+		if lost != in && left < floor {
+			return fmt.Sprintf("protector %s would have %d left of a floor of %d if %s was lost", w.name(), left, floor, lost)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,136 @@
+package simulation
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	removals "github.com/breakwater-k8s/breakwater/internal/core/removal"
+)
+
+// In a sixth of the seeds, users annotate pods with breakwater.dev/force-delete and remove them below the floor. Such a removal is reserved like
+// any other, so that each later decision knows of it. While the core is unreachable it is not reserved, and excuses what was decided without it.
+
+// forceLuck is the random stream of removals by force. It was chosen so that no seed changes that is named in tests, mutants or docs.
+const forceLuck = 0x666f7263002c
+
+// force annotates a pod, and removes it.
+func (w *world) force(id string, s Step) {
+	c := w.cell(s)
+	pod, ok := pick(c.pods(), s.Who)
+	if !ok {
+		return
+	}
+	_, _ = c.store.Update("pods", client.ObjectKeyFromObject(pod), "", "", func(o client.Object) error {
+		annotations := copyOf(o.GetAnnotations())
+		annotations[v1alpha1.AnnotationForceDelete] = "true"
+		o.SetAnnotations(annotations)
+		return nil
+	})
+	r := w.removal(id, pod, s)
+	r.evict = s.N%2 == 1
+	w.later(0, func() { w.remove(c, r) })
+}
+
+// isForced reports whether a pod may have been reviewed as one that is to be removed whatever the floor: a restore may have taken that back.
+func (t *truth) isForced(hash quota.UIDHash) bool { return t.forced[hash] }
+
+// notesForce notes whether a pod is to be removed whatever the floor.
+func (t *truth) notesForce(pod *corev1.Pod) {
+	if metav1.HasAnnotation(pod.ObjectMeta, v1alpha1.AnnotationForceDelete) {
+		t.forced[quota.HashUID(pod.UID)] = true
+	}
+}
+
+// overrode is the refusal that an answer overrode by force; empty if it is none.
+func overrode(answer removals.Answer) removals.VerdictReason {
+	if answer.Verdict != removals.VerdictForced {
+		return ""
+	}
+	return answer.Forced.Verdict
+}
+
+// isOwed reports whether a removal by force may be reserved later: its webhook got no answer from the core. One that a protector refuses for lack of
+// budget has its reservation; of several protectors, an answer names one.
+func (j *judge) isOwed(cell string, line *lifeline, overrode removals.VerdictReason) bool {
+	if overrode == "" || !j.cells[cell].isForced(quota.HashUID(line.uid)) {
+		return false
+	}
+	covering := 0
+	for _, w := range j.protectors {
+		if w.covers(line.now().pod) {
+			covering++
+		}
+	}
+	return covering > 1 || !isLackOfBudget(overrode)
+}
+
+// hasExpired reports whether the admission deadline has passed since a reservation was made or renewed.
+func (w *watched) hasExpired(hash quota.UIDHash) bool {
+	made, known := w.decisions[hash]
+	return known && time.Since(made.at) >= admissionDeadline
+}
+
+// forcedBy counts the new reservations of a write that are of pods removed by force. Which of a write were decided first is not known, so that
+// the others may have been decided without these.
+func (j *judge) forcedBy(e *apiserver.Event) int {
+	stored, _ := e.New.(*v1alpha1.PodProtector)
+	old, _ := e.Old.(*v1alpha1.PodProtector)
+	n := 0
+	for i := range stored.Status.Cells {
+		cell, before := &stored.Status.Cells[i], &v1alpha1.PodProtectorCell{}
+		if old != nil {
+			before = cmp.Or(quota.CellOf(old, cell.CellID), before)
+		}
+		n += j.forcedIn(cell, before)
+	}
+	return n
+}
+
+// forcedIn counts those of a cell.
+func (j *judge) forcedIn(cell, before *v1alpha1.PodProtectorCell) int {
+	was, n := hashesOf(&before.AdmissionHistory), 0
+	for hash := range hashesOf(&cell.AdmissionHistory) {
+		if !was[hash] && j.cells[cell.CellID].isForced(hash) {
+			n++
+		}
+	}
+	return n
+}
+
+// overdraw notes that a reservation was made although the floor would break.
+func (w *watched) overdraw(hash quota.UIDHash) {
+	made := w.decisions[hash]
+	made.overdrawn = true
+	w.decisions[hash] = made
+}
+
+func (s *Scenario) drawForced(r *rand.Rand) {
+	if r.IntN(6) > 0 {
+		return
+	}
+	for range 1 + r.IntN(3) {
+		begin, cell := at(r), r.IntN(s.Workers)
+		for range 1 + r.IntN(3) {
+			step := Step{
+				At: begin + time.Duration(r.IntN(4000))*time.Millisecond, What: Force, Cell: r.IntN(s.Workers), Who: r.IntN(16), N: r.IntN(2),
+				For: time.Second, RefusedLater: r.IntN(8) == 0,
+			}
+			step.Stuck = stuckOnceIn(r, 4)
+			s.Steps = append(s.Steps, step)
+		}
+		for range 2 + r.IntN(8) {
+			s.Steps = append(s.Steps, Step{
+				At: begin + time.Duration(r.IntN(6000)-1000)*time.Millisecond, What: []What{Delete, Delete, Evict}[r.IntN(3)], Cell: cell,
+				Who: r.IntN(16), For: time.Second,
+			})
+		}
+	}
+}

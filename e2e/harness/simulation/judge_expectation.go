@@ -1,0 +1,330 @@
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+// The oracle of the floor (rule 13). What workloads want comes from the history of the clusters' stores. For each write of a cell's counts:
+//
+//   - the expectation is the sum of those of the workloads in the status;
+//   - that of a workload falls only to a number that the workload wanted at some time between the previous count of the cell and now, or to
+//     0 if it did not exist at such a time and the policy or a confirmation released it. After a change of leader, the time begins with the
+//     leadership, if that is earlier: what a leader has read since then may be written now. A new workload of the same kind and name
+//     replaces the old one;
+//   - a workload that exists, and has a pod that the count covers, terminating or not, is in the status, once a search for workloads
+//     succeeded: a search that fails leaves all as it was;
+//   - no removal is reserved while the floor is not known.
+//
+// An expectation may be too high for as long as it takes to read that less is wanted. When all is calm, that of each workload that exists
+// equals its size, and the status has the floor that follows.
+
+// workloadTruths is what the workloads of a cell wanted at what time.
+type workloadTruths struct {
+	// all are the states of the Deployments and StatefulSets, oldest first.
+	all map[workloadName]*workloadTruth
+	// sets are the UIDs of the Deployments of ReplicaSets that have ever existed.
+	sets map[types.UID]types.UID
+	// names are the workloads by their UIDs.
+	names map[types.UID]workloadName
+	// versions are the times of all changes of the cell, in its eras.
+	versions []eraVersion
+	era      int
+	// led is when the leaderships of the cell began.
+	led map[epochKey]time.Time
+}
+
+type workloadName struct {
+	kind string
+	name types.NamespacedName
+}
+
+type epochKey struct {
+	core  string
+	epoch int64
+}
+
+type eraVersion struct {
+	era     int
+	version uint64
+	at      time.Time
+}
+
+type workloadTruth struct{ states []workloadState }
+
+type workloadState struct {
+	version uint64
+	at      time.Time
+	uid     types.UID
+	exists  bool
+	// size is how many pods it wants, or wanted last.
+	size int
+}
+
+func newWorkloadTruths() workloadTruths {
+	return workloadTruths{
+		all: map[workloadName]*workloadTruth{}, sets: map[types.UID]types.UID{}, names: map[types.UID]workloadName{}, led: map[epochKey]time.Time{},
+	}
+}
+
+// observe takes in a change of the cell.
+func (t *workloadTruths) observe(e *apiserver.Event) {
+	t.versions = append(t.versions, eraVersion{t.era, e.Version, time.Now()})
+	switch e.Kind.Kind {
+	case kindReplicaSet:
+		if deployment := metav1.GetControllerOf(e.New); deployment != nil {
+			t.sets[e.New.GetUID()] = deployment.UID
+		}
+		t.note(e, neverWanted)
+	case kindDeployment, kindStatefulSet:
+		t.names[e.New.GetUID()] = t.note(e, replicasOf(e.New))
+	}
+}
+
+// neverWanted is the size of a ReplicaSet: what its pods are expected to be is what their Deployment wants. Without it, a ReplicaSet is a
+// workload of its own, which a search finds when both are being deleted.
+const neverWanted = -1
+
+// note adds a state of a workload.
+func (t *workloadTruths) note(e *apiserver.Event, size int) workloadName {
+	name := workloadName{e.Kind.Kind, client.ObjectKeyFromObject(e.New)}
+	if t.all[name] == nil {
+		t.all[name] = &workloadTruth{}
+	}
+	t.all[name].states = append(t.all[name].states, workloadState{e.Version, time.Now(), e.New.GetUID(), e.Type != watch.Deleted, size})
+	return name
+}
+
+// restore notes that the cell has gone back to a version. All states stay: they were read.
+func (t *workloadTruths) restore(version uint64) {
+	t.era++
+	for _, truth := range t.all {
+		back, ok := workloadState{}, false
+		for _, s := range truth.states {
+			if s.version <= version {
+				back, ok = s, true
+			}
+		}
+		now := truth.now()
+		if !ok {
+			back = workloadState{uid: now.uid, size: now.size}
+		}
+		for i := range truth.states { // versions above come a second time
+			if truth.states[i].version > version {
+				truth.states[i].version = version
+			}
+		}
+		back.version, back.at = version, time.Now()
+		truth.states = append(truth.states, back)
+	}
+	t.versions = append(t.versions, eraVersion{t.era, version, time.Now()})
+}
+
+func (t *workloadTruth) now() workloadState { return t.states[len(t.states)-1] }
+
+// since are the states that held at a time or later.
+func (t *workloadTruth) since(at time.Time) []workloadState {
+	for i := len(t.states) - 1; i > 0; i-- {
+		if !t.states[i].at.After(at) {
+			return t.states[i:]
+		}
+	}
+	return t.states
+}
+
+// timeOf is when the cell came to a version; in the first of several eras in which it did.
+func (t *workloadTruths) timeOf(first int, version uint64) (at time.Time) {
+	for i, v := range t.versions {
+		isLast := i+1 == len(t.versions) || t.versions[i+1].era > v.era || t.versions[i+1].version > version
+		if v.era >= first && v.version <= version && isLast {
+			return v.at
+		}
+	}
+	return at
+}
+
+// workloadOf is the workload at the top of a pod's owners.
+func (t *workloadTruths) workloadOf(pod *corev1.Pod) (name workloadName, ok bool) {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil {
+		return name, false
+	}
+	uid := owner.UID
+	if deployment, isSet := t.sets[uid]; isSet {
+		uid = deployment
+	}
+	name, ok = t.names[uid]
+	return name, ok
+}
+
+// noteConfirmed notes when a protector confirms, or did last.
+func (w *watched) noteConfirmed(old *v1alpha1.PodProtector) {
+	for _, p := range []*v1alpha1.PodProtector{w.stored, old} {
+		if p != nil && p.Annotations[v1alpha1.AnnotationConfirmRelease] != "" {
+			w.confirmed = time.Now()
+		}
+	}
+}
+
+// hasReleased reports whether the protector has released deleted workloads at a time or later.
+func (w *watched) hasReleased(since time.Time) bool {
+	return w.stored.Spec.TargetRemovalPolicy == v1alpha1.TargetRemovalRelease || w.stored.Annotations[v1alpha1.AnnotationConfirmRelease] != "" ||
+		w.confirmed.After(since)
+}
+
+// isCounted reports whether counts are by the spec of a protector.
+func isCounted(p *v1alpha1.PodProtector, a *v1alpha1.Aggregation) bool {
+	return !a.Void && a.CountedSpec == quota.CountedSpec(&p.Spec)
+}
+
+// writtenSizes are the expectations of workloads in a status.
+func (w *watched) writtenSizes(a *v1alpha1.Aggregation) (sizes map[workloadName]int, sum int) {
+	sizes = map[workloadName]int{}
+	for _, e := range a.Workloads {
+		sizes[workloadName{e.Kind, types.NamespacedName{Namespace: w.stored.Namespace, Name: e.Name}}] += int(e.Replicas)
+		sum += int(e.Replicas)
+	}
+	return sizes, sum
+}
+
+// judgeExpectation judges what a write says that the workloads of a cell want.
+func (j *judge) judgeExpectation(w *watched, cell, before *v1alpha1.PodProtectorCell, old *v1alpha1.PodProtector) {
+	if len(hashesOf(&cell.AdmissionHistory))-j.forcedIn(cell, before) > len(hashesOf(&before.AdmissionHistory)) {
+		if _, known := writtenFloor(w.stored); !known {
+			j.fail("a removal in %s is reserved with protector %s, and its floor is not known", cell.CellID, w.name())
+		}
+	}
+	a, b := &cell.Aggregation, &before.Aggregation
+	if isSameExpectation(a, b) || !dependsOnWorkloads(&w.stored.Spec) || !isCounted(w.stored, a) || a.ExpectedReplicas == nil {
+		return
+	}
+	t := &j.cells[cell.CellID].workloads
+	is, sum := w.writtenSizes(a)
+	was, _ := w.writtenSizes(b)
+	hasSearched := !maps.Equal(is, was) || b.ExpectedReplicas == nil || *a.ExpectedReplicas != *b.ExpectedReplicas
+	if hasSearched && sum != int(*a.ExpectedReplicas) {
+		j.fail("protector %s expects %d pods of %s, and %d of its workloads", w.name(), *a.ExpectedReplicas, cell.CellID, sum)
+	}
+	first := j.eraOf(w.core, cell.CellID, a.Epoch)
+	began := t.led[epochKey{w.core, a.Epoch}]
+	isContinued := old != nil && old.UID == w.stored.UID && a.SelectedSpec == b.SelectedSpec && b.ExpectedReplicas != nil
+	if isContinued {
+		from := t.timeOf(min(first, j.eraOf(w.core, cell.CellID, b.Epoch)), parseVersion(b.SnapshotVersion))
+		if (a.Epoch != b.Epoch || a.Holder != b.Holder) && began.Before(from) {
+			from = began
+		}
+		for name := range was {
+			j.judgeFall(w, cell.CellID, t, name, was[name], is[name], from)
+		}
+	}
+	if hasSearched {
+		j.judgeComplete(w, cell, is)
+	}
+}
+
+// isSameExpectation reports whether a write leaves what a cell expects as it was. One snapshot may be counted again by another spec.
+func isSameExpectation(a, b *v1alpha1.Aggregation) bool {
+	return a.Epoch == b.Epoch && a.SnapshotVersion == b.SnapshotVersion && a.CountedSpec == b.CountedSpec && a.SelectedSpec == b.SelectedSpec &&
+		equality.Semantic.DeepEqual(a.ExpectedReplicas, b.ExpectedReplicas) && equality.Semantic.DeepEqual(a.Workloads, b.Workloads)
+}
+
+// judgeFall judges that a workload is expected to have fewer pods than before.
+func (j *judge) judgeFall(w *watched, cell string, t *workloadTruths, name workloadName, was, is int, from time.Time) {
+	truth := t.all[name]
+	if is >= was {
+		return
+	}
+	var wanted []string
+	if truth != nil {
+		for _, s := range truth.since(from) {
+			isReleased := !s.exists && is == 0 && w.hasReleased(from)
+			if s.exists && s.size == is || isReleased {
+				return
+			}
+			wanted = append(wanted, fmt.Sprintf("%d (exists: %v)", s.size, s.exists))
+		}
+	}
+	j.fail("protector %s expects %d pods of %s %s in %s where it expected %d, and it has wanted %v since",
+		w.name(), is, name.kind, name.name.Name, cell, was, wanted)
+}
+
+// judgeComplete judges that the workloads are expected of which a count has seen a pod.
+func (j *judge) judgeComplete(w *watched, cell *v1alpha1.PodProtectorCell, is map[workloadName]int) {
+	t := j.cells[cell.CellID]
+	version := parseVersion(cell.Aggregation.SnapshotVersion)
+	if t.era > j.eraOf(w.core, cell.CellID, cell.Aggregation.Epoch) {
+		return // the snapshot may be of a lost past
+	}
+	from := t.workloads.timeOf(t.era, version)
+	for _, uid := range slices.Sorted(maps.Keys(t.pods)) {
+		state, ok := t.pods[uid].at(version)
+		if !ok || state.gone || state.finished() || !w.covers(state.pod) || t.pods[uid].now().gone {
+			continue
+		}
+		if listed, _ := t.pods[uid].at(max(version, parseVersion(cell.Aggregation.SettledVersion))); !w.covers(listed.pod) {
+			continue // a live list has shown that it was relabelled
+		}
+		name, ok := t.workloads.workloadOf(state.pod)
+		if !ok {
+			continue
+		}
+		hasExisted := !slices.ContainsFunc(t.workloads.all[name].since(from), func(s workloadState) bool { return !s.exists })
+		if _, isExpected := is[name]; hasExisted && !isExpected {
+			j.fail("protector %s expects no pods of %s %s in %s, of which it has counted %s", w.name(), name.kind, name.name.Name, cell.CellID, state.pod.Name)
+		}
+	}
+}
+
+// isExpected is why a protector does not expect yet what the workloads want; "" when it does.
+func (w *world) isExpected(core string, p *v1alpha1.PodProtector) string {
+	if !dependsOnWorkloads(&p.Spec) {
+		return ""
+	}
+	w.judge.mu.Lock()
+	defer w.judge.mu.Unlock()
+	watched := w.judge.protectors[protectorKey{core, client.ObjectKeyFromObject(p)}]
+	for i := range p.Status.Cells {
+		cell := &p.Status.Cells[i]
+		sizes, sum := watched.writtenSizes(&cell.Aggregation)
+		if expected := cell.Aggregation.ExpectedReplicas; expected == nil || int(*expected) != sum {
+			return fmt.Sprintf("protector %s expects %v in %s, and %d of its workloads: %s", p.Name, expected, cell.CellID, sum,
+				cell.Aggregation.ExpectedReplicasProblem)
+		}
+		t := w.judge.cells[cell.CellID]
+		for name, truth := range t.workloads.all {
+			is, isExpected := sizes[name]
+			if now := truth.now(); name.kind != kindReplicaSet && now.exists && (isExpected || t.hasPods(watched, name)) && is != now.size {
+				return fmt.Sprintf("protector %s expects %d pods of %s %s in %s, which wants %d", p.Name, is, name.kind, name.name.Name, cell.CellID, now.size)
+			}
+		}
+	}
+	if floor, known := writtenFloor(p); !known || int(p.Status.DesiredAvailable) != floor {
+		return fmt.Sprintf("protector %s has a floor of %d (known: %v), and its status says %d", p.Name, floor, known, p.Status.DesiredAvailable)
+	}
+	return ""
+}
+
+// hasPods reports whether a workload has pods that a protector covers.
+func (t *truth) hasPods(w *watched, name workloadName) bool {
+	for _, line := range t.pods {
+		if now := line.now(); !now.over() && !now.finished() && w.covers(now.pod) {
+			if owner, ok := t.workloads.workloadOf(now.pod); ok && owner == name {
+				return true
+			}
+		}
+	}
+	return false
+}

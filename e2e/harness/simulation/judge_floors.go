@@ -1,0 +1,133 @@
+package simulation
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
+)
+
+// floorTruth is what is known of a protector, oldest first.
+type floorTruth struct {
+	// exists reports whether it is stored.
+	exists   bool
+	floors   []versioned[int]
+	pendings []versioned[pendingState]
+	// lost are the pending decreases that a restore undid.
+	lost []pendingState
+}
+
+// versioned is a value from a version on.
+type versioned[T any] struct {
+	version uint64
+	at      time.Time
+	value   T
+}
+
+// asOf is the value at a version.
+func asOf[T any](all []versioned[T], version uint64) (value versioned[T]) {
+	for _, v := range all {
+		if v.version <= version {
+			value = v
+		}
+	}
+	return value
+}
+
+func latest[T any](all []versioned[T]) (value versioned[T]) {
+	if len(all) > 0 {
+		value = all[len(all)-1]
+	}
+	return value
+}
+
+func until[T any](all []versioned[T], version uint64) []versioned[T] {
+	return slices.DeleteFunc(all, func(v versioned[T]) bool { return v.version > version })
+}
+
+// highest is the highest floor of the window.
+func (d *decreases) highest(truth *floorTruth) int {
+	highest, from := 0, time.Now().Add(d.skew-d.plan.Window)
+	for i, f := range truth.floors {
+		if i+1 == len(truth.floors) || truth.floors[i+1].at.After(from) {
+			highest = max(highest, f.value)
+		}
+	}
+	return highest
+}
+
+// note adds a state of a protector.
+func (d *decreases) note(truth *floorTruth, p *v1alpha1.PodProtector, floor int, e *apiserver.Event) {
+	now := time.Now()
+	truth.exists = e.Type != watch.Deleted
+	if e.Old == nil { // another one, or a recreated one
+		truth.floors = nil
+	}
+	if len(truth.floors) == 0 || latest(truth.floors).value != floor {
+		truth.floors = append(truth.floors, versioned[int]{e.Version, now, floor})
+	}
+	state := pendingState{}
+	if c := pendingOf(p); c != nil && e.Type != watch.Deleted {
+		by, _ := writer(e)
+		state = pendingState{p.UID, true, c.Reason == v1alpha1.ReasonCascade, d.since(by, now)}
+		for _, before := range slices.Backward(truth.pendings) {
+			// A recreated protector has the record of the lost one.
+			isOfLost := string(before.value.uid) == p.Annotations[v1alpha1.AnnotationRestored]
+			if before.value.is && (before.value.uid == p.UID || isOfLost) {
+				state.since = before.value.since
+			}
+			if before.value.is || !isRecreated(p) {
+				break
+			}
+		}
+		// Its keeper may remember a lost one that a restore has undone.
+		for _, before := range truth.lost {
+			if before.is && string(before.uid) == p.Annotations[v1alpha1.AnnotationRestored] && before.since.Before(state.since) {
+				state.since = before.since
+			}
+		}
+	}
+	if before := latest(truth.pendings).value; before != state {
+		truth.pendings = append(truth.pendings, versioned[pendingState]{e.Version, now, state})
+	}
+}
+
+// count notes how many protectors a core has.
+func (d *decreases) count(core string) {
+	n := 0
+	for key, truth := range d.protectors {
+		if key.core == core && truth.exists {
+			n++
+		}
+	}
+	d.most[core] = max(d.most[core], n)
+}
+
+// pendingState is the condition DecreasePending of a protector.
+type pendingState struct {
+	uid         types.UID
+	is, cascade bool
+	since       time.Time
+}
+
+// pendingOf is the condition of a pending decrease; nil if none is pending. It is read here, not by the code that is on trial.
+func pendingOf(p *v1alpha1.PodProtector) *metav1.Condition {
+	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionDecreasePending)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return nil
+	}
+	return c
+}
+
+func describePending(p *v1alpha1.PodProtector) string {
+	if c := pendingOf(p); c != nil {
+		return " " + c.Reason + ": " + c.Message
+	}
+	return " nothing is pending"
+}

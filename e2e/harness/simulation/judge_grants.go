@@ -1,0 +1,216 @@
+package simulation
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
+)
+
+// grantTruth is what is known of the grants of a core.
+type grantTruth struct {
+	// asks are the last questions of each process, by process and UID of the protector.
+	asks map[askKey]ask
+	// all are the grants in the history that the core has, and lost those that a restore undid.
+	all, lost []grant
+	// deletions are the versions at which the ConfigMap was deleted.
+	deletions []uint64
+	// restored is the version that the core continued with after it was restored, at restoredAt.
+	restored   uint64
+	restoredAt time.Time
+}
+
+// of is the truth about the grants of a core.
+func (d *decreases) of(core string) *grantTruth {
+	if d.grants[core] == nil {
+		d.grants[core] = &grantTruth{asks: map[askKey]ask{}}
+	}
+	return d.grants[core]
+}
+
+type askKey struct {
+	process string
+	uid     types.UID
+}
+
+// ask is a question of a process to its brake.
+type ask struct {
+	at time.Time
+	// began is when the process began, and seen the version up to which it had been shown protectors.
+	began time.Time
+	seen  uint64
+}
+
+// grant is a grant as it was stored first.
+type grant struct {
+	ask
+	version uint64
+	stored  time.Time
+	process string
+	uid     types.UID
+	stamp   string
+}
+
+// asksBrake notes that a process asks whether a decrease of a protector may take effect.
+func (j *judge) asksBrake(p *process, core string, protector *v1alpha1.PodProtector, seen uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.decreases.of(core).asks[askKey{p.name, protector.UID}] = ask{time.Now(), p.began, seen}
+}
+
+// granted takes in the ConfigMap.
+func (d *decreases) granted(core string, object *corev1.ConfigMap, e *apiserver.Event) {
+	if object.Name != grantsName {
+		return
+	}
+	if e.Type == watch.Deleted {
+		truth := d.of(core)
+		truth.deletions = append(truth.deletions, e.Version)
+		return
+	}
+	process, _ := writer(e)
+	for _, text := range object.Data {
+		var stored []struct{ Protector, At string }
+		if err := json.Unmarshal([]byte(text), &stored); err != nil {
+			d.fail("the ConfigMap of the grants cannot be read: %v", err)
+		}
+		for _, s := range stored {
+			g := grant{version: e.Version, stored: time.Now(), process: process, uid: types.UID(s.Protector), stamp: s.At}
+			g.ask = d.of(core).asks[askKey{process, g.uid}]
+			d.add(core, g)
+		}
+	}
+}
+
+// add adds a grant that is new. One that a restore has undone, and that a process remembers, was judged before.
+func (d *decreases) add(core string, g grant) {
+	truth := d.of(core)
+	isSame := func(other grant) bool { return other.uid == g.uid && other.stamp == g.stamp }
+	if slices.ContainsFunc(truth.all, isSame) {
+		return
+	}
+	if at := slices.IndexFunc(truth.lost, isSame); at >= 0 {
+		g.ask = truth.lost[at].ask
+	} else if d.since(g.process, g.at.Add(-inFlightRelease)).After(truth.restoredAt) { // what it was decided on may be undone before
+		d.judgeGrant(core, g)
+	}
+	truth.all = append(truth.all, g)
+}
+
+// judgeGrant judges whether a decrease may be granted, when its grant is stored.
+func (d *decreases) judgeGrant(core string, g grant) {
+	limit := max(d.plan.Count, d.most[core]*d.plan.Percent/100)
+	inWindow := d.inWindow(core, g)
+	if len(inWindow) >= limit {
+		d.fail("%s grants a decrease of %s, and %v were granted in the same window; the limit is %d", g.process, g.uid, inWindow, limit)
+	}
+	key, state, recorded := d.pendingSince(g.uid, g.at.Add(-inFlightRelease)) // its protector may have vanished since it was read
+	if !recorded {
+		d.fail("%s grants a decrease of %s that its condition does not record", g.process, g.uid)
+		return
+	}
+	age := time.Since(state.value.since) + d.skew
+	if age < d.plan.Quiet {
+		d.fail("%s grants a decrease of %s after %s, and its quiet period is %s", g.process, g.uid, age-d.skew, d.plan.Quiet)
+	}
+	if g.seen < d.of(core).restored || age >= d.plan.Window {
+		return
+	}
+	if others := d.othersPending(key, g); len(others)+1 > limit-len(inWindow) {
+		d.fail("%s grants a decrease of %s, which is pending for %s, with %v that are pending too; the window has %d left",
+			g.process, g.uid, age-d.skew, others, limit-len(inWindow))
+	}
+}
+
+// inWindow are the other protectors that a grant shares its window with, as its process can know.
+func (d *decreases) inWindow(core string, g grant) (uids []types.UID) {
+	truth := d.of(core)
+	from := time.Now().Add(d.skew - d.plan.Window)
+	for _, other := range truth.all {
+		isKnown := truth.book(other.version) == truth.book(g.version) || other.process == g.process && other.began.Equal(g.began)
+		if isKnown && other.at.After(from) && other.uid != g.uid && !slices.Contains(uids, other.uid) {
+			uids = append(uids, other.uid)
+		}
+	}
+	return uids
+}
+
+// book counts the ConfigMaps that there were before the one of a version.
+func (t *grantTruth) book(version uint64) int {
+	n := 0
+	for _, deletion := range t.deletions {
+		if deletion < version {
+			n++
+		}
+	}
+	return n
+}
+
+// pendingSince is the last record of a decrease that was pending at a time or later.
+func (d *decreases) pendingSince(uid types.UID, from time.Time) (key protectorKey, state versioned[pendingState], ok bool) {
+	for key, truth := range d.protectors {
+		for i, p := range slices.Backward(truth.pendings) {
+			if p.value.is && p.value.uid == uid && (i+1 == len(truth.pendings) || truth.pendings[i+1].at.After(from)) {
+				return key, p, true
+			}
+		}
+	}
+	return key, state, false
+}
+
+// othersPending are the other protectors whose decreases are pending, and that the process of a grant had been shown as pending.
+func (d *decreases) othersPending(key protectorKey, g grant) (names []string) {
+	for other, truth := range d.protectors {
+		seen, now := asOf(truth.pendings, g.seen).value, latest(truth.pendings).value
+		if other.core != key.core || other == key || !seen.is || seen.cascade || !now.is || now.cascade || now.uid != seen.uid || d.wasGranted(key.core, now.uid) {
+			continue
+		}
+		names = append(names, other.name.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// wasGranted reports whether a protector has a grant that may still count.
+func (d *decreases) wasGranted(core string, uid types.UID) bool {
+	return d.lastGrant(core, uid).After(time.Now().Add(-d.plan.Window - d.skew))
+}
+
+// lastGrant is when a grant of a protector was stored last.
+func (d *decreases) lastGrant(core string, uid types.UID) (last time.Time) {
+	truth := d.of(core)
+	for _, g := range slices.Concat(truth.all, truth.lost) {
+		if g.uid == uid && g.stored.After(last) {
+			last = g.stored
+		}
+	}
+	return last
+}
+
+// judgeDecrease judges a large decrease that takes effect.
+func (d *decreases) judgeDecrease(key protectorKey, p *v1alpha1.PodProtector, process string, highest, after int) {
+	from := d.since(process, time.Now().Add(-inFlightRelease))
+	if d.of(key.core).restoredAt.After(from) {
+		return // it was decided on what the restore has undone
+	}
+	if d.isConfirmed(key, from) {
+		d.counts.Confirmed++
+		return
+	}
+	d.counts.Decreases++
+	asked := d.of(key.core).asks[askKey{process, p.UID}].at
+	if cascade := d.cascadeOf(key); policy.IsGenerated(p) && !cascade.IsZero() && asked.After(cascade) {
+		d.fail("%s lowers the floor of protector %s from %d to %d, whose source was deleted by a cascade, without a confirmation",
+			process, key.name, highest, after)
+	}
+	if granted := d.lastGrant(key.core, p.UID); granted.Before(from.Add(-d.plan.Window - d.skew)) {
+		d.fail("%s lowers the floor of protector %s from %d to %d without a grant", process, key.name, highest, after)
+	}
+}

@@ -1,0 +1,91 @@
+package simulation
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
+)
+
+// restore takes back what a restored core has lost since a version. It continues with next.
+func (d *decreases) restore(core *clusterState, version, next uint64) {
+	for key, truth := range d.protectors {
+		if key.core == core.name {
+			for _, p := range truth.pendings {
+				if p.version > version {
+					truth.lost = append(truth.lost, p.value)
+				}
+			}
+			truth.floors, truth.pendings = until(truth.floors, version), until(truth.pendings, version)
+		}
+	}
+	truth := d.of(core.name)
+	for _, g := range truth.all {
+		if g.version > version {
+			truth.lost = append(truth.lost, g)
+		}
+	}
+	truth.all = slices.DeleteFunc(truth.all, func(g grant) bool { return g.version > version })
+	truth.deletions = slices.DeleteFunc(truth.deletions, func(deleted uint64) bool { return deleted > version })
+	truth.restored, truth.restoredAt = next, time.Now()
+	d.restoreWorld(core)
+}
+
+// restoreWorld notes which namespaces, owners and confirmations a restored core has.
+func (d *decreases) restoreWorld(core *clusterState) {
+	clear(d.ownersIn(core.name))
+	for name := range d.terminating {
+		if strings.HasPrefix(name, core.name+"/") {
+			delete(d.terminating, name)
+		}
+	}
+	for key, c := range d.confirms {
+		if key.core == core.name && c.until.After(time.Now()) {
+			c.until = time.Now()
+		}
+	}
+	for _, resource := range []string{apiserver.Namespaces, "applications", "deployments", "podprotectors"} {
+		objects, _ := core.store.List(resource, "")
+		for _, object := range objects {
+			kind := object.GetObjectKind().GroupVersionKind().Kind
+			switch resource {
+			case apiserver.Namespaces:
+				d.terminating[core.name+"/"+object.GetName()] = object.GetDeletionTimestamp() != nil
+			case "applications":
+				d.ownersIn(core.name)[object.GetUID()] = true
+			}
+			d.confirmed(core.name, kind, object, false)
+		}
+	}
+}
+
+// isCutOff reports whether a restore undid the record of a release when its generator was about to let the source go: to the generator the
+// source vanished then, and the protector stays in force.
+func (d *decreases) isCutOff(core string, p *v1alpha1.PodProtector, source sourceState) bool {
+	restored := d.of(core).restoredAt
+	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTargetResolved)
+	return c != nil && c.Reason == v1alpha1.ReasonSourceVanished && source.at.After(restored) && source.at.Before(restored.Add(inFlightRelease))
+}
+
+// isOfLostTime reports whether a restore undid that a deleted source was created again: to its generator the source vanished then, and the
+// protector stays in force.
+func (d *decreases) isOfLostTime(core string, p *v1alpha1.PodProtector, source *sourceTruth) bool {
+	c, deleted := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTargetResolved), source.now().at
+	return c != nil && c.Reason == v1alpha1.ReasonSourceVanished && source.undone.After(deleted) && deleted.Before(d.of(core).restoredAt)
+}
+
+// isHeldCascade reports whether a protector may stay in force although its source was deleted: by a cascade, or what looked like one when
+// a generator saw it, and without a confirmation.
+func (d *decreases) isHeldCascade(core string, p *v1alpha1.PodProtector, source sourceState) bool {
+	c := pendingOf(p)
+	if c == nil || c.Reason != v1alpha1.ReasonCascade || source.object == nil {
+		return false
+	}
+	key := protectorKey{core, types.NamespacedName{Namespace: p.Namespace, Name: p.Name}}
+	return (!source.cascade.IsZero() || d.isCascade(core, source.object)) && !d.isConfirmed(key, time.Now())
+}

@@ -1,0 +1,152 @@
+package simulation_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation"
+)
+
+// oneRun are seeds that have once been several runs: by which of those whom one flight had kept waiting came first to the
+// next protector (10013, 10040, 10044, 10056), how many events of a burst a count had seen (10057), in which order protectors
+// were told of (10130, 10148), whether a link was healed before the weather changed (7, 10038, 10042), what an old watch drew
+// from the luck of its successor (2) and in which order a judge forgot (22).
+var oneRun = []uint64{2, 7, 22, 10013, 10038, 10040, 10042, 10044, 10056, 10057, 10130, 10148}
+
+// A failure that cannot be played again is of little use. Where two goroutines ask at one instant for the same, Go's scheduler still decides
+// now and then: of two runs that differ, a third must be one.
+func TestASeedIsOneRun(t *testing.T) { playAgain(t, oneRun, simulation.Draw) }
+
+// In these, accidents lower the floors of several Deployments.
+func TestASeedWithDecreasesIsOneRun(t *testing.T) { playAgain(t, []uint64{25, 101}, simulation.Draw) }
+
+// In these, floors are computed, and users and controllers change workloads.
+func TestASeedWithComputedFloorsIsOneRun(t *testing.T) {
+	playAgain(t, []uint64{50, 67}, simulation.Draw)
+}
+
+func TestASharedSeedIsOneRun(t *testing.T) { playAgain(t, []uint64{1, 7, 1164}, simulation.DrawShared) }
+
+func playAgain(t *testing.T, all []uint64, draw func(seed uint64) simulation.Scenario) {
+	t.Helper()
+	runs := 2
+	if *times > 0 {
+		all, runs = nil, *times
+		for i := range uint64(*seeds) {
+			all = append(all, *from+i)
+		}
+	}
+	scheme := simulation.NewScheme()
+	differ := 0
+	for _, seed := range all {
+		hashes, parting := map[string]int{}, ""
+		var first *simulation.Trace
+		for run := 0; run < runs || *times == 0 && run == runs && len(hashes) > 1; run++ {
+			trace := simulation.NewTrace()
+			play(t, scheme, draw(seed), trace)
+			hashes[trace.Hash()]++
+			if first == nil {
+				first = trace
+			}
+			if parting == "" && trace.Hash() != first.Hash() {
+				parting = part(first.Settled(), trace.Settled())
+			}
+		}
+		if most := slices.Max(slices.Collect(maps.Values(hashes))); len(hashes) > 1 && (*times > 0 || most == 1) {
+			differ++
+			t.Errorf("seed %d is %d runs, %v:\n%s", seed, len(hashes), slices.Sorted(maps.Values(hashes)), parting)
+		}
+	}
+	t.Logf("%d of %d seeds differ in %d runs each", differ, len(all), runs)
+}
+
+// recording is how often a seed is played to record which traces it can have.
+const recording = 6
+
+// TestEvidence compares what a refactoring must not change with what was recorded: the trace of each seed, and the texts of denials.
+func TestEvidence(t *testing.T) {
+	if *evidence == "" {
+		t.Skip("-evidence is neither compare nor record")
+	}
+	known := recorded(t, "evidence-traces.txt")
+	traces, denials := map[string]bool{}, map[string]bool{}
+	scheme := simulation.NewScheme()
+	for _, of := range []struct {
+		kind  string
+		seeds int
+		draw  func(uint64) simulation.Scenario
+	}{{"seed", 60, simulation.Draw}, {"shared seed", 15, simulation.DrawShared}, {"widened seed", 15, simulation.DrawWidened}} {
+		for i := range of.seeds {
+			seed, found := uint64(i)+1, false
+			var all []string
+			for run := 0; run < recording && (*evidence == "record" || !found); run++ {
+				trace := simulation.NewTrace()
+				play(t, scheme, of.draw(seed), trace)
+				line := fmt.Sprintf("%s %d: %s", of.kind, seed, trace.Hash())
+				all = append(all, line)
+				found, traces[line] = found || known[line], true
+				for _, denial := range deniedBecause.FindAllStringSubmatch(trace.String(), -1) {
+					denials[names.ReplaceAllString(denial[1], "*")] = true
+				}
+			}
+			if *evidence == "compare" && !found {
+				t.Errorf("%s %d has none of its recorded traces: %q", of.kind, seed, all)
+			}
+		}
+	}
+	if *evidence == "record" {
+		record(t, "evidence-traces.txt", traces)
+		record(t, "evidence-denials.txt", denials)
+		return
+	}
+	known = recorded(t, "evidence-denials.txt")
+	for denial := range denials {
+		if !known[denial] {
+			t.Errorf("a denial was not recorded: %s", denial)
+		}
+	}
+}
+
+func recorded(t *testing.T, file string) map[string]bool {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("testdata", file))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	lines := map[string]bool{}
+	for line := range strings.Lines(string(raw)) {
+		lines[strings.TrimSuffix(line, "\n")] = true
+	}
+	return lines
+}
+
+func record(t *testing.T, file string, lines map[string]bool) {
+	t.Helper()
+	text := strings.Join(slices.Sorted(maps.Keys(lines)), "\n") + "\n"
+	if err := os.WriteFile(filepath.Join("testdata", file), []byte(text), 0o644); err != nil { //nolint:gosec // it is committed
+		t.Fatal(err)
+	}
+}
+
+var (
+	deniedBecause = regexp.MustCompile(`(?m) is denied: (.*)$`)
+	// names are the parts of a denial that differ from pod to pod.
+	names = regexp.MustCompile(`"[^"]*"|[a-z0-9.-]+/[a-z0-9.-]+|[0-9]+(\.[0-9]+)?(µs|ms|s|m)?`)
+)
+
+// part shows where two traces part.
+func part(a, b string) string {
+	one, other := strings.Split(a, "\n"), strings.Split(b, "\n")
+	at := 0
+	for at < min(len(one), len(other)) && one[at] == other[at] {
+		at++
+	}
+	show := func(lines []string) string { return strings.Join(lines[at:min(at+4, len(lines))], "\n  ") }
+	return "after\n  " + strings.Join(one[max(0, at-8):at], "\n  ") + "\none goes on\n  " + show(one) + "\nthe other\n  " + show(other)
+}

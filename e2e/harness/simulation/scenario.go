@@ -1,0 +1,434 @@
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
+)
+
+// Scenario is one run, drawn from its seed: what there is, and what happens to it when.
+type Scenario struct {
+	Seed                         uint64
+	Cores, Workers               int
+	Webhooks, AggregatorsPerCell int
+	Pods                         int
+	Protectors                   []ProtectorPlan
+	// Generated makes the generator derive a protector from a Deployment besides.
+	Generated bool
+	// Kept makes keepers hold all protectors, and make those anew that vanish.
+	Kept bool
+	// Shared makes the aggregators of a cell shards of a ring, which share it out, and Spaces is how many namespaces there are
+	// then.
+	Shared bool
+	Spaces int
+	// Brake has the limits of the release brake, and Deployments for it.
+	Brake BrakePlan
+	Storm Storm
+	Steps []Step
+	// Workloads are the workloads of the worker clusters; see workloads.go.
+	Workloads []WorkloadPlan
+	// Topology runs the topology controller; see topology.go.
+	Topology TopologyPlan
+	// Updates gives pods containers that clients update; see updates.go.
+	Updates bool
+}
+
+// ProtectorPlan is a protector of the pods with a label.
+type ProtectorPlan struct {
+	Name, Label            string
+	Core, Floor, Space     int
+	Compact, Lag, MinReady int
+	RateMillis             int
+	// MindsLoss makes it outlive the loss of a cell.
+	MindsLoss bool
+	// Computed is a floor that is not a number of pods.
+	Computed ComputedFloor
+	// NoRelabels leaves relabels out of the operations that it guards.
+	NoRelabels bool
+	// Updates makes it guard updates and resizes.
+	Updates bool
+	// Criterion is what a pod must be to count; empty is the default.
+	Criterion v1alpha1.Criterion
+	// Exempts makes it exempt pods of exemptLabels, and CountsAll count all pods of its namespace, also those that it does not cover.
+	Exempts, CountsAll bool
+}
+
+// Storm is how bad the weather is.
+type Storm struct {
+	LoseAnswers, RefuseEvictions float64
+	Weather                      apiserver.Weather
+}
+
+// Step is one thing that happens. Which of its fields count depends on What.
+type Step struct {
+	At   time.Duration
+	What What
+	// Cell and Core are indices; Who picks a pod, a process or a protector, whatever there are then.
+	Cell, Core, Who int
+	// N is a number: a floor, a count.
+	N int
+	// For is how long it lasts: the grace of a removal, a pause, a cut.
+	For time.Duration
+	// To is the size that Deployments are scaled to, in percent, and Every the time from one to the next.
+	To    int
+	Every time.Duration
+	// Stuck is how long a removal hangs after its review; RefusedLater that another webhook refuses it.
+	Stuck        time.Duration
+	RefusedLater bool
+}
+
+// What happens.
+type What string
+
+// All that can happen.
+const (
+	Delete           What = "delete"
+	Evict            What = "evict"
+	DryRun           What = "delete --dry-run"
+	DeleteCollection What = "deletecollection"
+	Force            What = "remove a pod by force"
+	Renew            What = "ask again and again for an eviction that is refused later"
+	CreatePod        What = "create a pod"
+	BecomeReady      What = "a pod becomes ready"
+	BecomeUnready    What = "a pod becomes unready"
+	BecomeUnknown    What = "a pod's readiness becomes unknown"
+	BecomePending    What = "a pod becomes pending"
+	BecomeRunning    What = "a pod becomes running"
+	BecomeScheduled  What = "a pod gets a node"
+	CreateUnbound    What = "create a pod without a node"
+	SetCriterion     What = "a pod gets a criterion of its own"
+	Die              What = "a pod dies"
+	Relabel          What = "a pod changes its labels"
+	AskRelabel       What = "ask to change the labels of a pod"
+	SetFloor         What = "set the floor"
+	SetSelector      What = "set the selector"
+	Widen            What = "set what a protector covers"
+	ScaleSource      What = "scale the Deployment"
+	Rollout          What = "roll out pods of a cell"
+	DeleteSource     What = "delete the Deployment"
+	CreateSource     What = "create the Deployment again"
+
+	KillWebhook      What = "kill a webhook"
+	PauseWebhook     What = "pause a webhook"
+	KillAggregator   What = "kill an aggregator"
+	PauseAggregator  What = "pause an aggregator"
+	FreezeAggregator What = "stop an aggregator by SIGSTOP"
+	StopAggregator   What = "stop an aggregator, which may come back"
+	KillGenerator    What = "kill the generator"
+	CutLink          What = "cut a process off a cluster"
+	StallWatches     What = "stall the watches of a process"
+	StallCell        What = "stall what the aggregators of a cell watch"
+	DeleteLease      What = "delete the Lease of a cell"
+	CompactHistory   What = "compact the history"
+	RestartCluster   What = "restart an apiserver"
+	RestoreWorker    What = "restore a worker from a backup"
+	RestoreCore      What = "restore a core from a backup"
+	LoseSource       What = "lose the Deployment"
+	LoseProtector    What = "lose the generated protector"
+	LoseOne          What = "lose a protector"
+	DeleteProtector  What = "delete a protector"
+	CreateProtector  What = "create the protectors again"
+	JumpClock        What = "set a clock"
+
+	StepWebhookClock    What = "set the clock of a webhook by minutes"
+	StepAggregatorClock What = "set the clock of an aggregator by minutes"
+
+	DeleteSources    What = "delete Deployments"
+	ScaleSources     What = "scale Deployments"
+	CreateSources    What = "create Deployments again"
+	DeleteNamespace  What = "delete a namespace"
+	DeleteOwner      What = "delete the owner of Deployments"
+	OptOut           What = "take the label for protection off a Deployment"
+	OptIn            What = "put the label for protection on all Deployments"
+	ConfirmSource    What = "confirm on a Deployment"
+	ConfirmProtector What = "confirm on a protector"
+	ConfirmNamespace What = "confirm on a namespace"
+	TakeBack         What = "take all confirmations back"
+	DeleteGenerated  What = "delete a generated protector"
+	LoseGrants       What = "delete the ConfigMap of the grants"
+	SecondGenerator  What = "run a second generator"
+	PauseGenerator   What = "pause the generator"
+
+	SyncWorkloads    What = "let the controllers of a cell sync"
+	ScaleWorkload    What = "scale a workload of a cell"
+	DeleteWorkload   What = "delete a workload of a cell"
+	CreateWorkload   What = "create the workloads of a cell again"
+	ConfirmWorkloads What = "confirm on a protector that deleted workloads are released"
+	RestartPods      What = "remove all pods of a cell"
+
+	UpdateImage What = "update a pod's image"
+	ResizePod   What = "resize a pod in place"
+
+	DeleteCell   What = "delete a Cell"
+	CreateCell   What = "create a Cell again"
+	KillTopology What = "kill the topology controller"
+)
+
+func (s Step) String() string {
+	text := fmt.Sprintf("%12s  %s (cell %d, core %d, who %d, n %d", s.At, s.What, s.Cell, s.Core, s.Who, s.N)
+	if s.For > 0 {
+		text += fmt.Sprintf(", for %s", s.For)
+	}
+	if s.Every > 0 {
+		text += fmt.Sprintf(", to %d %%, every %s", s.To, s.Every)
+	}
+	if s.Stuck > 0 {
+		text += fmt.Sprintf(", stuck for %s", s.Stuck)
+	}
+	if s.RefusedLater {
+		text += ", refused by another webhook"
+	}
+	return text + ")"
+}
+
+func (s Scenario) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d: %d cores, %d workers, %d webhooks, %d aggregators a cell, shared %v, %d pods in %d namespaces, generated %v, kept %v\n",
+		s.Seed, s.Cores, s.Workers, s.Webhooks, s.AggregatorsPerCell, s.Shared, s.Pods, max(s.Spaces, 1), s.Generated, s.Kept)
+	fmt.Fprintf(&b, "storm %+v\n", s.Storm)
+	for _, p := range s.Protectors {
+		fmt.Fprintf(&b, "protector %+v\n", p)
+	}
+	if s.Topology.Runs {
+		fmt.Fprintf(&b, "topology %+v\n", s.Topology)
+	}
+	if s.Brake.Window > 0 {
+		fmt.Fprintf(&b, "brake %+v\n", s.Brake)
+	}
+	for _, step := range s.Steps {
+		fmt.Fprintln(&b, step)
+	}
+	return b.String()
+}
+
+// isKept tells whether keepers run, as they do wherever a generator does.
+func (s Scenario) isKept() bool { return s.Kept || s.Generated }
+
+// agesMatter tells whether any protector counts pods by how long they have been ready.
+func (s Scenario) agesMatter() bool {
+	return s.isWidened() || slices.ContainsFunc(s.Protectors, func(p ProtectorPlan) bool { return p.MinReady > 0 })
+}
+
+// stormTime is how long things happen, before all faults end.
+const stormTime = 40 * time.Second
+
+func randOf(seed, kind uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, kind)) }
+
+// Draw makes the scenario of a seed.
+func Draw(seed uint64) Scenario {
+	r := randOf(seed, 0x6272656b)
+	s := Scenario{
+		Seed: seed, Cores: 1, Workers: 1 + r.IntN(3), Webhooks: 1 + r.IntN(3), AggregatorsPerCell: 1 + r.IntN(2), Pods: 3 + r.IntN(14),
+		Generated: r.IntN(4) == 0,
+	}
+	if r.IntN(6) == 0 {
+		s.Cores = 2
+	}
+	s.Storm = drawStorm(r)
+	for i := range 1 + r.IntN(2) {
+		s.Protectors = append(s.Protectors, ProtectorPlan{
+			Name: fmt.Sprintf("p%d", i), Label: []string{"app", "tier"}[i], Core: r.IntN(s.Cores), Floor: r.IntN(s.Pods + 1),
+			Compact: r.IntN(5), Lag: max(0, r.IntN(12)-6), MinReady: max(0, r.IntN(8)-5), RateMillis: r.IntN(3) * 500,
+		})
+	}
+	for range 1 + r.IntN(4) {
+		s.drawBurst(r)
+	}
+	for range r.IntN(8) {
+		s.drawLife(r)
+	}
+	for range r.IntN(6) {
+		s.drawFault(r)
+	}
+	if r.IntN(4) == 0 {
+		s.drawBlindness(r)
+	}
+	if r.IntN(6) == 0 {
+		s.drawWrongClocks(r)
+	}
+	if r.IntN(6) == 0 {
+		s.drawTwoLeaders(r)
+	}
+	if r.IntN(6) == 0 {
+		s.drawOldCore(r)
+	}
+	if s.Generated {
+		s.drawSource(r)
+	}
+	if r.IntN(4) == 0 {
+		s.drawLosses(r)
+	}
+	s.drawSpread(randOf(seed, 0x6c6f7373d9))
+	s.drawDecreases(randOf(seed, 0x6272616c16))
+	s.drawWidenings(randOf(seed, 0x776964656e))
+	s.drawComputed(randOf(seed, 0x666c6f6f72))
+	s.drawRelabels(randOf(seed, relabelLuck))
+	s.drawRenewals(randOf(seed, renewalLuck))
+	s.drawClocks(randOf(seed, clockLuck))
+	s.drawUsable(randOf(seed, 0x757361626c65))
+	s.drawFreeze(randOf(seed, 0x667265657a65))
+	s.drawCriteria(randOf(seed, criteriaLuck))
+	s.drawForced(randOf(seed, forceLuck))
+	s.drawTopology(randOf(seed, topologyLuck))
+	s.drawUpdates(randOf(seed, updateLuck))
+	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
+	return s
+}
+
+func drawStorm(r *rand.Rand) Storm {
+	s := Storm{}
+	if r.IntN(2) == 0 {
+		s.LoseAnswers, s.RefuseEvictions = r.Float64()*0.2, r.Float64()*0.5
+	}
+	if r.IntN(2) == 0 {
+		s.Weather = apiserver.Weather{
+			Slow: time.Duration(1+r.IntN(400)) * time.Millisecond, Lag: time.Duration(1+r.IntN(3000)) * time.Millisecond,
+			Lose: r.Float64() * 0.1, Break: r.Float64() * 0.05,
+		}
+	}
+	return s
+}
+
+func at(r *rand.Rand) time.Duration { return time.Duration(r.Int64N(int64(stormTime))) }
+
+// stuckOnceIn is how long a request hangs after its review, once in n draws; 0 otherwise.
+func stuckOnceIn(r *rand.Rand, n int) time.Duration {
+	if r.IntN(n) > 0 {
+		return 0
+	}
+	return time.Duration(r.Int64N(int64(requestLimit)))
+}
+
+// drawBurst is many removals in a short time, some of the same pod.
+func (s *Scenario) drawBurst(r *rand.Rand) {
+	begin, width := at(r), time.Duration(1+r.IntN(3000))*time.Millisecond
+	for range 1 + r.IntN(12) {
+		step := Step{
+			At: begin + time.Duration(r.Int64N(int64(width))), What: []What{Delete, Delete, Delete, Evict, Evict, DeleteCollection, DryRun}[r.IntN(7)],
+			Cell: r.IntN(s.Workers), Who: r.IntN(16), RefusedLater: r.IntN(8) == 0,
+		}
+		if r.IntN(3) > 0 {
+			step.For = time.Duration(1+r.IntN(5000)) * time.Millisecond
+		}
+		step.Stuck = stuckOnceIn(r, 5)
+		s.Steps = append(s.Steps, step)
+		if r.IntN(4) == 0 { // somebody else asks for the same
+			step.At += time.Duration(r.IntN(2000)) * time.Millisecond
+			s.Steps = append(s.Steps, step)
+		}
+	}
+}
+
+// drawLife is what happens to pods and protectors besides.
+func (s *Scenario) drawLife(r *rand.Rand) {
+	whats := []What{
+		CreatePod, CreatePod, CreatePod, BecomeReady, BecomeReady, BecomeUnready, BecomeUnknown, Die, Relabel, SetFloor, SetFloor, SetSelector,
+		ScaleSource, Rollout,
+	}
+	s.Steps = append(s.Steps, Step{
+		At: at(r), What: whats[r.IntN(len(whats))], Cell: r.IntN(s.Workers), Core: r.IntN(s.Cores), Who: r.IntN(16), N: r.IntN(s.Pods + 2),
+	})
+}
+
+// drawBlindness is a cell whose aggregators see nothing for a while, in which pods come and are asked to go.
+func (s *Scenario) drawBlindness(r *rand.Rand) {
+	begin, cell := at(r), r.IntN(s.Workers)
+	s.Steps = append(s.Steps, Step{At: begin, What: StallCell, Cell: cell, For: 20 * time.Second})
+	for range 1 + r.IntN(3) {
+		s.Steps = append(s.Steps, Step{At: begin + time.Second, What: CreatePod, Cell: cell, Who: 1})
+	}
+	for range 2 + r.IntN(6) {
+		s.Steps = append(s.Steps, Step{
+			At: begin + time.Duration(1000+r.IntN(4000))*time.Millisecond, What: Delete, Cell: cell, Who: r.IntN(16), For: time.Second,
+			Stuck: time.Duration(r.Int64N(int64(requestLimit))),
+		})
+	}
+}
+
+// drawWrongClocks is webhooks whose clocks are far behind, and removals by them that take long.
+func (s *Scenario) drawWrongClocks(r *rand.Rand) {
+	begin := at(r)
+	for i := range s.Webhooks {
+		s.Steps = append(s.Steps, Step{At: begin, What: JumpClock, Who: i, N: -2})
+	}
+	for range 2 + r.IntN(4) {
+		s.Steps = append(s.Steps, Step{
+			At: begin + time.Duration(r.IntN(4000))*time.Millisecond, What: Delete, Cell: r.IntN(s.Workers), Who: r.IntN(16), For: time.Second,
+			Stuck: time.Duration(r.Int64N(int64(requestLimit))),
+		})
+	}
+}
+
+// drawTwoLeaders is a cell whose leader sees nothing and does not know yet that another leads.
+func (s *Scenario) drawTwoLeaders(r *rand.Rand) {
+	begin, cell := at(r), r.IntN(s.Workers)
+	s.AggregatorsPerCell = 2
+	s.Steps = append(s.Steps, Step{At: begin, What: StallWatches, Cell: s.Cores + cell, Who: s.Webhooks + 2*cell + r.IntN(2), For: 15 * time.Second})
+	for i := range 3 + r.IntN(5) {
+		s.Steps = append(s.Steps, Step{
+			At: begin + time.Duration(i*700+r.IntN(700))*time.Millisecond, What: []What{Delete, CreatePod, DeleteLease}[r.IntN(3)], Cell: cell, Who: r.IntN(16),
+		})
+	}
+}
+
+func (s *Scenario) drawFault(r *rand.Rand) {
+	whats := []What{
+		KillWebhook, PauseWebhook, KillAggregator, KillAggregator, PauseAggregator, PauseAggregator, KillGenerator, CutLink, CutLink,
+		DeleteLease, StallWatches, StallWatches, StallWatches, CompactHistory, RestartCluster, RestoreWorker, JumpClock, JumpClock,
+	}
+	s.Steps = append(s.Steps, Step{
+		At: at(r), What: whats[r.IntN(len(whats))], Cell: r.IntN(s.Workers + s.Cores), Core: r.IntN(s.Cores), Who: r.IntN(16), N: r.IntN(5) - 2,
+		For: time.Duration(100+r.IntN(20000)) * time.Millisecond,
+	})
+}
+
+// drawOldCore is a core that is restored, in the midst of removals.
+func (s *Scenario) drawOldCore(r *rand.Rand) {
+	begin, core := at(r), r.IntN(s.Cores)
+	s.Steps = append(s.Steps, Step{At: begin + 4*time.Second, What: RestoreCore, Core: core, N: r.IntN(60)})
+	for range 2 + r.IntN(8) {
+		s.Steps = append(s.Steps, Step{
+			At: begin + time.Duration(r.IntN(8000))*time.Millisecond, What: []What{Delete, Delete, Evict}[r.IntN(3)],
+			Cell: r.IntN(s.Workers), Who: r.IntN(16), For: time.Second, Stuck: time.Duration(r.IntN(2)) * time.Duration(r.Int64N(int64(requestLimit))),
+		})
+	}
+}
+
+// drawSource is what may become of the Deployment.
+func (s *Scenario) drawSource(r *rand.Rand) {
+	for range r.IntN(4) {
+		whats := []What{DeleteSource, CreateSource, CreateSource, LoseSource, LoseSource, LoseProtector}
+		s.Steps = append(s.Steps, Step{At: at(r), What: whats[r.IntN(len(whats))]})
+	}
+}
+
+// drawLosses is protectors that vanish in the midst of removals, or are deleted on purpose, while watches are away or not.
+func (s *Scenario) drawLosses(r *rand.Rand) {
+	s.Kept = true
+	begin, core := at(r), r.IntN(s.Cores)
+	what := []What{LoseOne, LoseOne, LoseOne, DeleteProtector}[r.IntN(4)]
+	s.Steps = append(s.Steps, Step{At: begin + 4*time.Second, What: what, Core: core, Who: r.IntN(16)})
+	if r.IntN(3) == 0 { // and nobody sees it go
+		s.Steps = append(s.Steps, Step{At: begin + 2*time.Second, What: StallWatches, Cell: core, Who: r.IntN(16), For: 4 * time.Second},
+			Step{At: begin + 5*time.Second, What: CompactHistory, Cell: core}, Step{At: begin + 5*time.Second, What: RestartCluster, Cell: core})
+	}
+	if r.IntN(3) == 0 {
+		s.Steps = append(s.Steps, Step{At: begin + time.Duration(r.IntN(10000))*time.Millisecond, What: CreateProtector, Core: core})
+	}
+	if r.IntN(4) == 0 {
+		s.Steps = append(s.Steps, Step{
+			At: begin + time.Duration(r.IntN(8000))*time.Millisecond, What: KillGenerator, Who: core, For: time.Duration(r.IntN(5000)) * time.Millisecond,
+		})
+	}
+	for range 2 + r.IntN(8) {
+		s.Steps = append(s.Steps, Step{
+			At: begin + time.Duration(r.IntN(10000))*time.Millisecond, What: []What{Delete, Delete, Evict}[r.IntN(3)],
+			Cell: r.IntN(s.Workers), Who: r.IntN(16), For: time.Second, Stuck: time.Duration(r.IntN(2)) * time.Duration(r.Int64N(int64(requestLimit))),
+		})
+	}
+}

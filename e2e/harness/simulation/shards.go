@@ -1,0 +1,231 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/breakwater-k8s/breakwater/aggregator"
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
+)
+
+// Of a cell that is shared out, each aggregator is a shard of the cell's ring. A slot goes from one to another only when the one
+// has given it up, or is dead by its Lease; each has an epoch of its own, and who has given a slot up writes nothing of it.
+
+func ringName(cell string) string { return "ring-" + cell }
+
+func (w *world) createRings() {
+	for _, core := range w.cores {
+		for _, worker := range w.workers {
+			core.create("clusterrings", &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: ringName(worker.name)}, Spec: v1alpha1.ClusterRingSpec{
+				ShardNamespace: leaseNamespace, TokensPerShard: 50, LeaseDurationSeconds: int32(leaseDuration.Seconds()),
+			}})
+		}
+	}
+}
+
+func (p *process) joinRing(ctx context.Context, mgr manager.Manager, cell string) (*aggregator.RingShard, error) {
+	skew := func() time.Duration { return time.Duration(p.skew.Load()) }
+	return aggregator.NewRingShard(ctx, ownClock{mgr, skew}, aggregator.RingShardOptions{
+		Ring: ringName(cell), Name: p.name,
+		// Some stop as if for ever, others to come back.
+		Returns: strings.HasSuffix(p.name, "1"),
+	})
+}
+
+// stopAndReturn scales the shards of a cell down, and up again after a while.
+func (w *world) stopAndReturn(s Step) {
+	old, ok := pick(w.aggregators, s.Who)
+	if !ok || old.paused.isDead() || old.leaves.Swap(true) {
+		return
+	}
+	old.stop()
+	w.later(s.For, func() {
+		<-old.ended
+		old.kill()
+		fresh := w.restartAggregator(old)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.aggregators[slices.Index(w.aggregators, old)] = fresh
+	})
+}
+
+// slotOf is a slot of a cell as an incarnation of a shard has it.
+type slotOf struct {
+	core, cell, holder string
+	slot               int
+}
+
+// leased notes who holds a shard's Lease.
+func (j *judge) leased(core string, lease *coordinationv1.Lease, e *apiserver.Event) {
+	key := core + "/" + lease.Name
+	if e.Type == watch.Deleted || lease.Spec.HolderIdentity == nil {
+		delete(j.leases, key)
+		return
+	}
+	if holder := *lease.Spec.HolderIdentity; holder != j.leases[key] {
+		j.leases[key], j.leaseOf[key] = holder, time.Now()
+	}
+}
+
+// sharesAreOld notes that a restored core tells of shards what was so once: who has given up a slot since may have it again.
+func (j *judge) sharesAreOld(core string, leases []client.Object) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	maps.DeleteFunc(j.givenUp, func(s slotOf, _ time.Time) bool { return s.core == core })
+	maps.DeleteFunc(j.leases, func(key, _ string) bool { return strings.HasPrefix(key, core+"/") })
+	for _, object := range leases {
+		if lease, ok := object.(*coordinationv1.Lease); ok && lease.Spec.HolderIdentity != nil {
+			j.leases[core+"/"+lease.Name] = *lease.Spec.HolderIdentity
+		}
+	}
+}
+
+type owner struct{ shard, holder string }
+
+func ownersOf(cell *v1alpha1.Cell) map[int]owner {
+	owners := map[int]owner{}
+	for i := range cell.Status.Shards {
+		s := &cell.Status.Shards[i]
+		for n := range slot.Recorded(s.Slots).Each() {
+			owners[n] = owner{s.Name, s.Holder}
+		}
+	}
+	return owners
+}
+
+// sharesOut judges who takes slots from whom.
+func (j *judge) sharesOut(core string, cell *v1alpha1.Cell, e *apiserver.Event) {
+	old, ok := e.Old.(*v1alpha1.Cell)
+	if !ok {
+		return
+	}
+	before, after := ownersOf(old), ownersOf(cell)
+	if len(before) == 0 && len(after) == 0 {
+		return
+	}
+	taken, mine := 0, 0
+	var parts []string
+	for i := range cell.Status.Shards {
+		slots := slot.Recorded(cell.Status.Shards[i].Slots)
+		mine += slots.Len()
+		parts = append(parts, fmt.Sprintf("%s %d", cell.Status.Shards[i].Name, slots.Len()))
+	}
+	if mine != len(after) {
+		j.fail("%s writes that a slot of cell %s has two shards", e.By, cell.Name)
+	}
+	by, _, _ := strings.Cut(e.By, "@")
+	for n := range slot.Count {
+		was, is := before[n], after[n]
+		if was == is {
+			continue
+		}
+		if was.shard == by {
+			j.givenUp[slotOf{core, cell.Name, was.holder, n}] = time.Now()
+		} else if was.holder != "" && j.leases[core+"/"+was.shard] == was.holder {
+			j.fail("%s takes slot %d of cell %s from %s, which holds its Lease", e.By, n, cell.Name, was.holder)
+		}
+		if is.holder != "" {
+			taken++
+			delete(j.givenUp, slotOf{core, cell.Name, is.holder, n})
+		}
+	}
+	if taken > 0 {
+		j.counts.Moves++
+	}
+	if !maps.Equal(before, after) {
+		j.trace.add("%s: cell %s by %s, which takes %d slots, epoch %d: %v", core, cell.Name, by, taken, cell.Status.Aggregator.Epoch, parts)
+	}
+	if taken > 0 && cell.Status.Aggregator.Epoch <= old.Status.Aggregator.Epoch {
+		j.fail("%s takes %d slots of cell %s and does not raise the epoch %d", e.By, taken, cell.Name, old.Status.Aggregator.Epoch)
+	}
+}
+
+// isSharedOut tells whether every slot of every cell is with a shard that holds its Lease, and every shard has slots.
+func (w *world) isSharedOut(core *clusterState) string {
+	if !w.scenario.Shared {
+		return ""
+	}
+	w.judge.mu.Lock()
+	defer w.judge.mu.Unlock()
+	objects, _ := core.store.List("cells", "")
+	for _, object := range objects {
+		cell, _ := object.(*v1alpha1.Cell)
+		owners, shards := ownersOf(cell), map[string]bool{}
+		for n := range slot.Count {
+			is := owners[n]
+			key := core.name + "/" + is.shard
+			if w.judge.leaseOf[key].Before(w.judge.beginOf[is.shard]) {
+				return fmt.Sprintf("slot %d of cell %s is with %s, which has not come back yet", n, cell.Name, is.shard)
+			}
+			if holder := w.judge.leases[key]; is.holder == "" || holder != is.holder {
+				return fmt.Sprintf("slot %d of cell %s is with %q, and the Lease with %q", n, cell.Name, is.holder, holder)
+			}
+			shards[is.shard] = true
+		}
+		if len(shards) != w.scenario.AggregatorsPerCell {
+			return fmt.Sprintf("the slots of cell %s are with %d of %d shards", cell.Name, len(shards), w.scenario.AggregatorsPerCell)
+		}
+	}
+	return ""
+}
+
+// inFlight is how long a write may be under way whose sender has stopped.
+const inFlight = 2 * time.Second
+
+// judgeWriter judges whether an aggregator may still write what it writes.
+func (j *judge) judgeWriter(w *watched, cell, before *v1alpha1.PodProtectorCell, e *apiserver.Event) {
+	a := &cell.Aggregation
+	if !strings.HasPrefix(e.By, "aggregator") || a.SnapshotVersion == before.Aggregation.SnapshotVersion && a.Epoch == before.Aggregation.Epoch {
+		return
+	}
+	at, gave := j.givenUp[slotOf{w.core, cell.CellID, a.Holder, slot.Of(w.stored.Namespace)}]
+	if gave && time.Since(at) > inFlight {
+		j.fail("%s has given up the slot of protector %s in cell %s, and has written it %s later", a.Holder, w.name(), cell.CellID, time.Since(at))
+	}
+}
+
+// DrawShared makes a scenario of a seed in which shards share the cells out, and come and go.
+func DrawShared(seed uint64) Scenario {
+	s := Draw(seed).withoutWorkloads().withoutTopology()
+	r := randOf(seed, 0x736c6f74)
+	s.Shared, s.AggregatorsPerCell, s.Spaces = true, 2+r.IntN(3), 2+r.IntN(4)
+	s.Workers, s.Pods = min(s.Workers, 2), max(s.Pods, 2*s.Spaces)
+	for i := range s.Steps {
+		s.Steps[i].Cell %= s.Workers + s.Cores
+	}
+	each := s.Pods / s.Spaces
+	for n := range s.Spaces {
+		plan := s.Protectors[n%len(s.Protectors)]
+		plan.Name, plan.Space, plan.Floor = plan.Name+string(rune('a'+n)), n, r.IntN(each+1)
+		s.Protectors = append(s.Protectors, plan)
+	}
+	s.Protectors = s.Protectors[len(s.Protectors)-s.Spaces:]
+	for range 2 + r.IntN(5) {
+		whats := []What{KillAggregator, PauseAggregator, PauseAggregator, StopAggregator, StopAggregator, CutLink, StallWatches, JumpClock}
+		step := Step{
+			At: at(r), What: whats[r.IntN(len(whats))], Cell: r.IntN(s.Workers + s.Cores), Who: r.IntN(64), N: r.IntN(5) - 2,
+			For: time.Duration(100+r.IntN(30000)) * time.Millisecond,
+		}
+		if step.What == CutLink || step.What == StallWatches { // those of an aggregator
+			step.Who = s.Webhooks + step.Who%(s.AggregatorsPerCell*s.Workers*s.Cores)
+		}
+		s.Steps = append(s.Steps, step)
+	}
+	for range 1 + r.IntN(3) {
+		s.drawBurst(r)
+	}
+	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
+	return s
+}

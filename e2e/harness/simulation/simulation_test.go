@@ -1,0 +1,111 @@
+// The jitter of client-go comes from the global source of math/rand, which a seed must reach.
+//
+//go:debug randseednop=0
+package simulation_test
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation"
+)
+
+var (
+	seeds = flag.Int("seeds", 60, "how many `seeds` to play")
+	from  = flag.Uint64("from", 1, "the first `seed`")
+	quick = flag.Bool("quick", false, "stop at the first seed that fails, and say no more than why")
+	save  = flag.String("save", "", "`file` that takes the shortened scenario of the first seed that fails, for testdata/corpus")
+	times = flag.Int("times", 0, "let TestASeedIsOneRun play -seeds from -from on, so many `times` each")
+	// evidence is for hack/evidence.
+	evidence = flag.String("evidence", "", "what TestEvidence does: `compare` or record")
+
+	show = flag.Bool("show", false, "print the trace of a seed that fails, as it is and not shortened")
+)
+
+func play(t *testing.T, scheme *runtime.Scheme, s simulation.Scenario, trace *simulation.Trace) (result simulation.Result) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) { result = simulation.Run(s, scheme, trace) })
+	return result
+}
+
+func TestSeeds(t *testing.T) { playAll(t, *seeds, simulation.Draw) }
+
+// Shards share the cells out, and come and go.
+func TestSharedSeeds(t *testing.T) { playAll(t, *seeds/4, simulation.DrawShared) }
+
+// What protectors cover is changed in the midst of bursts.
+func TestWidenedSeeds(t *testing.T) { playAll(t, *seeds/4, simulation.DrawWidened) }
+
+func playAll(t *testing.T, seeds int, draw func(seed uint64) simulation.Scenario) {
+	t.Helper()
+	scheme := simulation.NewScheme()
+	total := simulation.Counts{Excused: simulation.Excused{}}
+	for i := range seeds {
+		s := draw(*from + uint64(i))
+		result := play(t, scheme, s, nil)
+		total.Add(result.Counts)
+		if done := i + 1; done%1000 == 0 && done < seeds {
+			t.Logf("%d of %d seeds", done, seeds)
+		}
+		if len(result.Failures) == 0 {
+			continue
+		}
+		if *quick {
+			t.Fatalf("seed %d: %v", s.Seed, result.Failures)
+		}
+		if !*show {
+			s = simulation.Shorten(s, func(s simulation.Scenario) bool { return len(play(t, scheme, s, nil).Failures) > 0 })
+		}
+		trace := simulation.NewTrace()
+		play(t, scheme, s, trace)
+		if *save != "" {
+			store(t, s)
+			return
+		}
+		t.Errorf("seed %d: %v\n%s\n%s", s.Seed, result.Failures, s, trace)
+	}
+	t.Logf("%d seeds: %+v", seeds, total)
+}
+
+func store(t *testing.T, s simulation.Scenario) {
+	t.Helper()
+	raw, err := json.MarshalIndent(s, "", " ")
+	if err == nil {
+		err = os.WriteFile(*save, append(raw, '\n'), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Scenarios that once failed, or that a mutant of the rules fails in. The name of a file says what went wrong.
+func TestCorpus(t *testing.T) {
+	files, err := filepath.Glob("testdata/corpus/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no corpus: %v", err)
+	}
+	scheme := simulation.NewScheme()
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var s simulation.Scenario
+			if err := json.Unmarshal(raw, &s); err != nil {
+				t.Fatal(err)
+			}
+			trace := simulation.NewTrace()
+			if failures := play(t, scheme, s, trace).Failures; len(failures) > 0 {
+				t.Errorf("%v\n%s\n%s", failures, s, trace)
+			}
+		})
+	}
+}

@@ -1,0 +1,190 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
+)
+
+// sourceName is the Deployment's that the pods belong to, whose protector the generator makes.
+const sourceName = "web"
+
+// changeSource is what becomes of the Deployment: a user deletes it or makes it anew, or it vanishes, or its protector
+// does. An object that vanishes was never seen to terminate.
+func (w *world) changeSource(s Step) {
+	store, key := w.cores[0].store, types.NamespacedName{Namespace: namespace, Name: sourceName}
+	switch s.What {
+	case DeleteSource:
+		_, _ = store.Delete("deployments", key, "", user)
+	case CreateSource:
+		_, _ = store.Create("deployments", w.deployment(), user)
+	case LoseSource:
+		store.Lose("deployments", key)
+	case LoseProtector:
+		store.Lose("podprotectors", protectorOf(key))
+	}
+}
+
+// sourceTruth is what the judge knows of a Deployment.
+type sourceTruth struct {
+	// states are all of its states, oldest first.
+	states []sourceState
+	// undone is when its deletion was undone last, by a restore or since it was created again.
+	undone time.Time
+}
+
+// sourceState is what is true of a Deployment from a version on.
+type sourceState struct {
+	version uint64
+	at      time.Time
+	// released reports that the protector may go, because the Deployment is being deleted, was deleted, or does not ask for protection.
+	released bool
+	// vanished reports that it went without a deletion.
+	vanished bool
+	// cascade is when a cascade deleted it; zero if none did.
+	cascade time.Time
+	// object is as it was last.
+	object client.Object
+}
+
+func (s *sourceTruth) now() sourceState {
+	if len(s.states) == 0 {
+		return sourceState{}
+	}
+	return s.states[len(s.states)-1]
+}
+
+// restore takes the truth back to a version.
+func (s *sourceTruth) restore(version uint64) {
+	if s.now().released {
+		s.undone = time.Now()
+	}
+	s.states = slices.DeleteFunc(s.states, func(state sourceState) bool { return state.version > version })
+}
+
+// sourceOf is the truth about the Deployment of a protector.
+func (j *judge) sourceOf(protector protectorKey) *sourceTruth {
+	if j.sources[protector] == nil {
+		j.sources[protector] = &sourceTruth{}
+	}
+	return j.sources[protector]
+}
+
+// sourceChanged notes whether the Deployment's protector may be released: from the begin of its deletion on, until
+// there is another one.
+func (j *judge) sourceChanged(core string, e *apiserver.Event) {
+	j.trace.add("%s: Deployment %s %s by %s", core, e.New.GetName(), strings.ToLower(string(e.Type)), orWorld(e.By))
+	truth := j.sourceOf(protectorKey{core, protectorOf(client.ObjectKeyFromObject(e.New))})
+	before, now := truth.now(), sourceState{version: e.Version, at: time.Now(), object: e.New}
+	deleted := e.New.GetDeletionTimestamp() != nil
+	switch {
+	case e.Type == watch.Deleted:
+		// One without a finalizer goes at once, and a generator may never have seen it: its protector may be held for the one before.
+		now.released, now.vanished, now.cascade = before.released || !deleted && e.By != "", e.By == "" || !deleted, before.cascade
+	case deleted && before.object != nil && before.object.GetDeletionTimestamp() != nil:
+		now.released, now.cascade = true, before.cascade
+	case deleted:
+		// A user who had asked for no protection before meant that, whatever deletes the Deployment then.
+		if now.released = true; !before.released && j.decreases.isCascade(core, e.New) {
+			now.cascade = time.Now()
+		}
+	default:
+		now.released = e.New.GetLabels()[v1alpha1.LabelProtect] == ""
+	}
+	if before.released && !now.released {
+		truth.undone = time.Now()
+	}
+	truth.states = append(truth.states, now)
+}
+
+// judgeEnd judges the end of a protector. Nobody of us ends one but the generator, and that only when its Deployment is
+// deleted; what it was about to do when a restore undid the deletion takes some requests.
+func (j *judge) judgeEnd(core string, e *apiserver.Event) {
+	if p, ok := e.Old.(*v1alpha1.PodProtector); ok && p.DeletionTimestamp != nil && !policy.IsGenerated(p) {
+		return // a user has deleted it
+	}
+	source := j.sourceOf(protectorKey{core, client.ObjectKeyFromObject(e.New)})
+	by, isOurs := writer(e)
+	if isOurs && !source.now().released && source.undone.Before(j.decreases.since(by, time.Now().Add(-inFlightRelease))) {
+		j.fail("%s has ended protector %s/%s, and nobody has deleted its Deployment", e.By, core, e.New.GetName())
+	}
+}
+
+// writer is the process that made a change; ours is false for users and other controllers.
+func writer(e *apiserver.Event) (process string, ours bool) {
+	process, _, ours = strings.Cut(e.By, "@")
+	return process, ours
+}
+
+// isSource tells whether an object is a Deployment.
+func isSource(o client.Object) bool {
+	_, ok := o.(*appsv1.Deployment)
+	return ok
+}
+
+// areSourcesServed says which Deployment has not the protector that it should have, or which protector should have been released.
+func (w *world) areSourcesServed() string {
+	for _, plan := range w.scenario.sources() {
+		if word := w.isSourceServed(plan); word != "" {
+			return fmt.Sprintf("%s of Deployment %s", word, plan.key())
+		}
+	}
+	return ""
+}
+
+func (w *world) isSourceServed(plan SourcePlan) string {
+	core := w.cores[0]
+	stored, absent := core.store.Get("podprotectors", plan.protector())
+	object, gone := core.store.Get("deployments", plan.key())
+	p, _ := stored.(*v1alpha1.PodProtector)
+	w.judge.mu.Lock()
+	lost := w.judge.protectors[protectorKey{core.name, plan.protector()}]
+	isStuck := lost != nil && lost.isLost() && !w.mayReturn(lost) // its release needs a confirmation, and cannot be recorded
+	source := w.judge.sourceOf(protectorKey{core.name, plan.protector()})
+	truth := source.now()
+	d := w.judge.decreases
+	isHeld := absent == nil && (d.isHeldCascade(core.name, p, truth) || d.isCutOff(core.name, p, truth) || d.isOfLostTime(core.name, p, source))
+	w.judge.mu.Unlock()
+	deployment, _ := object.(*appsv1.Deployment)
+	switch {
+	case gone == nil && deployment.DeletionTimestamp != nil && isStuck:
+		return ""
+	case gone == nil && deployment.DeletionTimestamp != nil:
+		return "the finalizer is not removed"
+	case gone == nil && deployment.Labels[v1alpha1.LabelProtect] == "" && absent == nil && !isHeld:
+		return "the protector is there, although no label asks for it:" + describePending(p)
+	case gone == nil && deployment.Labels[v1alpha1.LabelProtect] == "":
+		return ""
+	case gone == nil && absent != nil:
+		return "there is no protector"
+	case gone != nil && absent == nil && truth.released && !truth.vanished && !isHeld:
+		return "the protector is there after the deletion:" + describePending(p)
+	case gone == nil:
+		return isAsAsked(deployment, p)
+	}
+	return ""
+}
+
+func isAsAsked(d *appsv1.Deployment, p *v1alpha1.PodProtector) string {
+	wanted, err := policy.FromDeployment(d)
+	if err != nil {
+		return err.Error()
+	}
+	if got, want := floorOf(p), floorOf(wanted.Object); got != want {
+		return fmt.Sprintf("the floor is %d and not %d as asked for:%s", got, want, describePending(p))
+	}
+	if pending := pendingOf(p); pending != nil {
+		return "a decrease is pending that the Deployment does not ask for:" + describePending(p)
+	}
+	return ""
+}

@@ -1,0 +1,262 @@
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+// In a sixth of the seeds, clients change images of pods and resize them in place, and protectors guard that or do not. The API server stores
+// the change. The kubelet sees it later, restarts the container, and the pod becomes ready again, mostly. The restart is judged as a removal
+// is when it takes effect: then an available pod becomes unavailable. A protector that does not guard updates loses the pod by itself.
+//
+// The judge looks at each reservation of an update:
+//
+//   - it does not count against the budget only while the snapshot shows the pod as not available;
+//   - it ends when the pod was restarted, or no client can have it restarted any more, or the time for that has passed. Then the restart is
+//     excused.
+
+// updateLuck is the random stream of updates. It was chosen so that no seed changes that is named in tests, mutants or docs.
+const updateLuck = 0x7570647400b6
+
+// updateTimeout is that of the protectors.
+const updateTimeout = 30 * time.Second
+
+// container is the container of each pod that clients update, and companion another one.
+const (
+	container = "web"
+	companion = "log"
+)
+
+// change is what an update of a pod changes, in one container.
+type change struct {
+	container string
+	resize    bool
+}
+
+func (c *change) operation() v1alpha1.Operation {
+	if c.resize {
+		return v1alpha1.OperationResize
+	}
+	return v1alpha1.OperationUpdate
+}
+
+// changeOf is what a step changes in pods; nil for all others.
+func changeOf(s Step) *change {
+	if s.What != UpdateImage && s.What != ResizePod {
+		return nil
+	}
+	return &change{container: []string{container, companion}[s.N%2], resize: s.What == ResizePod}
+}
+
+// addContainers gives a pod the containers that updates change.
+func addContainers(p *corev1.Pod) {
+	for _, name := range []string{container, companion} {
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{
+			Name: name, Image: "1", ResizePolicy: []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}},
+		})
+		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: name})
+	}
+	p.Status.ObservedGeneration = 1
+}
+
+// apply changes a pod as an API server does that stores an update.
+func (c *change) apply(object client.Object) error {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return nil
+	}
+	pod.Generation++
+	for i := range pod.Spec.Containers {
+		in := &pod.Spec.Containers[i]
+		switch {
+		case in.Name != c.container:
+		case c.resize:
+			in.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(pod.Generation, resource.DecimalSI)}
+		default:
+			in.Image = fmt.Sprint(pod.Generation)
+		}
+	}
+	return nil
+}
+
+func (c *change) of(pod *corev1.Pod) *corev1.Pod {
+	changed := pod.DeepCopy()
+	_ = c.apply(changed)
+	return changed
+}
+
+func restartsOf(pod *corev1.Pod, container string) int32 {
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.Name == container {
+			return s.RestartCount
+		}
+	}
+	return 0
+}
+
+// restart is what the kubelet does about an update that was stored. A container that was restarted for a later update may not be restarted again.
+func (c *clusterState) restart(r *removal, key types.NamespacedName, uid types.UID, stored *corev1.Pod) {
+	wait := func(from, to time.Duration, what string) { time.Sleep(c.world.dice.Between(from, to, r.id+" "+what)) }
+	write := func(actor string, change func(pod *corev1.Pod)) bool {
+		written := false
+		_, _ = c.store.Update("pods", key, "", actor, func(object client.Object) error {
+			if pod, ok := object.(*corev1.Pod); ok && pod.UID == uid && pod.Generation >= stored.Generation && pod.DeletionTimestamp == nil {
+				change(pod)
+				written = true
+			}
+			return nil
+		})
+		return written
+	}
+	before := restartsOf(stored, r.change.container)
+	wait(time.Millisecond, time.Second, "seen")
+	write("kubelet", func(pod *corev1.Pod) { pod.Status.ObservedGeneration = pod.Generation })
+	longest := 2 * time.Second
+	if c.world.dice.Chance(0.1, r.id+" pulls") {
+		longest = 2 * updateTimeout
+	}
+	wait(time.Millisecond, longest, "restart")
+	atOnce, mayMerge, isMerged := c.world.dice.Chance(0.5, r.id+" at once"), c.world.dice.Chance(0.5, r.id+" merged"), false
+	c.world.judge.about(c.name, r)
+	goes := write(removalActor(r), func(pod *corev1.Pod) {
+		if isMerged = mayMerge && restartsOf(pod, r.change.container) > before; isMerged {
+			return
+		}
+		setReady(pod, false)
+		if atOnce {
+			countRestart(pod, r.change.container)
+		}
+	})
+	c.world.judge.finished(r)
+	if !goes || isMerged {
+		return
+	}
+	if !atOnce {
+		wait(time.Millisecond, time.Second, "counted")
+		write("kubelet", func(pod *corev1.Pod) { countRestart(pod, r.change.container) })
+	}
+	if c.world.dice.Chance(0.1, r.id+" fails") {
+		return
+	}
+	wait(time.Millisecond, 4*time.Second, "ready")
+	write("kubelet", func(pod *corev1.Pod) { setReady(pod, true) })
+}
+
+func countRestart(pod *corev1.Pod, container string) {
+	for i := range pod.Status.ContainerStatuses {
+		if s := &pod.Status.ContainerStatuses[i]; s.Name == container {
+			s.RestartCount++
+		}
+	}
+}
+
+// isGuarding reports whether an operation consumes budget. It is read here, not by the code that is on trial.
+func (w *watched) isGuarding(operation v1alpha1.Operation) bool {
+	return slices.Contains(w.stored.Spec.Operations, operation)
+}
+
+// isRestarting reports whether a restart by an update is to be judged as a removal from a protector. From one that does not guard updates the
+// pod is lost.
+func (j *judge) isRestarting(t *truth, w *watched, r *removal, before podState, line *lifeline) bool {
+	if w.isGuarding(r.change.operation()) {
+		isLost := !line.now().available(w, time.Now())
+		if isLost && before.available(w, time.Now()) {
+			j.counts.Restarts++
+		}
+		return isLost
+	}
+	t.losses = append(t.losses, loss{why: lossUnguarded, era: t.era, version: line.now().version, before: before, after: line.now(), only: w})
+	return false
+}
+
+// stores notes that an update is stored.
+func (j *judge) stores(r *removal) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	r.stored = true
+}
+
+// accounted are the reservations that the counts account for: of updates whose pods they show as not available.
+func accounted(h *v1alpha1.AdmissionHistory) map[quota.UIDHash]bool {
+	hashes := map[quota.UIDHash]bool{}
+	for i := range h.Buckets {
+		if b := &h.Buckets[i]; b.Accounted && b.PodUID != "" {
+			hashes[quota.HashUID(b.PodUID)] = true
+		}
+	}
+	return hashes
+}
+
+// openOf are the reservations that count against the budget.
+func openOf(h *v1alpha1.AdmissionHistory) int { return len(hashesOf(h)) - len(accounted(h)) }
+
+// judgeAccounted judges that what does not count against the budget is not in the counts either.
+func (j *judge) judgeAccounted(w *watched, cell *v1alpha1.PodProtectorCell) {
+	t := j.cells[cell.CellID]
+	if !isCounted(w.stored, &cell.Aggregation) {
+		return
+	}
+	for hash := range accounted(&cell.AdmissionHistory) {
+		isDown := false
+		for era := j.eraOf(w.core, cell.CellID, cell.Aggregation.Epoch); era <= t.era; era++ {
+			for _, line := range t.podsOf(era) {
+				state, ok := line.at(parseVersion(cell.Aggregation.SnapshotVersion))
+				mayCount := ok && state.available(w, cell.Aggregation.LastEventTime.Time) && state.agedSince(w).IsZero()
+				isDown = isDown || quota.HashUID(line.uid) == hash && !mayCount
+			}
+		}
+		if !isDown && t.byHash[hash] != nil {
+			j.fail("protector %s does not count the reservation of pod %s against its budget, and the pod is available in the snapshot of %s",
+				w.name(), t.byHash[hash].name, cell.CellID)
+		}
+	}
+}
+
+// isOverdue reports whether the reservation of an update may have been given up.
+func (w *watched) isOverdue(hash quota.UIDHash, r *removal) bool {
+	made, known := w.decisions[hash]
+	return r.change != nil && known && time.Since(made.at) >= updateTimeout
+}
+
+func (s *Scenario) drawUpdates(r *rand.Rand) {
+	if r.IntN(6) > 0 {
+		return
+	}
+	s.Updates = true
+	for i := range s.Protectors {
+		s.Protectors[i].Updates = r.IntN(5) > 0
+	}
+	for range 1 + r.IntN(4) {
+		begin, cell := at(r), r.IntN(s.Workers)
+		for range 2 + r.IntN(7) {
+			step := Step{
+				At: begin + time.Duration(r.IntN(4000))*time.Millisecond, What: []What{UpdateImage, UpdateImage, ResizePod}[r.IntN(3)], Cell: cell,
+				Who: r.IntN(16), N: r.IntN(2), RefusedLater: r.IntN(8) == 0,
+			}
+			step.Stuck = stuckOnceIn(r, 5)
+			s.Steps = append(s.Steps, step)
+			if r.IntN(3) == 0 { // another update of the same pod, or its removal
+				step.At += time.Duration(r.IntN(6000)) * time.Millisecond
+				step.What = []What{UpdateImage, ResizePod, Delete, Evict}[r.IntN(4)]
+				step.N, step.Stuck, step.For = r.IntN(2), 0, time.Second
+				s.Steps = append(s.Steps, step)
+			}
+		}
+		for range 1 + r.IntN(6) {
+			s.Steps = append(s.Steps, Step{
+				At: begin + time.Duration(r.IntN(8000))*time.Millisecond, What: []What{Delete, Evict}[r.IntN(2)], Cell: r.IntN(s.Workers), Who: r.IntN(16),
+				For: time.Second,
+			})
+		}
+	}
+}

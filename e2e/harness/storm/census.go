@@ -1,0 +1,190 @@
+package storm
+
+import (
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
+)
+
+// census knows the pods of one cell as its stream last showed them, and turns what it is told into events. Its
+// times are wall clock times, as in the pods.
+type census struct {
+	cell            Cell
+	minReadySeconds int32
+	pods            map[types.UID]*resident
+	// living holds the pods that nobody has begun to delete, in no order: a random one is found at once.
+	living []types.UID
+}
+
+type resident struct {
+	pod       Pod
+	facts     podhealth.Facts
+	available bool
+	place     int // in living; -1 is not there
+}
+
+// change is an event whose time is not yet known.
+type change struct {
+	change Change
+	pod    string
+}
+
+func newCensus(cell Cell, minReadySeconds int32) *census {
+	return &census{cell: cell, minReadySeconds: minReadySeconds, pods: map[types.UID]*resident{}}
+}
+
+// saw takes the newest state of a pod.
+func (c *census) saw(pod *corev1.Pod, now time.Time) []change {
+	r, known := c.pods[pod.UID]
+	if !known {
+		r = &resident{pod: podOf(c.cell, pod), place: len(c.living)}
+		c.pods[pod.UID] = r
+		c.living = append(c.living, pod.UID)
+	}
+	r.facts = podhealth.FactsOf(pod)
+	if r.facts.Terminating() {
+		c.bury(r)
+	} else {
+		c.revive(r)
+	}
+	return c.judge(r, now)
+}
+
+// lost takes that a pod is there no more.
+func (c *census) lost(uid types.UID) []change {
+	r, known := c.pods[uid]
+	if !known {
+		return nil
+	}
+	c.bury(r)
+	delete(c.pods, uid)
+	if !r.available {
+		return nil
+	}
+	return []change{{change: Removed, pod: r.pod.Name}}
+}
+
+// listed takes all pods at once. What is not among them is gone. The order of what happened since the last list is
+// unknown, so gains come first: then no removal looks like a breach that it may not have been.
+func (c *census) listed(pods []corev1.Pod, now time.Time) []change {
+	var gains, losses []change
+	present := make(map[types.UID]bool, len(pods))
+	sort := func(changes []change) {
+		for _, change := range changes {
+			if change.change == Gained {
+				gains = append(gains, change)
+			} else {
+				losses = append(losses, change)
+			}
+		}
+	}
+	for i := range pods {
+		present[pods[i].UID] = true
+		sort(c.saw(&pods[i], now))
+	}
+	for uid := range c.pods {
+		if !present[uid] {
+			sort(c.lost(uid))
+		}
+	}
+	return append(gains, losses...)
+}
+
+// tick looks at the pods whose availability comes by time and without an event.
+func (c *census) tick(now time.Time) []change {
+	var changes []change
+	for _, r := range c.pods {
+		changes = append(changes, c.judge(r, now)...)
+	}
+	return changes
+}
+
+// next tells when tick has something to do.
+func (c *census) next(now time.Time) (at time.Time, ok bool) {
+	if c.minReadySeconds == 0 {
+		return at, false
+	}
+	for _, r := range c.pods {
+		due := r.facts.At(c.minReadySeconds, now).AvailableAt
+		if !due.IsZero() && (!ok || due.Before(at)) {
+			at, ok = due, true
+		}
+	}
+	return at, ok
+}
+
+func (c *census) available() int {
+	n := 0
+	for _, r := range c.pods {
+		if r.available {
+			n++
+		}
+	}
+	return n
+}
+
+// asPod tells of the pod as it is now.
+func (r *resident) asPod() Pod {
+	pod := r.pod
+	pod.Available = r.available
+	return pod
+}
+
+func (c *census) judge(r *resident, now time.Time) []change {
+	before := r.available
+	r.available = r.facts.At(c.minReadySeconds, now).Available
+	switch {
+	case before == r.available:
+		return nil
+	case r.available:
+		return []change{{change: Gained, pod: r.pod.Name}}
+	case r.facts.Terminating():
+		return []change{{change: Removed, pod: r.pod.Name}}
+	default:
+		return []change{{change: Dropped, pod: r.pod.Name}}
+	}
+}
+
+// bury takes a pod out of the living.
+func (c *census) bury(r *resident) {
+	if r.place < 0 {
+		return
+	}
+	last := len(c.living) - 1
+	c.living[r.place] = c.living[last]
+	c.pods[c.living[r.place]].place = r.place
+	c.living = c.living[:last]
+	r.place = -1
+}
+
+// revive puts a pod back among the living: nothing but a cell that was restored from a backup takes a deletion back.
+func (c *census) revive(r *resident) {
+	if r.place >= 0 {
+		return
+	}
+	r.place = len(c.living)
+	c.living = append(c.living, r.pod.UID)
+}
+
+// pickFrom gives a random living pod of all censuses, each pod with the same chance.
+func pickFrom(censuses []*census, random *rand.Rand) (Pod, bool) {
+	total := 0
+	for _, c := range censuses {
+		total += len(c.living)
+	}
+	if total == 0 {
+		return Pod{}, false
+	}
+	n := random.IntN(total)
+	for _, c := range censuses {
+		if n < len(c.living) {
+			return c.pods[c.living[n]].asPod(), true
+		}
+		n -= len(c.living)
+	}
+	return Pod{}, false
+}

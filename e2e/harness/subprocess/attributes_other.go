@@ -1,0 +1,11 @@
+//go:build unix && !linux
+
+package subprocess
+
+import "syscall"
+
+// Only Linux has a parent-death signal: elsewhere a federation whose parent was killed stays until
+// `breakwater-dev down`.
+func attributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true}
+}

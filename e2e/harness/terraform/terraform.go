@@ -1,0 +1,125 @@
+// Package terraform runs Terraform, or OpenTofu, for tests as a user runs it: the real program, and the provider as a program of
+// its own that it starts. Nothing is fetched from a registry.
+package terraform
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/binaries"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
+)
+
+// The programs that there are.
+const (
+	Terraform = "terraform"
+	OpenTofu  = "tofu"
+)
+
+// Program is where a program is that make built.
+func Program(t testing.TB, name string) string {
+	t.Helper()
+	found, ok := local.FindProgram(filepath.SplitList(os.Getenv(local.BinariesVariable)), name)
+	if !ok {
+		t.Fatalf("no %s in %s (make test builds it and says where it is)", name, local.BinariesVariable)
+	}
+	return found
+}
+
+// Dir is a working directory.
+type Dir struct {
+	testing.TB
+	// Path is where it is.
+	Path string
+	// Variables are set for the program besides those of this process, as NAME=VALUE.
+	Variables []string
+
+	program string
+}
+
+// New makes a working directory for a program, with a configuration, whose provider is the built one.
+func New(t testing.TB, program, configuration string) *Dir {
+	t.Helper()
+	d := &Dir{TB: t, Path: t.TempDir(), program: Program(t, program)}
+	d.Write("main.tf", "terraform {\n  required_providers {\n    breakwater = { source = \"breakwater-k8s/breakwater\" }\n  }\n}\n"+configuration)
+	d.Write("terraform.rc", fmt.Sprintf("provider_installation {\n  dev_overrides {\n    \"breakwater-k8s/breakwater\" = %q\n  }\n  direct {}\n}\n",
+		Provider(t)))
+	return d
+}
+
+// Write writes a file of the directory.
+func (d *Dir) Write(name, content string) {
+	d.Helper()
+	if err := os.WriteFile(filepath.Join(d.Path, name), []byte(content), 0o600); err != nil {
+		d.Fatal(err)
+	}
+}
+
+// Read is what is in a file of the directory.
+func (d *Dir) Read(name string) string {
+	d.Helper()
+	content, err := os.ReadFile(filepath.Join(d.Path, name))
+	if err != nil {
+		d.Fatal(err)
+	}
+	return string(content)
+}
+
+// Run runs a command of the program, and fails the test when that does. It returns what the program says.
+func (d *Dir) Run(arguments ...string) string {
+	d.Helper()
+	out, err := d.Try(arguments...)
+	if err != nil {
+		d.Fatalf("%s: %v\n%s", strings.Join(arguments, " "), err, out)
+	}
+	return out
+}
+
+// Try is Run for what may fail. It goes on when the test has ended, since what was made is to be destroyed then.
+func (d *Dir) Try(arguments ...string) (string, error) {
+	command := exec.CommandContext(context.Background(), d.program, arguments...)
+	command.Dir = d.Path
+	command.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+filepath.Join(d.Path, "terraform.rc"),
+		"CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_INPUT=0", "TF_CLI_ARGS=-no-color")
+	command.Env = append(command.Env, d.Variables...)
+	out, err := command.CombinedOutput()
+	return string(out), err
+}
+
+// provider is the built provider, which the tests of a package share.
+//
+//nolint:gochecknoglobals // tests have no other place to share something expensive
+var provider struct {
+	sync.Once
+	folder string
+	err    error
+}
+
+// Provider is the folder of the provider's program. The first call builds it; Clear removes it.
+func Provider(t testing.TB) string {
+	t.Helper()
+	provider.Do(func() {
+		if provider.folder, provider.err = os.MkdirTemp("", "terraform-provider-breakwater-"); provider.err != nil {
+			return
+		}
+		provider.err = binaries.Build(context.Background(), filepath.Join(provider.folder, "terraform-provider-breakwater"), binaries.TerraformProvider)
+	})
+	if provider.err != nil {
+		t.Fatal(provider.err)
+	}
+	return provider.folder
+}
+
+// Clear removes what Provider built; call it at the end of TestMain.
+func Clear() error {
+	if provider.folder == "" {
+		return nil
+	}
+	return os.RemoveAll(provider.folder)
+}

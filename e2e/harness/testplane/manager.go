@@ -1,0 +1,94 @@
+package testplane
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+)
+
+// Client is an administrator's, which knows Breakwater's kinds and Kubernetes' own.
+func Client(t testing.TB) client.Client {
+	t.Helper()
+	c, err := client.New(Config(t), client.Options{Scheme: clusters.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// User makes a user of the first control plane who may do what the rules say in all namespaces, and nothing else.
+func User(t testing.TB, name string, rules []rbacv1.PolicyRule) *rest.Config {
+	t.Helper()
+	meta, c := metav1.ObjectMeta{Name: name}, Client(t)
+	for _, object := range []client.Object{
+		&rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
+		},
+	} {
+		if err := c.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Delete(context.Background(), object) })
+	}
+	user := Config(t)
+	user.Impersonate = rest.ImpersonationConfig{UserName: name}
+	return user
+}
+
+// Manage makes a manager as an account, sets it up, and runs it until the test ends or stop is called. It logs nothing and serves
+// nothing, unless change says so.
+func Manage(t testing.TB, account *rest.Config, setup func(context.Context, manager.Manager) error, change ...func(*manager.Options)) (stop func()) {
+	t.Helper()
+	several := true
+	options := manager.Options{
+		Scheme: clusters.Scheme(), Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: &several},
+	}
+	for _, c := range change {
+		c(&options)
+	}
+	mgr, err := manager.New(account, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	if err := setup(ctx, mgr); err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := awaitEnd(ended, patience); err != nil {
+			t.Errorf("the manager: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// awaitEnd returns with what a manager has ended that was told to, or says that it has not in time.
+func awaitEnd(ended <-chan error, patience time.Duration) error {
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(patience):
+		return fmt.Errorf("it goes on %s after it was stopped: a cache that was never read keeps a manager, so look whether its account may list and watch all that it reads", patience)
+	}
+}

@@ -1,0 +1,13 @@
+package testplane_test
+
+import (
+	"testing"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+)
+
+func TestMain(m *testing.M) { testplane.Main(m) }
+
+func TestGivesAnAPIServerWithOurCRDs(t *testing.T) {
+	testplane.Namespace(t)
+}

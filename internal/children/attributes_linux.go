@@ -1,7 +1,0 @@
-package children
-
-import "syscall"
-
-func attributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-}

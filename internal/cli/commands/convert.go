@@ -1,0 +1,150 @@
+package commands
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/breakwater-k8s/breakwater/internal/cli/convert"
+)
+
+// ExitWarned is the exit code of a conversion that had warnings, where those are not wanted.
+const ExitWarned = 2
+
+type convertFlags struct {
+	files         []string
+	recursive     bool
+	from          Cluster
+	allNamespaces bool
+	kinds         []string
+	failOnWarning bool
+	accept        []string
+}
+
+// Convert makes the command for a program by that name. The cluster is the one to read.
+func Convert(program string, from Cluster) *cobra.Command {
+	f := &convertFlags{from: from}
+	command := &cobra.Command{
+		Use:   "convert [-f FILE|DIR|-]... [--kubeconfig FILE] [--context CONTEXT] [-n NAMESPACE|-A] [--kind KIND,...]",
+		Short: "Convert PodDisruptionBudgets and their like to PodProtectors, and scheduling policies of kupid to ours",
+		Long: fmt.Sprintf(`Converts PodDisruptionBudgets (pdb), PodUnavailableBudgets of OpenKruise (pub) and PodProtectors of Podseidon
+(podseidon) to PodProtectors of Breakwater, and the scheduling policies of kupid (kupid) to those of Breakwater. It reads
+files (-f: YAML, JSON, Lists), or else lists what a cluster has, and writes YAML for kubectl apply to standard output. Nothing is changed in any cluster.
+
+Where a PodProtector or a policy means something else than what it was made from, a warning on standard error says so, and so it
+does of what cannot be converted. Read them: docs/migrate.md explains each. With --fail-on-warning nothing is written and
+the exit code is %d if there is a warning whose reason --accept does not name.
+
+Convert all kinds together: of several objects with one name the first keeps it, pdb before pub before podseidon, and the
+others get -pub or -podseidon behind it.`, ExitWarned),
+		Example: strings.ReplaceAll(`  breakwater convert -f manifests/ > protectors.yaml
+  helm template shop | breakwater convert -f - --fail-on-warning --accept EvictionsOnly,OneCluster,UnhealthyPods
+  breakwater convert --context worker-1 -A | kubectl --context core apply --dry-run=server -f -`, "breakwater convert", program+" convert"),
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return f.run(command.Context(), command.InOrStdin(), command.OutOrStdout(), command.ErrOrStderr())
+		},
+	}
+	flags := command.Flags()
+	flags.StringArrayVarP(&f.files, "filename", "f", nil,
+		"`file` to read, folder whose .yaml, .yml and .json files to read, or - for standard input; may be repeated")
+	flags.BoolVarP(&f.recursive, "recursive", "R", false, "read the folders below those of -f too")
+	flags.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "read all namespaces of the cluster")
+	flags.StringSliceVar(&f.kinds, "kind", nil, "`kinds` to convert: pdb, pub, podseidon, kupid; empty: all")
+	flags.BoolVar(&f.failOnWarning, "fail-on-warning", false, fmt.Sprintf("write nothing and exit with %d if there is a warning", ExitWarned))
+	flags.StringSliceVar(&f.accept, "accept", nil, "`reasons` of warnings that --fail-on-warning lets pass, as EvictionsOnly")
+	return command
+}
+
+func (f *convertFlags) run(ctx context.Context, in io.Reader, out, log io.Writer) error {
+	kinds, err := f.wantedKinds()
+	if err != nil {
+		return err
+	}
+	accepted, err := f.acceptedReasons()
+	if err != nil {
+		return err
+	}
+	sources, notes, err := f.read(ctx, in, kinds)
+	if err != nil {
+		return err
+	}
+	result := convert.Convert(sources)
+	told, open := warningText(result.Warnings, accepted)
+	for _, note := range append(notes, conversionNotes(sources, &result)...) {
+		told += "note: " + note + "\n"
+	}
+	if _, err := io.WriteString(log, told); err != nil {
+		return fmt.Errorf("write the warnings: %w", err)
+	}
+	if f.failOnWarning && open > 0 {
+		return warned{fmt.Errorf("%s, and nothing was written; --accept names the reasons that are all right", Count(open, "warning"))}
+	}
+	var manifests bytes.Buffer
+	if err := writeManifests(&manifests, &result); err != nil {
+		return err
+	}
+	if _, err := out.Write(manifests.Bytes()); err != nil {
+		return fmt.Errorf("write what was made: %w", err)
+	}
+	return nil
+}
+
+// wantedKinds reads --kind. Kinds are named by alias, or by the name that they have in their API where only one has it.
+func (f *convertFlags) wantedKinds() ([]convert.Kind, error) {
+	if len(f.kinds) == 0 {
+		return convert.Kinds(), nil
+	}
+	var wanted []convert.Kind
+	for _, name := range f.kinds {
+		found := slices.DeleteFunc(convert.Kinds(), func(k convert.Kind) bool {
+			return !strings.EqualFold(name, k.Alias) && !strings.EqualFold(name, k.Kind) && !strings.EqualFold(name, k.Resource)
+		})
+		if len(found) == 0 {
+			return nil, fmt.Errorf("--kind %q: want pdb, pub, podseidon or kupid", name)
+		}
+		wanted = append(wanted, found...)
+	}
+	return wanted, nil
+}
+
+func (f *convertFlags) acceptedReasons() ([]convert.Reason, error) {
+	var accepted []convert.Reason
+	for _, name := range f.accept {
+		reason := convert.Reason(name)
+		if !slices.Contains(convert.Reasons(), reason) {
+			return nil, fmt.Errorf("--accept %q is no reason of a warning; those are %v", name, convert.Reasons())
+		}
+		accepted = append(accepted, reason)
+	}
+	return accepted, nil
+}
+
+// read returns the objects of files or of a cluster, and what is to be told of them.
+func (f *convertFlags) read(ctx context.Context, in io.Reader, kinds []convert.Kind) ([]convert.Source, []string, error) {
+	if f.from.Given() != "" && f.allNamespaces {
+		return nil, nil, errors.New("give either --namespace or --all-namespaces")
+	}
+	if len(f.files) == 0 {
+		return f.list(ctx, kinds)
+	}
+	if f.from.Named() || f.from.Given() != "" || f.allNamespaces {
+		return nil, nil, errors.New("--filename reads files: --kubeconfig, --context, --namespace and --all-namespaces are of a cluster")
+	}
+	sources, notes, err := ReadFiles(f.files, f.recursive, in)
+	if err != nil || len(f.kinds) == 0 {
+		return sources, notes, err
+	}
+	wanted := func(gk schema.GroupKind) bool {
+		of := func(k convert.Kind) bool { return k.GroupKind == gk }
+		return slices.ContainsFunc(kinds, of) || !slices.ContainsFunc(convert.Kinds(), of)
+	}
+	return slices.DeleteFunc(sources, func(s convert.Source) bool { return !wanted(s.Object.GroupVersionKind().GroupKind()) }), notes, nil
+}

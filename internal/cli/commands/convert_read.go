@@ -1,0 +1,116 @@
+package commands
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/breakwater-k8s/breakwater/internal/cli/convert"
+)
+
+// ReadFiles reads files, the files of folders, and standard input for -, in the order of their names in a folder.
+func ReadFiles(paths []string, recursive bool, in io.Reader) (sources []convert.Source, notes []string, err error) {
+	for _, path := range paths {
+		if path == "-" {
+			raw, err := io.ReadAll(in)
+			if err != nil {
+				return nil, nil, fmt.Errorf("read standard input: %w", err)
+			}
+			if err := parse(raw, "standard input", &sources, &notes); err != nil {
+				return nil, nil, err
+			}
+			continue
+		}
+		files, err := filesOf(path, recursive)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--filename: %w", err)
+		}
+		for _, file := range files {
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				return nil, nil, fmt.Errorf("--filename: %w", err)
+			}
+			if err := parse(raw, file, &sources, &notes); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	return sources, notes, nil
+}
+
+// filesOf returns the path itself if it is a file, and the manifests in it if it is a folder.
+func filesOf(path string, recursive bool) ([]string, error) {
+	about, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !about.IsDir() {
+		return []string{path}, nil
+	}
+	var files []string
+	err = filepath.WalkDir(path, func(at string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && at != path && !recursive:
+			return fs.SkipDir
+		case !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(at)):
+			files = append(files, at)
+		}
+		return nil
+	})
+	return files, err
+}
+
+// parse reads the documents of one text. What is no object of Kubernetes, as a kustomization or values of a chart, is
+// told of and left out.
+func parse(raw []byte, origin string, sources *[]convert.Source, notes *[]string) error {
+	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096)
+	for document := 1; ; document++ {
+		var extension runtime.RawExtension
+		err := decoder.Decode(&extension)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read %s, document %d: %w", origin, document, err)
+		}
+		if text := bytes.TrimSpace(extension.Raw); len(text) == 0 || bytes.Equal(text, []byte("null")) {
+			continue
+		}
+		object, err := runtime.Decode(unstructured.UnstructuredJSONScheme, extension.Raw)
+		if runtime.IsMissingKind(err) || runtime.IsMissingVersion(err) || bytes.TrimSpace(extension.Raw)[0] != '{' {
+			*notes = append(*notes, fmt.Sprintf("skipped document %d of %s: it is no object of Kubernetes", document, origin))
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read %s, document %d: %w", origin, document, err)
+		}
+		if err := flatten(object, origin, sources); err != nil {
+			return fmt.Errorf("read %s, document %d: %w", origin, document, err)
+		}
+	}
+}
+
+// flatten takes lists apart, and those in them.
+func flatten(object runtime.Object, origin string, sources *[]convert.Source) error {
+	switch object := object.(type) {
+	case *unstructured.UnstructuredList:
+		return object.EachListItem(func(item runtime.Object) error { return flatten(item, origin, sources) })
+	case *unstructured.Unstructured:
+		if object.IsList() {
+			return object.EachListItem(func(item runtime.Object) error { return flatten(item, origin, sources) })
+		}
+		*sources = append(*sources, convert.Source{Object: object, Origin: origin})
+	}
+	return nil
+}

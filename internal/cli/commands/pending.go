@@ -1,0 +1,211 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/brake"
+)
+
+// confirmedFor is how long a confirmation lasts. It ends, so that a later decrease of the same protector is not confirmed by it.
+const confirmedFor = 10 * time.Minute
+
+// pendingDecrease is a protector with a pending decrease.
+type pendingDecrease struct {
+	*v1alpha1.PodProtector
+	brake.Decrease
+}
+
+func (d *pendingDecrease) key() client.ObjectKey { return client.ObjectKeyFromObject(d.PodProtector) }
+
+// pendingDecreases confirms the pending decreases of the protectors of a namespace, or of all.
+type pendingDecreases struct {
+	client client.Client
+	// namespace is empty for all namespaces.
+	namespace string
+	now       func() time.Time
+}
+
+// runPending is the command with --pending.
+func (f *releaseFlags) runPending(ctx context.Context, in io.Reader, out io.Writer, arguments []string) error {
+	names, err := f.checkPending(arguments)
+	if err != nil {
+		return err
+	}
+	p := pendingDecreases{now: f.now}
+	if !f.all {
+		if p.namespace, err = f.core.Namespace(); err != nil {
+			return err
+		}
+	}
+	config, err := f.core.Config(ctx, "release")
+	if err != nil {
+		return err
+	}
+	if p.client, err = client.New(config, client.Options{Scheme: clusters.Scheme()}); err != nil {
+		return err
+	}
+	found, err := p.find(ctx, names)
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		_, err := fmt.Fprintln(out, "No decrease is pending"+p.where()+".")
+		return err
+	}
+	if err := p.preview(out, found); err != nil {
+		return err
+	}
+	if confirmed, err := f.isConfirmed(in, out, len(found)); err != nil || !confirmed {
+		return err
+	}
+	return p.confirm(ctx, out, found)
+}
+
+// checkPending returns the names of protectors that the arguments give.
+func (f *releaseFlags) checkPending(arguments []string) (names []string, err error) {
+	switch {
+	case f.deleted || len(f.kinds) > 0:
+		return nil, errors.New("--pending confirms decreases of floors; give neither --deleted nor --kind with it")
+	case f.all && f.core.Given() != "":
+		return nil, errors.New("give either --namespace or --all-namespaces")
+	case f.all && len(arguments) > 0:
+		return nil, errors.New("a protector has one namespace: give --namespace in place of --all-namespaces")
+	case f.dryRun && f.yes:
+		return nil, errors.New("give either --dry-run or --yes")
+	}
+	for _, argument := range arguments {
+		kind, name, typed := strings.Cut(argument, "/")
+		if !typed {
+			kind, name = "podprotector", argument
+		}
+		kind, _, _ = strings.Cut(strings.ToLower(kind), ".")
+		if name == "" || strings.Contains(name, "/") || !slices.Contains([]string{"podprotector", "podprotectors", "ppr"}, kind) {
+			return nil, fmt.Errorf("%q: want NAME or PodProtector/NAME", argument)
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+func (p *pendingDecreases) where() string {
+	if p.namespace == "" {
+		return ""
+	}
+	return " in namespace " + p.namespace
+}
+
+// find reads the protectors that have a pending decrease, those of the names if there are any. A name without one is an error.
+func (p *pendingDecreases) find(ctx context.Context, names []string) (found []pendingDecrease, err error) {
+	if len(names) == 0 {
+		return p.list(ctx)
+	}
+	var refused []error
+	for _, name := range names {
+		protector := &v1alpha1.PodProtector{}
+		if err := p.client.Get(ctx, client.ObjectKey{Namespace: p.namespace, Name: name}, protector); err != nil {
+			refused = append(refused, fmt.Errorf("get PodProtector %s/%s: %w", p.namespace, name, err))
+		} else if decrease, pending := brake.DecreaseOf(protector); !pending {
+			refused = append(refused, fmt.Errorf("PodProtector %s/%s has no pending decrease; without names --pending lists those that have one", p.namespace, name))
+		} else {
+			found = append(found, pendingDecrease{protector, decrease})
+		}
+	}
+	return found, errors.Join(refused...)
+}
+
+func (p *pendingDecreases) list(ctx context.Context) (found []pendingDecrease, err error) {
+	page := &v1alpha1.PodProtectorList{}
+	for {
+		if err := p.client.List(ctx, page, client.InNamespace(p.namespace), client.Limit(500), client.Continue(page.Continue)); err != nil {
+			return nil, fmt.Errorf("list PodProtectors: %w", err)
+		}
+		for i := range page.Items {
+			if decrease, pending := brake.DecreaseOf(&page.Items[i]); pending {
+				found = append(found, pendingDecrease{page.Items[i].DeepCopy(), decrease})
+			}
+		}
+		if page.Continue == "" {
+			return found, nil
+		}
+	}
+}
+
+// confirm confirms each of the decreases, and says so. It continues after an error.
+func (p *pendingDecreases) confirm(ctx context.Context, out io.Writer, found []pendingDecrease) error {
+	until := p.now().Add(confirmedFor).UTC().Truncate(time.Second)
+	var failed []error
+	confirmed := 0
+	for i := range found {
+		said, err := p.confirmOne(ctx, &found[i], until)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("PodProtector %s: %w", found[i].key(), err))
+			continue
+		}
+		if said == wasConfirmed {
+			confirmed++
+		}
+		if _, err := fmt.Fprintf(out, "%s PodProtector %s\n", said, found[i].key()); err != nil {
+			return err
+		}
+	}
+	if confirmed > 0 {
+		const format = "The generator applies confirmed decreases within seconds. The confirmation expires at %s.\n"
+		if _, err := fmt.Fprintf(out, format, until.Format(time.RFC3339)); err != nil {
+			return err
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// The words for what became of one decrease.
+const (
+	wasConfirmed = "confirmed"
+	wasReleased  = "already released"
+	wasDecreased = "no longer pending"
+)
+
+// confirmOne annotates a protector, unless it is another one by now or another decrease is pending. It reads a protector whose version has
+// changed again, since aggregators and webhooks write its status all the time.
+func (p *pendingDecreases) confirmOne(ctx context.Context, d *pendingDecrease, until time.Time) (said string, err error) {
+	current := d.PodProtector
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		said, err = p.annotate(ctx, current, until)
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		live := &v1alpha1.PodProtector{}
+		if err := p.client.Get(ctx, d.key(), live); err != nil {
+			return err
+		}
+		decrease, pending := brake.DecreaseOf(live)
+		switch {
+		case live.UID != d.UID:
+			return errors.New("it was deleted and created again; nothing was confirmed")
+		case !pending:
+			said = wasDecreased
+			return nil
+		case !decrease.IsSame(d.Decrease):
+			return fmt.Errorf("another decrease is pending now, so nothing was confirmed: %s", decrease.Asks())
+		}
+		current = live
+		return err
+	})
+	if apierrors.IsNotFound(err) {
+		return wasReleased, nil
+	}
+	return said, err
+}

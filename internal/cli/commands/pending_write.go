@@ -1,0 +1,97 @@
+package commands
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/term"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+// preview shows what would be confirmed, and how many pods stay available until then.
+func (p *pendingDecreases) preview(out io.Writer, found []pendingDecrease) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	rows := []string{"NAMESPACE\tNAME\tFLOOR\tAVAILABLE\tREASON\tSINCE\tASKED FOR\n"}
+	kept := 0
+	for i := range found {
+		d := &found[i]
+		budget := quota.BudgetOf(d.PodProtector)
+		kept += min(budget.Floor, budget.Available)
+		floor := strconv.Itoa(budget.Floor)
+		if budget.FloorUnknown {
+			floor = "?"
+		}
+		since := duration.HumanDuration(max(0, p.now().Sub(d.Since)))
+		row := []string{d.Namespace, d.Name, floor, strconv.Itoa(budget.Available), d.Reason, since, d.Asks()}
+		rows = append(rows, strings.Join(printable.Value(row), "\t")+"\n")
+	}
+	if _, err := io.WriteString(table, strings.Join(rows, "")); err != nil {
+		return err
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "Pending decreases: %d. Until they take effect, the floors keep %s from removal.\n", len(found), plural(kept, "available pod"))
+	return err
+}
+
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.Itoa(n) + " " + thing + "s"
+}
+
+// isConfirmed asks the user at a terminal, unless --yes or --dry-run answers. Elsewhere it changes nothing without --yes.
+func (f *releaseFlags) isConfirmed(in io.Reader, out io.Writer, decreases int) (bool, error) {
+	if f.yes {
+		return true, nil
+	}
+	if f.dryRun {
+		_, err := fmt.Fprintln(out, "Nothing was changed.")
+		return false, err
+	}
+	if file, ok := in.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
+		_, err := fmt.Fprintln(out, "Nothing was changed. Add --yes to confirm.")
+		return false, err
+	}
+	if _, err := fmt.Fprintf(out, "Type yes to confirm %s: ", plural(decreases, "decrease")); err != nil {
+		return false, err
+	}
+	answer, err := bufio.NewReader(in).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("read the answer: %w", err)
+	}
+	if strings.TrimSpace(answer) != "yes" {
+		return false, errors.New("nothing was changed: the answer was not yes")
+	}
+	return true, nil
+}
+
+// annotate confirms the decrease of this very object in this version.
+func (p *pendingDecreases) annotate(ctx context.Context, protector *v1alpha1.PodProtector, until time.Time) (said string, err error) {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": protector.UID, "resourceVersion": protector.ResourceVersion,
+		"annotations": map[string]string{v1alpha1.AnnotationConfirmRelease: until.Format(time.RFC3339)},
+	}})
+	if err != nil {
+		return "", err
+	}
+	err = p.client.Patch(ctx, protector.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+	return wasConfirmed, err
+}

@@ -1,0 +1,146 @@
+package convert_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/cli/convert"
+)
+
+func TestMain(m *testing.M) { testplane.Main(m) }
+
+// source reads an object as a user would write it.
+func source(t testing.TB, text string) convert.Source {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	object, err := runtime.Decode(unstructured.UnstructuredJSONScheme, raw)
+	if err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return convert.Source{Object: object.(*unstructured.Unstructured)}
+}
+
+// reasons writes warnings short: the reasons, with a ! where the object was not converted.
+func reasons(warnings []convert.Warning) string {
+	var words []string
+	for _, w := range warnings {
+		word := string(w.Reason)
+		if w.Lost {
+			word += "!"
+		}
+		words = append(words, word)
+	}
+	slices.Sort(words)
+	return strings.Join(words, " ")
+}
+
+// specs writes the specs of protectors by their names.
+func specs(t testing.TB, protectors []convert.Protector) map[string]any {
+	t.Helper()
+	all := map[string]any{}
+	for i := range protectors {
+		manifest, err := protectors[i].Manifest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[protectors[i].Name] = manifest["spec"]
+	}
+	return all
+}
+
+func parsed(t testing.TB, text string) map[string]any {
+	t.Helper()
+	var value map[string]any
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON([]byte(`{"kind": "K", "apiVersion": "v1", "value": ` + string(raw) + `}`)); err != nil {
+		t.Fatal(err)
+	}
+	value, _ = u.Object["value"].(map[string]any)
+	return value
+}
+
+// wantAccepted creates protectors on a real apiserver, in a dry run.
+func wantAccepted(t testing.TB, protectors []convert.Protector) {
+	t.Helper()
+	c, err := client.New(testplane.Config(t), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range protectors {
+		if err := create(t, c, &protectors[i]); err != nil {
+			t.Errorf("the apiserver refuses %s: %v", protectors[i].Name, err)
+		}
+	}
+}
+
+func create(t testing.TB, c client.Client, p *convert.Protector) error {
+	t.Helper()
+	manifest, err := p.Manifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &unstructured.Unstructured{Object: manifest}
+	if u.GetNamespace() == "" {
+		u.SetNamespace("default")
+	}
+	if u.GetNamespace() != "default" {
+		t.Fatalf("the namespace of %s is not default, and would have to be made", p.Name)
+	}
+	return c.Create(t.Context(), u, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
+}
+
+// conversion is a test of one source: its spec, its annotations and labels, and what is wanted of it. A wanted spec of ""
+// is none.
+type conversion struct{ given, metadata, want, warnings string }
+
+func wantConversions(t *testing.T, apiVersion, kind string, tests map[string]conversion) {
+	for claim, test := range tests {
+		t.Run(claim, func(t *testing.T) {
+			metadata := "name: web, namespace: default"
+			if test.metadata != "" {
+				metadata += ", " + test.metadata
+			}
+			result := convert.Convert([]convert.Source{source(t, fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {%s}, spec: %s}",
+				apiVersion, kind, metadata, test.given))})
+			want := map[string]any{}
+			if test.want != "" {
+				want["web"] = parsed(t, test.want)
+			}
+			if diff := cmp.Diff(want, specs(t, result.Protectors)); diff != "" {
+				t.Errorf("protectors (-want +got):\n%s", diff)
+			}
+			wanted := strings.Fields(test.warnings)
+			slices.Sort(wanted)
+			if got := reasons(result.Warnings); got != strings.Join(wanted, " ") {
+				t.Errorf("warnings %q, want %q:\n%v", got, test.warnings, result.Warnings)
+			}
+			wantAccepted(t, result.Protectors)
+		})
+	}
+}
+
+// many returns n items, each by the format with its number.
+func many(n int, format string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
+}

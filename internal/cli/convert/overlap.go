@@ -1,0 +1,37 @@
+package convert
+
+import (
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
+)
+
+// tellOverlaps warns of protectors that can cover the same pods. The pods of a targetRef are known if its workload is among
+// the targets; otherwise it overlaps with the same targetRef alone here, and the condition Overlapping tells of the rest.
+func tellOverlaps(drafts []draft, targets map[workload]*v1alpha1.Target) {
+	byNamespace := map[string][]int{}
+	covered := make([]selectors.Coverage, len(drafts))
+	for i := range drafts {
+		d := &drafts[i]
+		covered[i], _ = selectors.CoverageOf(&d.protector.Spec, targets[targetOf(d)]) // its selectors have been compiled before
+		for _, j := range byNamespace[d.protector.Namespace] {
+			other := &drafts[j]
+			switch {
+			case targetOf(d).name != "" && targetOf(d) == targetOf(other):
+				d.reading.differs(BothMustAdmit, "it names the same workload as %s, and a core can take one protector of a workload alone "+
+					"(breakwater webhook-config --core): keep the one that says what you want", other.reading.from)
+			case covered[i].Overlaps(covered[j]):
+				d.reading.differs(BothMustAdmit, "it can cover the same pods as %s: both are converted, and a removal of such a pod needs the budget of both",
+					other.reading.from)
+			}
+		}
+		byNamespace[d.protector.Namespace] = append(byNamespace[d.protector.Namespace], i)
+	}
+}
+
+// targetOf returns the zero workload for a draft that has a selector.
+func targetOf(d *draft) workload {
+	if d.protector.Spec.TargetRef == nil {
+		return workload{}
+	}
+	return workloadOf(d.protector.Namespace, d.protector.Spec.TargetRef)
+}

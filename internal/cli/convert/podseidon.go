@@ -1,0 +1,116 @@
+package convert
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
+)
+
+const (
+	podseidonGroup = "podseidon.kubewharf.io"
+	// Labels by which its generator says what a protector was made from.
+	podseidonSourceKind = podseidonGroup + "/source-kind"
+	podseidonSourceName = podseidonGroup + "/source-name"
+)
+
+// The bounds of v1alpha1.AdmissionHistorySpec.
+const (
+	maxCompactThreshold      = 1000
+	maxAggregationRateMillis = 3600_000
+)
+
+// podseidonSpec is the spec of a PodProtector of Podseidon.
+type podseidonSpec struct {
+	MinAvailable        *int32                `json:"minAvailable"`
+	MinReadySeconds     int32                 `json:"minReadySeconds"`
+	Selector            *metav1.LabelSelector `json:"selector"`
+	AggregationSelector *metav1.LabelSelector `json:"aggregationSelector,omitempty"`
+
+	AdmissionHistoryConfig struct {
+		MaxConcurrentLag      *int32 `json:"maxConcurrentLag,omitempty"`
+		CompactThreshold      *int32 `json:"compactThreshold,omitempty"`
+		AggregationRateMillis *int32 `json:"aggregationRateMillis,omitempty"`
+	} `json:"admissionHistoryConfig,omitempty"`
+}
+
+// podseidonProtector converts a PodProtector of Podseidon.
+func podseidonProtector(r *reading, object *unstructured.Unstructured, fields map[string]any) (v1alpha1.PodProtectorSpec, bool) {
+	var to v1alpha1.PodProtectorSpec
+	from, ok := decode[podseidonSpec](r, fields)
+	switch {
+	case !ok:
+		return to, false
+	case from.MinAvailable == nil || *from.MinAvailable < 0:
+		r.lost(Malformed, "it has no minAvailable of 0 or more")
+		return to, false
+	case from.Selector == nil:
+		r.lost(Malformed, "it has no selector")
+		return to, false
+	}
+	if to.Selector, ok = r.selected(from.Selector); !ok {
+		return to, false
+	}
+	if !r.podseidonCounted(&to, from.AggregationSelector) {
+		return to, false
+	}
+	to.MinAvailable = v1alpha1.Pods(*from.MinAvailable)
+	to.MinReadySeconds = max(0, from.MinReadySeconds)
+
+	config := from.AdmissionHistoryConfig
+	if lag := r.within("maxConcurrentLag", config.MaxConcurrentLag, 1<<31-1); lag != nil {
+		to.AdmissionHistory.MaxConcurrentLag = *lag
+	}
+	to.AdmissionHistory.CompactThreshold = r.within("compactThreshold", config.CompactThreshold, maxCompactThreshold)
+	to.AdmissionHistory.AggregationRateMillis = r.within("aggregationRateMillis", config.AggregationRateMillis, maxAggregationRateMillis)
+
+	if source := object.GetLabels()[podseidonSourceName]; source != "" {
+		kind := object.GetLabels()[podseidonSourceKind]
+		r.generated = object.GetName() == policy.ProtectorName(policy.Ref{Group: "apps", Kind: "Deployment", Name: source})
+		r.differs(DoesNotFollow, "Podseidon made it from %s %s, and the protector does not follow that: let our generator make one (label the workload in "+
+			"the core %s=true), and drop this one", orElse(kind, "the workload"), source, v1alpha1.LabelProtect)
+	}
+	return to, true
+}
+
+// podseidonCounted takes over the aggregationSelector, which must choose all protected pods.
+func (r *reading) podseidonCounted(to *v1alpha1.PodProtectorSpec, from *metav1.LabelSelector) bool {
+	if from == nil {
+		return true
+	}
+	counted, ok := r.selector("aggregationSelector", from)
+	if !ok {
+		return false
+	}
+	wide, err := selectors.Compile(*counted)
+	if err != nil {
+		return true // r.selector has compiled it
+	}
+	if protected, err := selectors.Compile(*to.Selector); err == nil && !wide.Includes(protected) {
+		r.lost(NotPossible, "its aggregationSelector does not choose all pods that its selector chooses")
+		return false
+	}
+	to.AggregationSelector = counted
+	return true
+}
+
+// within takes over a number, as near as the protector's schema allows.
+func (r *reading) within(field string, value *int32, highest int32) *int32 {
+	if value == nil {
+		return nil
+	}
+	allowed := min(max(*value, 0), highest)
+	if allowed != *value {
+		r.differs(OutOfRange, "its %s is %d, and a protector's is from 0 to %d: it has %d", field, *value, highest, allowed)
+	}
+	return &allowed
+}
+
+func orElse(text, instead string) string {
+	if text == "" {
+		return instead
+	}
+	return text
+}

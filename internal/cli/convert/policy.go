@@ -1,0 +1,135 @@
+package convert
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
+	"github.com/breakwater-k8s/breakwater/internal/scheduling"
+)
+
+// Policy is a scheduling policy and what it was made from.
+type Policy struct {
+	// Object is a PodSchedulingPolicy or a ClusterPodSchedulingPolicy.
+	Object metav1.Object
+	From   Ref
+}
+
+// policyDraft is a policy of which more may be told.
+type policyDraft struct {
+	Policy
+	kind    Kind
+	spec    v1alpha1.ClusterPodSchedulingPolicySpec
+	reading *reading
+}
+
+// appendPolicy makes a policy of an object, or tells why it cannot. Of several objects with one name the first counts: nobody can tell what is
+// meant by others.
+func (r *reading) appendPolicy(made []policyDraft, kind Kind, object *unstructured.Unstructured) []policyDraft {
+	fields, ok := r.specOf(kind, object)
+	if !ok {
+		return made
+	}
+	spec, ok := kind.policy(r, kind, fields)
+	if !ok {
+		return made
+	}
+	r.tellOwner(object, "the policy")
+	draft := policyDraft{Policy: Policy{Object: policyOf(kind, object, &spec), From: r.from}, kind: kind, spec: spec, reading: r}
+	if len(made) == 0 || !isSamePolicy(made[len(made)-1].From, r.from) {
+		return append(made, draft)
+	}
+	if first := made[len(made)-1]; !equality.Semantic.DeepEqual(first.spec, spec) {
+		r.lost(Repeated, "it was given before%s, with another meaning; only the first was converted", first.From.in())
+	}
+	return made
+}
+
+func isSamePolicy(a, b Ref) bool { return a.compare(b) == 0 }
+
+func policyOf(kind Kind, object *unstructured.Unstructured, spec *v1alpha1.ClusterPodSchedulingPolicySpec) metav1.Object {
+	of, metadata := metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: kind.Kind}, metadataOf(object)
+	if kind.Cluster {
+		metadata.Namespace = ""
+		return &v1alpha1.ClusterPodSchedulingPolicy{TypeMeta: of, ObjectMeta: metadata, Spec: *spec}
+	}
+	return &v1alpha1.PodSchedulingPolicy{TypeMeta: of, ObjectMeta: metadata, Spec: spec.PodSchedulingPolicySpec}
+}
+
+// tellContradictions warns of policies that contradict themselves, or one that goes before them for some pods.
+func tellContradictions(drafts []policyDraft) {
+	byName := make(map[scheduling.Ref]*policyDraft, len(drafts))
+	var compiled []*scheduling.Policy
+	for i := range drafts {
+		policy, err := scheduling.Compile("", drafts[i].Object)
+		if err != nil {
+			continue // its selectors have been compiled before
+		}
+		if in := contradicted(policy); in != "" {
+			drafts[i].reading.differs(Contradicts, "it contradicts itself, so that no node could take a pod with all of it: %s is left out", in)
+			continue
+		}
+		byName[policy.Ref] = &drafts[i]
+		compiled = append(compiled, policy)
+	}
+	ordered := scheduling.Order(compiled)
+	for at, second := range ordered {
+		for _, first := range ordered[:at] {
+			a, b := byName[first.Ref], byName[second.Ref]
+			if !overlap(a, b) {
+				continue
+			}
+			if in := contradicted(first, second); in != "" {
+				b.reading.differs(Contradicts, "it contradicts %s in %s, and for pods that both are for that one goes first, by its kind and name; "+
+					"in kupid it could be either. Say by priority which one is to be heeded", a.From, in)
+			}
+		}
+	}
+}
+
+// contradicted is what of the last of some policies cannot be added to a pod that says nothing itself.
+func contradicted(policies ...*scheduling.Policy) string {
+	pod, err := scheduling.Read(schema.GroupKind{Kind: "Pod"}, false, []byte(`{"metadata": {}, "spec": {}}`))
+	if err != nil {
+		return ""
+	}
+	result, err := scheduling.Merge(pod, policies, nil)
+	if err != nil {
+		return ""
+	}
+	var in []string
+	for _, clash := range result.Outcomes[len(policies)-1].Conflicts {
+		in = append(in, clash.Field)
+	}
+	return strings.Join(in, ", ")
+}
+
+// overlap tells whether two policies can be for one pod.
+func overlap(a, b *policyDraft) bool {
+	if unselective(a.kind, &a.spec) != "" || unselective(b.kind, &b.spec) != "" {
+		return false
+	}
+	if a.Object.GetNamespace() != b.Object.GetNamespace() && a.Object.GetNamespace() != "" && b.Object.GetNamespace() != "" {
+		return false
+	}
+	return share(a.spec.PodSelector, b.spec.PodSelector) && share(a.spec.NamespaceSelector, b.spec.NamespaceSelector)
+}
+
+// share tells whether some labels are chosen by two selectors; a policy of a namespace has none of namespaces.
+func share(a, b *v1alpha1.PodSelector) bool {
+	both := selectors.Everything()
+	for _, each := range []*v1alpha1.PodSelector{a, b} {
+		if each == nil {
+			continue
+		}
+		if compiled, err := selectors.Compile(*each); err == nil { // it has been compiled before
+			both = both.And(compiled)
+		}
+	}
+	return both.Possible()
+}

@@ -1,0 +1,176 @@
+package convert
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+// What v1alpha1 of OpenKruise says by annotations, v1beta1 says in fields.
+const (
+	annotationPUBOperations = "kruise.io/pub-protect-operations"
+	annotationPUBReplicas   = "pub.kruise.io/protect-total-replicas"
+)
+
+func unavailableBudgets() schema.GroupKind {
+	return schema.GroupKind{Group: "policy.kruise.io", Kind: "PodUnavailableBudget"}
+}
+
+// unavailableBudgetSpec is the spec of a PodUnavailableBudget, of all its versions.
+type unavailableBudgetSpec struct {
+	Selector       *metav1.LabelSelector `json:"selector,omitempty"`
+	TargetRef      *v1alpha1.TargetRef   `json:"targetRef,omitempty"`
+	MaxUnavailable *intstr.IntOrString   `json:"maxUnavailable,omitempty"`
+	MinAvailable   *intstr.IntOrString   `json:"minAvailable,omitempty"`
+
+	ProtectOperations    []string              `json:"protectOperations,omitempty"`
+	ProtectTotalReplicas *int32                `json:"protectTotalReplicas,omitempty"`
+	IgnoredPodSelector   *metav1.LabelSelector `json:"ignoredPodSelector,omitempty"`
+
+	// PodGroupPolicy makes groups of pods what is counted.
+	PodGroupPolicy map[string]any `json:"podGroupPolicy,omitempty"`
+}
+
+// unavailableBudget converts a PodUnavailableBudget of OpenKruise.
+func unavailableBudget(r *reading, object *unstructured.Unstructured, fields map[string]any) (v1alpha1.PodProtectorSpec, bool) {
+	var to v1alpha1.PodProtectorSpec
+	from, ok := decode[unavailableBudgetSpec](r, fields)
+	if !ok {
+		return to, false
+	}
+	if len(from.PodGroupPolicy) > 0 {
+		r.lost(NotPossible, "its podGroupPolicy counts groups of pods, and protectors count pods")
+		return to, false
+	}
+	if !r.kruisePods(&to, &from) || !r.kruiseExempt(&to, &from) {
+		return to, false
+	}
+	if to.Operations, ok = r.kruiseOperations(object, &from); !ok {
+		return to, false
+	}
+	to.ExpectedReplicas = r.kruiseReplicas(object, &from)
+	if !r.kruiseFloor(&to, &from) {
+		return to, false
+	}
+	r.differs(OneCluster, oneCluster)
+	if to.TargetRef != nil || quota.NeedsExpected(&to) {
+		r.differs(Retained, "OpenKruise lets all pods go once their workload is deleted; the protector goes on protecting them "+
+			"unless its targetRemovalPolicy is Release")
+	}
+	return to, true
+}
+
+// kruisePods takes over targetRef, which goes before a selector, or the selector.
+func (r *reading) kruisePods(to *v1alpha1.PodProtectorSpec, from *unavailableBudgetSpec) bool {
+	switch {
+	case from.TargetRef != nil:
+		if from.Selector != nil {
+			r.differs(Ignored, "it has both targetRef and selector; OpenKruise goes by targetRef, and so does the protector")
+		}
+		if wrong := targetRefProblem(from.TargetRef); wrong != "" {
+			r.lost(Malformed, "its targetRef %s", wrong)
+			return false
+		}
+		to.TargetRef = from.TargetRef
+		return true
+	case from.Selector == nil:
+		r.lost(ProtectsNothing, "it has neither selector nor targetRef, so that it protects nothing")
+		return false
+	case len(from.Selector.MatchLabels) == 0 && len(from.Selector.MatchExpressions) == 0:
+		r.lost(Malformed, "its selector is empty, which OpenKruise refuses")
+		return false
+	default:
+		selector, ok := r.selected(from.Selector)
+		to.Selector = selector
+		return ok
+	}
+}
+
+// kruiseExempt takes over the pods that may always go. There, the empty selector chooses none.
+func (r *reading) kruiseExempt(to *v1alpha1.PodProtectorSpec, from *unavailableBudgetSpec) bool {
+	ignored := from.IgnoredPodSelector
+	if ignored == nil || len(ignored.MatchLabels) == 0 && len(ignored.MatchExpressions) == 0 {
+		return true
+	}
+	exempt, ok := r.selector("ignoredPodSelector", ignored)
+	if !ok {
+		return false
+	}
+	to.ExemptPodSelector = exempt
+	r.differs(ExemptNotCounted, "OpenKruise counts the pods of ignoredPodSelector as available; the protector's exempt pods do not count, "+
+		"so that the others must make up its floor")
+	return true
+}
+
+// kruiseFloor takes over maxUnavailable, which goes before minAvailable, or minAvailable.
+func (r *reading) kruiseFloor(to *v1alpha1.PodProtectorSpec, from *unavailableBudgetSpec) bool {
+	minAvailable := from.MinAvailable
+	switch {
+	case from.MaxUnavailable != nil && minAvailable != nil:
+		r.differs(Ignored, "it has both maxUnavailable and minAvailable; OpenKruise goes by maxUnavailable, and so does the protector")
+		minAvailable = nil
+	case from.MaxUnavailable == nil && minAvailable == nil:
+		r.lost(ProtectsNothing, "it has neither maxUnavailable nor minAvailable, so that it protects nothing")
+		return false
+	}
+	return r.floor(to, minAvailable, from.MaxUnavailable)
+}
+
+// kruiseOperations takes over which operations are guarded: the field, else the annotation, else all but Resize.
+func (r *reading) kruiseOperations(object *unstructured.Unstructured, from *unavailableBudgetSpec) ([]v1alpha1.Operation, bool) {
+	named := from.ProtectOperations
+	if annotation := object.GetAnnotations()[annotationPUBOperations]; len(named) == 0 && annotation != "" {
+		named = strings.Split(annotation, ",")
+	}
+	if len(named) == 0 {
+		named = []string{"DELETE", "EVICT", "UPDATE"}
+	}
+	var operations []v1alpha1.Operation
+	for _, name := range named {
+		switch strings.TrimSpace(name) {
+		case "DELETE":
+			operations = append(operations, v1alpha1.OperationDelete)
+		case "EVICT":
+			operations = append(operations, v1alpha1.OperationEvict)
+		case "UPDATE":
+			operations = append(operations, v1alpha1.OperationUpdate)
+		case "RESIZE":
+			operations = append(operations, v1alpha1.OperationResize)
+		case "":
+		default:
+			r.differs(Ignored, "its operation %q is not known, and was left out", strings.TrimSpace(name))
+		}
+	}
+	slices.Sort(operations)
+	operations = slices.Compact(operations)
+	if len(operations) == 0 {
+		r.lost(ProtectsNothing, "it guards no operation that is known, so that it protects nothing")
+	}
+	return operations, len(operations) > 0
+}
+
+// kruiseReplicas takes over how many pods are expected: the field, else the annotation.
+func (r *reading) kruiseReplicas(object *unstructured.Unstructured, from *unavailableBudgetSpec) *int32 {
+	replicas := from.ProtectTotalReplicas
+	if annotation := object.GetAnnotations()[annotationPUBReplicas]; replicas == nil && annotation != "" {
+		number, err := strconv.ParseInt(annotation, 10, 32)
+		if err != nil {
+			r.differs(Ignored, "its annotation %s is %q, which is no number of pods, and was left out", annotationPUBReplicas, annotation)
+			return nil
+		}
+		replicas = new(int32(number))
+	}
+	if replicas != nil && *replicas < 0 {
+		r.differs(Ignored, "it expects %d pods, which cannot be, and was left out", *replicas)
+		return nil
+	}
+	return replicas
+}

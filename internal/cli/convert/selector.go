@@ -1,0 +1,54 @@
+package convert
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
+)
+
+// The bounds of v1alpha1.PodSelector. Rules in CRDs cost by the size of what they read, so that it must be bounded; other
+// systems' selectors are not.
+const (
+	maxMatchLabels      = 64
+	maxMatchExpressions = 64
+	maxValues           = 1000
+)
+
+// selector takes over a selector. One that would be refused means no protector, rather than one that covers other pods.
+func (r *reading) selector(field string, from *metav1.LabelSelector) (*v1alpha1.PodSelector, bool) {
+	for i, expression := range from.MatchExpressions {
+		if n := len(expression.Values); n > maxValues {
+			r.lost(NotPossible, "its %s.matchExpressions[%d] has %d values, of which %d are possible", field, i, n, maxValues)
+			return nil, false
+		}
+	}
+	to := v1alpha1.PodSelectorOf(from)
+	switch {
+	case len(to.MatchLabels) > maxMatchLabels:
+		r.lost(NotPossible, "its %s has %d matchLabels, of which %d are possible", field, len(to.MatchLabels), maxMatchLabels)
+		return nil, false
+	case len(to.MatchExpressions) > maxMatchExpressions:
+		r.lost(NotPossible, "its %s has %d matchExpressions, of which %d are possible", field, len(to.MatchExpressions), maxMatchExpressions)
+		return nil, false
+	}
+	if _, err := selectors.Compile(*to); err != nil {
+		r.lost(Malformed, "its %s is malformed: %s", field, oneLine(err))
+		return nil, false
+	}
+	return to, true
+}
+
+// selected takes over the selector of the protected pods. One that no pod can match protects nothing, and neither would a
+// protector.
+func (r *reading) selected(from *metav1.LabelSelector) (*v1alpha1.PodSelector, bool) {
+	to, ok := r.selector("selector", from)
+	if !ok {
+		return nil, false
+	}
+	if compiled, err := selectors.Compile(*to); err == nil && !compiled.Possible() {
+		r.lost(ProtectsNothing, "no pod can match its selector")
+		return nil, false
+	}
+	return to, true
+}

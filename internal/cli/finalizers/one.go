@@ -1,0 +1,48 @@
+package finalizers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Known is the kind of that name, whatever its case, among those that can have finalizers of ours in every cluster.
+func Known(name string) (schema.GroupVersionKind, bool) {
+	for _, kind := range known() {
+		if strings.EqualFold(kind.Kind, name) {
+			return kind, true
+		}
+	}
+	return schema.GroupVersionKind{}, false
+}
+
+// One looks at one object of the Finder's namespace, or of none when that is empty, whether we hold it or not. It is nil when
+// there is none.
+func (f *Finder) One(ctx context.Context, kind schema.GroupVersionKind, name string) (*Hold, error) {
+	mapping, err := f.Mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("the cluster does not know the kind %s of %s", kind.Kind, kind.GroupVersion())
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch wide := mapping.Scope.Name() == meta.RESTScopeNameRoot; {
+	case wide && f.Namespace != "":
+		return nil, fmt.Errorf("a %s has no namespace", kind.Kind)
+	case !wide && f.Namespace == "":
+		return nil, fmt.Errorf("a %s has a namespace, which must be named", kind.Kind)
+	}
+	object, err := f.Metadata.Resource(mapping.Resource).Namespace(f.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Hold{Kind: kind, Resource: mapping.Resource, Object: *object, Finalizers: ownFinalizers(object.Finalizers)}, nil
+}

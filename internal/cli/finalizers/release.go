@@ -1,0 +1,61 @@
+package finalizers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+)
+
+// Release takes our finalizers off an object, and leaves those of others. An object that is gone, or another one by now, has
+// nothing to be taken off.
+func Release(ctx context.Context, client metadata.Interface, hold *Hold) error {
+	resource := client.Resource(hold.Resource).Namespace(hold.Object.Namespace)
+	for {
+		live, err := resource.Get(ctx, hold.Object.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || err == nil && live.UID != hold.Object.UID {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("get %s: %w", hold.Name(), err)
+		}
+		if len(ownFinalizers(live.Finalizers)) == 0 {
+			return nil
+		}
+		patch, err := withoutOurs(live)
+		if err != nil {
+			return err
+		}
+		_, err = resource.Patch(ctx, live.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "breakwater-release"})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err == nil || !apierrors.IsConflict(err) {
+			if err != nil {
+				err = fmt.Errorf("release %s: %w", hold.Name(), err)
+			}
+			return err
+		}
+	}
+}
+
+// withoutOurs keeps the finalizers of others, of the very version that they were read in.
+func withoutOurs(live *metav1.PartialObjectMetadata) ([]byte, error) {
+	theirs := []string{}
+	ours := map[string]bool{}
+	for _, finalizer := range ownFinalizers(live.Finalizers) {
+		ours[finalizer] = true
+	}
+	for _, finalizer := range live.Finalizers {
+		if !ours[finalizer] {
+			theirs = append(theirs, finalizer)
+		}
+	}
+	return json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": live.UID, "resourceVersion": live.ResourceVersion, "finalizers": theirs,
+	}})
+}

@@ -1,0 +1,32 @@
+package join
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
+)
+
+// CallerValues returns values of the chart breakwater for the worker: the caller token by which its API server asks the webhook that runs in the core,
+// of the current key in a Secret of the core. The result is a secret.
+func (o *Options) CallerValues(ctx context.Context, secret string) ([]byte, error) {
+	core, err := connect(ctx, &o.Core, "the core", "core")
+	if err != nil {
+		return nil, err
+	}
+	keys := &corev1.Secret{}
+	if err := core.client.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: secret}, keys); err != nil {
+		return nil, fmt.Errorf("read the caller keys in the core: %w: set webhook.callerTokens.mode of its chart to Permissive, or name the Secret by --caller-secret", err)
+	}
+	key := keys.Data["current"]
+	if len(key) == 0 {
+		return nil, fmt.Errorf("the Secret %s/%s in the core has no caller key yet: see that its Deployment of the component callers runs", o.Namespace, secret)
+	}
+	scope := webhookconfig.CallerScope(webhookconfig.Path(o.Cell))
+	given := map[string]string{scope: webhookconfig.CallerToken(key, scope)}
+	return yaml.Marshal(map[string]any{"webhook": map[string]any{"callerTokens": map[string]any{"given": given}}})
+}

@@ -1,0 +1,151 @@
+package join_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/cli/join"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+)
+
+// planes are two clusters with controllers, which make the tokens of Secrets.
+var planes struct {
+	sync.Once
+	federation *local.Federation
+	err        error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if planes.federation != nil {
+		if err := planes.federation.Stop(context.Background()); err != nil {
+			fmt.Fprintln(os.Stderr, "stop the control planes:", err)
+			code = max(code, 1)
+		}
+	}
+	os.Exit(code)
+}
+
+func testClusters(t *testing.T) []federation.Cluster {
+	t.Helper()
+	planes.Do(func() {
+		roles := []federation.Role{federation.Core}
+		topology := &federation.Topology{Name: "join", Clusters: []federation.ClusterSpec{{Name: "core", Roles: roles}, {Name: "worker", Roles: roles}}}
+		planes.federation, planes.err = local.Start(context.Background(), topology,
+			local.Options{Binaries: filepath.SplitList(os.Getenv(local.BinariesVariable)), Log: logr.Discard()})
+	})
+	if planes.err != nil {
+		t.Fatal(planes.err)
+	}
+	return planes.federation.Clusters()
+}
+
+// plane is one of the two clusters, in a namespace of the test.
+type plane struct {
+	admin client.Client
+	// config is that of somebody who may do what join needs.
+	config *rest.Config
+}
+
+const joiner = "who-joins"
+
+// lab is a core and a worker in which the chart was installed.
+type lab struct {
+	*testing.T
+	core, worker plane
+	namespace    string
+}
+
+func newLab(t *testing.T) *lab {
+	t.Parallel()
+	l := &lab{T: t}
+	both := testClusters(t)
+	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "join-"}}
+	l.core, l.worker = l.connect(both[0]), l.connect(both[1])
+	l.create(l.core, made)
+	l.namespace = made.Name
+	l.create(l.worker, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.namespace}})
+	for _, p := range []plane{l.core, l.worker} {
+		l.grant(p, join.NamespaceRules(), join.ClusterRules(l.account()), rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: joiner})
+		l.create(p, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: l.account()}})
+	}
+	access := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: l.namespace, Name: l.account()}
+	shared := []rbacv1.PolicyRule{
+		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"podprotectors"}, Verbs: []string{"get", "list", "watch"}},
+		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"podprotectors/status"}, Verbs: []string{"update"}},
+	}
+	l.grant(l.core, nil, shared, access)
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: l.account() + "-cell"}, Rules: shared}
+	l.create(l.core, role)
+	l.Cleanup(func() { _ = l.core.admin.Delete(context.Background(), role) })
+	l.grant(l.worker, nil, []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}},
+		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}},
+	}, access)
+	return l
+}
+
+// account is the ServiceAccount of the chart, and the beginning of the names of what is bound in the whole cluster.
+func (l *lab) account() string { return "access-" + l.namespace }
+
+// ownAccount is that of the cell in the core.
+func (l *lab) ownAccount() string { return l.account() + "-" + l.namespace }
+
+func (l *lab) connect(cluster federation.Cluster) plane {
+	l.Helper()
+	admin, err := client.New(cluster.RESTConfig(), client.Options{Scheme: clusters.Scheme()})
+	if err != nil {
+		l.Fatal(err)
+	}
+	config := cluster.RESTConfig()
+	config.Impersonate = rest.ImpersonationConfig{UserName: joiner}
+	return plane{admin: admin, config: config}
+}
+
+func (l *lab) create(p plane, object client.Object) {
+	l.Helper()
+	if err := p.admin.Create(l.Context(), object); err != nil {
+		l.Fatalf("create %T %s: %v", object, object.GetName(), err)
+	}
+}
+
+// grant lets somebody do what the rules say, in the lab's namespace and in the whole cluster.
+func (l *lab) grant(p plane, namespaced, clusterWide []rbacv1.PolicyRule, subject rbacv1.Subject) {
+	l.Helper()
+	meta := metav1.ObjectMeta{Name: l.namespace + "-" + subject.Name}
+	role := &rbacv1.ClusterRole{ObjectMeta: meta, Rules: clusterWide}
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
+		Subjects: []rbacv1.Subject{subject}}
+	l.create(p, role)
+	l.create(p, binding)
+	l.Cleanup(func() {
+		_ = p.admin.Delete(context.Background(), role)
+		_ = p.admin.Delete(context.Background(), binding)
+	})
+	if namespaced == nil {
+		return
+	}
+	meta.Namespace = l.namespace
+	l.create(p, &rbacv1.Role{ObjectMeta: meta, Rules: namespaced})
+	l.create(p, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+		Subjects: []rbacv1.Subject{subject}})
+}
+
+func (l *lab) eventually(look func() string) {
+	l.Helper()
+	testplane.Eventually(l, look)
+}

@@ -1,0 +1,157 @@
+package join
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+)
+
+// side is one of the two clusters, connected.
+type side struct {
+	// words name it for people, and flag is the one that says where it is.
+	words, flag string
+	server      string
+	ca          []byte
+	serverName  string
+	client      client.Client
+	clientset   kubernetes.Interface
+	// uid is that of the namespace kube-system.
+	uid string
+}
+
+// link is the way of the components in one cluster into the other.
+type link struct {
+	direction Direction
+	// holder is the cluster whose components have the kubeconfig; issuer is where it leads to.
+	holder, issuer *side
+	// secret is the name of the kubeconfig's in the holder, and token the beginning of those of the tokens in the issuer.
+	secret, token string
+	// account is the ServiceAccount in the issuer.
+	account string
+	rights  []right
+	group   string
+}
+
+func connect(ctx context.Context, c *Cluster, words, flag string) (*side, error) {
+	config := rest.CopyConfig(c.Config)
+	if err := rest.LoadTLSFiles(config); err != nil {
+		return nil, fmt.Errorf("%s: %w", words, err)
+	}
+	s := &side{words: words, flag: flag, server: config.Host, ca: config.CAData, serverName: config.ServerName}
+	if c.CA != nil {
+		s.ca = c.CA
+	}
+	if c.Server != "" {
+		s.server, s.serverName = c.Server, ""
+	}
+	if address, err := url.Parse(s.server); err != nil || address.Scheme != "https" || address.Host == "" {
+		return nil, fmt.Errorf("%s: the address %q is not https://HOST[:PORT]: name one by --%s-server", words, s.server, flag)
+	}
+	if config.Insecure && c.CA == nil {
+		return nil, fmt.Errorf("%s: the kubeconfig trusts whoever answers, which nothing should go by that runs for ever: name who is to be trusted by --%s-ca", words, flag)
+	}
+	var err error
+	if s.client, err = client.New(config, client.Options{Scheme: clusters.Scheme()}); err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", words, err)
+	}
+	if s.clientset, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", words, err)
+	}
+	if s.uid, err = clusters.ClusterOf(ctx, s.clientset); err != nil {
+		return nil, fmt.Errorf("ask %s at %s who it is: %w", words, config.Host, err)
+	}
+	return s, nil
+}
+
+// isLoopback tells whether the address of a side is good on one machine alone.
+func (s *side) isLoopback() bool {
+	address, err := url.Parse(s.server)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(address.Hostname())
+	return address.Hostname() == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
+}
+
+// labels are on every Secret that is made here.
+func (o *Options) labels(by string) map[string]string {
+	return map[string]string{
+		managedBy: Owner, v1alpha1.LabelJoinedCell: o.Cell, v1alpha1.LabelJoinedCore: o.CoreName, v1alpha1.LabelJoinedBy: by,
+	}
+}
+
+// links are those that are asked for.
+func (o *Options) links(core, worker *side) []*link {
+	var all []*link
+	if o.Only != WorkerToCore {
+		all = append(all, &link{
+			direction: CoreToWorker, holder: core, issuer: worker, secret: "cell-" + o.Cell, token: o.ServiceAccount + "-core-" + o.CoreName + "-",
+			account: o.ServiceAccount, group: "v1", rights: workerRights(),
+		})
+	}
+	if o.Only != CoreToWorker {
+		rights := coreRights()
+		if o.Scheduling {
+			rights = append(rights, schedulingRights()...)
+		}
+		all = append(all, &link{
+			direction: WorkerToCore, holder: worker, issuer: core, secret: "core-" + o.CoreName, token: o.ServiceAccount + "-cell-" + o.Cell + "-",
+			account: o.cellAccount(), group: v1alpha1.GroupVersion.String(), rights: rights,
+		})
+	}
+	return all
+}
+
+// requireAccount is an error unless the issuer has the ServiceAccount whose token is to be made, or can be given it.
+func (o *Options) requireAccount(ctx context.Context, l *link) error {
+	if l.direction == WorkerToCore {
+		if err := errors.Join(o.requireCellRole(ctx, l.issuer), o.requireIdentity(ctx, l)); err != nil {
+			return err
+		}
+		return l.issuer.apply(ctx, o.accountOf(), client.DryRunAll)
+	}
+	account := o.Namespace + "/" + l.account
+	_, err := l.issuer.clientset.CoreV1().ServiceAccounts(o.Namespace).Get(ctx, l.account, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("%s has no ServiceAccount %s: install the chart breakwater there with role: worker (or single) and access.enabled: true, or name another by --service-account and --namespace",
+			l.issuer.words, account)
+	}
+	if err != nil {
+		return fmt.Errorf("look for ServiceAccount %s in %s: %w", account, l.issuer.words, err)
+	}
+	return nil
+}
+
+// tokens lists the Secrets of an issuer's tokens.
+func (o *Options) tokens(ctx context.Context, l *link) ([]corev1.Secret, error) {
+	list := &corev1.SecretList{}
+	err := l.issuer.client.List(ctx, list, client.InNamespace(o.Namespace), client.MatchingLabels(maps.Clone(o.labels(v1alpha1.JoinedByToken))))
+	if err != nil {
+		return nil, fmt.Errorf("list the tokens in %s: %w", l.issuer.words, err)
+	}
+	return list.Items, nil
+}
+
+// withdraw deletes tokens, which are worth nothing from some seconds later on.
+func (l *link) withdraw(ctx context.Context, tokens []corev1.Secret) error {
+	var all []error
+	for i := range tokens {
+		if err := client.IgnoreNotFound(l.issuer.client.Delete(ctx, &tokens[i])); err != nil {
+			all = append(all, fmt.Errorf("delete Secret %s/%s in %s, which keeps a token valid: %w", tokens[i].Namespace, tokens[i].Name, l.issuer.words, err))
+		}
+	}
+	return errors.Join(all...)
+}

@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/agext/levenshtein"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// nearest adds to the error about a flag that a command does not have the one that is most like it, if any is.
+func nearest(command *cobra.Command, err error) error {
+	unknown := &pflag.NotExistError{}
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	name, best := unknown.GetSpecifiedName(), ""
+	least := 1 + len(name)/4 // so many letters may be wrong, missing or too many
+	command.Flags().VisitAll(func(flag *pflag.Flag) {
+		distance := levenshtein.Distance(name, flag.Name, nil)
+		if len(name) > 2 && strings.HasPrefix(flag.Name, name) {
+			distance = 0
+		}
+		if len(name) > 1 && !flag.Hidden && distance <= least && (best == "" || distance < least) {
+			best, least = flag.Name, distance
+		}
+	})
+	if best == "" {
+		return fmt.Errorf("%w: %s --help shows all", err, command.CommandPath())
+	}
+	return fmt.Errorf("%w: did you mean --%s?", err, best)
+}

@@ -1,0 +1,131 @@
+// Package cli runs our programs, and describes their commands as a page of the documentation.
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// ReferenceCommand is the hidden command by which make generate gets the page of the program that it is added to.
+func ReferenceCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "reference", Short: "Print all commands and flags as a page of Markdown", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			_, err := command.OutOrStdout().Write(Reference(command.Root()))
+			return err
+		},
+	}
+}
+
+// Reference is the page: all commands that are not hidden, in the order of their names, with usage and flags.
+func Reference(root *cobra.Command) []byte {
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "# Commands of %s\n\nThis page is generated from the program, which tells the same with `--help`.\n", root.CommandPath())
+	var all []*cobra.Command
+	collect(root, &all)
+	out.WriteString("\n| command | |\n| --- | --- |\n")
+	for _, command := range all {
+		fmt.Fprintf(&out, "| [%s](#%s) | %s |\n", command.CommandPath(), strings.ReplaceAll(command.CommandPath(), " ", "-"), cell(command.Short))
+	}
+	for _, command := range all {
+		describe(&out, command)
+	}
+	return out.Bytes()
+}
+
+func collect(command *cobra.Command, all *[]*cobra.Command) {
+	*all = append(*all, command)
+	for _, child := range command.Commands() { // they are sorted
+		if !child.Hidden && child.Name() != "help" && child.Name() != "completion" {
+			collect(child, all)
+		}
+	}
+}
+
+func describe(out *bytes.Buffer, command *cobra.Command) {
+	fmt.Fprintf(out, "\n## %s\n\n", command.CommandPath())
+	long := command.Long
+	if long == "" {
+		long = command.Short + "."
+	}
+	fmt.Fprintf(out, "%s\n", prose(long))
+	if command.Runnable() {
+		fmt.Fprintf(out, "\n```\n%s\n```\n", strings.TrimSpace(command.UseLine()))
+	}
+	if command.Example != "" {
+		fmt.Fprintf(out, "\n```\n%s\n```\n", strings.TrimRight(command.Example, "\n"))
+	}
+	flags(out, command.NonInheritedFlags())
+	for parent := command.Parent(); parent != nil; parent = parent.Parent() {
+		if parent.HasAvailablePersistentFlags() {
+			fmt.Fprintf(out, "\nBesides, it has the flags of [%s](#%s).\n", parent.CommandPath(), strings.ReplaceAll(parent.CommandPath(), " ", "-"))
+			break
+		}
+	}
+}
+
+// prose is text for terminals as Markdown: what is indented is shown as it is.
+func prose(text string) string {
+	var out strings.Builder
+	shown, blank := false, ""
+	for line := range strings.Lines(strings.TrimSpace(text) + "\n") {
+		if strings.TrimSpace(line) == "" {
+			blank += "\n"
+			continue
+		}
+		fence := ""
+		if indented := strings.HasPrefix(line, "  "); indented != shown {
+			shown, fence = indented, "```\n"
+		}
+		if !shown {
+			line = fence + blank + escaped(line)
+		} else {
+			line = blank + fence + strings.TrimPrefix(line, "  ")
+		}
+		out.WriteString(line)
+		blank = ""
+	}
+	if shown {
+		out.WriteString("```\n")
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+func flags(out *bytes.Buffer, set *pflag.FlagSet) {
+	rows := 0
+	set.VisitAll(func(flag *pflag.Flag) {
+		if flag.Hidden || flag.Name == "help" {
+			return
+		}
+		if rows++; rows == 1 {
+			out.WriteString("\n| flag | default | meaning |\n| --- | --- | --- |\n")
+		}
+		kind, usage := pflag.UnquoteUsage(flag)
+		shown := "--" + flag.Name
+		if flag.Shorthand != "" {
+			shown = "-" + flag.Shorthand + ", " + shown
+		}
+		value := ""
+		if flag.DefValue != "" && flag.DefValue != "[]" {
+			value = "`" + flag.DefValue + "`"
+		}
+		fmt.Fprintf(out, "| `%s` | %s | %s |\n", strings.TrimSpace(shown+" "+strings.ReplaceAll(kind, "|", `\|`)), strings.ReplaceAll(value, "|", `\|`), cell(usage))
+	})
+}
+
+func cell(text string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(escaped(text), "|", `\|`), "\n", " ")
+}
+
+// escaped keeps what could be taken for HTML and emphasis as it is written; what stands between backticks is so anyway.
+func escaped(text string) string {
+	parts := strings.Split(text, "`")
+	for i := 0; i < len(parts); i += 2 {
+		parts[i] = strings.NewReplacer("<", `\<`, "*", `\*`, "_", `\_`).Replace(parts[i])
+	}
+	return strings.Join(parts, "`")
+}

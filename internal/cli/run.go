@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
+)
+
+// Run runs a program until it ends, or is told to by SIGINT or SIGTERM. It exits with 1 after an error, unless that has a code of its own
+// by a method ExitCode.
+func Run(root *cobra.Command) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	root.SetFlagErrorFunc(nearest)
+	err := root.ExecuteContext(ctx)
+	stop()
+	if err == nil {
+		return
+	}
+	fmt.Fprintf(os.Stderr, "%s: %s\n", root.CommandPath(), printable.Text(err.Error()))
+	var exit interface{ ExitCode() int }
+	if errors.As(err, &exit) {
+		os.Exit(exit.ExitCode())
+	}
+	os.Exit(1)
+}

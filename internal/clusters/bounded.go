@@ -1,0 +1,52 @@
+package clusters
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// maxResponse bounds a response of a cell's API server, in bytes. Components list by pages, of which the largest have some megabytes. Only watches are
+// longer, of which clients read one event at a time.
+const maxResponse = 64 << 20
+
+// bounded fails the reading of responses that are longer than limit, so that an API server cannot exhaust the memory of a process that works for
+// other cells as well.
+type bounded struct {
+	http.RoundTripper
+	limit int64
+}
+
+func boundResponses(to http.RoundTripper) http.RoundTripper { return &bounded{to, maxResponse} }
+
+// WrappedRoundTripper implements utilnet.RoundTripperWrapper, by which idle connections are closed.
+func (b *bounded) WrappedRoundTripper() http.RoundTripper { return b.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b *bounded) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := b.RoundTripper.RoundTrip(request)
+	watch := request.URL.Query().Get("watch")
+	if err != nil || watch == "true" || watch == "1" || response.StatusCode == http.StatusSwitchingProtocols {
+		return response, err
+	}
+	response.Body = &boundedBody{ReadCloser: response.Body, left: b.limit, limit: b.limit}
+	return response, nil
+}
+
+type boundedBody struct {
+	io.ReadCloser
+	left, limit int64
+}
+
+// Read implements io.Reader. It reads one byte past the limit, to distinguish a longer response from one of just that length.
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1]
+	}
+	n, err := b.ReadCloser.Read(p)
+	if int64(n) <= b.left {
+		b.left -= int64(n)
+		return n, err
+	}
+	return int(b.left), fmt.Errorf("the API server of the cell sends a response of more than %d bytes", b.limit)
+}

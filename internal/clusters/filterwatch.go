@@ -1,0 +1,46 @@
+package clusters
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// FilterWatch returns a watch that shows each event of another as filter returns it, and leaves out the events that filter does not keep.
+// Unlike watch.Filter, it ends after Stop also when its events are not received any more.
+func FilterWatch(from watch.Interface, filter func(watch.Event) (event watch.Event, keep bool)) watch.Interface {
+	f := &filteredWatch{from: from, results: make(chan watch.Event), stopped: make(chan struct{})}
+	go f.pass(filter)
+	return f
+}
+
+type filteredWatch struct {
+	from    watch.Interface
+	results chan watch.Event
+	stopped chan struct{}
+	stop    sync.Once
+}
+
+func (f *filteredWatch) pass(filter func(watch.Event) (watch.Event, bool)) {
+	defer close(f.results)
+	for event := range f.from.ResultChan() {
+		event, keep := filter(event)
+		if !keep {
+			continue
+		}
+		select {
+		case f.results <- event:
+		case <-f.stopped:
+			return
+		}
+	}
+}
+
+// ResultChan implements watch.Interface.
+func (f *filteredWatch) ResultChan() <-chan watch.Event { return f.results }
+
+// Stop implements watch.Interface.
+func (f *filteredWatch) Stop() {
+	f.stop.Do(func() { close(f.stopped) })
+	f.from.Stop()
+}

@@ -1,0 +1,104 @@
+package clusters
+
+import (
+	"context"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+)
+
+// CacheOptions are those of all caches of core clusters. Managed fields are left out, and an apiserver that is away is
+// asked every two seconds until it is back: client-go would wait for up to a minute, in which a webhook does not know of
+// the protectors that came since, and admits what they would refuse.
+func CacheOptions() cache.Options { return CacheOptionsOf(nil) }
+
+// CacheOptionsOf are those of a cache that finds out when its core has another past; nil when nobody wants to know.
+func CacheOptionsOf(past *Past) cache.Options {
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		NewInformer: func(
+			source toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers,
+		) toolscache.SharedIndexInformer {
+			return toolscache.NewSharedIndexInformer(patient(source, past), object, resync, indexers)
+		},
+	}
+}
+
+// Patient lists and watches a source, again and again while its apiserver does not answer.
+func Patient(source toolscache.ListerWatcher) *toolscache.ListWatch { return patient(source, nil) }
+
+// patient finds out besides when the source has another past; nil when nobody wants to know.
+func patient(source toolscache.ListerWatcher, past *Past) *toolscache.ListWatch {
+	from := toolscache.ToListerWatcherWithContext(source)
+	return &toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return untilAnswered(ctx, func() (runtime.Object, error) {
+				if past == nil {
+					return from.ListWithContext(ctx, options)
+				}
+				mark := past.Mark()
+				// The newest state is asked for: one from a cache that lags would seem to be of another past.
+				options.ResourceVersion, options.ResourceVersionMatch = "", ""
+				list, err := from.ListWithContext(ctx, options)
+				if err == nil {
+					past.observeList(mark, list)
+				}
+				return list, err
+			})
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return untilAnswered(ctx, func() (watch.Interface, error) {
+				if past == nil {
+					return from.WatchWithContext(ctx, options)
+				}
+				initial := options.SendInitialEvents != nil && *options.SendInitialEvents
+				mark := past.markOf(options.ResourceVersion)
+				if initial {
+					options.ResourceVersion, mark = "", past.Mark()
+				}
+				w, err := from.WatchWithContext(ctx, options)
+				if err != nil {
+					return nil, err
+				}
+				return past.observeWatch(mark, w, initial), nil
+			})
+		},
+	}
+}
+
+// untilAnswered asks until there is an answer, be it a refusal, or ctx ends.
+func untilAnswered[Answer any](ctx context.Context, ask func() (Answer, error)) (answer Answer, err error) {
+	pause := wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Steps: 4, Cap: 2 * time.Second, Jitter: 0.2}.DelayFunc()
+	for silent := false; ; silent = true {
+		answer, err = ask()
+		if err == nil || isAnswer(err) {
+			return answer, err
+		}
+		if !silent {
+			klog.FromContext(ctx).Info("An apiserver does not answer, and is asked until it does", "error", err.Error())
+		}
+		select {
+		case <-time.After(pause()):
+		case <-ctx.Done():
+			return answer, err
+		}
+	}
+}
+
+// isAnswer tells whether an error is what an apiserver decided, and not that it is away, starting or overloaded.
+func isAnswer(err error) bool {
+	switch reason := apierrors.ReasonForError(err); reason {
+	case metav1.StatusReasonUnknown, metav1.StatusReasonServiceUnavailable, metav1.StatusReasonInternalError,
+		metav1.StatusReasonTimeout, metav1.StatusReasonServerTimeout, metav1.StatusReasonTooManyRequests:
+		return false
+	default:
+		return true
+	}
+}

@@ -1,0 +1,101 @@
+package clusters
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// Problem is why a cell's cluster cannot be used.
+type Problem struct {
+	// Reason is that of the condition Connected.
+	Reason string
+	// text is for people; cause is nil when nobody else said so.
+	text  string
+	cause error
+}
+
+func (p *Problem) Error() string {
+	if p.cause == nil {
+		return p.text
+	}
+	return p.text + ": " + p.cause.Error()
+}
+
+// Unwrap returns what somebody else said.
+func (p *Problem) Unwrap() error { return p.cause }
+
+func problem(reason string, cause error, format string, arguments ...any) *Problem {
+	return &Problem{Reason: reason, cause: cause, text: fmt.Sprintf(format, arguments...)}
+}
+
+// diagnose words the answer of a cluster, or that there was none.
+func diagnose(config *rest.Config, err error) *Problem {
+	host := config.Host
+	switch {
+	case isCertificate(err):
+		return problem(v1alpha1.ReasonWrongCA, err,
+			"%s presents a certificate that the kubeconfig does not trust: correct its certificate-authority-data, or its address", host)
+	case apierrors.IsUnauthorized(err):
+		if expired, ok := expiry(config.BearerToken); ok && expired.Before(time.Now()) {
+			return problem(v1alpha1.ReasonTokenExpired, err,
+				"%s does not accept the token of the kubeconfig, which expired at %s: put a new one into the Secret", host, expired.UTC().Format(time.RFC3339))
+		}
+		return problem(v1alpha1.ReasonUnauthorized, err, "%s does not accept the credentials of the kubeconfig: put new ones into the Secret", host)
+	case apierrors.IsForbidden(err):
+		return problem(v1alpha1.ReasonForbidden, err, "%s lets the user of the kubeconfig do too little", host)
+	default:
+		return problem(v1alpha1.ReasonUnreachable, err, "%s does not answer", host)
+	}
+}
+
+func isCertificate(err error) bool {
+	verification, authority := (*tls.CertificateVerificationError)(nil), x509.UnknownAuthorityError{}
+	hostname, invalid := x509.HostnameError{}, x509.CertificateInvalidError{}
+	return errors.As(err, &verification) || errors.As(err, &authority) || errors.As(err, &hostname) || errors.As(err, &invalid)
+}
+
+// TokenExpiry returns when the token that requests go by now expires. ok is false if none is used, if it does not expire, and if the kubelet
+// replaces it: then no user has to.
+func TokenExpiry(config *rest.Config) (at time.Time, ok bool) {
+	if rotating, follows := config.Transport.(*Rotating); follows {
+		at = rotating.current.Load().expiry
+	} else {
+		at = tokenExpiry(config)
+	}
+	return at, !at.IsZero()
+}
+
+func tokenExpiry(config *rest.Config) time.Time {
+	if config.BearerTokenFile != "" {
+		return time.Time{}
+	}
+	at, _ := expiry(config.BearerToken)
+	return at
+}
+
+// expiry reads when a token ends that says so itself. It is only for a message: whether a token is good the apiserver says.
+func expiry(token string) (time.Time, bool) {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return time.Time{}, false
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(parts[1])
+	claims := struct {
+		Expiry int64 `json:"exp"`
+	}{}
+	if err != nil || json.Unmarshal(raw, &claims) != nil || claims.Expiry == 0 {
+		return time.Time{}, false
+	}
+	return time.Unix(claims.Expiry, 0), true
+}

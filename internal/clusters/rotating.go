@@ -1,0 +1,65 @@
+package clusters
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+)
+
+// Rotating is a connection to a cluster whose credentials, authority and address may change while clients use it: what has
+// begun goes on, and the next request takes the new ones. So a watch, and what is known by it, outlives a rotation.
+type Rotating struct {
+	userAgent string
+	current   atomic.Pointer[target]
+}
+
+type target struct {
+	base      *url.URL
+	transport http.RoundTripper
+	// expiry is when the token ends; zero if nothing says so.
+	expiry time.Time
+}
+
+// NewRotating returns a connection that goes by a configuration until it is Set to another one.
+func NewRotating(config *rest.Config) (*Rotating, error) {
+	r := &Rotating{userAgent: config.UserAgent}
+	return r, r.Set(config)
+}
+
+// Set makes all requests from now on go by another configuration.
+func (r *Rotating) Set(config *rest.Config) error {
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return fmt.Errorf("address %q: %w", config.Host, err)
+	}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return fmt.Errorf("credentials for %s: %w", config.Host, err)
+	}
+	if old := r.current.Swap(&target{base: base, transport: transport, expiry: tokenExpiry(config)}); old != nil && old.transport != transport {
+		utilnet.CloseIdleConnectionsFor(old.transport)
+	}
+	return nil
+}
+
+// Config is for clients of the connection, which need not know of any change.
+func (r *Rotating) Config() *rest.Config {
+	return &rest.Config{Host: "https://cell.invalid", Transport: r, QPS: -1, UserAgent: r.userAgent}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (r *Rotating) RoundTrip(request *http.Request) (*http.Response, error) {
+	to := r.current.Load()
+	request = request.Clone(request.Context())
+	request.URL.Scheme, request.URL.Host, request.Host = to.base.Scheme, to.base.Host, ""
+	if prefix := strings.TrimSuffix(to.base.Path, "/"); prefix != "" {
+		request.URL.Path, request.URL.RawPath = prefix+request.URL.Path, ""
+	}
+	return to.transport.RoundTrip(request)
+}

@@ -1,0 +1,161 @@
+package clusters
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
+)
+
+// fingerprint tells one kubeconfig from another.
+type fingerprint [sha256.Size]byte
+
+// kubeconfigOf reads the kubeconfig of a Cell. An error is a Problem.
+func kubeconfigOf(ctx context.Context, core client.Reader, ref *v1alpha1.KubeconfigSecretRef) ([]byte, error) {
+	name, key := ref.Namespace+"/"+ref.Name, cmp.Or(ref.Key, "kubeconfig")
+	secret := &corev1.Secret{}
+	err := core.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, problem(v1alpha1.ReasonSecretMissing, nil, "the core cluster has no Secret %s: create it, or correct spec.kubeconfigSecretRef", name)
+	case err != nil:
+		return nil, problem(v1alpha1.ReasonSecretUnreadable, err, "Secret %s cannot be read", name)
+	case len(secret.Data[key]) == 0:
+		return nil, problem(v1alpha1.ReasonSecretMissing, nil, "Secret %s has nothing under the key %q: correct it, or spec.kubeconfigSecretRef", name, key)
+	}
+	return secret.Data[key], nil
+}
+
+// parseKubeconfig turns a kubeconfig that came out of a Secret into a configuration. It must hold all that is needed: a file
+// of this machine that it names would be ours, and a program that it names would run with our rights.
+func parseKubeconfig(raw []byte, component string) (*rest.Config, error) {
+	invalid := func(err error) error {
+		return problem(v1alpha1.ReasonKubeconfigInvalid, err, "the kubeconfig of the Secret cannot be used")
+	}
+	file, err := clientcmd.Load(raw)
+	if err != nil {
+		return nil, invalid(err)
+	}
+	if err := selfContained(file); err != nil {
+		return nil, invalid(err)
+	}
+	config, err := clientcmd.NewDefaultClientConfig(*file, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		err = errors.New("it says of no cluster how to reach it: it is empty, or has no current-context")
+	}
+	if err != nil {
+		return nil, invalid(err)
+	}
+	config.Wrap(boundResponses)
+	config.QPS, config.UserAgent = -1, fmt.Sprintf("breakwater-%s/%s", component, version.String())
+	return config, nil
+}
+
+func selfContained(file *clientcmdapi.Config) error {
+	for name, user := range file.AuthInfos {
+		switch {
+		case user.Exec != nil || user.AuthProvider != nil:
+			return fmt.Errorf("user %q gets its credentials from a program, which is not run: give a token or a certificate", name)
+		case user.ClientCertificate != "" || user.ClientKey != "" || user.TokenFile != "":
+			return fmt.Errorf("user %q names files: put their content into the kubeconfig (kubectl config view --flatten)", name)
+		}
+	}
+	for name, cluster := range file.Clusters {
+		if cluster.CertificateAuthority != "" {
+			return fmt.Errorf("cluster %q names a file: put its content into certificate-authority-data (kubectl config view --flatten)", name)
+		}
+	}
+	return nil
+}
+
+// exposure is how far a connection depends on the network between its ends. A Cell has to allow it.
+type exposure struct{ insecure, proxy bool }
+
+func exposureOf(config *rest.Config) exposure {
+	server, _, err := rest.DefaultServerUrlFor(config)
+	return exposure{insecure: config.Insecure || err == nil && server.Scheme != "https", proxy: config.Proxy != nil}
+}
+
+// allowedBy returns an error with the remedy if the Cell with that reference does not allow the exposure.
+func (e exposure) allowedBy(ref *v1alpha1.KubeconfigSecretRef) error {
+	switch {
+	case e.insecure && !ref.AllowInsecure:
+		return errors.New("it does not verify the API server (insecure-skip-tls-verify, or no https): " +
+			"put certificate-authority-data into it, or set spec.kubeconfigSecretRef.allowInsecure of the Cell to true")
+	case e.proxy && !ref.AllowProxy:
+		return errors.New("it has a proxy-url: remove it, or set spec.kubeconfigSecretRef.allowProxy of the Cell to true")
+	}
+	return nil
+}
+
+// ClusterOf returns the UID of the namespace kube-system, which tells a cluster from others also after a restore of its etcd.
+func ClusterOf(ctx context.Context, clientset kubernetes.Interface) (string, error) {
+	system, err := clientset.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	return string(system.UID), nil
+}
+
+// identify returns the cluster that a configuration leads to. An error is a Problem.
+func identify(ctx context.Context, config *rest.Config) (string, error) {
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return "", problem(v1alpha1.ReasonKubeconfigInvalid, err, "the kubeconfig of the Secret cannot be used")
+	}
+	cluster, err := ClusterOf(ctx, clientset)
+	if err != nil {
+		return "", diagnose(config, err)
+	}
+	return cluster, nil
+}
+
+// Connect reads the kubeconfig of a Cell and asks where it leads to. An error is a Problem.
+func Connect(ctx context.Context, core client.Reader, cell *v1alpha1.Cell, component string) (*rest.Config, string, error) {
+	raw, err := kubeconfigOf(ctx, core, cell.Spec.KubeconfigSecretRef)
+	if err != nil {
+		return nil, "", err
+	}
+	return connect(ctx, cell, raw, component)
+}
+
+func connect(ctx context.Context, cell *v1alpha1.Cell, raw []byte, component string) (*rest.Config, string, error) {
+	config, err := parseKubeconfig(raw, component)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := exposureOf(config).allowedBy(cell.Spec.KubeconfigSecretRef); err != nil {
+		return nil, "", problem(v1alpha1.ReasonKubeconfigInvalid, err, "the kubeconfig of the Secret cannot be used")
+	}
+	cluster, err := Locate(ctx, cell, config)
+	if err != nil {
+		return nil, "", err
+	}
+	return config, cluster, nil
+}
+
+// Locate returns the cluster that a configuration leads to, which must be that of the Cell. An error is a Problem.
+func Locate(ctx context.Context, cell *v1alpha1.Cell, config *rest.Config) (string, error) {
+	cluster, err := identify(ctx, config)
+	if err != nil {
+		return "", err
+	}
+	if known := cell.Status.Cluster; known != "" && known != cluster {
+		return "", problem(v1alpha1.ReasonAnotherCluster, nil, "the kubeconfig leads to another cluster (%s) than the one that the cell is in (%s): "+
+			"put one of that into the Secret, or make another Cell", cluster, known)
+	}
+	return cluster, nil
+}

@@ -1,0 +1,193 @@
+package history_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/breakwater-k8s/breakwater/internal/console/history"
+)
+
+var dawn = time.Date(2026, 11, 1, 6, 0, 0, 0, time.UTC)
+
+func known(available, floor int32) history.Sample {
+	return history.Sample{Available: available, Floor: floor, FloorKnown: true, Known: true}
+}
+
+// diary is the slow version: it keeps everything that was ever said.
+type diary struct {
+	samples []entry
+	refused []entry
+}
+
+type entry struct {
+	at       time.Time
+	sample   history.Sample
+	removals int32
+}
+
+// at is what was known just before a time.
+func (d *diary) before(at time.Time) history.Sample {
+	var s history.Sample
+	for _, e := range d.samples {
+		if e.at.Before(at) {
+			s = e.sample
+		}
+	}
+	return s
+}
+
+// slot is what a point of that slot must say.
+func (d *diary) slot(from time.Time, length time.Duration) history.Point {
+	p := history.Point{At: from, Last: d.before(from.Add(length))}
+	any := false
+	add := func(s history.Sample) {
+		if s.Known && (!any || s.Available < p.Lowest) {
+			p.Lowest, any = s.Available, true
+		}
+	}
+	add(d.before(from))
+	for _, e := range d.samples {
+		if !e.at.Before(from) && e.at.Before(from.Add(length)) {
+			add(e.sample)
+		}
+	}
+	for _, e := range d.refused {
+		if !e.at.Before(from) && e.at.Before(from.Add(length)) {
+			p.Refused += e.removals
+		}
+	}
+	return p
+}
+
+func TestASeriesTellsInEachSlotWhatADiaryTells(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, d, now := history.New(), &diary{}, dawn
+		steps := rapid.SampledFrom([]time.Duration{0, 300 * time.Millisecond, time.Second, 20 * time.Second, 7 * time.Minute, 5 * time.Hour})
+		for range rapid.IntRange(1, 60).Draw(t, "events") {
+			now = now.Add(steps.Draw(t, "step"))
+			if rapid.Bool().Draw(t, "refusal") {
+				at := now.Add(-rapid.SampledFrom([]time.Duration{0, 2 * time.Second, time.Minute}).Draw(t, "late"))
+				removals := rapid.Int32Range(1, 9).Draw(t, "removals")
+				s.Refuse(now, at, removals)
+				d.refused = append(d.refused, entry{at: at, removals: removals})
+				continue
+			}
+			sample := known(rapid.Int32Range(0, 3).Draw(t, "available"), rapid.Int32Range(0, 3).Draw(t, "floor"))
+			s.Observe(now, sample)
+			d.samples = append(d.samples, entry{at: now, sample: sample})
+		}
+		for _, view := range []struct{ window, slot time.Duration }{
+			{history.FineKeep, history.FineSlot}, {time.Minute, history.FineSlot}, {time.Hour, history.CoarseSlot}, {history.CoarseKeep, history.CoarseSlot},
+		} {
+			matches(t, s.Points(now, view.window), d, now.Add(-view.window), view.slot)
+		}
+		if most := int(history.FineKeep/history.FineSlot+history.CoarseKeep/history.CoarseSlot) + 4; s.Size() > most {
+			t.Fatalf("%d points are kept", s.Size())
+		}
+	})
+}
+
+// matches checks points against the diary, also that no slot is left out in which something has changed.
+func matches(t *rapid.T, points []history.Point, d *diary, from time.Time, slot time.Duration) {
+	told := map[time.Time]bool{}
+	for i, p := range points {
+		if i > 0 && !points[i-1].At.Before(p.At) {
+			t.Fatalf("point %d at %s comes after %s", i, p.At, points[i-1].At)
+		}
+		if p.At.Before(from) {
+			t.Fatalf("a point of %s is older than %s", p.At, from)
+		}
+		if p.At.Truncate(slot).Before(from) {
+			if want := d.before(from.Add(slot)); i > 0 || p.Last != want && p.Last != d.before(from.Truncate(slot).Add(slot)) {
+				t.Fatalf("the window begins with %+v, want %+v", p.Last, want)
+			}
+			continue
+		}
+		told[p.At] = true
+		if diff := cmp.Diff(d.slot(p.At, slot), p); diff != "" {
+			t.Fatalf("slot %s (-diary +series):\n%s", p.At, diff)
+		}
+	}
+	for _, e := range append(append([]entry{}, d.samples...), d.refused...) {
+		at := e.at.Truncate(slot)
+		if changed := d.before(at) != d.slot(at, slot).Last || e.removals > 0; changed && !at.Before(from) && !told[at] {
+			t.Fatalf("nothing is told of %s", at)
+		}
+	}
+}
+
+func TestASeriesWhoseClockIsSetBackStaysInOrder(t *testing.T) {
+	s := history.New()
+	s.Observe(dawn, known(5, 1))
+	s.Observe(dawn.Add(-time.Hour), known(2, 1))
+	want := []history.Point{{At: dawn, Last: known(2, 1), Lowest: 2}}
+	if diff := cmp.Diff(want, s.Points(dawn, time.Minute)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestASeriesSaysSinceWhenItKnows(t *testing.T) {
+	s := history.New()
+	s.Refuse(dawn, dawn.Add(-time.Minute), 1)
+	if !s.Since().IsZero() {
+		t.Errorf("a refusal says nothing of pods, but it knows since %s", s.Since())
+	}
+	s.Observe(dawn, known(5, 1))
+	s.Observe(dawn.Add(time.Hour), known(4, 1))
+	if s.Since() != dawn {
+		t.Errorf("since %s", s.Since())
+	}
+	s.Observe(dawn.Add(30*time.Hour), known(3, 1))
+	if want := dawn.Add(6 * time.Hour); s.Since() != want {
+		t.Errorf("since %s, want %s: older is not kept", s.Since(), want)
+	}
+}
+
+func TestABookIsBoundedAndForgetsTheOldestFirst(t *testing.T) {
+	b, now := history.NewBook[int](2000), dawn
+	for i := range 40_000 {
+		now = now.Add(time.Second)
+		b.Observe(i%20, now, known(int32(i%7), 1))
+		if b.Points() > 2000 {
+			t.Fatalf("%d points after %d samples", b.Points(), i)
+		}
+	}
+	if b.Keep() >= history.CoarseKeep || b.Of(3).Now().Floor != 1 {
+		t.Errorf("it keeps %s, and says %+v", b.Keep(), b.Of(3).Now())
+	}
+	if since := b.Of(3).Since(); now.Sub(since) > b.Keep()+20*time.Second {
+		t.Errorf("it says that it knows since %s, and keeps %s", now.Sub(since), b.Keep())
+	}
+	for range 20 { // nothing happens any more
+		now = now.Add(time.Hour)
+		b.Sweep(now)
+	}
+	if b.Keep() != history.CoarseKeep || b.Points() > 80 {
+		t.Errorf("it keeps %s in %d points", b.Keep(), b.Points())
+	}
+}
+
+func TestABookKeepsWhatIsGoneForAWhile(t *testing.T) {
+	b := history.NewBook[string](100)
+	b.Observe("web", dawn, known(5, 1))
+	b.End("web", dawn.Add(time.Minute))
+	b.Sweep(dawn.Add(30 * time.Minute))
+	b.Observe("web", dawn.Add(31*time.Minute), known(4, 1))
+	points := b.Of("web").Points(dawn.Add(31*time.Minute), time.Hour)
+	if len(points) != 3 || points[1].Last.Known || points[2].Lowest != 4 {
+		t.Errorf("%+v", points)
+	}
+	b.End("web", dawn.Add(time.Hour))
+	b.Refuse("db", dawn.Add(time.Hour), dawn, 1)
+	b.Sweep(dawn.Add(2 * time.Hour))
+	if b.Of("web") != nil || b.Of("db") != nil {
+		t.Error("what is gone for an hour is still kept")
+	}
+	b.End("never", dawn)
+	if b.Of("never") != nil {
+		t.Error("what never was has a past")
+	}
+}

@@ -1,0 +1,59 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// The label that tells who manages an object, and its value on generated protectors.
+const (
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	ManagedBy      = "breakwater-generator"
+)
+
+// IsGenerated tells whether a protector is the generator's own. Its label says so; so does its finalizer, which
+// nobody else sets, so that a hand that takes the label away has not taken the protector over.
+func IsGenerated(p *v1alpha1.PodProtector) bool {
+	return p.Labels[LabelManagedBy] == ManagedBy || slices.Contains(p.Finalizers, v1alpha1.FinalizerProtector)
+}
+
+// BuiltIn are the kinds of Kubernetes' own that have interpreters.
+func BuiltIn() map[schema.GroupVersionKind]Interpreter {
+	return map[schema.GroupVersionKind]Interpreter{
+		{Group: "apps", Version: "v1", Kind: "Deployment"}:        Deployments{},
+		{Group: "apps", Version: "v1", Kind: "StatefulSet"}:       StatefulSets{},
+		{Group: "apps", Version: "v1", Kind: "ReplicaSet"}:        ReplicaSets{},
+		{Group: "", Version: "v1", Kind: "ReplicationController"}: ReplicationControllers{},
+	}
+}
+
+// SourceOf is the workload that a protector belongs to, by its annotations if those fit its name, otherwise by its name:
+// an annotation edited by hand must not make us lose the source. ok is false when neither leads to a workload. The
+// version is empty when only the name tells of a kind that is not Kubernetes' own.
+func SourceOf(p *v1alpha1.PodProtector) (source Ref, version string, ok bool) {
+	group, err := schema.ParseGroupVersion(p.Annotations[v1alpha1.AnnotationSourceAPIVersion])
+	told := Ref{Group: group.Group, Kind: p.Labels[v1alpha1.LabelSourceKind], Namespace: p.Namespace, Name: p.Annotations[v1alpha1.AnnotationSourceName]}
+	if err == nil && told.Kind != "" && told.Name != "" && PartName(told, p.Annotations[v1alpha1.AnnotationSourcePart]) == p.Name {
+		return told, group.Version, true
+	}
+	prefix, rest, found := strings.Cut(p.Name, "-")
+	if !found {
+		return Ref{}, "", false
+	}
+	for kind := range BuiltIn() {
+		if strings.ToLower(kind.Kind) != prefix {
+			continue
+		}
+		for _, name := range []string{told.Name, rest} {
+			source := Ref{Group: kind.Group, Kind: kind.Kind, Namespace: p.Namespace, Name: name}
+			if name != "" && ProtectorName(source) == p.Name {
+				return source, kind.Version, true
+			}
+		}
+	}
+	return Ref{}, "", false
+}

@@ -1,0 +1,136 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// The kinds of policies.
+const (
+	NamespacedPolicy = "ProtectionPolicy"
+	ClusterPolicy    = "ClusterProtectionPolicy"
+)
+
+// Policy is a policy of either kind.
+type Policy struct {
+	// Namespace is empty for a ClusterProtectionPolicy.
+	Namespace, Name string
+	Created         time.Time
+	// Deleted tells that its deletion has begun.
+	Deleted bool
+	// Held tells that it cannot be deleted unseen. Until then it applies to nothing.
+	Held bool
+	// Namespaces is the selector of namespaces of a ClusterProtectionPolicy.
+	Namespaces *v1alpha1.PodSelector
+	Spec       *v1alpha1.ProtectionPolicySpec
+}
+
+// NewPolicy takes a policy in, of either kind; nil for any other object.
+func NewPolicy(object metav1.Object) *Policy {
+	p := &Policy{
+		Namespace: object.GetNamespace(), Name: object.GetName(), Created: object.GetCreationTimestamp().Time,
+		Deleted: object.GetDeletionTimestamp() != nil, Held: slices.Contains(object.GetFinalizers(), v1alpha1.FinalizerPolicy),
+	}
+	switch policy := object.(type) {
+	case *v1alpha1.ProtectionPolicy:
+		p.Spec = &policy.Spec
+	case *v1alpha1.ClusterProtectionPolicy:
+		p.Namespace, p.Namespaces, p.Spec = "", policy.Spec.NamespaceSelector, &policy.Spec.ProtectionPolicySpec
+	default:
+		return nil
+	}
+	return p
+}
+
+// String is the name of the policy among those that can select one workload.
+func (p *Policy) String() string {
+	if p.Namespace == "" {
+		return ClusterPolicy + "/" + p.Name
+	}
+	return NamespacedPolicy + "/" + p.Name
+}
+
+// Candidate is what policies look at in a workload.
+type Candidate struct {
+	Ref
+	Labels map[string]string
+	// NamespaceLabels are those of its namespace.
+	NamespaceLabels map[string]string
+}
+
+// Selects tells whether a policy selects a workload, whatever other policies and the workload's own label say.
+func (p *Policy) Selects(c Candidate) bool {
+	if p.Namespace != "" && p.Namespace != c.Namespace {
+		return false
+	}
+	_, named := p.kind(c.GroupKind())
+	return named && matches(p.Spec.Workloads.Selector, c.Labels) && matches(p.Namespaces, c.NamespaceLabels)
+}
+
+// kind is the entry for a kind.
+func (p *Policy) kind(of schema.GroupKind) (v1alpha1.WorkloadKind, bool) {
+	at := slices.IndexFunc(p.Spec.Workloads.Kinds, func(k v1alpha1.WorkloadKind) bool { return KindOf(k).GroupKind() == of })
+	if at < 0 {
+		return v1alpha1.WorkloadKind{}, false
+	}
+	return p.Spec.Workloads.Kinds[at], true
+}
+
+// KindOf is the kind that a policy names.
+func KindOf(k v1alpha1.WorkloadKind) schema.GroupVersionKind {
+	return schema.FromAPIVersionAndKind(k.APIVersion, k.Kind)
+}
+
+// OriginFor is the origin of the protectors that a policy gives to workloads of a kind.
+func (p *Policy) OriginFor(kind schema.GroupKind) Origin {
+	named, _ := p.kind(kind)
+	return Origin{Policy: p.String(), Record: Record{ProtectionRule: p.Spec.ProtectionRule, TemplatePath: named.TemplatePath}}
+}
+
+// matches tells whether labels meet a selector; none is met by all. One that is malformed, which the apiserver does not
+// take, is met by none.
+func matches(selector *v1alpha1.PodSelector, of map[string]string) bool {
+	if selector == nil {
+		return true
+	}
+	parsed, err := metav1.LabelSelectorAsSelector(selector.LabelSelector())
+	return err == nil && parsed.Matches(labels.Set(of))
+}
+
+// Rank puts policies into their order of precedence: those of a namespace before those of the cluster, then the higher
+// priority, then the older one, then the name.
+func Rank(policies []*Policy) {
+	slices.SortFunc(policies, func(a, b *Policy) int {
+		return cmp.Or(
+			cmp.Compare(rank(a), rank(b)),
+			cmp.Compare(b.Spec.Priority, a.Spec.Priority),
+			a.Created.Compare(b.Created),
+			cmp.Compare(a.Name, b.Name),
+			cmp.Compare(a.Namespace, b.Namespace),
+		)
+	})
+}
+
+func rank(p *Policy) int {
+	if p.Namespace == "" {
+		return 1
+	}
+	return 0
+}
+
+// Applies is the policy that applies to a workload, of ranked ones; nil when none does.
+func Applies(ranked []*Policy, c Candidate) *Policy {
+	for _, p := range ranked {
+		if p.Held && !p.Deleted && p.Selects(c) {
+			return p
+		}
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+// Package policy says which protectors a workload should have. It is pure: a workload and policies go in, the wanted
+// protectors come out.
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// Protector is what a workload asks for. It holds only what the generator owns: what neither the workload nor its policy
+// says is its users' to tune.
+type Protector struct {
+	// Object has a name, a namespace, labels, annotations, finalizers, and of its spec selector, floor, minReadySeconds,
+	// and what the policy says.
+	Object *v1alpha1.PodProtector
+	// Tuning is spec.admissionHistory as far as the policy says something about it.
+	Tuning *v1alpha1.AdmissionHistoryTuning
+	// Reason and Message explain the protector to people: the reason is SourceFound, or that of a floor that its owner
+	// may not expect.
+	Reason  string
+	Message string
+}
+
+// Protectors returns the protectors that a source should have. An error is a mistake in the source, or in what its policy
+// asks of it.
+func Protectors(source Source, interpreter Interpreter, origin Origin) ([]Protector, error) {
+	workloads, err := interpreter.Interpret(source)
+	if err != nil {
+		return nil, err
+	}
+	wanted := make([]Protector, 0, len(workloads))
+	for i := range workloads {
+		p, err := protector(source, &workloads[i], origin)
+		if err != nil {
+			return nil, err
+		}
+		wanted = append(wanted, p)
+	}
+	return wanted, nil
+}
+
+// FromDeployment returns the protector that a Deployment should have by its label alone.
+func FromDeployment(d *appsv1.Deployment) (Protector, error) {
+	wanted, err := Protectors(Source{Kind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Object: d}, Deployments{}, Origin{})
+	if err != nil {
+		return Protector{}, err
+	}
+	return wanted[0], nil
+}
+
+func protector(source Source, w *Workload, origin Origin) (Protector, error) {
+	annotations, err := origin.annotations()
+	if err != nil {
+		return Protector{}, err
+	}
+	ref, rule := source.Ref(), &origin.ProtectionRule
+	wanted := Protector{
+		Object: &v1alpha1.PodProtector{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:      PartName(ref, w.Part),
+				Namespace: ref.Namespace,
+				Labels: map[string]string{
+					LabelManagedBy:           ManagedBy,
+					v1alpha1.LabelSourceKind: ref.Kind,
+				},
+				Annotations: map[string]string{
+					v1alpha1.AnnotationSourceName:       ref.Name,
+					v1alpha1.AnnotationSourceAPIVersion: source.Kind.GroupVersion().String(),
+					v1alpha1.AnnotationSourceUID:        string(source.Object.GetUID()),
+				},
+				Finalizers: []string{v1alpha1.FinalizerProtector},
+			},
+			Spec: v1alpha1.PodProtectorSpec{
+				Selector:            &w.Selector,
+				MinReadySeconds:     w.MinReadySeconds,
+				Criterion:           rule.Criterion,
+				Operations:          rule.Operations,
+				ExemptPodSelector:   rule.ExemptPodSelector,
+				Spread:              rule.Spread,
+				TargetRemovalPolicy: rule.TargetRemovalPolicy,
+			},
+		},
+		Tuning:  rule.AdmissionHistory,
+		Reason:  v1alpha1.ReasonSourceFound,
+		Message: fmt.Sprintf("Protects the pods of %s%s%s.", ref, partText(w.Part), byText(origin)),
+	}
+	maps.Copy(wanted.Object.Annotations, annotations)
+	if w.Part != "" {
+		wanted.Object.Annotations[v1alpha1.AnnotationSourcePart] = w.Part
+	}
+	if rule.MinReadySeconds != nil {
+		wanted.Object.Spec.MinReadySeconds = *rule.MinReadySeconds
+	}
+	if err := setFloor(&wanted.Object.Spec, rule.Floor, w); err != nil {
+		return Protector{}, err
+	}
+	if fromStrategy := rule.Floor == nil || rule.Floor.FromStrategy != nil; fromStrategy && w.Strategy.Reason != "" {
+		wanted.Reason = w.Strategy.Reason
+		wanted.Message = fmt.Sprintf("%s%s %s", ref, partText(w.Part), w.Strategy.Message)
+		if origin.Policy != "" {
+			wanted.Message += " By " + origin.Policy + "."
+		}
+	}
+	return wanted, nil
+}
+
+func partText(part string) string {
+	if part == "" {
+		return ""
+	}
+	return ", part " + part
+}
+
+func byText(origin Origin) string {
+	if origin.Policy == "" {
+		return ""
+	}
+	return ", by " + origin.Policy
+}
+
+// podSelector converts a workload's selector. None at all is an error: it chooses no pods, and the empty
+// PodSelector would choose all.
+func podSelector(from *metav1.LabelSelector) (v1alpha1.PodSelector, error) {
+	if from == nil {
+		return v1alpha1.PodSelector{}, errors.New("spec.selector is missing")
+	}
+	return *v1alpha1.PodSelectorOf(from).DeepCopy(), nil
+}

@@ -1,0 +1,91 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// Scaled is the interpreter of every kind with a scale subresource.
+type Scaled struct{}
+
+// Interpret implements Interpreter. A selector in the spec comes before the scale's own: that is of the status in most
+// kinds, and empty until a controller has come by, which in a core that runs no pods may be never.
+func (Scaled) Interpret(source Source) ([]Workload, error) {
+	object, ok := source.Object.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("a %T is not read as any kind", source.Object)
+	}
+	if source.Scale == nil {
+		return nil, fmt.Errorf("%s has no scale subresource: give the policy's kind a templatePath", source.Kind.Kind)
+	}
+	selector, err := selectorOf(object)
+	if err != nil {
+		return nil, err
+	}
+	if selector == nil {
+		if selector, err = parsedSelector(source.Scale.Status.Selector); err != nil {
+			return nil, err
+		}
+	}
+	return []Workload{plainWorkload(object, *selector, scaledTo(source, object))}, nil
+}
+
+// scaledTo is how many replicas the scale says are wanted. It says 0 also where nothing is said: then nobody knows, since a
+// controller fills in what it likes.
+func scaledTo(source Source, object *unstructured.Unstructured) *int32 {
+	replicas := source.Scale.Spec.Replicas
+	if _, said, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "replicas"); replicas == 0 && !said {
+		return nil
+	}
+	return &replicas
+}
+
+// plainWorkload is one of a kind that we know nothing of.
+func plainWorkload(object *unstructured.Unstructured, selector v1alpha1.PodSelector, replicas *int32) Workload {
+	w := Workload{Selector: selector, Replicas: replicas, Strategy: Strategy{MaxUnavailable: intstr.FromString(defaultStep)}}
+	if replicas != nil {
+		w.Strategy = plainStrategy(*replicas)
+	}
+	if seconds, there, err := unstructured.NestedInt64(object.Object, "spec", "minReadySeconds"); there && err == nil {
+		w.MinReadySeconds = int32(max(0, min(seconds, 1<<31-1)))
+	}
+	return w
+}
+
+// selectorOf reads spec.selector, as all kinds of Kubernetes have it that have one. nil when there is none.
+func selectorOf(object *unstructured.Unstructured) (*v1alpha1.PodSelector, error) {
+	fields, there, err := unstructured.NestedMap(object.Object, "spec", "selector")
+	if err != nil || !there {
+		return nil, nil //nolint:nilerr // another thing of that name: the scale has the selector
+	}
+	selector := &metav1.LabelSelector{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, selector); err != nil {
+		return nil, fmt.Errorf("spec.selector: %w", err)
+	}
+	if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
+		return nil, nil
+	}
+	pods, err := podSelector(selector)
+	return &pods, err
+}
+
+// parsedSelector reads a selector in the notation of kubectl's --selector. None is an error: the empty one would choose
+// every pod of the namespace.
+func parsedSelector(text string) (*v1alpha1.PodSelector, error) {
+	if text == "" {
+		return nil, errors.New("it has neither a spec.selector nor one in its scale, whose status may not be written yet")
+	}
+	selector, err := metav1.ParseToLabelSelector(text)
+	if err != nil {
+		return nil, fmt.Errorf("the selector of its scale: %w", err)
+	}
+	pods, err := podSelector(selector)
+	return &pods, err
+}

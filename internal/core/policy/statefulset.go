@@ -1,0 +1,67 @@
+package policy
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// StatefulSets is the interpreter of StatefulSets.
+type StatefulSets struct{}
+
+// Interpret implements Interpreter.
+func (StatefulSets) Interpret(source Source) ([]Workload, error) {
+	s, ok := source.Object.(*appsv1.StatefulSet)
+	if !ok {
+		return nil, fmt.Errorf("a %T is no StatefulSet", source.Object)
+	}
+	selector, err := podSelector(s.Spec.Selector)
+	if err != nil {
+		return nil, err
+	}
+	replicas := wantedReplicas(s.Spec.Replicas)
+	unavailable, err := ordinalsAtOnce(s, *replicas)
+	if err != nil {
+		return nil, err
+	}
+	w := Workload{
+		Selector:        selector,
+		Replicas:        replicas,
+		MinReadySeconds: s.Spec.MinReadySeconds,
+		Strategy:        Strategy{MinAvailable: max(0, *replicas-unavailable), MaxUnavailable: intstr.FromInt32(1)},
+	}
+	if s.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
+		w.Strategy.Reason = v1alpha1.ReasonOnDeleteStrategy
+		w.Strategy.Message = "has the strategy OnDelete, by which whoever updates it deletes its pods: the floor leaves one of them free at a time."
+	} else if rolling := s.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.MaxUnavailable != nil {
+		w.Strategy.MaxUnavailable = *rolling.MaxUnavailable
+	}
+	return []Workload{w}, nil
+}
+
+// ordinalsAtOnce is how many pods a rollout of a StatefulSet takes at once: maxUnavailable as its controller rounds it,
+// down and to at least one, but never more than stand above the partition. One pod is always left free: a partition that
+// holds a rollout back, and OnDelete, which has none, would otherwise keep every node that has such a pod from being
+// drained.
+func ordinalsAtOnce(s *appsv1.StatefulSet, replicas int32) (int32, error) {
+	rolling := s.Spec.UpdateStrategy.RollingUpdate
+	if s.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType || rolling == nil {
+		return 1, nil
+	}
+	atOnce := 1
+	if rolling.MaxUnavailable != nil {
+		share, err := intstr.GetScaledValueFromIntOrPercent(rolling.MaxUnavailable, int(replicas), false)
+		if err != nil {
+			return 0, fmt.Errorf("spec.updateStrategy.rollingUpdate.maxUnavailable: %w", err)
+		}
+		atOnce = share
+	}
+	above := int64(replicas)
+	if rolling.Partition != nil {
+		above -= int64(*rolling.Partition)
+	}
+	return int32(max(1, min(int64(atOnce), above))), nil //nolint:gosec // no more than replicas
+}

@@ -1,0 +1,159 @@
+package quota_test
+
+import (
+	"fmt"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"pgregory.net/rapid"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+func drawDiscounted(t *rapid.T) *v1alpha1.PodProtector {
+	p, _ := drawProtector(t)
+	quota.Decide(p, rapid.SliceOfN(rapid.Custom(drawRemoval), 0, 8).Draw(t, "earlier"))
+	compactAll(p, start)
+	for i := range p.Status.Cells {
+		cell := &p.Status.Cells[i]
+		cell.Discount = rapid.SampledFrom([]v1alpha1.Discount{"", v1alpha1.DiscountStale, v1alpha1.DiscountDraining}).Draw(t, "discount")
+		if rapid.IntRange(0, 3).Draw(t, "pods have died") == 0 {
+			cell.Aggregation.CountedReplicas /= 2
+		}
+	}
+	return p
+}
+
+func trusted(p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
+	p = p.DeepCopy()
+	for i := range p.Status.Cells {
+		p.Status.Cells[i].Discount = ""
+	}
+	return p
+}
+
+// left is the slow, obvious version of the budget that a removal in a cell meets, and of what is sure to be there.
+func left(p *v1alpha1.PodProtector, cellID string) (left, sure int) {
+	for i := range p.Status.Cells {
+		cell := &p.Status.Cells[i]
+		own := int(cell.Aggregation.CountedReplicas)
+		for range quota.Reservations(&cell.AdmissionHistory) {
+			own--
+		}
+		switch {
+		case cell.Discount == "":
+			left += own
+			sure += own
+		case cell.CellID == cellID:
+			left += own
+		case own < 0:
+			left += own
+		}
+	}
+	return left - p.Spec.MinAvailable.IntValue(), sure
+}
+
+// A discount refuses, and never admits: what is admitted would be admitted without it, and in a cell that is trusted it
+// leaves the floor standing in trusted cells alone.
+func TestADiscountOnlyRefuses(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawDiscounted(t)
+		for _, r := range rapid.SliceOfN(rapid.Custom(drawRemoval), 1, 20).Draw(t, "removals") {
+			met, _ := left(p, r.Cell)
+			without := trusted(p)
+			cell := quota.CellOf(p, r.Cell)
+			before := -1
+			if cell != nil {
+				before = quota.Open(&cell.AdmissionHistory)
+			}
+			verdict := quota.Decide(p, []quota.Removal{r})[0]
+			if verdict.Budget.Left() != met {
+				t.Fatalf("%+v met a budget of %d, want %d\n%+v", r, verdict.Budget.Left(), met, p.Status.Cells)
+			}
+			if verdict.Outcome.Admitted() && !quota.Decide(without, []quota.Removal{r})[0].Outcome.Admitted() {
+				t.Fatalf("%+v is %s, and would be refused without discounts\n%+v", r, verdict.Outcome, p.Status.Cells)
+			}
+			floor := p.Spec.MinAvailable.IntValue()
+			if _, sure := left(p, r.Cell); verdict.Outcome == quota.Reserved && cell.Discount == "" && floor > 0 && sure < floor {
+				t.Fatalf("%+v is admitted, and leaves %d of %d where they are trusted\n%+v", r, sure, floor, p.Status.Cells)
+			}
+			if cell != nil && cell.Discount == v1alpha1.DiscountDraining && quota.Open(&cell.AdmissionHistory) > before {
+				t.Fatalf("a cell that drains has a new reservation: %+v", cell)
+			}
+		}
+	})
+}
+
+func TestBatchesOfDiscountedCellsAreDecidedLikeOneByOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		batched := drawDiscounted(t)
+		single := batched.DeepCopy()
+		removals := rapid.SliceOfN(rapid.Custom(drawRemoval), 0, 20).Draw(t, "removals")
+		verdicts := quota.Decide(batched, removals)
+		for i, r := range removals {
+			want := quota.Decide(single, []quota.Removal{r})[0]
+			if verdicts[i].Outcome != want.Outcome || verdicts[i].Budget != want.Budget {
+				t.Fatalf("removal %d is %+v, one by one %+v", i, verdicts[i], want)
+			}
+		}
+	})
+}
+
+func TestACellThatIsDiscounted(t *testing.T) {
+	fresh := func(cell string) quota.Removal { return removal(cell, fmt.Sprint("fresh in ", cell)) }
+	for claim, test := range map[string]struct {
+		floor    int32
+		discount v1alpha1.Discount
+		cell     string
+		want     quota.Outcome
+	}{
+		"counts for nothing elsewhere":                        {5, v1alpha1.DiscountStale, "c0", quota.RefusedNoBudget},
+		"leaves others what is theirs":                        {4, v1alpha1.DiscountStale, "c0", quota.Reserved},
+		"counts for its own removals":                         {5, v1alpha1.DiscountStale, "c1", quota.Reserved},
+		"admits nothing new when it drains":                   {1, v1alpha1.DiscountDraining, "c1", quota.RefusedDraining},
+		"counts for nothing elsewhere when it drains":         {5, v1alpha1.DiscountDraining, "c0", quota.RefusedNoBudget},
+		"is as one that was never counted when it is cleared": {1, v1alpha1.DiscountCleared, "c1", quota.RefusedNeverAggregated},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			p := protector(test.floor, 5, 5)
+			p.Status.Cells[1].Discount = test.discount
+			if test.discount == v1alpha1.DiscountCleared {
+				p.Status.Cells[1].Aggregation = v1alpha1.Aggregation{}
+			}
+			if got := quota.Decide(p, []quota.Removal{fresh(test.cell)})[0]; got.Outcome != test.want {
+				t.Errorf("%+v, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// A client that repeats a removal for ever would otherwise keep the Cell from being removed.
+func TestACellThatDrainsRenewsNoReservation(t *testing.T) {
+	p, repeated := protector(1, 5, 5), removal("c1", "pod")
+	if got := quota.Decide(p, []quota.Removal{repeated})[0].Outcome; got != quota.Reserved {
+		t.Fatalf("Decide() = %s, want %s", got, quota.Reserved)
+	}
+	quota.CellOf(p, "c1").Discount = v1alpha1.DiscountDraining
+	if got := quota.Decide(p, []quota.Removal{repeated})[0].Outcome; got != quota.RefusedDraining {
+		t.Errorf("Decide() = %s of a repeated removal, want %s", got, quota.RefusedDraining)
+	}
+	repeated.Force = true
+	if got := quota.Decide(p, []quota.Removal{repeated})[0]; got.Outcome != quota.Renewed || got.Forced != quota.RefusedDraining {
+		t.Errorf("Decide() = %+v of a forced removal, want %s instead of %s", got, quota.Renewed, quota.RefusedDraining)
+	}
+}
+
+func TestAClearedCellDoesNotKeepOthersFromTheirFloor(t *testing.T) {
+	p := protector(0, 5, 5)
+	half := intstr.FromString("50%")
+	p.Spec.MinAvailable = &half
+	for i := range p.Status.Cells {
+		expected := int32(6)
+		p.Status.Cells[i].Aggregation.ExpectedReplicas = &expected
+	}
+	p.Status.Cells[1].Discount, p.Status.Cells[1].Aggregation = v1alpha1.DiscountCleared, v1alpha1.Aggregation{}
+	if floor, known := quota.Floor(p); floor != 3 || !known {
+		t.Errorf("floor %d, known %v, want half of the six of the other cell", floor, known)
+	}
+}

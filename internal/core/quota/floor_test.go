@@ -1,0 +1,118 @@
+package quota_test
+
+import (
+	"strconv"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"pgregory.net/rapid"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+func amount(text string) *intstr.IntOrString {
+	if text == "" {
+		return nil
+	}
+	value := intstr.Parse(text)
+	return &value
+}
+
+func floored(minAvailable, maxUnavailable string, expected int32) *v1alpha1.PodProtector {
+	p := &v1alpha1.PodProtector{}
+	p.Spec.MinAvailable, p.Spec.MaxUnavailable = amount(minAvailable), amount(maxUnavailable)
+	if expected >= 0 {
+		p.Spec.ExpectedReplicas = &expected
+	}
+	return p
+}
+
+func TestFloor(t *testing.T) {
+	const none = -1
+	for claim, c := range map[string]struct {
+		min, max string
+		expected int32
+		want     int
+		unknown  bool
+	}{
+		"a number is a number":                           {min: "40", expected: none, want: 40},
+		"a number above what is expected stays":          {min: "100", expected: 10, want: 100},
+		"a percentage":                                   {min: "50%", expected: 10, want: 5},
+		"a percentage is rounded up":                     {min: "41%", expected: 5, want: 3},
+		"all":                                            {min: "100%", expected: 7, want: 7},
+		"none":                                           {min: "0%", expected: 7, want: 0},
+		"a percentage of nothing":                        {min: "70%", expected: 0, want: 0},
+		"a percentage of what nobody knows":              {min: "70%", expected: none, unknown: true},
+		"so many may be missing":                         {max: "3", expected: 10, want: 7},
+		"more may be missing than there are":             {max: "100", expected: 10, want: 0},
+		"none may be missing":                            {max: "0", expected: 10, want: 10},
+		"the share that may be missing is rounded up":    {max: "10%", expected: 15, want: 13},
+		"30 % of 10":                                     {max: "30%", expected: 10, want: 7},
+		"all may be missing":                             {max: "100%", expected: 10, want: 0},
+		"so many may be missing of what nobody knows":    {max: "3", expected: none, unknown: true},
+		"neither is said, which the apiserver forbids":   {expected: 10, unknown: true},
+		"a text that the apiserver would have forbidden": {min: "many", expected: 10, unknown: true},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			got, known := quota.Floor(floored(c.min, c.max, c.expected))
+			if got != c.want && !c.unknown || known == c.unknown {
+				t.Errorf("floor %d, known %v; want %d, %v", got, known, c.want, !c.unknown)
+			}
+		})
+	}
+}
+
+// A floor never asks for more than is expected, and never lets a pod more be missing than is said, however it is rounded.
+func TestPercentagesAreRoundedUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		expected, percent := rapid.IntRange(0, 100_000).Draw(t, "expected"), rapid.IntRange(0, 100).Draw(t, "percent")
+		text := strconv.Itoa(percent) + "%"
+		least, _ := quota.Floor(floored(text, "", int32(expected)))
+		if least*100 < expected*percent || (least-1)*100 >= expected*percent && least > 0 || least > expected {
+			t.Fatalf("minAvailable %s of %d: %d", text, expected, least)
+		}
+		floor, _ := quota.Floor(floored("", text, int32(expected)))
+		if missing := expected - floor; missing*100 < expected*percent || (missing-1)*100 >= expected*percent && missing > 0 || floor < 0 {
+			t.Fatalf("maxUnavailable %s of %d: %d", text, expected, floor)
+		}
+	})
+}
+
+func TestNothingGoesWhileTheFloorIsUnknown(t *testing.T) {
+	p := protector(0, 10)
+	p.Spec.MinAvailable, p.Spec.MaxUnavailable = nil, amount("3")
+	if got := quota.Decide(p, []quota.Removal{removal("c0", "a")})[0]; got.Outcome != quota.RefusedFloorUnknown {
+		t.Errorf("%s, want %s", got.Outcome, quota.RefusedFloorUnknown)
+	}
+	if quota.Summarize(p); p.Status.DisruptionsAllowed != 0 {
+		t.Errorf("%d disruptions are allowed", p.Status.DisruptionsAllowed)
+	}
+	expected := int32(10)
+	p.Spec.ExpectedReplicas = &expected
+	if got := quota.Decide(p, []quota.Removal{removal("c0", "a")})[0]; got.Outcome != quota.Reserved || got.Budget.Floor != 7 {
+		t.Errorf("%s with %+v, want %s by a floor of 7", got.Outcome, got.Budget, quota.Reserved)
+	}
+}
+
+// What only some of the cells want would be too few, and the floor too low.
+func TestTheFloorIsUnknownUntilAllCellsAreCounted(t *testing.T) {
+	p := protector(0, 10, 10)
+	p.Spec.MinAvailable, p.Spec.MaxUnavailable = nil, amount("3")
+	wants := func(cell int, replicas int32) { p.Status.Cells[cell].Aggregation.ExpectedReplicas = &replicas }
+	floor := func(want int, known bool, when string) {
+		t.Helper()
+		if got, is := quota.Floor(p); got != want || is != known {
+			t.Errorf("floor %d, known %v %s, want %d, %v", got, is, when, want, known)
+		}
+	}
+	floor(0, false, "when no cell tells")
+	wants(0, 10)
+	floor(0, false, "when one does not tell")
+	wants(1, 12)
+	floor(19, true, "when all tell")
+	p.Status.Cells[1].Aggregation.CountedSpec = "another"
+	floor(0, false, "when one was counted by another spec")
+	p.Status.Cells = p.Status.Cells[:1]
+	floor(7, true, "when there is no other")
+}

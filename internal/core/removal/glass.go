@@ -1,0 +1,62 @@
+package removal
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
+)
+
+// Forced tells whether somebody has broken the glass for the pod.
+func (r Request) Forced() bool { return r.Pod.Annotations[v1alpha1.AnnotationForceDelete] == "true" }
+
+// ForcedAs is the request with the break-glass annotations of the pod that its cell has, nil if that is not known: not those of the review, which
+// anyone could have sent.
+func (r Request) ForcedAs(live *corev1.Pod) Request {
+	r.Pod = r.Pod.DeepCopy()
+	for _, name := range []string{v1alpha1.AnnotationForceDelete, v1alpha1.AnnotationForceReason} {
+		delete(r.Pod.Annotations, name)
+		if live == nil || live.UID != r.Pod.UID {
+			continue
+		}
+		if value, ok := live.Annotations[name]; ok {
+			metav1.SetMetaDataAnnotation(&r.Pod.ObjectMeta, name, value)
+		}
+	}
+	return r
+}
+
+// ForceReason is why, as they say: fit to be told, since whoever may change the pod has written it.
+func (r Request) ForceReason() string {
+	return Tellable(r.Pod.Annotations[v1alpha1.AnnotationForceReason])
+}
+
+// Tellable is a reason in one line, without characters that are none to see, and not longer than is told.
+func Tellable(reason string) string {
+	if len(reason) > 8*v1alpha1.MostForceReason { // an annotation may have 256 KiB
+		reason = reason[:8*v1alpha1.MostForceReason]
+	}
+	line := strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case !printable.IsShown(r), r == utf8.RuneError:
+			return -1
+		default:
+			return r
+		}
+	}, reason)), " ")
+	if len(line) <= v1alpha1.MostForceReason {
+		return line
+	}
+	end := v1alpha1.MostForceReason - len("…")
+	for !utf8.RuneStart(line[end]) {
+		end--
+	}
+	return line[:end] + "…"
+}

@@ -1,0 +1,120 @@
+package selectors
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// Coverage is the pods that a protector protects: those that its selector chooses, but for the exempt ones.
+type Coverage struct {
+	*Selector
+	// exempt is nil when no pod is.
+	exempt *Selector
+}
+
+// CoverageOf compiles what a protector covers in a cell where its targetRef leads to target, nil if to none. When an error
+// tells of a mistake the coverage can be used all the same: it has too many pods rather than too few.
+func CoverageOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) (Coverage, error) {
+	var mistakes []error
+	selector, err := selectorOf(spec, target)
+	if err != nil {
+		selector = Everything()
+		mistakes = append(mistakes, err)
+	}
+	coverage := Coverage{Selector: selector}
+	if spec.ExemptPodSelector != nil {
+		if coverage.exempt, err = Compile(*spec.ExemptPodSelector); err != nil {
+			mistakes = append(mistakes, fmt.Errorf("spec.exemptPodSelector: %w", err))
+		}
+	}
+	return coverage, errors.Join(mistakes...)
+}
+
+// PodSelectorOf is the selector by which a protector selects pods in a cell where its targetRef leads to target; nil if that is not known.
+func PodSelectorOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) (*v1alpha1.PodSelector, error) {
+	if spec.Selector != nil || target == nil {
+		return spec.Selector, nil
+	}
+	return v1alpha1.ParsePodSelector(target.Selector)
+}
+
+func selectorOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) (*Selector, error) {
+	switch {
+	case (spec.Selector == nil) == (spec.TargetRef == nil):
+		return nil, errors.New("spec has not just one of selector and targetRef")
+	case spec.Selector != nil:
+		selector, err := Compile(*spec.Selector)
+		if err != nil {
+			return nil, fmt.Errorf("spec.selector: %w", err)
+		}
+		return selector, nil
+	case target == nil:
+		return Nothing(), nil
+	default:
+		selector, err := Parse(target.Selector)
+		if err != nil {
+			return nil, fmt.Errorf("selector of %s %s: %w", spec.TargetRef.Kind, spec.TargetRef.Name, err)
+		}
+		return selector, nil
+	}
+}
+
+// CountedOf compiles which pods count towards a floor, likewise. With an error it is the protected ones.
+func CountedOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) (Coverage, error) {
+	covered, err := CoverageOf(spec, target)
+	if err != nil || spec.AggregationSelector == nil {
+		return covered, err
+	}
+	counted, err := Compile(*spec.AggregationSelector)
+	if err != nil {
+		return covered, fmt.Errorf("spec.aggregationSelector: %w", err)
+	}
+	if !counted.Includes(covered.Selector) {
+		return covered, errors.New("spec.aggregationSelector does not choose all pods that spec.selector chooses")
+	}
+	return Coverage{Selector: counted, exempt: covered.exempt}, nil
+}
+
+// Exempts tells whether a pod that the selector chooses is exempt.
+func (c Coverage) Exempts(labels map[string]string) bool {
+	return c.exempt != nil && c.exempt.Matches(labels)
+}
+
+// Covers tells whether a pod with these labels is protected.
+func (c Coverage) Covers(labels map[string]string) bool {
+	return c.Matches(labels) && !c.Exempts(labels)
+}
+
+// SameCoverage tells whether two specs say the same of what is covered.
+func SameCoverage(a, b *v1alpha1.PodProtectorSpec) bool {
+	return equality.Semantic.DeepEqual(a.Selector, b.Selector) && equality.Semantic.DeepEqual(a.TargetRef, b.TargetRef) &&
+		equality.Semantic.DeepEqual(a.ExemptPodSelector, b.ExemptPodSelector)
+}
+
+// Equal tells whether two coverages have the same pods.
+func (c Coverage) Equal(o Coverage) bool {
+	if c.Key() != o.Key() || (c.exempt == nil) != (o.exempt == nil) {
+		return false
+	}
+	return c.exempt == nil || c.exempt.Key() == o.exempt.Key()
+}
+
+// Overlaps tells whether some pod could be covered by both. It is exact.
+func (c Coverage) Overlaps(o Coverage) bool {
+	both := c.And(o.Selector)
+	if !both.Possible() {
+		return false
+	}
+	for _, rest := range both.without(c.exempt) {
+		for _, left := range rest.without(o.exempt) {
+			if left.Possible() {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,97 @@
+package selectors
+
+import "hash/maphash"
+
+// Index finds the selectors that match a pod's labels. ID names a selector, for example by its protector.
+//
+// It is not safe for concurrent use, but any number of goroutines may call Query while none calls Set or
+// Delete.
+//
+// Its memory is linear in the text of the selectors that it holds. A selector that asks for no label to be
+// there (it is empty, or has NotIn and DoesNotExist only) is looked at by every query in its namespace; all
+// others are found by the values that they ask for.
+type Index[ID comparable] struct {
+	spaces  map[string]*space[ID]
+	entries map[ID]*entry[ID]
+	// hash is of a label's value.
+	hash func(string) uint64
+}
+
+// space is one namespace of an index.
+type space[ID comparable] struct {
+	namespace string
+	// members is the number of entries in the tree. A space without any is dropped.
+	members int
+	words   vocabulary[ID]
+	root    node[ID]
+}
+
+// New returns an empty index.
+func New[ID comparable]() *Index[ID] {
+	seed := maphash.MakeSeed()
+	return newIndex[ID](func(value string) uint64 { return maphash.String(seed, value) })
+}
+
+func newIndex[ID comparable](hash func(string) uint64) *Index[ID] {
+	return &Index[ID]{spaces: map[string]*space[ID]{}, entries: map[ID]*entry[ID]{}, hash: hash}
+}
+
+// Set adds a selector for the pods of a namespace, or replaces the one that has this id.
+func (x *Index[ID]) Set(id ID, namespace string, s *Selector) {
+	x.Delete(id)
+	if s.nothing {
+		x.entries[id] = &entry[ID]{id: id}
+		return
+	}
+	sp := x.spaces[namespace]
+	if sp == nil {
+		sp = &space[ID]{namespace: namespace, words: vocabulary[ID]{keys: map[string]*key[ID]{}, hash: x.hash}}
+		x.spaces[namespace] = sp
+	}
+	e := &entry[ID]{id: id, space: sp}
+	e.conditions, e.exact = sp.words.learn(s.requirements, e.room[:0])
+	e.others = e.conditions[len(e.exact):]
+	x.entries[id] = e
+	sp.members++
+	sp.root.insert(e)
+}
+
+// Delete removes a selector. It does nothing when there is none of this id.
+func (x *Index[ID]) Delete(id ID) {
+	e, ok := x.entries[id]
+	if !ok {
+		return
+	}
+	delete(x.entries, id)
+	if len(x.entries) == 0 {
+		// A map keeps the room of its greatest size for ever.
+		x.entries, x.spaces = map[ID]*entry[ID]{}, map[string]*space[ID]{}
+		return
+	}
+	if e.space == nil {
+		return
+	}
+	e.leave()
+	e.space.words.forget(e.conditions)
+	e.space.members--
+	if e.space.members == 0 {
+		delete(x.spaces, e.space.namespace)
+	}
+}
+
+// Query appends the ids of all selectors in the namespace that match the labels, each once and in no order.
+// It allocates only to make room in found, and for pods with more than 32 labels that selectors name.
+func (x *Index[ID]) Query(namespace string, labels map[string]string, found []ID) []ID {
+	sp := x.spaces[namespace]
+	if sp == nil {
+		return found
+	}
+	var room [32]podLabel[ID]
+	p := sp.words.read(labels, room[:0])
+	return sp.root.query(&p, found)
+}
+
+// Len is the number of selectors.
+func (x *Index[ID]) Len() int {
+	return len(x.entries)
+}

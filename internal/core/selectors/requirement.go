@@ -1,0 +1,126 @@
+package selectors
+
+import (
+	"slices"
+	"strings"
+)
+
+// relation is what a requirement asks of one label. These four are closed under "and", which is why one
+// requirement a key is enough.
+type relation uint8
+
+const (
+	// oneOf: the label is there and its value is listed. At least one value is listed.
+	oneOf relation = iota
+	// present: the label is there and its value is not listed. Exists lists none.
+	present
+	// noneOf: the label is not there, or its value is not listed. At least one value is listed.
+	noneOf
+	// absent: the label is not there. No value is listed.
+	absent
+)
+
+// admits tells whether a label that is there or not, with a value that the requirement lists or not, meets it.
+func (r relation) admits(there, listed bool) bool {
+	switch r {
+	case oneOf:
+		return there && listed
+	case present:
+		return there && !listed
+	case noneOf:
+		return !there || !listed
+	default:
+		return !there
+	}
+}
+
+// requirement is a condition on one label.
+type requirement struct {
+	key      string
+	relation relation
+	// values are sorted and unique.
+	values []string
+}
+
+// admits tells whether a pod may have this value of the label, or lack the label.
+func (r *requirement) admits(value string, there bool) bool {
+	return r.relation.admits(there, there && r.lists(value))
+}
+
+// exact tells whether the requirement asks for one value.
+func (r *requirement) exact() bool {
+	return r.relation == oneOf && len(r.values) == 1
+}
+
+func (r *requirement) lists(value string) bool {
+	if len(r.values) == 1 {
+		return r.values[0] == value
+	}
+	_, listed := slices.BinarySearch(r.values, value)
+	return listed
+}
+
+// and joins two requirements on the same key. It is false when no label, there or not, can meet both.
+func (r requirement) and(o requirement) (requirement, bool) {
+	if o.relation < r.relation {
+		r, o = o, r
+	}
+	both := requirement{key: r.key, relation: r.relation}
+	switch {
+	case r.relation == oneOf:
+		for _, value := range r.values {
+			if o.admits(value, true) {
+				both.values = append(both.values, value)
+			}
+		}
+		return both, len(both.values) > 0
+	case o.relation != absent:
+		// Both exclude values, and present is the narrower in all else.
+		both.values = sorted(r.values, o.values)
+		return both, true
+	default:
+		both.relation = absent
+		return both, r.relation != present
+	}
+}
+
+// write writes the requirement in Kubernetes' notation.
+func (r *requirement) write(b *strings.Builder) {
+	switch {
+	case r.relation == absent:
+		b.WriteString("!" + r.key)
+	case r.relation == oneOf:
+		b.WriteString(r.key + " in (" + strings.Join(r.values, ",") + ")")
+	case r.relation == noneOf:
+		b.WriteString(r.key + " notin (" + strings.Join(r.values, ",") + ")")
+	case len(r.values) == 0:
+		b.WriteString(r.key)
+	default:
+		b.WriteString(r.key + "," + r.key + " notin (" + strings.Join(r.values, ",") + ")")
+	}
+}
+
+// sorted returns the values of all lists in order, each once.
+func sorted(lists ...[]string) []string {
+	values := slices.Concat(lists...)
+	slices.Sort(values)
+	return slices.Compact(values)
+}
+
+// not returns what a label may be that does not meet the requirement: one of these.
+func (r requirement) not() []requirement {
+	switch r.relation {
+	case oneOf:
+		return []requirement{{key: r.key, relation: noneOf, values: r.values}}
+	case noneOf:
+		return []requirement{{key: r.key, relation: oneOf, values: r.values}}
+	case absent:
+		return []requirement{{key: r.key, relation: present}}
+	default:
+		others := []requirement{{key: r.key, relation: absent}}
+		if len(r.values) > 0 {
+			others = append(others, requirement{key: r.key, relation: oneOf, values: r.values})
+		}
+		return others
+	}
+}

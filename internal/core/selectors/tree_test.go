@@ -1,0 +1,232 @@
+package selectors
+
+import (
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// check fails the test unless the tree of every namespace is sound: each place of an entry holds it, nothing
+// is held that has no place, no branch is empty, and the vocabulary counts what there is.
+func check[ID comparable](t *testing.T, x *Index[ID]) {
+	t.Helper()
+	members := map[*space[ID]]int{}
+	for id, e := range x.entries {
+		if e.space == nil {
+			continue
+		}
+		members[e.space]++
+		for _, p := range e.places {
+			if p.node.held.at(p.at).entry != e {
+				t.Fatalf("entry %v is not at its place", id)
+			}
+		}
+	}
+	if len(members) != len(x.spaces) {
+		t.Fatalf("%d namespaces have selectors, the index has %d", len(members), len(x.spaces))
+	}
+	for sp, want := range members {
+		if sp.members != want {
+			t.Fatalf("namespace %s counts %d members, has %d", sp.namespace, sp.members, want)
+		}
+		further := map[*term[ID]]int{}
+		places := checkNode(t, &sp.root, fromRoot(sp), further)
+		conditions := 0
+		for _, e := range x.entries {
+			if e.space == sp {
+				places -= len(e.places)
+				conditions += len(e.conditions)
+			}
+		}
+		if places != 0 {
+			t.Fatalf("namespace %s holds %d entries more than have a place", sp.namespace, places)
+		}
+		for text, k := range sp.words.keys {
+			conditions -= k.uses
+			if k.anyValue.further != further[&k.anyValue] {
+				t.Fatalf("key %s counts %d further branches, has %d", text, k.anyValue.further, further[&k.anyValue])
+			}
+			used := 0
+			for w := range k.values.all() {
+				used++
+				if k.values.find(w.hash, func(other *term[ID]) bool { return other == w }) != w {
+					t.Fatalf("%s=%v is not found", text, w.word)
+				}
+				if w.uses < 1 || w.further != further[w] {
+					t.Fatalf("%s=%v counts %d uses and %d further branches, has %d", text, w.word, w.uses, w.further, further[w])
+				}
+			}
+			if k.values.used != used {
+				t.Fatalf("key %s counts %d values, has %d", text, k.values.used, used)
+			}
+		}
+		if conditions != 0 {
+			t.Fatalf("namespace %s: keys miss %d uses", sp.namespace, conditions)
+		}
+	}
+}
+
+// all is all items of the table.
+func (t *table[T]) all() iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for _, s := range t.slots {
+			if s.item != nil && !yield(s.item) {
+				return
+			}
+		}
+	}
+}
+
+// fromRoot collects the branches of the root, which their terms keep.
+func fromRoot[ID comparable](sp *space[ID]) []*node[ID] {
+	var branches []*node[ID]
+	note := func(by *term[ID]) {
+		if by.first.parent != nil {
+			branches = append(branches, &by.first)
+		}
+	}
+	for _, k := range sp.words.keys {
+		note(&k.anyValue)
+		for w := range k.values.all() {
+			note(w)
+		}
+	}
+	return branches
+}
+
+// checkNode returns how many entries the node and those below it hold, and counts the branches that are not the
+// root's in further.
+func checkNode[ID comparable](
+	t *testing.T, n *node[ID], branches []*node[ID], further map[*term[ID]]int,
+) int {
+	t.Helper()
+	if !n.grown && (n.count > 0 || n.held.size() > bucket) {
+		t.Fatalf("a node with %d branches holds %d entries and has not grown", n.count, n.held.size())
+	}
+	if n.count != len(branches) {
+		t.Fatalf("a node counts %d branches, has %d", n.count, len(branches))
+	}
+	places := n.held.size()
+	for _, below := range branches {
+		by := below.by
+		if below.parent != n || n.below(by) != below || by.key.bits&^n.keys != 0 {
+			t.Fatalf("the branch by %s=%v is not known as such", by.key.text, by.word)
+		}
+		if below.held.size() == 0 && below.count == 0 {
+			t.Fatalf("the branch by %s=%v leads to nothing", by.key.text, by.word)
+		}
+		if n.parent != nil {
+			further[by]++
+		}
+		places += checkNode(t, below, slices.Collect(below.branches.all()), further)
+	}
+	return places
+}
+
+// random is a selector of up to four keys of any operator; few values, so that buckets overflow.
+func random(r *rand.Rand) v1alpha1.PodSelector {
+	operators := []metav1.LabelSelectorOperator{
+		metav1.LabelSelectorOpIn, metav1.LabelSelectorOpIn, metav1.LabelSelectorOpIn,
+		metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist,
+	}
+	var s v1alpha1.PodSelector
+	for range r.IntN(5) {
+		e := v1alpha1.PodSelectorRequirement{Key: fmt.Sprintf("key-%d", r.IntN(4)), Operator: operators[r.IntN(len(operators))]}
+		if e.Operator == metav1.LabelSelectorOpIn || e.Operator == metav1.LabelSelectorOpNotIn {
+			for range 1 + r.IntN(2) {
+				e.Values = append(e.Values, fmt.Sprint(r.IntN(5)))
+			}
+		}
+		s.MatchExpressions = append(s.MatchExpressions, e)
+	}
+	return s
+}
+
+func TestChurnLeavesNothingBehind(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	x := New[int]()
+	for round := range 3 {
+		for i := range 5000 {
+			s, err := Compile(random(r))
+			if err != nil {
+				t.Fatal(err)
+			}
+			x.Set(r.IntN(3000), fmt.Sprint(r.IntN(2)), s)
+			if i%3 == 0 {
+				x.Delete(r.IntN(3000))
+			}
+			if i%500 == 0 {
+				check(t, x)
+			}
+		}
+		if x.Len() == 0 {
+			t.Fatal("the churn has left no selector to delete")
+		}
+		for _, id := range r.Perm(3000) {
+			x.Delete(id)
+			if id%500 == 0 {
+				check(t, x)
+			}
+		}
+		if len(x.entries) != 0 || len(x.spaces) != 0 {
+			t.Fatalf("round %d leaves %d entries and %d namespaces", round, len(x.entries), len(x.spaces))
+		}
+	}
+}
+
+// A namespace that stays gives back what its selectors took, too.
+func TestDeletingAllButOneLeavesOneNode(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	x := New[int]()
+	x.Set(-1, "shop", Everything())
+	for i := range 2000 {
+		s, err := Compile(random(r))
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.Set(i, "shop", s)
+	}
+	for i := range 2000 {
+		x.Delete(i)
+	}
+	check(t, x)
+	sp := x.spaces["shop"]
+	if len(sp.words.keys) != 0 || sp.root.branches.slots != nil || cap(sp.root.held.more) > 2*bucket {
+		t.Errorf("one selector is left with %d keys, branches %v and room for %d in its node",
+			len(sp.words.keys), sp.root.branches, cap(sp.root.held.more))
+	}
+}
+
+// What the cross product of a selector's values would make 10^5 or 10^6 of, is places as many as values at most.
+func TestPlacesAreLinearInTheText(t *testing.T) {
+	for _, shape := range []struct{ keys, values, vocabulary int }{{5, 10, 12}, {3, 100, 120}, {3, 100, 1000}, {2, 100, 150}} {
+		x := New[int]()
+		for i := range 1000 {
+			var s v1alpha1.PodSelector
+			for k := range shape.keys {
+				e := v1alpha1.PodSelectorRequirement{Key: fmt.Sprintf("key-%d", k), Operator: metav1.LabelSelectorOpIn}
+				for v := range shape.values {
+					e.Values = append(e.Values, fmt.Sprint((i+v*(k+1))%shape.vocabulary))
+				}
+				s.MatchExpressions = append(s.MatchExpressions, e)
+			}
+			compiled, err := Compile(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x.Set(i, "shop", compiled)
+		}
+		check(t, x)
+		for id, e := range x.entries {
+			if len(e.places) > shape.keys*shape.values {
+				t.Fatalf("%+v: selector %d takes %d places", shape, id, len(e.places))
+			}
+		}
+	}
+}

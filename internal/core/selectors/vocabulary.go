@@ -1,0 +1,202 @@
+package selectors
+
+import "slices"
+
+// vocabulary holds the keys and values that the selectors of a namespace name. Selectors and pods are
+// translated into pointers to them once, and compared by these.
+type vocabulary[ID comparable] struct {
+	keys map[string]*key[ID]
+	// hash is of a value's text.
+	hash func(string) uint64
+	// made counts the keys and terms ever made; it deals out their bits.
+	made int
+}
+
+// key is a label key that selectors name.
+type key[ID comparable] struct {
+	text string
+	// bits are two of 64, shared with other keys: nodes sum up the keys of their branches by them.
+	bits uint64
+	// uses is the number of conditions on this key.
+	uses   int
+	values table[term[ID]]
+	// anyValue stands for the key with whatever value.
+	anyValue term[ID]
+}
+
+// term is what leads to a branch of the tree: a value of a key, or the key with any value.
+type term[ID comparable] struct {
+	key  *key[ID]
+	word word
+	// hash is of the word.
+	hash uint64
+	// bits are two of 64, shared with other terms: pods sum up their values by them.
+	bits uint64
+	// uses is the number of conditions that name this value.
+	uses int
+	// first is where the term leads to from the root of the tree, or nil. It is kept here because the root has
+	// by far the most branches, and a query that reads a pod's labels has the terms at hand.
+	first node[ID]
+	// further is the number of other nodes that the term leads to. Most terms have none, and a query need not
+	// look for them.
+	further int
+}
+
+// condition is a requirement in terms of a vocabulary.
+type condition[ID comparable] struct {
+	key      *key[ID]
+	relation relation
+	// terms are the values that the condition lists.
+	terms []*term[ID]
+}
+
+// pod is the labels of a pod in terms of a vocabulary, without those whose key no selector names.
+type pod[ID comparable] struct {
+	labels []podLabel[ID]
+	// bits are the bits of all values.
+	bits uint64
+}
+
+// podLabel is a label of a pod. Its value is nil when no selector names that value.
+type podLabel[ID comparable] struct {
+	key   *key[ID]
+	value *term[ID]
+}
+
+// learn translates requirements, and adds the words that it does not have. The conditions that ask for one value
+// come first, and the values that they ask for are exact. Values go to the room that is given, if it is enough.
+func (v *vocabulary[ID]) learn(
+	requirements []requirement, room []*term[ID],
+) (conditions []condition[ID], exact []*term[ID]) {
+	named := 0
+	for i := range requirements {
+		named += len(requirements[i].values)
+	}
+	terms := slices.Grow(room, named) // of all conditions, so that they lie together
+	conditions = make([]condition[ID], 0, len(requirements))
+	for _, wantExact := range []bool{true, false} {
+		for i := range requirements {
+			r, first := &requirements[i], len(terms)
+			if r.exact() != wantExact {
+				continue
+			}
+			k := v.key(r.key)
+			for _, value := range r.values {
+				terms = append(terms, v.term(k, value))
+			}
+			conditions = append(conditions, condition[ID]{key: k, relation: r.relation, terms: slices.Clip(terms[first:])})
+		}
+		if wantExact {
+			exact = slices.Clip(terms)
+		}
+	}
+	return conditions, exact
+}
+
+func (v *vocabulary[ID]) key(text string) *key[ID] {
+	k := v.keys[text]
+	if k == nil {
+		k = &key[ID]{text: text, bits: v.deal()}
+		k.anyValue.key, k.anyValue.hash = k, v.hash(text)
+		v.keys[text] = k
+	}
+	k.uses++
+	return k
+}
+
+// value is the term of a text with this hash, or nil.
+func (k *key[ID]) value(hash uint64, text string) *term[ID] {
+	return k.values.find(hash, func(t *term[ID]) bool { return t.word.is(text) })
+}
+
+func (v *vocabulary[ID]) term(k *key[ID], text string) *term[ID] {
+	hash := v.hash(text)
+	t := k.value(hash, text)
+	if t == nil {
+		t = &term[ID]{key: k, word: newWord(text), hash: hash, bits: v.deal()}
+		k.values.add(hash, t)
+	}
+	t.uses++
+	return t
+}
+
+// deal deals two bits: with one, a pod of some labels has those of too many selectors that are not its own.
+func (v *vocabulary[ID]) deal() uint64 {
+	v.made++
+	return 1<<(v.made%64) | 1<<((v.made+v.made/64+1)%64)
+}
+
+// forget takes back what learn did, and drops the words that nobody uses any more.
+func (v *vocabulary[ID]) forget(conditions []condition[ID]) {
+	for _, c := range conditions {
+		for _, t := range c.terms {
+			t.uses--
+			if t.uses == 0 {
+				c.key.values.remove(t.hash, t)
+			}
+		}
+		c.key.uses--
+		if c.key.uses == 0 {
+			delete(v.keys, c.key.text)
+		}
+	}
+}
+
+// read translates the labels of a pod.
+func (v *vocabulary[ID]) read(labels map[string]string, room []podLabel[ID]) pod[ID] {
+	p := pod[ID]{labels: room}
+	for text, value := range labels {
+		k := v.keys[text]
+		if k == nil {
+			continue
+		}
+		t := k.value(v.hash(value), value)
+		if t != nil {
+			p.bits |= t.bits
+		}
+		p.labels = append(p.labels, podLabel[ID]{key: k, value: t})
+	}
+	return p
+}
+
+// has tells whether a pod has this value.
+func (p *pod[ID]) has(t *term[ID]) bool {
+	for i := range p.labels {
+		if p.labels[i].value == t {
+			return true
+		}
+	}
+	return false
+}
+
+// admits tells whether a pod meets the condition.
+func (c *condition[ID]) admits(p *pod[ID]) bool {
+	for i := range p.labels {
+		if p.labels[i].key == c.key {
+			return c.relation.admits(true, slices.Contains(c.terms, p.labels[i].value))
+		}
+	}
+	return c.relation.admits(false, false)
+}
+
+// narrows tells whether the condition asks for the label to be there, so that pods can be led to it.
+func (c *condition[ID]) narrows() bool {
+	return c.relation == oneOf || c.relation == present
+}
+
+// fan is the number of terms that lead to the condition.
+func (c *condition[ID]) fan() int {
+	if c.relation == present {
+		return 1
+	}
+	return len(c.terms)
+}
+
+// share estimates which part of the selectors that ask for this key stays together on one branch: the
+// smaller, the better it tells them apart.
+func (c *condition[ID]) share() float64 {
+	if c.relation == present {
+		return 2
+	}
+	return float64(len(c.terms)) / float64(c.key.values.used)
+}

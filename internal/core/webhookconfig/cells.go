@@ -1,0 +1,23 @@
+package webhookconfig
+
+import (
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+)
+
+// Cells are the names of those that configurations ask about, weakly or not, in order.
+func Cells(configurations []admissionregistrationv1.ValidatingWebhookConfiguration) (names []string) {
+	for i := range configurations {
+		for j := range configurations[i].Webhooks {
+			config := &configurations[i].Webhooks[j].ClientConfig
+			before, is := strings.CutSuffix(pathOf(config), "/validate")
+			if name := before[strings.LastIndex(before, "/")+1:]; is && name != "" && leadsTo(config, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,140 @@
+// Package webhookconfig tells what must stand in a cell's cluster so that its apiserver asks about removals of the cell's pods, and
+// whether it does.
+//
+// It is pure: values in, values out.
+package webhookconfig
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// Path is where a webhook is asked about a cell.
+func Path(cell string) string { return "/cells/" + cell + "/validate" }
+
+// SchedulePath is where it is asked about pods and templates of a cell that are to be stored.
+func SchedulePath(cell string) string { return "/cells/" + cell + "/schedule" }
+
+// asked is an operation that the apiserver must ask about.
+type asked struct {
+	operation                admissionregistrationv1.OperationType
+	group, version, resource string
+}
+
+// ofPods is an operation on pods, or on something of theirs.
+func ofPods(operation admissionregistrationv1.OperationType, resource string) asked {
+	return asked{operation, "", "v1", resource}
+}
+
+// mustAsk are the removals that every cell is asked about.
+var mustAsk = []asked{ //nolint:gochecknoglobals // a constant in all but the language's sense
+	ofPods(admissionregistrationv1.Delete, "pods"), ofPods(admissionregistrationv1.Create, "pods/eviction"),
+	ofPods(admissionregistrationv1.Update, "pods"), ofPods(admissionregistrationv1.Update, "pods/resize"),
+}
+
+// Weaknesses tells why configurations do not guard a cell, of these namespaces if it has only some; nothing when they do.
+// found is false when none of them is about the cell at all.
+func Weaknesses(
+	cell string, namespaces []string, configurations []admissionregistrationv1.ValidatingWebhookConfiguration,
+) (weak []string, found bool) {
+	for i := range configurations {
+		for j := range configurations[i].Webhooks {
+			hook := &configurations[i].Webhooks[j]
+			if !leadsTo(&hook.ClientConfig, cell) {
+				continue
+			}
+			faults := faultsOf(hook, namespaces)
+			if len(faults) == 0 {
+				return nil, true // one that is as it should be is enough
+			}
+			for _, fault := range faults {
+				weak = append(weak, fmt.Sprintf("%s in %s %s", hook.Name, configurations[i].Name, fault))
+			}
+			found = true
+		}
+	}
+	return weak, found
+}
+
+func leadsTo(config *admissionregistrationv1.WebhookClientConfig, cell string) bool {
+	if config.URL == nil {
+		_, path := CutCaller(pathOf(config))
+		return path == Path(cell)
+	}
+	return strings.HasSuffix(pathOf(config), Path(cell))
+}
+
+func faultsOf(hook *admissionregistrationv1.ValidatingWebhook, namespaces []string) (faults []string) {
+	for _, must := range mustAsk {
+		if !slices.ContainsFunc(hook.Rules, must.isIn) {
+			faults = append(faults, fmt.Sprintf("does not ask about %s of %s", must.operation, must.resource))
+		}
+	}
+	if hook.FailurePolicy != nil && *hook.FailurePolicy != admissionregistrationv1.Fail {
+		faults = append(faults, fmt.Sprintf("has failurePolicy %s, which lets all pass while the webhook does not answer", *hook.FailurePolicy))
+	}
+	if selector := hook.ObjectSelector; selector != nil && len(selector.MatchLabels)+len(selector.MatchExpressions) > 0 {
+		faults = append(faults, "has an objectSelector, which no eviction matches")
+	}
+	if names := unnamed(hook.MatchConditions, RemovalConditions()); len(names) > 0 {
+		faults = append(faults, "has match conditions that are not Breakwater's, which may let removals pass unasked: "+strings.Join(names, ", "))
+	}
+	return append(faults, leftOut(hook.NamespaceSelector, namespaces)...)
+}
+
+func (a asked) isIn(rule admissionregistrationv1.RuleWithOperations) bool {
+	operation := slices.Contains(rule.Operations, a.operation) || slices.Contains(rule.Operations, admissionregistrationv1.OperationAll)
+	group := slices.Contains(rule.APIGroups, a.group) || slices.Contains(rule.APIGroups, "*")
+	version := slices.Contains(rule.APIVersions, a.version) || slices.Contains(rule.APIVersions, "*")
+	scope := rule.Scope == nil || *rule.Scope != admissionregistrationv1.ClusterScope
+	resource := slices.ContainsFunc(rule.Resources, func(r string) bool {
+		of, sub, isSub := strings.Cut(a.resource, "/")
+		return r == a.resource || r == "*/*" || !isSub && r == "*" || isSub && (r == of+"/*" || r == "*/"+sub)
+	})
+	return operation && group && version && scope && resource
+}
+
+// leftOut tells which namespaces a selector leaves out that it must not. It may leave out by name, and what is labelled
+// exempt.
+func leftOut(selector *metav1.LabelSelector, namespaces []string) (faults []string) {
+	if selector == nil {
+		return nil
+	}
+	foreign := func(key string) {
+		faults = append(faults, fmt.Sprintf("looks only at namespaces by their label %s", key))
+	}
+	for key := range selector.MatchLabels {
+		foreign(key)
+	}
+	slices.Sort(faults)
+	for _, r := range selector.MatchExpressions {
+		switch {
+		case r.Key == v1alpha1.LabelExempt && r.Operator == metav1.LabelSelectorOpNotIn && slices.Equal(r.Values, []string{"true"}):
+		case r.Key == corev1.LabelMetadataName && r.Operator == metav1.LabelSelectorOpNotIn:
+			for _, namespace := range namespaces {
+				if slices.Contains(r.Values, namespace) {
+					faults = append(faults, fmt.Sprintf("leaves out namespace %s", namespace))
+				}
+			}
+		case r.Key == corev1.LabelMetadataName && r.Operator == metav1.LabelSelectorOpIn:
+			if len(namespaces) == 0 {
+				faults = append(faults, "looks only at some namespaces, and the cell has all")
+			}
+			for _, namespace := range namespaces {
+				if !slices.Contains(r.Values, namespace) {
+					faults = append(faults, fmt.Sprintf("leaves out namespace %s", namespace))
+				}
+			}
+		default:
+			foreign(r.Key)
+		}
+	}
+	return faults
+}

@@ -1,0 +1,90 @@
+package webhookconfig
+
+import (
+	"fmt"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// Hook is a webhook that an apiserver may ask about the pods of a cell.
+type Hook struct {
+	Configuration string `json:"configuration"`
+	Name          string `json:"name"`
+	// FailurePolicy is what becomes of removals while the webhook does not answer: Fail refuses them, Ignore lets them pass.
+	FailurePolicy string `json:"failurePolicy"`
+	// Leaves is why it is not asked about an operation in a namespace; empty when it is.
+	Leaves string `json:"leavesOut,omitempty"`
+	// Conditions are the match conditions, by which it may be left out all the same.
+	Conditions []string `json:"matchConditions,omitempty"`
+}
+
+// Hooks are those that are about a cell, for an operation on a pod in a namespace with these labels.
+func Hooks(
+	cell string, operation v1alpha1.Operation, namespace map[string]string, configurations []admissionregistrationv1.ValidatingWebhookConfiguration,
+) (all []Hook) {
+	for i := range configurations {
+		for j := range configurations[i].Webhooks {
+			hook := &configurations[i].Webhooks[j]
+			if !leadsTo(&hook.ClientConfig, cell) {
+				continue
+			}
+			found := Hook{
+				Configuration: configurations[i].Name, Name: hook.Name, FailurePolicy: string(admissionregistrationv1.Fail),
+				Leaves: leaves(hook, operation, namespace),
+			}
+			if hook.FailurePolicy != nil {
+				found.FailurePolicy = string(*hook.FailurePolicy)
+			}
+			for _, condition := range hook.MatchConditions {
+				found.Conditions = append(found.Conditions, condition.Name)
+			}
+			all = append(all, found)
+		}
+	}
+	return all
+}
+
+func leaves(hook *admissionregistrationv1.ValidatingWebhook, operation v1alpha1.Operation, namespace map[string]string) string {
+	must := askedFor(operation)
+	asks := false
+	for _, rule := range hook.Rules {
+		asks = asks || must.isIn(rule)
+	}
+	if !asks {
+		return fmt.Sprintf("it is not asked about %s of %s", must.operation, must.resource)
+	}
+	if hook.NamespaceSelector != nil {
+		selector, err := metav1.LabelSelectorAsSelector(hook.NamespaceSelector)
+		switch {
+		case err != nil:
+			return "its namespaceSelector cannot be read"
+		case selector.Matches(labels.Set(namespace)):
+		case namespace[v1alpha1.LabelExempt] == "true":
+			return "the namespace is labelled " + v1alpha1.LabelExempt + "=true"
+		default:
+			return "its namespaceSelector leaves the namespace out: " + strings.ReplaceAll(metav1.FormatLabelSelector(hook.NamespaceSelector), ",", ", ")
+		}
+	}
+	if operation == v1alpha1.OperationEvict && selects(hook.ObjectSelector) {
+		return "it has an objectSelector, which no eviction matches"
+	}
+	return ""
+}
+
+func askedFor(operation v1alpha1.Operation) asked {
+	switch operation {
+	case v1alpha1.OperationEvict:
+		return ofPods(admissionregistrationv1.Create, "pods/eviction")
+	case v1alpha1.OperationUpdate, v1alpha1.OperationRelabel:
+		return ofPods(admissionregistrationv1.Update, "pods")
+	case v1alpha1.OperationResize:
+		return ofPods(admissionregistrationv1.Update, "pods/resize")
+	default:
+		return ofPods(admissionregistrationv1.Delete, "pods")
+	}
+}

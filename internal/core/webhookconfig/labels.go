@@ -1,0 +1,101 @@
+package webhookconfig
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// LabelsName is the name of the policy, and of its binding, that holds the labels of a cell's pods.
+func LabelsName(cell string) string { return "breakwater-cell-" + cell }
+
+// LabelPolicy makes the apiserver of a cluster refuse that a label changes by which a selector chooses the pods of a cell. A
+// pod that went from one cell to another would be counted in both for a while, and its removal charged to neither.
+func LabelPolicy(cell string, selector *v1alpha1.PodSelector) *admissionregistrationv1.ValidatingAdmissionPolicy {
+	fail := admissionregistrationv1.Fail
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"},
+		ObjectMeta: metav1.ObjectMeta{Name: LabelsName(cell)},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy: &fail,
+			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+				RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
+					Rule: admissionregistrationv1.Rule{
+						APIGroups: []string{""}, APIVersions: []string{"v1"},
+						Resources: []string{"pods", "pods/status", "pods/ephemeralcontainers", "pods/resize"},
+					},
+				},
+			}}},
+		},
+	}
+	for _, key := range keysOf(selector) {
+		label := "metadata.?labels[?" + strconv.Quote(key) + "]"
+		policy.Spec.Validations = append(policy.Spec.Validations, admissionregistrationv1.Validation{
+			Expression: "object." + label + " == oldObject." + label,
+			Message:    fmt.Sprintf("the label %s says which Breakwater cell a pod belongs to and cannot be changed: make another pod", key),
+		})
+	}
+	return policy
+}
+
+// LabelBinding puts the policy in force.
+func LabelBinding(cell string) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
+	return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding"},
+		ObjectMeta: metav1.ObjectMeta{Name: LabelsName(cell)},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: LabelsName(cell), ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+		},
+	}
+}
+
+// HoldsLabels tells whether a policy and its binding see to it that the labels that a selector asks for do not change; nil is
+// one that is not there.
+func HoldsLabels(
+	cell string, selector *v1alpha1.PodSelector,
+	policy *admissionregistrationv1.ValidatingAdmissionPolicy, binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding,
+) bool {
+	if policy == nil || binding == nil {
+		return false
+	}
+	want := LabelPolicy(cell, selector)
+	for _, validation := range want.Spec.Validations {
+		if !slices.ContainsFunc(policy.Spec.Validations, func(v admissionregistrationv1.Validation) bool { return v.Expression == validation.Expression }) {
+			return false
+		}
+	}
+	constraints := policy.Spec.MatchConstraints
+	if constraints == nil || len(constraints.ResourceRules) == 0 || len(policy.Spec.MatchConditions) > 0 || len(constraints.ExcludeResourceRules) > 0 ||
+		selects(constraints.NamespaceSelector) || selects(constraints.ObjectSelector) || policy.Spec.ParamKind != nil {
+		return false
+	}
+	rule := constraints.ResourceRules[0]
+	for _, resource := range want.Spec.MatchConstraints.ResourceRules[0].Resources {
+		if len(rule.ResourceNames) > 0 || !ofPods(admissionregistrationv1.Update, resource).isIn(rule.RuleWithOperations) {
+			return false
+		}
+	}
+	fails := policy.Spec.FailurePolicy == nil || *policy.Spec.FailurePolicy == admissionregistrationv1.Fail
+	return fails && binding.Spec.PolicyName == policy.Name && binding.Spec.MatchResources == nil &&
+		slices.Contains(binding.Spec.ValidationActions, admissionregistrationv1.Deny)
+}
+
+func selects(s *metav1.LabelSelector) bool {
+	return s != nil && len(s.MatchLabels)+len(s.MatchExpressions) > 0
+}
+
+func keysOf(selector *v1alpha1.PodSelector) []string {
+	keys := slices.Collect(maps.Keys(selector.MatchLabels))
+	for _, expression := range selector.MatchExpressions {
+		keys = append(keys, expression.Key)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}

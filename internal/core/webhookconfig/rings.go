@@ -1,0 +1,49 @@
+package webhookconfig
+
+import (
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// RingPath is where the sharder is asked about objects of a ring.
+func RingPath(ring string) string { return "/rings/" + ring }
+
+// Ring lists the webhooks by which an apiserver asks about objects of a ring.
+func Ring(ring string, configurations []admissionregistrationv1.MutatingWebhookConfiguration) []Webhook {
+	return Mutating(configurations, func(path string) bool { return strings.HasSuffix(path, RingPath(ring)) })
+}
+
+// RingWeaknesses tells what webhooks of a ring leave out, or keep from being stored; nothing when they are as the sharder makes them.
+func RingWeaknesses(ring *v1alpha1.ClusterRing, hooks []Webhook) []string {
+	var must []asked
+	add := func(of v1alpha1.GroupResource) {
+		for _, operation := range []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update} {
+			must = append(must, asked{operation, of.Group, "*", of.Resource})
+		}
+	}
+	for _, main := range ring.Spec.Resources {
+		add(main.GroupResource)
+		for _, of := range main.ControlledResources {
+			add(of)
+		}
+	}
+	faults := unasked(hooks, must)
+	for i := range hooks {
+		w := &hooks[i]
+		if w.FailurePolicy != admissionregistrationv1.Ignore {
+			faults = append(faults, w.text()+" has failurePolicy "+string(w.FailurePolicy)+", which keeps objects from being stored while the sharder does not answer")
+		}
+		if metav1.FormatLabelSelector(w.NamespaceSelector) != metav1.FormatLabelSelector(ring.Spec.NamespaceSelector.LabelSelector()) {
+			faults = append(faults, w.text()+" looks at other namespaces than the ring")
+		}
+		if unassigned := "!" + v1alpha1.LabelShard(ring.Name); metav1.FormatLabelSelector(w.ObjectSelector) != unassigned {
+			faults = append(faults, w.text()+" does not look at all objects without a shard")
+		}
+		faults = append(faults, w.foreign(nil)...)
+	}
+	return faults
+}

@@ -1,0 +1,49 @@
+package webhookconfig_test
+
+import (
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
+	"github.com/breakwater-k8s/breakwater/webhook"
+)
+
+func TestWhoAsksAboutNewPods(t *testing.T) {
+	scheduling := func(cell string, endpoint webhook.Endpoint) admissionregistrationv1.MutatingWebhookConfiguration {
+		c, err := webhook.SchedulingConfiguration(webhook.ConfigurationOptions{Cell: cell, Endpoint: endpoint})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *c
+	}
+	byURL, byService := webhook.Endpoint{URL: "https://b:9443"}, webhook.Endpoint{ServiceNamespace: "b", ServiceName: "webhook", ServicePort: 443}
+	other := scheduling("a", byURL)
+	address := "https://b:9443/mutate"
+	nowhere := scheduling("a", byURL)
+	for i := range other.Webhooks {
+		other.Webhooks[i].ClientConfig.URL = &address
+		nowhere.Webhooks[i].ClientConfig = admissionregistrationv1.WebhookClientConfig{}
+	}
+	for claim, test := range map[string]struct {
+		cell string
+		has  []admissionregistrationv1.MutatingWebhookConfiguration
+		// want is of how many configurations.
+		want int
+	}{
+		"nobody":                  {"a", nil, 0},
+		"by an address":           {"a", []admissionregistrationv1.MutatingWebhookConfiguration{scheduling("a", byURL)}, 1},
+		"by a Service":            {"a", []admissionregistrationv1.MutatingWebhookConfiguration{scheduling("a", byService)}, 1},
+		"about another cell":      {"a", []admissionregistrationv1.MutatingWebhookConfiguration{scheduling("b", byURL), scheduling("ba", byService)}, 0},
+		"about any cell":          {"", []admissionregistrationv1.MutatingWebhookConfiguration{scheduling("a", byURL), scheduling("b", byService)}, 2},
+		"about something else":    {"", []admissionregistrationv1.MutatingWebhookConfiguration{other, nowhere}, 0},
+		"about another, and this": {"b", []admissionregistrationv1.MutatingWebhookConfiguration{other, scheduling("b", byURL)}, 1},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			want := test.want * len(other.Webhooks)
+			if got := webhookconfig.Scheduling(test.cell, test.has); len(got) != want {
+				t.Errorf("%d webhooks, want %d", len(got), want)
+			}
+		})
+	}
+}

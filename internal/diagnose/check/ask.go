@@ -1,0 +1,171 @@
+package check
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
+)
+
+// Dial opens a connection.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+const (
+	answerTime     = 10 * time.Second
+	maxAnswerBytes = 1 << 20
+	checkName      = "breakwater-check"
+)
+
+// Ask asks a webhook about something that nobody does, and costs nothing. The error says why it is not as it should be, in words that go
+// after its name. Nothing of a Checker but its Namespace and Dial is needed.
+func (c *Checker) Ask(ctx context.Context, hook *admissionregistrationv1.ValidatingWebhook) error {
+	_, err := c.ask(ctx, &hook.ClientConfig, c.review(hook))
+	return err
+}
+
+// AskScheduling asks a webhook of scheduling policies about a pod without labels, likewise.
+func (c *Checker) AskScheduling(ctx context.Context, hook *admissionregistrationv1.MutatingWebhook) error {
+	answer, err := c.ask(ctx, &hook.ClientConfig, c.podCreation())
+	if err == nil && answer.AuditAnnotations["why"] != "" {
+		err = fmt.Errorf("leaves pods as they are (%s): %s", answer.AuditAnnotations["reason"], answer.AuditAnnotations["why"])
+	}
+	return err
+}
+
+// AskRing asks a sharder about an object of the first resource that it is asked about, likewise.
+func (c *Checker) AskRing(ctx context.Context, hook *admissionregistrationv1.MutatingWebhook) error {
+	_, err := c.ask(ctx, &hook.ClientConfig, c.creation(hook))
+	return err
+}
+
+// ask asks a webhook as the apiserver would, about something that nobody does, and gives the answer, which allows it. Nothing is written by it.
+func (c *Checker) ask(
+	ctx context.Context, at *admissionregistrationv1.WebhookClientConfig, review *admissionv1.AdmissionReview,
+) (*admissionv1.AdmissionResponse, error) {
+	address, err := addressOf(at)
+	if err != nil {
+		return nil, err
+	}
+	httpClient, err := c.httpClient(at)
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(review)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("its address %q cannot be parsed", webhookconfig.RedactCallers(address))
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := httpClient.Do(request)
+	if wrong := (*url.Error)(nil); errors.As(err, &wrong) {
+		wrong.URL = webhookconfig.RedactCallers(wrong.URL)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("does not answer; see that replicas of the webhook are ready, and that the caBundle vouches for their certificate: %w", err)
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
+	if err != nil {
+		return nil, fmt.Errorf("does not answer to the end: %w", err)
+	}
+	return judge(review, response.StatusCode, raw)
+}
+
+func judge(review *admissionv1.AdmissionReview, status int, raw []byte) (*admissionv1.AdmissionResponse, error) {
+	answer := &admissionv1.AdmissionReview{}
+	if err := json.Unmarshal(raw, answer); status != http.StatusOK || err != nil || answer.Response == nil || answer.Response.UID != review.Request.UID {
+		return nil, fmt.Errorf("what answers is no webhook: status %d, %.200q", status, raw)
+	}
+	switch {
+	case answer.Response.Allowed:
+		return answer.Response, nil
+	case answer.Response.Result == nil:
+		return nil, errors.New("refuses what costs nothing, and does not say why")
+	}
+	return nil, fmt.Errorf("refuses what costs nothing: %s", answer.Response.Result.Message)
+}
+
+func addressOf(config *admissionregistrationv1.WebhookClientConfig) (string, error) {
+	if config.URL != nil {
+		return *config.URL, nil
+	}
+	if config.Service == nil {
+		return "", errors.New("has neither a Service nor a URL: sync the chart breakwater")
+	}
+	host := net.JoinHostPort(config.Service.Name+"."+config.Service.Namespace+".svc", fmt.Sprint(ptr.Deref(config.Service.Port, 443)))
+	return "https://" + host + ptr.Deref(config.Service.Path, ""), nil
+}
+
+// httpClient trusts what the apiserver trusts. One with a URL may be trusted by the apiserver's machine.
+func (c *Checker) httpClient(config *admissionregistrationv1.WebhookClientConfig) (*http.Client, error) {
+	trust := &tls.Config{MinVersion: tls.VersionTLS12}
+	switch {
+	case len(config.CABundle) > 0:
+		trust.RootCAs = x509.NewCertPool()
+		if !trust.RootCAs.AppendCertsFromPEM(config.CABundle) {
+			return nil, errors.New("its caBundle holds no certificate: see to who fills it (tls.mode of the chart)")
+		}
+	case config.URL == nil:
+		return nil, errors.New("has no caBundle yet, so that the apiserver trusts nobody: " +
+			"see that cert-manager's cainjector, or breakwater certificates, runs (tls.mode of the chart)")
+	}
+	return &http.Client{Timeout: answerTime, Transport: &http.Transport{TLSClientConfig: trust, DialContext: c.Dial, DisableKeepAlives: true}}, nil
+}
+
+// review is of the first thing that a webhook asks for: the removal of a pod that nobody protects, or a protector without a target.
+func (c *Checker) review(hook *admissionregistrationv1.ValidatingWebhook) *admissionv1.AdmissionReview {
+	request := c.request(admissionv1.Delete)
+	if len(hook.Rules) > 0 && len(hook.Rules[0].APIGroups) > 0 && hook.Rules[0].APIGroups[0] == v1alpha1.GroupVersion.Group {
+		request.Operation = admissionv1.Create
+		request.Kind = metav1.GroupVersionKind(v1alpha1.GroupVersion.WithKind("PodProtector"))
+		request.Resource = metav1.GroupVersionResource(v1alpha1.GroupVersion.WithResource("podprotectors"))
+		request.Object = runtime.RawExtension{Object: &v1alpha1.PodProtector{
+			TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodProtector"}, ObjectMeta: c.object(),
+			Spec: v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{checkName: ""}}, MinAvailable: v1alpha1.Pods(0)},
+		}}
+	} else {
+		request.Kind = metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+		request.Resource = metav1.GroupVersionResource(corev1.SchemeGroupVersion.WithResource("pods"))
+		request.OldObject = runtime.RawExtension{Object: &corev1.Pod{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: c.object(), Spec: corev1.PodSpec{NodeName: checkName},
+		}}
+	}
+	return reviewOf(request)
+}
+
+// request is one about an object that does not exist, which is never carried out.
+func (c *Checker) request(operation admissionv1.Operation) *admissionv1.AdmissionRequest {
+	return &admissionv1.AdmissionRequest{
+		UID: types.UID(fmt.Sprint(checkName, "-", time.Now().UnixNano())), Operation: operation, Namespace: c.Namespace, Name: checkName, DryRun: ptr.To(true),
+	}
+}
+
+func (c *Checker) object() metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: c.Namespace, Name: checkName, UID: checkName}
+}
+
+func reviewOf(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionReview {
+	return &admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: request}
+}

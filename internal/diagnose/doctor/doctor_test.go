@@ -1,0 +1,207 @@
+package doctor_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
+	"github.com/breakwater-k8s/breakwater/webhook"
+)
+
+var now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// signer makes the certificates of a test.
+type signer struct {
+	key         *ecdsa.PrivateKey
+	certificate *x509.Certificate
+}
+
+func newSigner(t *testing.T, ends time.Duration) *signer {
+	t.Helper()
+	s := &signer{}
+	s.certificate, s.key = made(t, &x509.Certificate{
+		Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, NotAfter: now.Add(ends),
+	}, nil)
+	return s
+}
+
+func (s *signer) bundle() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.certificate.Raw})
+}
+
+func (s *signer) serve(t *testing.T, name string, ends time.Duration) []*x509.Certificate {
+	t.Helper()
+	served, _ := made(t, &x509.Certificate{
+		Subject: pkix.Name{CommonName: "webhook"}, DNSNames: []string{name}, NotAfter: now.Add(ends), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}, s)
+	return []*x509.Certificate{served}
+}
+
+func made(t *testing.T, template *x509.Certificate, by *signer) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template.SerialNumber = big.NewInt(1)
+	if template.NotBefore.IsZero() {
+		template.NotBefore = now.Add(-1000 * time.Hour)
+	}
+	parent, signing := template, key
+	if by != nil {
+		parent, signing = by.certificate, by.key
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := x509.ParseCertificate(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return certificate, key
+}
+
+func definition(name, description string) apiextensionsv1.CustomResourceDefinition {
+	d := apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	d.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{
+		Name: "v1alpha1", Served: true,
+		Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Description: description}},
+	}}
+	d.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
+	return d
+}
+
+func cellObject() v1alpha1.Cell {
+	heard := metav1.NewMicroTime(now.Add(-3 * time.Second))
+	c := v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	c.Status.Aggregator = v1alpha1.CellAggregator{Holder: "one", Epoch: 3, LastHeartbeat: &heard}
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionAggregationFresh, v1alpha1.ConditionConnected, v1alpha1.ConditionGuarded} {
+		c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "Well"})
+	}
+	return c
+}
+
+// protector has ten available pods in cell a, and a floor of eight.
+func protector(change func(*v1alpha1.PodProtector)) v1alpha1.PodProtector {
+	p := v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
+	p.Spec.MinAvailable = v1alpha1.Pods(8)
+	change(&p)
+	if p.Status.Cells == nil {
+		p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: "a"}}
+		a := &p.Status.Cells[0].Aggregation
+		a.TotalReplicas, a.AvailableReplicas, a.CountedReplicas, a.Epoch, a.SnapshotVersion = 10, 10, 10, 3, "7"
+	}
+	for i := range p.Status.Cells {
+		p.Status.Cells[i].Aggregation.CountedSpec = quota.CountedSpec(&p.Spec)
+	}
+	return p
+}
+
+func pod(component, image string, ready bool) corev1.Pod {
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "breakwater-system", Name: component + "-0", Labels: map[string]string{doctor.LabelComponent: component}}}
+	p.Spec.Containers = []corev1.Container{{Image: image}}
+	if ready {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	}
+	return p
+}
+
+// well is a reading in which nothing is wrong.
+func well(t *testing.T, trusted *signer) *doctor.Reading {
+	t.Helper()
+	configuration, err := webhook.Configuration(webhook.ConfigurationOptions{
+		Name: "breakwater", Cell: "a", Endpoint: webhook.Endpoint{URL: "https://hook:9443", CABundle: trusted.bundle()}, TimeoutSeconds: 10,
+		ExemptNamespaces: webhook.DefaultExemptNamespaces(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []apiextensionsv1.CustomResourceDefinition{definition("cells.breakwater.dev", "this"), definition("podprotectors.breakwater.dev", "this")}
+	r := &doctor.Reading{Now: now, Version: "v1", Definitions: want}
+	core := doctor.Core{}
+	core.Definitions.Value = []apiextensionsv1.CustomResourceDefinition{definition("cells.breakwater.dev", "this"), definition("podprotectors.breakwater.dev", "this")}
+	core.Cells.Value = []v1alpha1.Cell{cellObject()}
+	core.Protectors.Value = []v1alpha1.PodProtector{protector(func(*v1alpha1.PodProtector) {})}
+	core.Pods.Value = []corev1.Pod{pod("generator", "registry:5000/breakwater:v1", true)}
+	core.Rights.Value = []doctor.Right{{Verb: "list", Resource: "cells", Allowed: true}, {Account: "system:serviceaccount:s:generator", Verb: "patch", Resource: "cells", Allowed: true}}
+	askedInCore(t, &core, trusted)
+	cell := doctor.Cell{Name: "a", Asked: errors.New("admission webhook \"pods.breakwater.dev\" denied the request: no pod")}
+	cell.Configurations.Value = []admissionregistrationv1.ValidatingWebhookConfiguration{*configuration}
+	cell.Hooks = []doctor.Hook{{Name: "pods.breakwater.dev", Host: "hook", Bundle: trusted.bundle()}}
+	cell.Hooks[0].Chain.Value = trusted.serve(t, "hook", 300*day)
+	schedules(t, &cell, trusted)
+	cell.Spaces.Value = []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"kubernetes.io/metadata.name": "shop"}}}}
+	cell.Pods.Value = []corev1.Pod{pod("webhook", "breakwater:v1@sha256:0", true)}
+	r.Cores, r.Cells = []doctor.Core{core}, []doctor.Cell{cell}
+	return r
+}
+
+func TestNothingIsWrongWithWhatIsWell(t *testing.T) {
+	all := doctor.Judge(well(t, newSigner(t, 1000*day)))
+	known := map[string]bool{}
+	for _, f := range all {
+		if f.Verdict != doctor.OK {
+			t.Errorf("%+v", f)
+		}
+		known[f.Check] = true
+	}
+	for _, check := range doctor.Checks() {
+		if !known[check] && check != "apiserver" {
+			t.Errorf("nothing is said of %s", check)
+		}
+	}
+	if len(known) != len(doctor.Checks())-1 || doctor.Worst(all) != doctor.OK {
+		t.Errorf("said is %v, and the worst is %s", known, doctor.Worst(all))
+	}
+}
+
+func TestAReservationThatIsAboutToBeSettledIsNoProblem(t *testing.T) {
+	r := well(t, newSigner(t, 1000*day))
+	r.Cores[0].Protectors.Value[0].Status.Cells[0].AdmissionHistory.Buckets = []v1alpha1.Bucket{{StartTime: metav1.NewMicroTime(now.Add(-100 * time.Second)), Counter: 1, PodUID: "u"}}
+	if all := doctor.Judge(r); doctor.Worst(all) != doctor.OK {
+		t.Errorf("%+v", all)
+	}
+}
+
+func TestWhoIsThereAsBreakwaterIsToldToBeThereAsThemselves(t *testing.T) {
+	r := well(t, newSigner(t, 1000*day))
+	r.Cells[0].Lent, r.Cells[0].Spaces.Err = true, errors.New("forbidden")
+	for _, f := range doctor.Judge(r) {
+		if (f.Verdict == doctor.Unknown) != strings.Contains(f.Do, "--cell-context a=CONTEXT") {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+func TestTheWorstComesFirst(t *testing.T) {
+	all := []doctor.Finding{{Check: "a", Verdict: doctor.OK}, {Check: "b", Verdict: doctor.Warning}, {Check: "c", Verdict: doctor.Problem}, {Check: "d", Verdict: doctor.Unknown}, {Check: "e", Verdict: doctor.Problem}}
+	order := ""
+	doctor.Order(all)
+	for i := range all {
+		order += all[i].Check
+	}
+	if order != "cedba" || doctor.Worst(all) != doctor.Problem || doctor.Worst(all[2:]) != doctor.Unknown || doctor.Worst(all[3:]) != doctor.Warning || doctor.Worst(nil) != doctor.OK {
+		t.Errorf("order %s", order)
+	}
+	if of := doctor.Of(append(all, doctor.Finding{Check: "apiserver"}), []string{"b"}); len(of) != 2 || of[0].Check != "b" {
+		t.Errorf("of one check: %+v", of)
+	}
+}

@@ -1,0 +1,259 @@
+package drain_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/drain"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain"
+)
+
+const cell = "here"
+
+// world is the oracle: which pods are there and available, and which floors there are, in the simplest terms.
+type world struct {
+	now    time.Time
+	pods   []*corev1.Pod
+	floors map[string]int // of the pods with the label of that name
+	// elsewhere are available pods of other nodes, by label.
+	elsewhere map[string]int
+	replaced  map[string]bool
+}
+
+func (w *world) available(label string) int {
+	n := w.elsewhere[label]
+	for _, pod := range w.pods {
+		if pod.Labels[label] != "" && isReady(pod) {
+			n++
+		}
+	}
+	return n
+}
+
+func isReady(pod *corev1.Pod) bool { return pod.Status.Conditions[0].Status == corev1.ConditionTrue }
+
+// cores are what Breakwater knows of it.
+func (w *world) cores() []explain.Core {
+	core := explain.Core{Name: "core"}
+	for label, floor := range w.floors {
+		p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: label}}
+		p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{label: "yes"}}
+		p.Spec.MinAvailable = v1alpha1.Pods(int32(floor))
+		p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: cell, Aggregation: v1alpha1.Aggregation{
+			CountedReplicas: int32(w.available(label)), CountedSpec: quota.CountedSpec(&p.Spec),
+		}}}
+		core.Protectors = append(core.Protectors, p)
+	}
+	slices.SortFunc(core.Protectors, func(a, b *v1alpha1.PodProtector) int { return strings.Compare(a.Name, b.Name) })
+	return []explain.Core{core}
+}
+
+// nodes are those that are drained.
+func (w *world) nodes() (all []drain.Node) {
+	cores, at := w.cores(), map[string]int{}
+	for _, pod := range w.pods {
+		i, known := at[pod.Spec.NodeName]
+		if !known {
+			i = len(all)
+			at[pod.Spec.NodeName] = i
+			all = append(all, drain.Node{Name: pod.Spec.NodeName})
+		}
+		p := drain.Pod{Request: explain.Request(pod, v1alpha1.OperationEvict), Replaced: w.replaced[pod.Name], Takes: time.Minute}
+		p.Covering, p.Belongs = explain.Covering(cores, cell, pod, explain.Node{})
+		all[i].Pods = append(all[i].Pods, p)
+	}
+	return all
+}
+
+func pod(name, node string, ready bool, labels ...string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Labels: map[string]string{}}}
+	for _, label := range labels {
+		p.Labels[label] = "yes"
+	}
+	p.Spec.NodeName, p.Status.Phase = node, corev1.PodRunning
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+	if ready {
+		p.Status.Conditions[0].Status = corev1.ConditionTrue
+	}
+	return p
+}
+
+func drawWorld(t *rapid.T) *world {
+	w := &world{now: time.Unix(1e9, 0), floors: map[string]int{}, elsewhere: map[string]int{}, replaced: map[string]bool{}}
+	labels := []string{"a", "b", "c"}[:rapid.IntRange(1, 3).Draw(t, "protectors")]
+	for i := range rapid.IntRange(1, 14).Draw(t, "pods") {
+		name := fmt.Sprint("pod-", i)
+		var own []string
+		for _, label := range labels {
+			if rapid.Bool().Draw(t, "covered by "+label) {
+				own = append(own, label)
+			}
+		}
+		node := fmt.Sprint("node-", rapid.IntRange(0, 3).Draw(t, "node"))
+		w.pods = append(w.pods, pod(name, node, rapid.IntRange(0, 5).Draw(t, "ready") > 0, own...))
+		w.replaced[name] = rapid.IntRange(0, 7).Draw(t, "replaced") > 0
+	}
+	for _, label := range labels {
+		w.elsewhere[label] = rapid.IntRange(0, 3).Draw(t, "elsewhere")
+		w.floors[label] = max(0, w.available(label)+rapid.IntRange(-6, 1).Draw(t, "floor"))
+	}
+	return w
+}
+
+// In no step of a plan are fewer pods available than a floor asks for, each pod is removed once or is told to block, and none blocks that could go.
+func TestAPlanNeverGoesBelowAFloor(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		parallel := rapid.Bool().Draw(t, "parallel")
+		plan := drain.PlanOf(cell, w.now, w.nodes(), parallel)
+		there := map[string]*corev1.Pod{}
+		for _, p := range w.pods {
+			there["shop/"+p.Name] = p
+		}
+		back := map[string]int{} // replacements, by label
+		starts := drain.Span(0)
+		for i, wave := range plan.Waves {
+			if wave.Starts != starts {
+				t.Fatalf("wave %d starts after %d, want %d: %+v", i, wave.Starts, starts, plan)
+			}
+			starts += wave.Takes
+			for _, name := range wave.Pods {
+				if there[name] == nil {
+					t.Fatalf("wave %d removes %s again", i, name)
+				}
+				delete(there, name)
+			}
+			for label, floor := range w.floors {
+				available := w.elsewhere[label] + back[label]
+				for _, p := range there {
+					if p.Labels[label] != "" && isReady(p) {
+						available++
+					}
+				}
+				took := false
+				for _, name := range wave.Pods {
+					p := w.pod(name)
+					took = took || p.Labels[label] != "" && isReady(p)
+				}
+				if took && available < floor {
+					t.Fatalf("wave %d leaves %d of %s available, the floor is %d: %+v", i, available, label, floor, plan)
+				}
+			}
+			for _, name := range wave.Pods {
+				for label := range w.floors {
+					if p := w.pod(name); p.Labels[label] != "" && isReady(p) && w.replaced[p.Name] {
+						back[label]++
+					}
+				}
+			}
+		}
+		if plan.Takes != starts {
+			t.Fatalf("it takes %d, want %d", plan.Takes, starts)
+		}
+		for _, b := range plan.Blocked {
+			p := there[b.Pod]
+			if p == nil {
+				t.Fatalf("%s blocks and is removed, or blocks twice: %+v", b.Pod, plan)
+			}
+			delete(there, b.Pod)
+			if !w.replaced[p.Name] {
+				continue
+			}
+			must := false
+			for label, floor := range w.floors {
+				must = must || p.Labels[label] != "" && isReady(p) && w.available(label)-1 < floor && floor > 0
+			}
+			if !must {
+				t.Fatalf("%s could go when all others are there: %+v", b.Pod, b)
+			}
+		}
+		if len(there) > 0 {
+			t.Fatalf("nothing is told of %v: %+v", there, plan)
+		}
+	})
+}
+
+func (w *world) pod(name string) *corev1.Pod {
+	i := slices.IndexFunc(w.pods, func(p *corev1.Pod) bool { return "shop/"+p.Name == name })
+	return w.pods[i]
+}
+
+// With one protector and all nodes at once a plan has as few waves as there can be.
+func TestAPlanWastesNoWave(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n, budget := rapid.IntRange(1, 20).Draw(t, "pods"), rapid.IntRange(1, 20).Draw(t, "budget")
+		w := &world{now: time.Unix(1e9, 0), floors: map[string]int{"a": max(1, n-budget)}, elsewhere: map[string]int{}, replaced: map[string]bool{}}
+		budget = n - w.floors["a"]
+		for i := range n {
+			p := pod(fmt.Sprint("pod-", i), fmt.Sprint("node-", i%3), true, "a")
+			w.pods, w.replaced[p.Name] = append(w.pods, p), true
+		}
+		plan := drain.PlanOf(cell, w.now, w.nodes(), true)
+		if budget == 0 {
+			if len(plan.Waves) > 0 || len(plan.Blocked) != n {
+				t.Fatalf("without budget: %+v", plan)
+			}
+			return
+		}
+		if want := (n + budget - 1) / budget; len(plan.Waves) != want || plan.Takes != drain.Span(time.Duration(want)*time.Minute) {
+			t.Fatalf("%d waves for %d pods with a budget of %d, want %d: %+v", len(plan.Waves), n, budget, want, plan)
+		}
+	})
+}
+
+func TestNothingIsTakenToComeBackUnlessItIsSaid(t *testing.T) {
+	w := &world{now: time.Unix(1e9, 0), floors: map[string]int{"a": 3}, elsewhere: map[string]int{}, replaced: map[string]bool{}}
+	for i := range 5 {
+		p := pod(fmt.Sprint("pod-", i), "node", true, "a")
+		w.pods, w.replaced[p.Name] = append(w.pods, p), true
+	}
+	pods := w.nodes()[0].Pods
+	once := drain.Play(drain.Open(cell, w.now, pods), pods, drain.Rule{})
+	if len(once.Waves) != 1 || len(once.Waves[0].Pods) != 2 || len(once.Stuck) != 3 || once.Passes() {
+		t.Errorf("at once: %+v", once)
+	}
+	if s := once.Stuck[0]; s.Pod != "shop/pod-2" || s.Protector != "core/shop/a" || s.Verdict != "NoBudget" || !strings.Contains(s.Message, "floor 3, available 5, removals under way 2") {
+		t.Errorf("stuck: %+v", s)
+	}
+	waits := drain.Play(drain.Open(cell, w.now, pods), pods, drain.Rule{Waits: true})
+	if len(waits.Waves) != 3 || !waits.Passes() || waits.Takes != drain.Span(3*time.Minute) {
+		t.Errorf("with replacements: %+v", waits)
+	}
+	for i := range pods {
+		pods[i].Replaced = false
+	}
+	never := drain.Play(drain.Open(cell, w.now, pods), pods, drain.Rule{Waits: true})
+	if len(never.Waves) != 1 || len(never.Stuck) != 3 {
+		t.Errorf("of pods that nobody replaces: %+v", never)
+	}
+	if got := w.cores()[0].Protectors[0].Status.Cells[0].AdmissionHistory.Buckets; len(got) > 0 {
+		t.Errorf("the protector itself has changed: %+v", got)
+	}
+}
+
+func TestWhatIsGoneIsUnderWayNoMore(t *testing.T) {
+	w := &world{now: time.Unix(1e9, 0), floors: map[string]int{"a": 1}, elsewhere: map[string]int{"a": 9}, replaced: map[string]bool{}}
+	for i := range 4 {
+		p := pod(fmt.Sprint("pod-", i), "node", true, "a")
+		w.pods, w.replaced[p.Name] = append(w.pods, p), true
+	}
+	pods := w.nodes()[0].Pods
+	for i := range pods {
+		pods[i].Covering[0].Protector.Spec.AdmissionHistory.MaxConcurrentLag = 2
+	}
+	course := drain.Play(drain.Open(cell, w.now, pods), pods, drain.Rule{Waits: true})
+	if len(course.Waves) != 2 || !course.Passes() || len(course.First) != 1 || course.First[0].Verdict != removal.VerdictReason(quota.RefusedFull) {
+		t.Errorf("with two under way at most: %+v", course)
+	}
+}

@@ -1,0 +1,244 @@
+package explain_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain"
+)
+
+var now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+func web(change ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0", UID: "uid-0", Labels: map[string]string{"app": "web"}}}
+	p.Spec.NodeName, p.Status.Phase = "node-1", corev1.PodRunning
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))}}
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+func protector(floor, here, elsewhere int32, change ...func(*v1alpha1.PodProtector)) *v1alpha1.PodProtector {
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
+	p.Spec.MinAvailable = v1alpha1.Pods(floor)
+	for id, counted := range map[string]int32{"here": here, "there": elsewhere} {
+		p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{CellID: id, Aggregation: v1alpha1.Aggregation{CountedReplicas: counted}})
+	}
+	for _, c := range change {
+		c(p)
+	}
+	for i := range p.Status.Cells {
+		p.Status.Cells[i].Aggregation.CountedSpec = quota.CountedSpec(&p.Spec)
+	}
+	return p
+}
+
+func reserve(p *v1alpha1.PodProtector, cell string, removals int) {
+	history := &quota.CellOf(p, cell).AdmissionHistory
+	for i := range removals {
+		history.Buckets = append(history.Buckets, v1alpha1.Bucket{
+			StartTime: metav1.NewMicroTime(now.Add(-time.Second)), Counter: 1, PodUID: "gone-" + metav1.ObjectMeta{}.UID + "x", PodName: fmt.Sprint("gone-", i),
+		})
+	}
+}
+
+func situation(pod *corev1.Pod, operation v1alpha1.Operation, protectors ...*v1alpha1.PodProtector) explain.Situation {
+	cells := map[string]*v1alpha1.Cell{"here": {}, "there": {}}
+	for _, cell := range cells {
+		cell.Spec.KubeconfigSecretRef = &v1alpha1.KubeconfigSecretRef{}
+	}
+	s := explain.Situation{
+		Now: now, Cell: "here", Request: explain.Request(pod, operation), Hooks: []webhookconfig.Hook{{Name: "pods.breakwater.dev"}},
+		Cells: map[string]map[string]*v1alpha1.Cell{"core": cells},
+	}
+	s.Covering, s.Belongs = explain.Covering([]explain.Core{{Name: "core", Protectors: protectors, Cells: cells}}, "here", pod, explain.Node{Err: errors.New("no such node")})
+	return s
+}
+
+func TestWhyAPodCounts(t *testing.T) {
+	second := metav1.NewTime(now.Add(-time.Second))
+	old := func(p *v1alpha1.PodProtector) { p.Spec.MinReadySeconds = 10 }
+	for claim, c := range map[string]struct {
+		pod       func(*corev1.Pod)
+		protector func(*v1alpha1.PodProtector)
+		operation v1alpha1.Operation
+		want      string
+		charged   bool
+	}{
+		"an available pod": {want: "counts: it is available (criterion Available)", charged: true},
+		"one that is too young": {
+			pod:       func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = second },
+			protector: old, want: "does not count yet: Ready, and available from 12:00:09Z on (minReadySeconds 10)",
+		},
+		"one that is not Ready": {pod: func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }, want: "does not count: it is Running only (criterion Available)"},
+		"one that may be":       {pod: func(p *corev1.Pod) { p.Status.Conditions = nil }, want: "may count, since its status does not tell (criterion Available)", charged: true},
+		"its own criterion": {
+			pod: func(p *corev1.Pod) {
+				p.Status.Conditions[0].Status = corev1.ConditionFalse
+				p.Annotations = map[string]string{v1alpha1.AnnotationCriterion: "Running"}
+			}, want: "counts: it is Running (criterion Running, the pod's own)", charged: true,
+		},
+		"one that is terminating": {pod: func(p *corev1.Pod) { p.DeletionTimestamp = &second }, want: "costs nothing: it is terminating already"},
+		"one without a node":      {pod: func(p *corev1.Pod) { p.Spec.NodeName = "" }, want: "costs nothing: it is not scheduled to a node"},
+		"one that has finished":   {pod: func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, want: "costs nothing: it has finished (Failed)"},
+		"an update":               {operation: v1alpha1.OperationUpdate, want: "costs nothing: Update is none of the operations that it is protected from (Delete, Evict, Relabel)"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			pod, p := web(), protector(3, 2, 2)
+			if c.pod != nil {
+				c.pod(pod)
+			}
+			if c.protector != nil {
+				p = protector(3, 2, 2, c.protector)
+			}
+			operation := c.operation
+			if operation == "" {
+				operation = v1alpha1.OperationDelete
+			}
+			e := explain.Pod(situation(pod, operation, p))
+			if got := e.Protectors[0]; got.Why != c.want || got.Charged != c.charged {
+				t.Errorf("charged %v, %q; want %v, %q", got.Charged, got.Why, c.charged, c.want)
+			}
+		})
+	}
+}
+
+func TestCellsAreWorthWhatTheyAddToTheBudget(t *testing.T) {
+	p := protector(3, 4, 2, func(p *v1alpha1.PodProtector) { quota.CellOf(p, "there").Discount = v1alpha1.DiscountStale })
+	reserve(p, "here", 1)
+	s := situation(web(), v1alpha1.OperationDelete, p)
+	beat := metav1.NewMicroTime(now.Add(-5 * time.Minute))
+	there := s.Cells["core"]["there"]
+	there.Spec.StaleAfter, there.Spec.WhenStale, there.Status.Aggregator.LastHeartbeat = &metav1.Duration{Duration: time.Minute}, v1alpha1.WhenStaleDiscount, &beat
+	got := map[string]explain.Cell{}
+	e := explain.Pod(s)
+	for _, cell := range e.Protectors[0].Cells {
+		got[cell.Name] = cell
+	}
+	want := map[string]explain.Cell{
+		"here":  {Name: "here", Counted: 4, UnderWay: 1, Worth: 3},
+		"there": {Name: "there", Counted: 2, Discount: v1alpha1.DiscountStale, SilentFor: &metav1.Duration{Duration: 5 * time.Minute}, WhenStale: v1alpha1.WhenStaleDiscount},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("cells (-want +got):\n%s", diff)
+	}
+	if !slices.ContainsFunc(e.Remedies, func(r string) bool {
+		return strings.Contains(r, "an aggregator of cell there that reports: until then what it counted (2 pods)")
+	}) {
+		t.Errorf("remedies %q", e.Remedies)
+	}
+	if e.Protectors[0].Left != 0 || e.Allowed {
+		t.Errorf("left %d, allowed %v", e.Protectors[0].Left, e.Allowed)
+	}
+}
+
+func TestRemediesOfAFullProtector(t *testing.T) {
+	p := protector(1, 4, 4, func(p *v1alpha1.PodProtector) { p.Spec.AdmissionHistory.MaxConcurrentLag = 2 })
+	reserve(p, "here", 2)
+	e := explain.Pod(situation(web(), v1alpha1.OperationDelete, p))
+	want := []string{
+		"shop/web: less than 2 removals under way (now 2)",
+		"shop/web: 2 removals under way to be settled, at the latest about 12:01:04Z (a pod that then lives still is available again)",
+		"in an emergency: kubectl breakwater force pod/web-0 -n shop --reason TEXT",
+	}
+	if diff := cmp.Diff(want, e.Remedies); diff != "" || e.Verdict != removal.VerdictReason(quota.RefusedFull) {
+		t.Errorf("%s: remedies (-want +got):\n%s", e.Verdict, diff)
+	}
+}
+
+func TestAPendingDecreaseIsExplained(t *testing.T) {
+	p := protector(4, 2, 2, func(p *v1alpha1.PodProtector) {
+		p.Status.Conditions = []metav1.Condition{{
+			Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonLimitExceeded,
+			Message: "Deployment web was deleted, which would release the floor of 4. It is held.",
+		}}
+	})
+	e := explain.Pod(situation(web(), v1alpha1.OperationDelete, p))
+	if d := e.Protectors[0].DecreasePending; d == nil || d.Effect != "release the floor of 4" {
+		t.Errorf("Pod() has decrease %+v, want the release of the floor of 4", d)
+	}
+	const remedy = `shop/web: the floor is held although Deployment web was deleted: if that is intended, run "kubectl breakwater release --pending -n shop web"`
+	if !slices.ContainsFunc(e.Remedies, func(r string) bool { return strings.HasPrefix(r, remedy) }) {
+		t.Errorf("Pod() has remedies %q, want one that begins with %q", e.Remedies, remedy)
+	}
+}
+
+func TestWhoIsNotAskedIsToldApart(t *testing.T) {
+	refused := situation(web(), v1alpha1.OperationDelete, protector(4, 2, 2))
+	if e := explain.Pod(refused); e.Goes() || e.Asked != explain.AskedYes || len(e.Remedies) == 0 {
+		t.Errorf("asked %s, goes %v, %q", e.Asked, e.Goes(), e.Remedies)
+	}
+	refused.Hooks[0].Leaves = "the namespace is exempt"
+	if e := explain.Pod(refused); !e.Goes() || e.Asked != explain.AskedNo || e.Allowed || len(e.Remedies) > 0 {
+		t.Errorf("not asked %s, goes %v, %q", e.Asked, e.Goes(), e.Remedies)
+	}
+	refused.Unread = true
+	if e := explain.Pod(refused); e.Goes() || e.Asked != explain.AskedUnknown {
+		t.Errorf("unknown %s, goes %v", e.Asked, e.Goes())
+	}
+}
+
+func TestABrokenGlassIsTold(t *testing.T) {
+	pod := web(func(p *corev1.Pod) { p.Annotations = map[string]string{v1alpha1.AnnotationForceDelete: "true"} })
+	e := explain.Pod(situation(pod, v1alpha1.OperationDelete, protector(4, 2, 2)))
+	if !e.Allowed || e.ForcedOver != "NoBudget" || len(e.Notes) != 1 || !strings.Contains(e.Notes[0], "it goes although NoBudget") {
+		t.Errorf("allowed %v, over %q, notes %q", e.Allowed, e.ForcedOver, e.Notes)
+	}
+}
+
+// What is said to be enough is, and nothing less would be.
+func TestRemediesAreEnoughAndNoMoreThanThat(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		small := rapid.Int32Range(0, 9)
+		floor := small.Draw(t, "floor")
+		here, there, under := small.Draw(t, "here"), small.Draw(t, "there"), rapid.IntRange(0, 4).Draw(t, "under way")
+		spread := rapid.Bool().Draw(t, "spread")
+		build := func(floor, more int32) *v1alpha1.PodProtector {
+			p := protector(floor, here+more, there, func(p *v1alpha1.PodProtector) {
+				if spread {
+					p.Spec.Spread = &v1alpha1.Spread{TopologyKey: v1alpha1.TopologyKeyCell, TolerateDomainLoss: true}
+				}
+			})
+			reserve(p, "there", under)
+			return p
+		}
+		judge := func(floor, more int32) explain.Explanation {
+			return explain.Pod(situation(web(), v1alpha1.OperationDelete, build(floor, more)))
+		}
+		e := judge(floor, 0)
+		p := e.Protectors[0]
+		if e.Allowed {
+			if p.MoreAvailable != nil || p.FloorThatWouldDo != nil || len(e.Remedies) > 0 {
+				t.Fatalf("remedies for what is allowed: %+v", e)
+			}
+			return
+		}
+		f := p.FloorThatWouldDo
+		if f == nil || !judge(int32(*f), 0).Allowed || judge(int32(*f)+1, 0).Allowed {
+			t.Fatalf("floor %v would do instead of %d: %+v", f, floor, p)
+		}
+		if n := p.MoreAvailable; n != nil {
+			noBudget := removal.VerdictReason(quota.RefusedNoBudget)
+			if judge(floor, int32(*n)).Verdict == noBudget || judge(floor, int32(*n)-1).Verdict != noBudget {
+				t.Fatalf("%d more pods would do: %+v", *n, p)
+			}
+		} else if p.Outcome == quota.RefusedNoBudget {
+			t.Fatalf("no number of pods would do: %+v", p)
+		}
+	})
+}

@@ -1,0 +1,144 @@
+// Package live reads what an explanation depends on, from the cores and from the cluster of a cell.
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain"
+)
+
+// Core is a core cluster.
+type Core struct {
+	// Name is the one that webhooks have for it.
+	Name string
+	client.Reader
+}
+
+// Read reads the Cells of core clusters, and their protectors in some namespaces, or in all if none is given.
+func Read(ctx context.Context, cores []Core, namespaces ...string) ([]explain.Core, error) {
+	var all []explain.Core
+	for _, core := range cores {
+		read := explain.Core{Name: core.Name, Cells: map[string]*v1alpha1.Cell{}}
+		cells := &v1alpha1.CellList{}
+		if err := core.List(ctx, cells); err != nil {
+			return nil, fmt.Errorf("list Cells of core cluster %q: %w", core.Name, err)
+		}
+		for i := range cells.Items {
+			read.Cells[cells.Items[i].Name] = &cells.Items[i]
+		}
+		if len(namespaces) == 0 {
+			namespaces = []string{""}
+		}
+		for _, namespace := range namespaces {
+			protectors := &v1alpha1.PodProtectorList{}
+			if err := core.List(ctx, protectors, client.InNamespace(namespace)); err != nil {
+				return nil, fmt.Errorf("list PodProtectors of core cluster %q: %w", core.Name, err)
+			}
+			for i := range protectors.Items {
+				read.Protectors = append(read.Protectors, &protectors.Items[i])
+			}
+		}
+		all = append(all, read)
+	}
+	return all, nil
+}
+
+// Cluster is that of a cell.
+type Cluster struct {
+	Cell   string
+	Client kubernetes.Interface
+	nodes  metadata.Interface
+}
+
+// NewCluster reaches the cluster of a cell.
+func NewCluster(cell string, config *rest.Config) (*Cluster, error) {
+	c, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := metadata.NewForConfig(config)
+	return &Cluster{Cell: cell, Client: c, nodes: nodes}, err
+}
+
+// Pod reads what the answer to a removal of a pod depends on. What may not be read besides is noted.
+func Pod(
+	ctx context.Context, cores []Core, at *Cluster, namespace, name string, operation v1alpha1.Operation,
+) (s explain.Situation, notes []string, err error) {
+	pod, err := at.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return s, nil, fmt.Errorf("read the pod from cell %q: %w", at.Cell, err)
+	}
+	read, err := Read(ctx, cores, namespace)
+	if err != nil {
+		return s, nil, err
+	}
+	hooks, err := at.Hooks(ctx, namespace, operation)
+	if err != nil {
+		notes = append(notes, "it is not known whether the apiserver asks Breakwater: "+err.Error())
+	}
+	s = At(read, at.Cell, pod, at.Node(ctx, pod.Spec.NodeName), operation, hooks)
+	s.Unread = err != nil
+	return s, notes, nil
+}
+
+// At is the situation of a pod.
+func At(cores []explain.Core, cell string, pod *corev1.Pod, node explain.Node, operation v1alpha1.Operation, hooks []webhookconfig.Hook) explain.Situation {
+	s := explain.Situation{Now: time.Now(), Cell: cell, Request: explain.Request(pod, operation), Hooks: hooks, Cells: map[string]map[string]*v1alpha1.Cell{}}
+	s.Covering, s.Belongs = explain.Covering(cores, cell, pod, node)
+	for _, core := range cores {
+		s.Cells[core.Name] = core.Cells
+	}
+	return s
+}
+
+// Node reads the labels of a node, as webhooks do.
+func (c *Cluster) Node(ctx context.Context, name string) explain.Node {
+	if name == "" {
+		return explain.Node{Err: errors.New("there is none")}
+	}
+	node, err := c.nodes.Resource(corev1.SchemeGroupVersion.WithResource("nodes")).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return explain.Node{Err: err}
+	}
+	return explain.Node{Labels: node.Labels}
+}
+
+// Hooks are those that the cluster's apiserver may ask about an operation in a namespace.
+func (c *Cluster) Hooks(ctx context.Context, namespace string, operation v1alpha1.Operation) ([]webhookconfig.Hook, error) {
+	in, err := c.Client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	configurations, err := c.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return webhookconfig.Hooks(c.Cell, operation, in.Labels, configurations.Items), nil
+}
+
+// Ask sends a dry run of a removal to the cluster's apiserver, and returns what it says.
+func (c *Cluster) Ask(ctx context.Context, namespace, name string, operation v1alpha1.Operation) error {
+	dry := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
+	switch operation {
+	case v1alpha1.OperationDelete:
+		return c.Client.CoreV1().Pods(namespace).Delete(ctx, name, dry)
+	case v1alpha1.OperationEvict:
+		return evict(ctx, c.Client, namespace, name, dry)
+	case v1alpha1.OperationRelabel:
+		return c.unlabel(ctx, namespace, name)
+	default:
+		return c.change(ctx, namespace, name, operation)
+	}
+}

@@ -1,0 +1,224 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/brake"
+	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+)
+
+// Protector is the part that a protector has in an answer.
+type Protector struct {
+	Core      string `json:"core"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Guards tells whether the operation costs it budget at all, and Charged whether this pod does; Why says why.
+	Guards  bool   `json:"guards"`
+	Charged bool   `json:"charged"`
+	Why     string `json:"why"`
+	// Outcome is what it says by itself, without a broken glass; empty unless it is charged.
+	Outcome quota.Outcome `json:"outcome,omitempty"`
+	// Refuses words a refusal.
+	Refuses string `json:"refuses,omitempty"`
+	// Floor and what it comes from; FloorKnown is false when there is nothing to reckon it from.
+	Floor      int    `json:"floor"`
+	FloorFrom  string `json:"floorFrom"`
+	FloorKnown bool   `json:"floorKnown"`
+	// Available, UnderWay and Left are the budget that the removal meets: what is left of the available pods above the floor when all
+	// removals under way are done.
+	Available int `json:"available"`
+	UnderWay  int `json:"underWay"`
+	Left      int `json:"left"`
+	// AtMostUnderWay is spec.admissionHistory.maxConcurrentLag; 0 is no limit.
+	AtMostUnderWay int               `json:"atMostUnderWay,omitempty"`
+	Loss           *quota.DomainLoss `json:"domainLoss,omitempty"`
+	Domain         string            `json:"domain,omitempty"`
+	Cells          []Cell            `json:"cells"`
+	// MoreAvailable pods would be enough for this removal, or a floor of FloorThatWouldDo; nil when that does not help.
+	MoreAvailable    *int `json:"moreAvailable,omitempty"`
+	FloorThatWouldDo *int `json:"floorThatWouldDo,omitempty"`
+	// SettledBy is when the reservations that are there now will be settled at the latest, if aggregators run.
+	SettledBy *metav1.Time `json:"settledBy,omitempty"`
+	// DecreasePending is a large decrease of the floor that was asked for and has not taken effect; nil if none is pending.
+	DecreasePending *brake.Decrease `json:"decreasePending,omitempty"`
+
+	advice string
+}
+
+// Cell is what a protector knows of a cell.
+type Cell struct {
+	Name string `json:"name"`
+	// Counted are the pods that count, UnderWay the removals, and Worth is what both add to the budget that this removal meets.
+	Counted  int `json:"counted"`
+	UnderWay int `json:"underWay"`
+	Worth    int `json:"worth"`
+	// Uncounted tells that the pods were not counted by the protector's current spec.
+	Uncounted bool `json:"uncounted,omitempty"`
+	// Discount is why its pods count for nothing elsewhere.
+	Discount v1alpha1.Discount `json:"discount,omitempty"`
+	// SilentFor is how long its aggregator has not reported, when that is longer than the Cell's staleAfter.
+	SilentFor *metav1.Duration   `json:"silentFor,omitempty"`
+	WhenStale v1alpha1.WhenStale `json:"whenStale,omitempty"`
+}
+
+func (s Situation) protector(c removal.Charge, e *Explanation) Protector {
+	p := Protector{
+		Core: c.Core, Namespace: c.Key.Namespace, Name: c.Key.Name,
+		Guards: c.Guards(s.Request.Operation), FloorFrom: floorFrom(c.Protector),
+		AtMostUnderWay: int(c.Protector.Spec.AdmissionHistory.MaxConcurrentLag), Cells: []Cell{},
+	}
+	facts := podhealth.FactsOf(s.Request.Pod)
+	health := c.Health(facts, s.Cell, c.AgedAt(s.Cell, s.Now))
+	p.Charged = p.Guards && !s.Request.Passes() &&
+		(health.Charged(c.Protector.Spec.Criterion) || s.Request.Criterion != "" && health.Meets(s.Request.Criterion))
+	p.Why = s.why(c, health)
+	if !p.Guards {
+		p.Why = fmt.Sprintf("costs nothing: %s is none of the operations that it is protected from (%s)", s.Request.Operation, guarded(c.Protector))
+	}
+	attempt := s.Request.Attempt(s.Cell, s.Now, "")
+	attempt.Force = false
+	verdict := c.Decide(attempt)
+	budget := verdict.Budget
+	p.Floor, p.FloorKnown, p.Available, p.UnderWay, p.Left = budget.Floor, !budget.FloorUnknown, budget.Available, budget.Reserved, budget.Left()
+	for i := range c.Protector.Status.Cells {
+		p.Cells = append(p.Cells, s.cell(c, &c.Protector.Status.Cells[i]))
+	}
+	p.SettledBy = s.settledBy(c)
+	if decrease, pending := brake.DecreaseOf(c.Protector); pending {
+		p.DecreasePending = &decrease
+	}
+	if removal.Minds(c.Protector) != "" {
+		p.Domain = cmp.Or(c.Domain.Name, "not known")
+	}
+	if !p.Charged {
+		return p
+	}
+	p.Outcome, p.Loss = verdict.Outcome, verdict.Loss
+	if p.Outcome.Admitted() {
+		return p
+	}
+	p.Refuses, p.advice = removal.Reason(c, verdict)
+	if s.Request.Forced() && e.ForcedOver == "" {
+		e.ForcedOver = removal.VerdictReason(p.Outcome)
+	}
+	s.needs(c, attempt, verdict, &p)
+	return p
+}
+
+// cell tells of one, in the budget that a removal in the situation's cell meets.
+func (s Situation) cell(c removal.Charge, of *v1alpha1.PodProtectorCell) Cell {
+	cell := Cell{
+		Name: of.CellID, UnderWay: quota.Open(&of.AdmissionHistory), Discount: of.Discount,
+		Uncounted: of.Aggregation.CountedSpec != quota.CountedSpec(&c.Protector.Spec) || of.Aggregation.Void,
+	}
+	if !cell.Uncounted {
+		cell.Counted = int(of.Aggregation.CountedReplicas)
+	}
+	cell.Worth = cell.Counted - cell.UnderWay
+	if cell.Discount != "" && cell.Name != s.Cell {
+		cell.Worth = min(cell.Worth, 0)
+	}
+	if object := s.Cells[c.Core][of.CellID]; object != nil {
+		if beat := object.Status.Aggregator.LastHeartbeat; beat != nil {
+			silent := s.Now.Sub(beat.Time)
+			if after := object.Spec.StaleAfter; after != nil && silent > after.Duration {
+				cell.SilentFor, cell.WhenStale = &metav1.Duration{Duration: silent.Round(time.Second)}, object.Spec.WhenStale
+			}
+		}
+	}
+	return cell
+}
+
+// settledBy is when all that is reserved now has come to its end, by the clocks of webhooks.
+func (s Situation) settledBy(c removal.Charge) *metav1.Time {
+	var last *metav1.Time
+	for i := range c.Protector.Status.Cells {
+		cell := &c.Protector.Status.Cells[i]
+		var spec *v1alpha1.CellSpec
+		if object := s.Cells[c.Core][cell.CellID]; object != nil {
+			spec = &object.Spec
+		}
+		deadline := spec.AdmissionDeadlineOrDefault()
+		for r := range quota.Reservations(&cell.AdmissionHistory) {
+			if by := metav1.NewTime(r.Stamp.Add(deadline)); last == nil || last.Time.Before(by.Time) {
+				last = &by
+			}
+		}
+	}
+	return last
+}
+
+// why tells whether the pod counts for the protector.
+func (s Situation) why(c removal.Charge, health podhealth.Health) string {
+	criterion := cmp.Or(health.Own, c.Protector.Spec.Criterion, v1alpha1.CriterionAvailable)
+	by := fmt.Sprintf("criterion %s", criterion)
+	if health.Own != "" {
+		by += ", the pod's own"
+	}
+	switch {
+	case s.Request.Passes():
+		return "costs nothing: " + passes(s.Request)
+	case health.Counted(c.Protector.Spec.Criterion):
+		return "counts: " + state(health) + " (" + by + ")"
+	case health.Charged(c.Protector.Spec.Criterion):
+		return "may count, since its status does not tell (" + by + ")"
+	case s.Request.Criterion != "" && health.Meets(s.Request.Criterion):
+		return fmt.Sprintf("is %s, which the eviction's own criterion asks", s.Request.Criterion)
+	case !health.AvailableAt.IsZero() && criterion == v1alpha1.CriterionAvailable:
+		return fmt.Sprintf("does not count yet: Ready, and available from %s on (minReadySeconds %d)",
+			health.AvailableAt.UTC().Format(time.TimeOnly+"Z"), c.Protector.Spec.MinReadySeconds)
+	default:
+		return "does not count: " + state(health) + " only (" + by + ")"
+	}
+}
+
+func state(health podhealth.Health) string {
+	switch {
+	case health.Available:
+		return "it is available"
+	case health.Ready:
+		return "it is Ready"
+	case health.Running:
+		return "it is Running"
+	default:
+		return "it is scheduled"
+	}
+}
+
+func guarded(p *v1alpha1.PodProtector) string {
+	operations := p.Spec.Operations
+	if len(operations) == 0 {
+		operations = v1alpha1.DefaultOperations()
+	}
+	var names []string
+	for _, operation := range operations {
+		names = append(names, string(operation))
+	}
+	return strings.Join(names, ", ")
+}
+
+// floorFrom is where the floor is declared.
+func floorFrom(p *v1alpha1.PodProtector) string {
+	spec := &p.Spec
+	text := "nothing"
+	share := false
+	switch {
+	case spec.MinAvailable != nil:
+		text, share = "minAvailable "+spec.MinAvailable.String(), spec.MinAvailable.Type == intstr.String
+	case spec.MaxUnavailable != nil:
+		text, share = "maxUnavailable "+spec.MaxUnavailable.String(), true
+	}
+	if expected, known := quota.Expected(p); share && known {
+		text += fmt.Sprintf(" of %d", expected)
+	}
+	return text
+}

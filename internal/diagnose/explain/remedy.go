@@ -1,0 +1,118 @@
+package explain
+
+import (
+	"fmt"
+	"sort"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+)
+
+// needs finds out how many more pods, or which floor, would let the removal pass, by deciding again.
+func (s Situation) needs(c removal.Charge, attempt quota.Removal, verdict quota.Verdict, p *Protector) {
+	switch verdict.Outcome {
+	case quota.RefusedNoBudget, quota.RefusedDomainLoss:
+	default:
+		return
+	}
+	// Who may go with a floor may go with a lower one, and with more pods.
+	floor := verdict.Budget.Floor - 1 - sort.Search(verdict.Budget.Floor, func(lower int) bool {
+		return withFloor(c, verdict.Budget.Floor-1-lower).Decide(attempt).Outcome.Admitted()
+	})
+	if floor >= 0 {
+		p.FloorThatWouldDo = &floor
+	}
+	most := verdict.Budget.Floor + verdict.Budget.Reserved + 1
+	more := 1 + sort.Search(most, func(fewer int) bool {
+		raised, counted := withMore(c, s.Cell, fewer+1)
+		return counted && raised.Decide(attempt).Outcome != quota.RefusedNoBudget
+	})
+	if verdict.Outcome == quota.RefusedNoBudget && more <= most {
+		p.MoreAvailable = &more
+	}
+}
+
+// withFloor is the protector with another floor.
+func withFloor(c removal.Charge, floor int) removal.Charge {
+	c.Protector = c.Protector.DeepCopy()
+	c.Protector.Spec.MaxUnavailable, c.Protector.Spec.MinAvailable = nil, v1alpha1.Pods(int32(floor))
+	return c
+}
+
+// withMore is the protector when more pods count in a cell.
+func withMore(c removal.Charge, cellID string, more int) (removal.Charge, bool) {
+	c.Protector = c.Protector.DeepCopy()
+	cell := quota.CellOf(c.Protector, cellID)
+	if cell == nil {
+		return c, false
+	}
+	cell.Aggregation.CountedReplicas += int32(more)
+	return c, true
+}
+
+// remedies word what would let the pod go. All protectors that refuse must be satisfied.
+func (s Situation) remedies(protectors []Protector) (all []string) {
+	refusing := 0
+	for _, p := range protectors {
+		if p.Refuses != "" {
+			refusing++
+		}
+	}
+	if refusing > 1 {
+		all = append(all, fmt.Sprintf("%d protectors refuse, and all of them must agree:", refusing))
+	}
+	for _, p := range protectors {
+		if p.Refuses == "" {
+			continue
+		}
+		name := p.Namespace + "/" + p.Name
+		if n := p.MoreAvailable; n != nil {
+			all = append(all, fmt.Sprintf("%s: %s more available", name, pods(*n)))
+		}
+		if f := p.FloorThatWouldDo; f != nil {
+			all = append(all, fmt.Sprintf("%s: a floor of %d (now %d)", name, *f, p.Floor))
+		}
+		if l := p.Loss; l != nil {
+			all = append(all, fmt.Sprintf("%s: at least %s more available that outlive the loss", name, pods(p.Floor-l.Left)))
+		}
+		if p.Outcome == quota.RefusedFull {
+			less := fmt.Sprintf("less than %d removals", p.AtMostUnderWay)
+			if p.AtMostUnderWay == 1 {
+				less = "no removal"
+			}
+			all = append(all, fmt.Sprintf("%s: %s under way (now %d)", name, less, p.UnderWay))
+		}
+		for _, c := range p.Cells {
+			if c.Discount == v1alpha1.DiscountStale && c.Counted > 0 && c.Name != s.Cell {
+				all = append(all, fmt.Sprintf("%s: an aggregator of cell %s that reports: until then what it counted (%s) is worth nothing", name, c.Name, pods(c.Counted)))
+			}
+		}
+		if p.SettledBy != nil && p.UnderWay > 0 {
+			all = append(all, fmt.Sprintf("%s: %s under way to be settled, at the latest about %s (a pod that then lives still is available again)",
+				name, removals(p.UnderWay), p.SettledBy.UTC().Format(time.TimeOnly+"Z")))
+		}
+		if p.DecreasePending != nil || p.MoreAvailable == nil && p.FloorThatWouldDo == nil && p.Outcome != quota.RefusedFull {
+			all = append(all, name+": "+p.advice)
+		}
+	}
+	if s.Request.Operation == v1alpha1.OperationDelete || s.Request.Operation == v1alpha1.OperationEvict {
+		all = append(all, fmt.Sprintf("in an emergency: kubectl breakwater force pod/%s -n %s --reason TEXT", s.Request.PodName, s.Request.Namespace))
+	}
+	return all
+}
+
+func pods(n int) string {
+	if n == 1 {
+		return "1 pod"
+	}
+	return fmt.Sprintf("%d pods", n)
+}
+
+func removals(n int) string {
+	if n == 1 {
+		return "the removal"
+	}
+	return fmt.Sprintf("%d removals", n)
+}

@@ -1,0 +1,152 @@
+package status
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
+)
+
+// Cell is a Cell of a core cluster.
+type Cell struct {
+	// Core is the name of the core cluster; empty where there is but one.
+	Core string `json:"core,omitempty"`
+	Name string `json:"name"`
+	// Scope is which pods it has: all, namespaces, or pods that are selected.
+	Scope string `json:"scope"`
+	// State is ok, draining, notGuarded, neverReported, notCounted, stale, notConnected or overlapping: the worst of them.
+	State string `json:"state"`
+	// Connected, Guarded and Ready are statuses of its conditions; empty while nobody has said.
+	Connected string `json:"connected,omitempty"`
+	Guarded   string `json:"guarded,omitempty"`
+	Ready     string `json:"ready,omitempty"`
+	Holder    string `json:"holder,omitempty"`
+	Epoch     int64  `json:"epoch"`
+	// Heard is when its aggregator last reported, by its own clock; of one that is shared out, the shard that has not for longest.
+	Heard *time.Time `json:"heard,omitempty"`
+	Stale bool       `json:"stale"`
+	// Draining tells that it is being deleted.
+	Draining   bool        `json:"draining"`
+	Shards     int         `json:"shards"`
+	Pods       int         `json:"pods"`
+	Protectors int         `json:"protectors"`
+	Settlement string      `json:"settlement"`
+	Deadline   int         `json:"admissionDeadlineSeconds"`
+	StaleAfter int         `json:"staleAfterSeconds"`
+	WhenStale  string      `json:"whenStale"`
+	Created    time.Time   `json:"created"`
+	Conditions []Condition `json:"conditions,omitempty"`
+}
+
+// The states of Cells.
+const (
+	CellOK            = "ok"
+	CellStale         = "stale"
+	CellDraining      = "draining"
+	CellNotConnected  = "notConnected"
+	CellNotGuarded    = "notGuarded"
+	CellOverlapping   = "overlapping"
+	CellNeverReported = "neverReported"
+	// CellNotCounted is one whose last aggregator has said that it stops.
+	CellNotCounted = "notCounted"
+)
+
+// OfCell is a Cell of a core cluster at a time.
+func OfCell(core string, c *v1alpha1.Cell, now time.Time) Cell {
+	heard := heardOf(c, "")
+	v := Cell{
+		Core: core, Name: c.Name, Scope: scopeOf(&c.Spec), Holder: c.Status.Aggregator.Holder, Epoch: c.Status.Aggregator.Epoch, Heard: heard,
+		Connected: statusOf(c, v1alpha1.ConditionConnected), Guarded: statusOf(c, v1alpha1.ConditionGuarded), Ready: statusOf(c, v1alpha1.ConditionReady),
+		Stale: isStale(c, heard, now), Draining: c.DeletionTimestamp != nil, Shards: len(c.Status.Shards),
+		Pods: int(c.Status.Pods), Protectors: int(c.Status.Protectors), Settlement: string(cmp.Or(c.Spec.Settlement, v1alpha1.SettlementExact)),
+		Deadline: int(c.Spec.AdmissionDeadlineOrDefault().Seconds()), StaleAfter: int(c.Spec.StaleAfterOrDefault().Seconds()),
+		WhenStale: string(cmp.Or(c.Spec.WhenStale, v1alpha1.WhenStaleTrust)), Created: c.CreationTimestamp.Time, Conditions: conditionsOf(c.Status.Conditions),
+	}
+	overlapping := statusOf(c, v1alpha1.ConditionOverlapping) == string(metav1.ConditionTrue)
+	switch bad := string(metav1.ConditionFalse); {
+	case v.Draining:
+		v.State = CellDraining
+	case v.Guarded == bad:
+		v.State = CellNotGuarded
+	case heard == nil:
+		v.State = CellNeverReported
+	case v.Ready == bad:
+		v.State = CellNotCounted
+	case v.Stale:
+		v.State = CellStale
+	case v.Connected == bad:
+		v.State = CellNotConnected
+	case overlapping:
+		v.State = CellOverlapping
+	default:
+		v.State = CellOK
+	}
+	return v
+}
+
+func statusOf(c *v1alpha1.Cell, condition string) string {
+	if have := meta.FindStatusCondition(c.Status.Conditions, condition); have != nil {
+		return string(have.Status)
+	}
+	return ""
+}
+
+// heardOf is when who counts a namespace of a cell last reported; of any namespace, if none is named, the longest ago. nil is never.
+func heardOf(c *v1alpha1.Cell, namespace string) *time.Time {
+	if len(c.Status.Shards) == 0 {
+		return timeOf(c.Status.Aggregator.LastHeartbeat)
+	}
+	var heard *time.Time
+	for i := range c.Status.Shards {
+		shard := &c.Status.Shards[i]
+		slots := slot.Recorded(shard.Slots)
+		at := timeOf(shard.LastHeartbeat)
+		if at == nil || slots.Empty() || namespace != "" && !slots.Has(slot.Of(namespace)) {
+			continue
+		}
+		if heard == nil || at.Before(*heard) {
+			heard = at
+		}
+	}
+	return heard
+}
+
+func timeOf(t *metav1.MicroTime) *time.Time {
+	if t == nil || t.IsZero() {
+		return nil
+	}
+	return &t.Time
+}
+
+// isStale tells whether the topology controller says so, which times it on its own clock, or whether the silence is too long by ours.
+func isStale(c *v1alpha1.Cell, heard *time.Time, now time.Time) bool {
+	if statusOf(c, v1alpha1.ConditionAggregationFresh) == string(metav1.ConditionFalse) && len(c.Status.Shards) == 0 {
+		return true
+	}
+	return heard == nil || now.Sub(*heard) > c.Spec.StaleAfterOrDefault()
+}
+
+func scopeOf(spec *v1alpha1.CellSpec) string {
+	switch {
+	case len(spec.Namespaces) > 0:
+		return "namespaces " + strings.Join(slices.Sorted(slices.Values(spec.Namespaces)), ",")
+	case spec.PodSelector != nil:
+		return "pods with " + selectorText(spec.PodSelector)
+	default:
+		return "all pods"
+	}
+}
+
+// selectorText is a selector as kubectl's --selector would have it.
+func selectorText(s *v1alpha1.PodSelector) string {
+	if text := metav1.FormatLabelSelector(s.LabelSelector()); text != "<none>" {
+		return text
+	}
+	return "any labels"
+}

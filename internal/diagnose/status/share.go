@@ -1,0 +1,152 @@
+package status
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+// Share is what one cell adds to a protector.
+type Share struct {
+	Cell string `json:"cell"`
+	// Available are the pods that were counted, and CountsElsewhere how many of them removals in other cells meet. Both are 0 for counts
+	// that are worth nothing: see Worthless.
+	Available       int `json:"available"`
+	CountsElsewhere int `json:"countsElsewhere"`
+	Total           int `json:"total"`
+	// Expected is how many the workloads of the cell want; unset when that is not needed or not known.
+	Expected *int `json:"expected,omitempty"`
+	UnderWay int  `json:"underWay"`
+	// Refuses is why the next removal in the cell would be refused; empty if it may go.
+	Refuses string `json:"refuses,omitempty"`
+	// Worthless is why the counts say nothing; empty when they do.
+	Worthless string `json:"worthless,omitempty"`
+	// Discount is why the pods count for nothing elsewhere: Stale, Draining or Cleared.
+	Discount string `json:"discount,omitempty"`
+	// Counted is when the counts were last written: they are when they change.
+	Counted time.Time `json:"counted"`
+	Epoch   int64     `json:"epoch"`
+	Holder  string    `json:"holder,omitempty"`
+	// Heard is when the aggregator last reported, by its own clock; unset when it never did. StaleAfter is how many seconds of silence
+	// make it stale.
+	Heard      *time.Time `json:"heard,omitempty"`
+	StaleAfter int        `json:"staleAfterSeconds,omitempty"`
+	Stale      bool       `json:"stale"`
+	// NoCell tells that there is no Cell of that name.
+	NoCell bool `json:"noCell,omitempty"`
+	// Problems are what the aggregator cannot find out.
+	Problems     []string      `json:"problems,omitempty"`
+	Retained     []string      `json:"retained,omitempty"`
+	Reservations []Reservation `json:"reservations,omitempty"`
+}
+
+// The reasons why counts are worth nothing.
+const (
+	WorthlessOtherSpec = "OtherSpec" // they were made by another spec
+	WorthlessVoid      = "Void"      // the protector or its core was restored, and they are to be made anew
+	WorthlessUncounted = "Uncounted" // the aggregator cannot count
+)
+
+// Reservation is a removal that was admitted and is not yet seen, or several that were merged. Nobody records who asked for it.
+type Reservation struct {
+	Pod       string `json:"pod,omitempty"`
+	PodUID    string `json:"podUID,omitempty"`
+	Operation string `json:"operation,omitempty"`
+	// Count is 1, or how many were merged, which are of times from Since to Until.
+	Count int        `json:"count"`
+	Since time.Time  `json:"since"`
+	Until *time.Time `json:"until,omitempty"`
+	// Accounted tells that the counts show the pod of an update as not available already: it costs nothing more.
+	Accounted bool `json:"accounted,omitempty"`
+	// Overdue tells that it is older than the cell's admissionDeadline, of a removal that was admitted: it is about to be looked at.
+	Overdue bool `json:"overdue,omitempty"`
+}
+
+// sharesOf are those of all cells that were ever counted, by name.
+func sharesOf(p *v1alpha1.PodProtector, cells []v1alpha1.Cell, now time.Time) []Share {
+	all := make([]Share, 0, len(p.Status.Cells))
+	for i := range p.Status.Cells {
+		entry := &p.Status.Cells[i]
+		share := shareOf(p, entry)
+		var deadline time.Duration
+		at := slices.IndexFunc(cells, func(c v1alpha1.Cell) bool { return c.Name == entry.CellID })
+		if share.NoCell = cells != nil && at < 0; at >= 0 {
+			share.hear(&cells[at], p.Namespace, now)
+			deadline = cells[at].Spec.AdmissionDeadlineOrDefault()
+		}
+		share.Reservations = reservationsOf(&entry.AdmissionHistory, deadline, now)
+		all = append(all, share)
+	}
+	slices.SortFunc(all, func(a, b Share) int { return cmp.Compare(a.Cell, b.Cell) })
+	return all
+}
+
+func shareOf(p *v1alpha1.PodProtector, entry *v1alpha1.PodProtectorCell) Share {
+	a := &entry.Aggregation
+	share := Share{
+		Cell: entry.CellID, UnderWay: quota.Open(&entry.AdmissionHistory), Discount: string(entry.Discount), Counted: a.LastEventTime.Time,
+		Epoch: a.Epoch, Holder: a.Holder, Refuses: refusesIn(p, entry.CellID),
+	}
+	switch {
+	case a.Void:
+		share.Worthless = WorthlessVoid
+	case a.CountedSpec == "":
+		share.Worthless = WorthlessUncounted
+	case a.CountedSpec != quota.CountedSpec(&p.Spec):
+		share.Worthless = WorthlessOtherSpec
+	default:
+		share.Available, share.Total = int(a.CountedReplicas), int(a.TotalReplicas)
+		share.CountsElsewhere = share.Available
+		if share.Discount != "" {
+			share.CountsElsewhere = min(share.Available, share.UnderWay) // what is reserved is taken off again
+		}
+	}
+	if a.ExpectedReplicas != nil {
+		expected := int(*a.ExpectedReplicas)
+		share.Expected = &expected
+	}
+	for _, problem := range []string{a.ExpectedReplicasProblem, a.TargetProblem, spreadProblem(a)} {
+		if problem != "" {
+			share.Problems = append(share.Problems, problem)
+		}
+	}
+	for _, w := range a.Workloads {
+		if w.Gone {
+			share.Retained = append(share.Retained, w.Kind+"/"+w.Name)
+		}
+	}
+	return share
+}
+
+func spreadProblem(a *v1alpha1.Aggregation) string {
+	if a.Spread == nil {
+		return ""
+	}
+	return a.Spread.Problem
+}
+
+// hear notes what its Cell says of who counts a namespace.
+func (s *Share) hear(cell *v1alpha1.Cell, namespace string, now time.Time) {
+	heard := heardOf(cell, namespace)
+	s.Stale = isStale(cell, heard, now)
+	s.StaleAfter = int(cell.Spec.StaleAfterOrDefault().Seconds())
+	s.Heard = heard
+}
+
+func reservationsOf(h *v1alpha1.AdmissionHistory, deadline time.Duration, now time.Time) (all []Reservation) {
+	for i := range h.Buckets {
+		b := &h.Buckets[i]
+		r := Reservation{
+			Pod: b.PodName, PodUID: string(b.PodUID), Operation: string(b.Operation), Count: int(b.Counter), Since: b.StartTime.Time, Accounted: b.Accounted,
+			Overdue: deadline > 0 && b.Generation == 0 && now.Sub(b.StartTime.Time) > deadline,
+		}
+		if b.EndTime != nil {
+			r.Until = &b.EndTime.Time
+		}
+		all = append(all, r)
+	}
+	return all
+}

@@ -1,0 +1,54 @@
+package status
+
+import (
+	"cmp"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+// Spread is how the pods that count are shared out among domains, over all cells that are not discounted.
+type Spread struct {
+	TopologyKey string `json:"topologyKey"`
+	Enforcement string `json:"enforcement"`
+	// MaxSharePercent and MinDomains are what is asked for; 0 is nothing. TolerateDomainLoss refuses what would not outlive one.
+	MaxSharePercent    int  `json:"maxSharePercent,omitempty"`
+	MinDomains         int  `json:"minDomains,omitempty"`
+	TolerateDomainLoss bool `json:"tolerateDomainLoss"`
+	// Domains are those that are counted one by one, by name; OtherDomains and OtherPods add up the rest. Unknown are pods in no known one.
+	Domains      []Domain `json:"domains,omitempty"`
+	OtherDomains int      `json:"otherDomains,omitempty"`
+	OtherPods    int      `json:"otherPods,omitempty"`
+	Unknown      int      `json:"unknown,omitempty"`
+	// LeftAfterLoss is how many pods are sure to be left if the domain is lost whose loss costs most.
+	LeftAfterLoss int `json:"leftAfterLoss"`
+}
+
+// Domain is the pods of one domain.
+type Domain struct {
+	Name string `json:"name"`
+	Pods int    `json:"pods"`
+}
+
+func spreadOf(p *v1alpha1.PodProtector) *Spread {
+	shares, ok := quota.SharesOf(p)
+	if !ok {
+		return nil
+	}
+	asked := p.Spec.Spread
+	s := &Spread{
+		TopologyKey: shares.TopologyKey, Enforcement: string(cmp.Or(asked.Enforcement, v1alpha1.SpreadAudit)), TolerateDomainLoss: asked.TolerateDomainLoss,
+		OtherDomains: int(shares.Others.Domains), OtherPods: int(shares.Others.Counted), Unknown: shares.Unknown,
+	}
+	if asked.MaxSharePercent != nil {
+		s.MaxSharePercent = int(*asked.MaxSharePercent)
+	}
+	if asked.MinDomains != nil {
+		s.MinDomains = int(*asked.MinDomains)
+	}
+	for _, share := range shares.Domains {
+		s.Domains = append(s.Domains, Domain{share.Name, share.Counted})
+	}
+	s.LeftAfterLoss, _ = shares.AfterLoss()
+	return s
+}

@@ -1,0 +1,405 @@
+package members
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
+)
+
+func TestMain(m *testing.M) { testplane.Main(m) }
+
+// long is a lease duration that no test waits for: the clock is turned.
+const long = 1000 * time.Second
+
+// lab is a ring whose shards a test plays, and a roll that runs.
+type lab struct {
+	*testing.T
+	client.Client
+	*Roll
+	of *v1alpha1.ClusterRing
+	// turned is by how much the roll's clock is ahead.
+	turned  atomic.Int64
+	leading atomic.Bool
+
+	mu   sync.Mutex
+	told map[string]int
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	l := &lab{T: t, Client: testplane.Client(t), told: map[string]int{}}
+	namespace := testplane.Namespace(t)
+	l.of = &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	l.of.Spec = v1alpha1.ClusterRingSpec{ShardNamespace: namespace, TokensPerShard: 10, LeaseDurationSeconds: int32(long / time.Second)}
+	l.leading.Store(true)
+	account := testplane.User(t, "roll-of-"+namespace, Rules())
+	testplane.Manage(t, account, func(ctx context.Context, mgr manager.Manager) error {
+		roll, err := NewRoll(ctx, mgr, l.leading.Load)
+		if err != nil {
+			return err
+		}
+		l.Roll, roll.now = roll, func() time.Time { return time.Now().Add(time.Duration(l.turned.Load())) }
+		roll.Tell(func(ring string) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.told[ring]++
+		})
+		return nil
+	}, func(o *manager.Options) { Select(&o.Cache) })
+	l.eventually(func() string {
+		if !l.HasSynced() {
+			return "the roll has not read all Leases"
+		}
+		return ""
+	})
+	return l
+}
+
+func (l *lab) eventually(look func() string) { l.Helper(); testplane.Eventually(l, look) }
+
+func (l *lab) must(err error) {
+	l.Helper()
+	if err != nil {
+		l.Fatal(err)
+	}
+}
+
+func (l *lab) key(shard string) types.NamespacedName {
+	return types.NamespacedName{Namespace: l.of.Spec.ShardNamespace, Name: shard}
+}
+
+// lease makes the Lease of a shard.
+func (l *lab) lease(shard string, change ...func(*coordinationv1.Lease)) *coordinationv1.Lease {
+	l.Helper()
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.of.Spec.ShardNamespace, Name: shard, Labels: map[string]string{v1alpha1.LabelRing: l.of.Name}},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To(shard + "_a"), LeaseDurationSeconds: ptr.To(int32(long / time.Second)), RenewTime: ptr.To(metav1.NowMicro()),
+		},
+	}
+	for _, c := range change {
+		c(lease)
+	}
+	l.must(l.Create(l.Context(), lease))
+	return lease
+}
+
+// edit changes a Lease as its shard does, or a hand.
+func (l *lab) edit(shard string, change func(*coordinationv1.Lease)) {
+	l.Helper()
+	for {
+		lease := l.read(shard)
+		change(lease)
+		err := l.Update(l.Context(), lease)
+		if err == nil {
+			return
+		}
+		if !apierrors.IsConflict(err) {
+			l.Fatal(err)
+		}
+	}
+}
+
+func renew(lease *coordinationv1.Lease) { lease.Spec.RenewTime = ptr.To(metav1.NowMicro()) }
+
+func (l *lab) read(shard string) *coordinationv1.Lease {
+	l.Helper()
+	lease := &coordinationv1.Lease{}
+	l.must(l.Get(l.Context(), l.key(shard), lease))
+	return lease
+}
+
+// turn lets time pass for the roll, which then looks at a shard.
+func (l *lab) turn(by time.Duration, shard string) {
+	l.turned.Add(int64(by))
+	l.queue.Add(l.key(shard))
+}
+
+// known is what the roll has of a Lease.
+func (l *lab) known(shard string) *seen {
+	l.Roll.mu.Lock()
+	defer l.Roll.mu.Unlock()
+	return l.leases[l.key(shard)]
+}
+
+// states waits until the ring has these shards.
+func (l *lab) states(want map[string]v1alpha1.ShardState) {
+	l.Helper()
+	l.eventually(func() string {
+		have := map[string]v1alpha1.ShardState{}
+		for _, member := range l.Of(l.of) {
+			have[member.Name] = member.State
+		}
+		if !maps.Equal(have, want) {
+			return fmt.Sprintf("shards %v, want %v", have, want)
+		}
+		return ""
+	})
+}
+
+func (l *lab) calls() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.told[l.of.Name]
+}
+
+func one(state v1alpha1.ShardState) map[string]v1alpha1.ShardState {
+	return map[string]v1alpha1.ShardState{"a": state}
+}
+
+func TestTheShardsOfARingAreThoseOfItsLeases(t *testing.T) {
+	l := newLab(t)
+	l.lease("a")
+	l.lease("stopped", func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = ptr.To("stopped_") })
+	l.lease("gone", func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = ptr.To("") })
+	l.lease("of-another-ring", func(lease *coordinationv1.Lease) { lease.Labels[v1alpha1.LabelRing] = "another" })
+	l.lease("of-none", func(lease *coordinationv1.Lease) { lease.Labels = nil })
+	l.lease("endless", func(lease *coordinationv1.Lease) { lease.Spec.LeaseDurationSeconds = ptr.To[int32](3601) })
+	elsewhere := l.of.DeepCopy()
+	elsewhere.Spec.ShardNamespace = "default"
+	l.states(map[string]v1alpha1.ShardState{"a": v1alpha1.ShardReady, "stopped": v1alpha1.ShardReady, "gone": v1alpha1.ShardDead})
+	if shards := l.Shards(l.of).Shards(); !slices.Equal(shards, []string{"a", "stopped"}) {
+		t.Errorf("objects can be with %v", shards)
+	}
+	if all := l.Of(elsewhere); len(all) != 0 {
+		t.Errorf("in another namespace there are %v", all)
+	}
+}
+
+func TestShardsAreTheSameUntilOneComesOrGoes(t *testing.T) {
+	l := newLab(t)
+	l.lease("a")
+	l.states(one(v1alpha1.ShardReady))
+	shards, calls := l.Shards(l.of), l.calls()
+	for range 3 {
+		before := l.known("a")
+		l.edit("a", renew)
+		l.eventually(func() string {
+			if l.known("a") == before {
+				return "the roll has not seen the Lease renewed"
+			}
+			return ""
+		})
+	}
+	if l.Shards(l.of) != shards || l.calls() != calls {
+		t.Errorf("a Lease that is renewed makes other shards, or %d calls", l.calls()-calls)
+	}
+	l.turn(long+time.Second, "a")
+	l.states(one(v1alpha1.ShardExpired))
+	l.eventually(func() string {
+		if l.calls() == calls {
+			return "nobody was told that a shard is late"
+		}
+		return ""
+	})
+	if l.Shards(l.of) != shards {
+		t.Error("a shard that is late makes other shards")
+	}
+	calls = l.calls()
+	l.edit("a", renew)
+	l.states(one(v1alpha1.ShardReady))
+	l.eventually(func() string {
+		if l.calls() == calls {
+			return "nobody was told that it is back"
+		}
+		return ""
+	})
+	l.lease("b", func(lease *coordinationv1.Lease) { lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(l.now())) })
+	l.states(map[string]v1alpha1.ShardState{"a": v1alpha1.ShardReady, "b": v1alpha1.ShardReady})
+	if l.Shards(l.of) == shards {
+		t.Error("one more shard makes no others")
+	}
+	finer := l.of.DeepCopy()
+	finer.Spec.TokensPerShard++
+	if shards = l.Shards(l.of); l.Shards(finer) == shards {
+		t.Error("more tokens make no other shards")
+	}
+}
+
+func TestASilentShardIsBuriedAfterTwiceItsLeaseAndForgottenAfterAMinute(t *testing.T) {
+	l := newLab(t)
+	l.lease("a")
+	l.states(one(v1alpha1.ShardReady))
+	l.turn(2*long-10*time.Second, "a")
+	l.states(one(v1alpha1.ShardExpired))
+	if holder := l.Holder(l.of, "a"); holder != "a_a" {
+		t.Errorf("holder %q", holder)
+	}
+	l.turn(11*time.Second, "a")
+	l.states(one(v1alpha1.ShardDead))
+	if lease := l.read("a"); *lease.Spec.HolderIdentity != "" || *lease.Spec.LeaseTransitions != 1 {
+		t.Errorf("buried as %+v", lease.Spec)
+	}
+	l.turn(61*time.Second, "a")
+	l.eventually(func() string {
+		if err := l.Get(t.Context(), l.key("a"), &coordinationv1.Lease{}); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("its Lease is still there: %v", err)
+		}
+		return ""
+	})
+	l.states(map[string]v1alpha1.ShardState{})
+}
+
+func TestOnlyTheLeaderBuries(t *testing.T) {
+	l := newLab(t)
+	l.leading.Store(false)
+	l.lease("a")
+	l.states(one(v1alpha1.ShardReady))
+	l.turn(3*long, "a")
+	l.states(one(v1alpha1.ShardUncertain))
+	l.must(l.look(t.Context(), l.key("a")))
+	if holder := *l.read("a").Spec.HolderIdentity; holder != "a_a" {
+		t.Fatalf("one that does not lead has made the holder %q", holder)
+	}
+	l.leading.Store(true)
+	l.states(one(v1alpha1.ShardDead))
+}
+
+// A renewal that the roll has not seen yet keeps the shard alive, whatever the roll's clock says.
+func TestAShardThatRenewsAtTheLastMomentIsNotBuried(t *testing.T) {
+	l := newLab(t)
+	l.leading.Store(false)
+	l.lease("a")
+	l.states(one(v1alpha1.ShardReady))
+	stale := l.known("a")
+	l.edit("a", renew)
+	if err := l.hold(t.Context(), stale.lease, ""); !apierrors.IsConflict(err) {
+		t.Errorf("burying it by what it was: %v, want a conflict", err)
+	}
+}
+
+func TestARevokedShardIsDeadAfterTwiceItsLease(t *testing.T) {
+	l := newLab(t)
+	l.lease("a")
+	l.states(one(v1alpha1.ShardReady))
+	shards := l.Shards(l.of)
+	l.must(l.Revoke(t.Context(), l.of, "a"))
+	l.states(one(v1alpha1.ShardUncertain))
+	if holder := l.Holder(l.of, "a"); holder != ring.Revoked || l.Shards(l.of) != shards {
+		t.Errorf("holder %q, the same shards: %t", holder, l.Shards(l.of) == shards)
+	}
+	l.must(l.Revoke(t.Context(), l.of, "a"))
+	if n := *l.read("a").Spec.LeaseTransitions; n != 1 {
+		t.Errorf("revoked %d times", n)
+	}
+	l.must(l.Revoke(t.Context(), l.of, "unknown"))
+	l.turn(2*long-time.Second, "a")
+	l.must(l.look(t.Context(), l.key("a")))
+	l.states(one(v1alpha1.ShardUncertain))
+	l.turn(2*time.Second, "a")
+	l.states(one(v1alpha1.ShardDead))
+}
+
+// A shard whose Lease is taken away works until it has noticed: nobody may have its objects before.
+func TestAShardThatLosesItsLeaseKeepsItsObjectsUntilItMustHaveNoticed(t *testing.T) {
+	for claim, lose := range map[string]func(*lab){
+		"the Lease is deleted": func(l *lab) { l.must(l.Delete(l.Context(), l.read("a"))) },
+		"its label is taken off": func(l *lab) {
+			l.edit("a", func(lease *coordinationv1.Lease) { lease.Labels = nil })
+		},
+		"it is made one that no shard can have": func(l *lab) {
+			l.edit("a", func(lease *coordinationv1.Lease) { lease.Spec.LeaseDurationSeconds = ptr.To[int32](86400) })
+		},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			l := newLab(t)
+			l.lease("a")
+			l.states(one(v1alpha1.ShardReady))
+			shards := l.Shards(l.of)
+			lose(l)
+			l.states(one(v1alpha1.ShardUncertain))
+			if holder := l.Holder(l.of, "a"); l.Shards(l.of) != shards || holder != "" {
+				t.Errorf("the same shards: %t, holder %q", l.Shards(l.of) == shards, holder)
+			}
+			l.must(l.Revoke(t.Context(), l.of, "a"))
+			l.turn(2*long-time.Second, "a")
+			l.must(l.look(t.Context(), l.key("a")))
+			l.states(one(v1alpha1.ShardUncertain))
+			calls := l.calls()
+			l.turn(2*time.Second, "a")
+			l.states(map[string]v1alpha1.ShardState{})
+			l.eventually(func() string {
+				if l.calls() == calls {
+					return "nobody was told"
+				}
+				return ""
+			})
+		})
+	}
+}
+
+func TestAShardComesBackWithANewLease(t *testing.T) {
+	l := newLab(t)
+	l.lease("a")
+	l.states(one(v1alpha1.ShardReady))
+	l.must(l.Delete(t.Context(), l.read("a")))
+	l.states(one(v1alpha1.ShardUncertain))
+	l.lease("a", func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = ptr.To("a_b") })
+	l.states(one(v1alpha1.ShardReady))
+	l.must(l.Delete(t.Context(), l.read("a")))
+	l.states(one(v1alpha1.ShardUncertain))
+	// One that nobody holds is of a dead shard, and leaves nothing.
+	l.lease("a", func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = ptr.To("") })
+	l.states(one(v1alpha1.ShardDead))
+	l.must(l.Delete(t.Context(), l.read("a")))
+	l.states(map[string]v1alpha1.ShardState{})
+}
+
+// A Lease that was there before the roll is as old as it says itself, but a clock that is wrong makes nobody dead.
+func TestALeaseIsAtMostAsOldAtFirstAsItLasts(t *testing.T) {
+	l := newLab(t)
+	at := func(by time.Duration) func(*coordinationv1.Lease) {
+		return func(lease *coordinationv1.Lease) {
+			lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(by)))
+		}
+	}
+	l.lease("a", at(-time.Hour*24*365))
+	l.lease("half", at(-long/2))
+	l.lease("future", at(time.Hour*24*365))
+	l.states(map[string]v1alpha1.ShardState{"a": v1alpha1.ShardExpired, "half": v1alpha1.ShardReady, "future": v1alpha1.ShardReady})
+	l.turn(long-10*time.Second, "a")
+	l.must(l.look(t.Context(), l.key("a")))
+	l.states(map[string]v1alpha1.ShardState{"a": v1alpha1.ShardExpired, "half": v1alpha1.ShardExpired, "future": v1alpha1.ShardReady})
+	l.turn(11*time.Second, "a")
+	l.states(map[string]v1alpha1.ShardState{"a": v1alpha1.ShardDead, "half": v1alpha1.ShardExpired, "future": v1alpha1.ShardExpired})
+}
+
+func TestWhetherAShardIsGoneIsAskedOfTheApiserver(t *testing.T) {
+	l := newLab(t)
+	l.lease("a")
+	l.lease("stopped", func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = ptr.To("stopped_") })
+	l.lease("revoked", func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = ptr.To(ring.Revoked) })
+	l.lease("dead", func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = ptr.To("") })
+	l.lease("of-another-ring", func(lease *coordinationv1.Lease) { lease.Labels[v1alpha1.LabelRing] = "another" })
+	l.lease("endless", func(lease *coordinationv1.Lease) { lease.Spec.LeaseDurationSeconds = ptr.To[int32](3601) })
+	check := func(want map[string]bool) {
+		t.Helper()
+		for shard, gone := range want {
+			got, err := l.IsGone(t.Context(), l.of, shard)
+			if err != nil || got != gone {
+				t.Errorf("%s is gone: %t (%v), want %t", shard, got, err, gone)
+			}
+		}
+	}
+	check(map[string]bool{"a": false, "stopped": false, "revoked": false, "dead": true, "of-another-ring": true, "endless": true,
+		"unknown": false, "No.Shard_is-called-So": false})
+	l.turn(2*long+time.Second, "unknown") // a Lease that was deleted before this process began is old enough now
+	check(map[string]bool{"a": false, "unknown": true, "No.Shard_is-called-So": true})
+}

@@ -1,0 +1,189 @@
+package members
+
+import (
+	"context"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
+)
+
+// changed takes in what a Lease is now.
+func (r *Roll) changed(object any) {
+	lease, ok := object.(*coordinationv1.Lease)
+	if !ok {
+		return
+	}
+	key := client.ObjectKeyFromObject(lease)
+	r.mu.Lock()
+	before := r.leases[key]
+	if err := ring.CheckLease(lease); err != nil {
+		now := r.lose(key)
+		r.mu.Unlock()
+		r.log.Info("A Lease is not heeded", "lease", key, "ring", lease.Labels[v1alpha1.LabelRing], "reason", err.Error())
+		r.tell(before, now)
+		return
+	}
+	now := &seen{lease: lease, since: r.now()}
+	switch {
+	case before == nil:
+		now.since = now.since.Add(-r.ageOf(lease))
+	case !before.lost && equality.Semantic.DeepEqual(before.lease.Spec, lease.Spec):
+		now.since = before.since
+	}
+	r.leases[key] = now
+	r.mu.Unlock()
+	r.tell(before, now)
+	r.queue.Add(key)
+}
+
+// lose takes in that a Lease is no more, and returns what is left of it. A shard that had it works on until it has noticed, which takes
+// as long as the Lease lasts; that of a dead one leaves nothing.
+func (r *Roll) lose(key types.NamespacedName) *seen {
+	s := r.leases[key]
+	if s == nil || !ring.IsAvailable(s.stateAt(r.now())) {
+		delete(r.leases, key)
+		return nil
+	}
+	if !s.lost {
+		s = &seen{lease: s.lease, since: r.now(), lost: true}
+		r.leases[key] = s
+		r.queue.Add(key)
+	}
+	return s
+}
+
+// ageOf is how old a Lease that is seen for the first time seems, by its own word and the clock of this machine. It counts for at most
+// the time that it lasts: a clock that is wrong cannot make a shard that works seem dead.
+func (r *Roll) ageOf(lease *coordinationv1.Lease) time.Duration {
+	duration := time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second
+	return min(max(r.now().Sub(lease.Spec.RenewTime.Time), 0), duration)
+}
+
+func (r *Roll) deleted(object any) {
+	if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+		object = tombstone.Obj
+	}
+	lease, ok := object.(*coordinationv1.Lease)
+	if !ok {
+		return
+	}
+	key := client.ObjectKeyFromObject(lease)
+	r.mu.Lock()
+	before := r.leases[key]
+	now := r.lose(key)
+	r.mu.Unlock()
+	r.tell(before, now)
+}
+
+// tell calls all who want to know, for a Lease that came, went, or is another's now.
+func (r *Roll) tell(before, now *seen) {
+	of := func(s *seen) string {
+		if s == nil {
+			return ""
+		}
+		return s.lease.Labels[v1alpha1.LabelRing]
+	}
+	if before != nil && now != nil && of(before) == of(now) && ring.HolderOf(before.lease) == ring.HolderOf(now.lease) &&
+		before.lost == now.lost && before.stateAt(r.now()) == v1alpha1.ShardReady {
+		return // it was only renewed
+	}
+	if of(before) != "" && of(before) != of(now) {
+		r.announce(of(before))
+	}
+	if of(now) != "" {
+		r.announce(of(now))
+	}
+}
+
+func (r *Roll) announce(ring string) {
+	for _, who := range r.told {
+		who(ring)
+	}
+}
+
+// NeedLeaderElection is false: every replica goes by the shards.
+func (r *Roll) NeedLeaderElection() bool { return false }
+
+// Start looks at each Lease whenever what it tells changes without it.
+func (r *Roll) Start(ctx context.Context) error {
+	go func() {
+		<-ctx.Done()
+		r.queue.ShutDown()
+	}()
+	for {
+		key, over := r.queue.Get()
+		if over {
+			return nil
+		}
+		err := r.look(ctx, key)
+		switch {
+		case err == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+			r.queue.Forget(key) // whoever changed it makes an event
+		default:
+			r.log.Error(err, "What a silent shard leaves behind is not taken over", "lease", key)
+			r.queue.AddRateLimited(key)
+		}
+		r.queue.Done(key)
+	}
+}
+
+// look does what has to be done with a Lease now, and comes back when something else has.
+func (r *Roll) look(ctx context.Context, key types.NamespacedName) error {
+	r.mu.Lock()
+	s := r.leases[key]
+	if s == nil {
+		r.mu.Unlock()
+		return nil
+	}
+	lease, unchanged := s.lease, r.now().Sub(s.since)
+	r.mu.Unlock()
+	if s.lost {
+		r.waitOut(key, s, 2*s.duration()-unchanged)
+		return nil
+	}
+	step, after := ring.NextStep(lease, unchanged)
+	if after > 0 {
+		r.queue.AddAfter(key, after)
+	}
+	name := lease.Labels[v1alpha1.LabelRing]
+	if unchanged > s.duration() {
+		r.announce(name) // it is not what it was
+	}
+	if step == ring.Wait {
+		return nil
+	}
+	if !r.buries() {
+		r.queue.AddAfter(key, time.Second) // who does so now may end before it has
+		return nil
+	}
+	if step == ring.Forget {
+		version := lease.ResourceVersion
+		return r.client.Delete(ctx, lease, client.Preconditions{ResourceVersion: &version})
+	}
+	r.log.Info("A shard has fallen silent: its objects go to others", "ring", name, "shard", lease.Name, "holder", ring.HolderOf(lease))
+	return r.hold(ctx, lease, "")
+}
+
+// waitOut drops a shard that has lost its Lease when it must have noticed.
+func (r *Roll) waitOut(key types.NamespacedName, s *seen, left time.Duration) {
+	if left >= 0 {
+		r.queue.AddAfter(key, left+time.Millisecond)
+		return
+	}
+	r.mu.Lock()
+	if r.leases[key] == s {
+		delete(r.leases, key)
+	}
+	r.mu.Unlock()
+	name := s.lease.Labels[v1alpha1.LabelRing]
+	r.log.Info("A shard has lost its Lease: its objects go to others", "ring", name, "shard", key.Name)
+	r.announce(name)
+}

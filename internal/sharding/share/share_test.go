@@ -1,0 +1,373 @@
+package share_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/share"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
+)
+
+func TestMain(m *testing.M) { testplane.Main(m) }
+
+// lab is a ring and its shards, of which the test says whether they are alive.
+type lab struct {
+	*testing.T
+	client client.Client
+	ring   string
+
+	mu     sync.Mutex
+	states map[string]v1alpha1.ShardState
+	shares map[string]*member
+}
+
+type member struct {
+	*share.Share
+	held atomic.Bool
+	// stop ends it; it gives up what it has.
+	stop func()
+}
+
+func newLab(t *testing.T) *lab {
+	l := &lab{T: t, client: testplane.Client(t), states: map[string]v1alpha1.ShardState{}, shares: map[string]*member{}}
+	of := &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{GenerateName: "share-"}}
+	if err := l.client.Create(t.Context(), of); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.client.Delete(context.Background(), of) })
+	l.ring = of.Name
+	return l
+}
+
+func (l *lab) shards(*v1alpha1.ClusterRing) *ring.Shards {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return ring.NewShards(l.states, 100)
+}
+
+// set makes a shard one of a state, and tells all.
+func (l *lab) set(shard string, state v1alpha1.ShardState) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.states[shard] = state
+	for _, m := range l.shares {
+		m.Poke()
+	}
+}
+
+// start starts an incarnation of a shard, which is alive.
+func (l *lab) start(shard, incarnation string) *member {
+	m := &member{}
+	m.held.Store(true)
+	m.Share = share.New(share.Options{
+		Ring: l.ring, Shard: shard, Holder: shard + "_" + incarnation, Held: m.held.Load, Shards: l.shards,
+		IsDead: func(_ context.Context, _ *v1alpha1.ClusterRing, shard string) (bool, error) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if state, ok := l.states[shard]; ok {
+				return !ring.IsAvailable(state), nil
+			}
+			return false, errors.New("nobody knows")
+		},
+		Live: l.client, Client: l.client, Log: testr.New(l.T),
+	})
+	l.mu.Lock()
+	l.shares[shard] = m
+	l.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = m.Start(ctx)
+	}()
+	m.stop = sync.OnceFunc(func() {
+		cancel()
+		<-ended
+	})
+	l.Cleanup(m.stop)
+	l.set(shard, v1alpha1.ShardReady)
+	return m
+}
+
+// owners are the shards that work in a namespace.
+func owners(of map[string]*member, namespace string) (names []string) {
+	for name, m := range of {
+		if leave, ok := m.Enter(namespace); ok {
+			leave()
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// namespaceOf is one of a slot.
+func namespaceOf(n int) string {
+	for i := 0; ; i++ {
+		if name := fmt.Sprintf("ns-%d", i); slot.Of(name) == n {
+			return name
+		}
+	}
+}
+
+// awaitShared waits until each slot is that of one of these, and each has some.
+func (l *lab) awaitShared(shards ...string) {
+	l.Helper()
+	among := map[string]*member{}
+	for _, name := range shards {
+		among[name] = l.shares[name]
+	}
+	deadline, state := time.After(30*time.Second), ""
+	for {
+		missing := 0
+		for n := range slot.Count {
+			if len(owners(among, namespaceOf(n))) == 0 {
+				missing++
+			}
+		}
+		state = fmt.Sprintf("%d slots have no shard;", missing)
+		all := missing == 0
+		for _, name := range shards {
+			state += fmt.Sprintf(" %s has %d", name, among[name].Has())
+			all = all && among[name].Has() > 0
+		}
+		if all {
+			return
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+			for _, name := range shards {
+				among[name].Poke() // as a watch of the ring does
+			}
+		case <-deadline:
+			l.Fatal(state)
+		}
+	}
+}
+
+// watch looks all the while whether two shards work in one namespace.
+func (l *lab) watch() (stop func()) {
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for n := 0; ; n = (n + 1) % slot.Count {
+			select {
+			case <-over:
+				return
+			default:
+			}
+			l.mu.Lock()
+			among := map[string]*member{}
+			for name, m := range l.shares {
+				among[name] = m
+			}
+			l.mu.Unlock()
+			var leaves []func()
+			for _, m := range among {
+				if leave, ok := m.Enter(namespaceOf(n)); ok {
+					leaves = append(leaves, leave)
+				}
+			}
+			if len(leaves) > 1 {
+				l.Errorf("%d shards work in slot %d", len(leaves), n)
+			}
+			for _, leave := range leaves {
+				leave()
+			}
+		}
+	}()
+	return func() {
+		close(over)
+		<-ended
+	}
+}
+
+func TestShardsShareNamespacesOut(t *testing.T) {
+	l := newLab(t)
+	stop := l.watch()
+	l.start("a", "1")
+	l.awaitShared("a")
+	l.start("b", "1")
+	l.start("c", "1")
+	l.awaitShared("a", "b", "c")
+	l.shares["b"].stop() // it gives up
+	l.set("b", v1alpha1.ShardDead)
+	l.awaitShared("a", "c")
+	stop()
+	of := &v1alpha1.ClusterRing{}
+	if err := l.client.Get(t.Context(), client.ObjectKey{Name: l.ring}, of); err != nil {
+		t.Fatal(err)
+	}
+	if len(of.Status.Holdings) != 2 {
+		t.Errorf("recorded: %+v", of.Status.Holdings)
+	}
+}
+
+func TestTheSlotsOfAShardThatIsNotCertainlyDeadStayWithIt(t *testing.T) {
+	l := newLab(t)
+	l.start("a", "1")
+	l.start("b", "1")
+	l.awaitShared("a", "b")
+	b := l.shares["b"]
+	for _, state := range []v1alpha1.ShardState{v1alpha1.ShardExpired, v1alpha1.ShardUncertain} {
+		l.set("b", state)
+		has := b.Has()
+		l.awaitPass("a")
+		if l.shares["a"].Has()+has != slot.Count {
+			t.Errorf("%s: a has %d, b %d", state, l.shares["a"].Has(), has)
+		}
+	}
+	b.held.Store(false) // its lease has lapsed, and it does not know what others do
+	for n := range slot.Count {
+		if names := owners(map[string]*member{"b": b}, namespaceOf(n)); len(names) > 0 {
+			t.Fatal("it works without its Lease")
+		}
+	}
+	l.set("b", v1alpha1.ShardDead)
+	l.awaitShared("a")
+}
+
+// awaitPass waits until a shard has looked twice at who is to have what.
+func (l *lab) awaitPass(shard string) {
+	l.Helper()
+	for range 2 {
+		l.shares[shard].Poke()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for l.shares[shard].Poked() {
+				<-time.After(5 * time.Millisecond)
+			}
+		}()
+		<-done
+	}
+}
+
+func TestAnotherIncarnationOfAShardHasNothingOfTheFormerOne(t *testing.T) {
+	l := newLab(t)
+	l.start("a", "1")
+	l.start("b", "1")
+	l.awaitShared("a", "b")
+	former := l.shares["b"]
+	former.held.Store(false) // killed: it gives nothing up
+	l.start("b", "2")
+	l.awaitShared("a", "b")
+	of := &v1alpha1.ClusterRing{}
+	if err := l.client.Get(t.Context(), client.ObjectKey{Name: l.ring}, of); err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range of.Status.Holdings {
+		if h.Shard == "b" && h.Holder != "b_2" {
+			t.Errorf("recorded: %+v", h)
+		}
+	}
+}
+
+func TestASlotIsGivenUpWhenWorkInItHasEnded(t *testing.T) {
+	l := newLab(t)
+	a := l.start("a", "1")
+	l.awaitShared("a")
+	var leaves []func()
+	for n := range slot.Count {
+		leave, ok := a.Enter(namespaceOf(n))
+		if !ok {
+			t.Fatalf("slot %d is not a's", n)
+		}
+		leaves = append(leaves, leave)
+	}
+	var given atomic.Int64
+	a.OnGiveUp(func(slots slot.Set) { given.Add(int64(slots.Len())) })
+	b := l.start("b", "1")
+	for a.Has() == slot.Count {
+		<-time.After(5 * time.Millisecond) // until a begins nothing more in what is to be b's
+	}
+	for range 5 {
+		l.awaitPass("b")
+	}
+	if b.Has() > 0 {
+		t.Errorf("b has %d slots while a works in all", b.Has())
+	}
+	if n := given.Load(); n > 0 {
+		t.Errorf("%d slots are told to be given up while a works in all", n)
+	}
+	for _, leave := range leaves {
+		leave()
+	}
+	l.awaitShared("a", "b")
+	if n := int(given.Load()); n != b.Has() {
+		t.Errorf("%d slots are told to be given up, and b has %d", n, b.Has())
+	}
+}
+
+// counter notes what it was given.
+type counter struct {
+	mu   sync.Mutex
+	seen map[string]int
+}
+
+func (c *counter) Reconcile(_ context.Context, key string) (reconcile.Result, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen[key]++
+	return reconcile.Result{}, nil
+}
+
+func TestWhatIsAnothersWaitsUntilItsSlotIsTaken(t *testing.T) {
+	l := newLab(t)
+	a := l.start("a", "1")
+	l.awaitShared("a")
+	b := l.start("b", "1")
+	l.awaitShared("a", "b")
+	namespace := func(key string) string { ns, _, _ := strings.Cut(key, "/"); return ns }
+	inner, beside := &counter{seen: map[string]int{}}, &counter{seen: map[string]int{}}
+	gate := &share.Gate[string]{TypedReconciler: inner, Share: b.Share, Namespace: namespace, Beside: beside.Reconcile}
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	if err := gate.Source().Start(t.Context(), queue); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		for n := range slot.Count {
+			if _, err := gate.Reconcile(t.Context(), namespaceOf(n)+"/web"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(inner.seen) != b.Has() || len(beside.seen) != a.Has() {
+		t.Errorf("b works on %d with %d slots, and leaves %d with %d", len(inner.seen), b.Has(), len(beside.seen), a.Has())
+	}
+	waiting := len(beside.seen)
+	a.stop()
+	l.set("a", v1alpha1.ShardDead)
+	l.awaitShared("b")
+	for range waiting {
+		key, _ := queue.Get()
+		if _, err := gate.Reconcile(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		queue.Done(key)
+	}
+	if len(inner.seen) != slot.Count || queue.Len() > 0 {
+		t.Errorf("b has worked on %d of %d, and %d are left", len(inner.seen), slot.Count, queue.Len())
+	}
+	alone := &share.Gate[string]{TypedReconciler: inner, Namespace: namespace}
+	if err := alone.Source().Start(t.Context(), queue); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := alone.Reconcile(t.Context(), "any/web"); err != nil || inner.seen["any/web"] != 1 {
+		t.Errorf("without a share: %v, %d times", err, inner.seen["any/web"])
+	}
+}

@@ -1,0 +1,13 @@
+package tracing
+
+import (
+	"testing"
+
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
+)
+
+func TestMetricsAreThoseOfTheTable(t *testing.T) {
+	registry := metrictable.NewRegistered()
+	registry.MustRegister(newSpanCounter())
+	registry.Check(t, "../../../docs/metrics.md", metrictable.Prefix("breakwater_trace_"))
+}

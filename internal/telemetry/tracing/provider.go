@@ -1,0 +1,155 @@
+package tracing
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
+)
+
+// Options say what becomes of spans. What they leave open the variables of OpenTelemetry decide (OTEL_EXPORTER_OTLP_*, OTEL_TRACES_SAMPLER,
+// OTEL_BSP_*, OTEL_SPAN_*, OTEL_RESOURCE_ATTRIBUTES, OTEL_SERVICE_NAME).
+type Options struct {
+	// Component is what the process is, as webhook.
+	Component string
+	// Endpoint is the URL of a collector; empty leaves it to the environment, in which there may be none.
+	Endpoint string
+	// Protocol is GRPC or HTTP; empty leaves it to the environment, and is GRPC if that says nothing.
+	Protocol string
+	// Sampling is the share, from 0 to 1, of traces that are recorded which begin here. 1 leaves it to the environment, in which all is the
+	// default. What somebody else began is recorded if he says so.
+	Sampling float64
+	// Attributes tell of the process besides its name and version.
+	Attributes []attribute.KeyValue
+	// Registry has the metric of spans.
+	Registry prometheus.Registerer
+	Log      logr.Logger
+}
+
+// defaultRoom is the number of spans that wait for the collector if OTEL_BSP_MAX_QUEUE_SIZE says nothing: as many as the SDK keeps.
+const defaultRoom = 2048
+
+// Provider sends the spans of a process.
+type Provider struct {
+	sdk *sdktrace.TracerProvider
+	log logr.Logger
+}
+
+// Start returns what sends spans; nil when nobody asks for any. It does not wait for the collector. An error tells of a mistake in the
+// options or in the environment, which it names.
+func Start(ctx context.Context, o Options) (*Provider, error) {
+	on, err := wanted(o.Endpoint)
+	if err != nil || !on {
+		return nil, err
+	}
+	if !(o.Sampling >= 0 && o.Sampling <= 1) {
+		return nil, fmt.Errorf("--trace-sampling %v: want from 0 to 1", o.Sampling)
+	}
+	exporter, err := newExporter(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	room, err := queueSize()
+	if err != nil {
+		return nil, err
+	}
+	of, err := resourceOf(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	box := &outbox{room: int64(room), spans: newSpanCounter()}
+	if err := o.Registry.Register(box.spans); err != nil {
+		return nil, fmt.Errorf("register the metric of spans: %w", err)
+	}
+	box.SpanProcessor = sdktrace.NewBatchSpanProcessor(&post{SpanExporter: exporter, outbox: box, log: o.Log}, sdktrace.WithMaxQueueSize(room))
+	options := []sdktrace.TracerProviderOption{sdktrace.WithSpanProcessor(box), sdktrace.WithResource(of)}
+	if o.Sampling < 1 {
+		options = append(options, sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(o.Sampling))))
+	}
+	o.Log.Info("Sending traces", "endpoint", o.Endpoint, "sampling", o.Sampling)
+	return &Provider{sdk: sdktrace.NewTracerProvider(options...), log: o.Log}, nil
+}
+
+// Tracer makes spans of the process; a nil Provider has none.
+func (p *Provider) Tracer() *Tracer {
+	if p == nil {
+		return nil
+	}
+	return NewTracer(p.sdk)
+}
+
+// Stop sends what is there, for so long at most. Spans that end later are lost.
+func (p *Provider) Stop(atMost time.Duration) {
+	if p == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), atMost)
+	defer cancel()
+	if err := p.sdk.Shutdown(ctx); err != nil {
+		p.log.Info("The last spans are lost", "reason", err.Error())
+	}
+}
+
+func newExporter(ctx context.Context, o Options) (*otlptrace.Exporter, error) {
+	protocol, err := protocolOf(o.Protocol)
+	if err != nil {
+		return nil, err
+	}
+	url := ""
+	if o.Endpoint != "" {
+		u, err := parseEndpoint(o.Endpoint, protocol)
+		if err != nil {
+			return nil, fmt.Errorf("--trace-endpoint %w", err)
+		}
+		url = u.String()
+	}
+	if protocol == HTTP {
+		var options []otlptracehttp.Option
+		if url != "" {
+			options = append(options, otlptracehttp.WithEndpointURL(url))
+		}
+		return otlptracehttp.New(ctx, options...)
+	}
+	var options []otlptracegrpc.Option
+	if url != "" {
+		options = append(options, otlptracegrpc.WithEndpointURL(url))
+	}
+	return otlptracegrpc.New(ctx, options...)
+}
+
+// queueSize reads OTEL_BSP_MAX_QUEUE_SIZE.
+func queueSize() (int, error) {
+	const variable = "OTEL_BSP_MAX_QUEUE_SIZE"
+	told := os.Getenv(variable)
+	if told == "" {
+		return defaultRoom, nil
+	}
+	size, err := strconv.Atoi(told)
+	if err != nil || size < 1 {
+		return 0, fmt.Errorf("%s %q: want a number above 0", variable, told)
+	}
+	return size, nil
+}
+
+// resourceOf describes the process. The environment has the last word.
+func resourceOf(ctx context.Context, o Options) (*resource.Resource, error) {
+	attributes := append([]attribute.KeyValue{
+		attribute.String("service.name", "breakwater-"+o.Component), attribute.String("service.version", version.String()),
+	}, o.Attributes...)
+	if host, err := os.Hostname(); err == nil {
+		attributes = append(attributes, attribute.String("service.instance.id", host+"-"+strconv.Itoa(os.Getpid())))
+	}
+	return resource.New(ctx, resource.WithAttributes(attributes...), resource.WithTelemetrySDK(), resource.WithFromEnv())
+}
