@@ -56,7 +56,9 @@ func readCallerKeys(folder string) (*callerKeys, error) {
 		return nil, err
 	}
 	keys, required := &callerKeys{}, []byte(nil)
-	for name, to := range map[string]*[]byte{webhookconfig.CurrentCallerKey: &keys.current, webhookconfig.PreviousCallerKey: &keys.previous, webhookconfig.CallersRequired: &required} {
+	for name, to := range map[string]*[]byte{
+		webhookconfig.CurrentCallerKey: &keys.current, webhookconfig.PreviousCallerKey: &keys.previous, webhookconfig.CallersRequired: &required,
+	} {
 		raw, err := os.ReadFile(filepath.Join(folder, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err

@@ -88,8 +88,9 @@ func newCallerKey() []byte {
 
 func callerKeysOf(secret *corev1.Secret) CallerKeys {
 	return CallerKeys{
-		Current: secret.Data[webhookconfig.CurrentCallerKey], Previous: secret.Data[webhookconfig.PreviousCallerKey], Required: string(secret.Data[webhookconfig.CallersRequired]) == "true",
-		Rotated: secret.Annotations[annotationRotated],
+		Current: secret.Data[webhookconfig.CurrentCallerKey], Previous: secret.Data[webhookconfig.PreviousCallerKey],
+		Required: string(secret.Data[webhookconfig.CallersRequired]) == "true",
+		Rotated:  secret.Annotations[annotationRotated],
 	}
 }
 

@@ -57,7 +57,8 @@ const testsOfTheJudge = "tests of the judge"
 func proofs() []proof {
 	return []proof{
 		{"properties", []string{
-			"./internal/core/quota", "./internal/sharding/slot", "./internal/core/podhealth", "./internal/core/policy", "./internal/clusters", "./aggregator", "./webhook",
+			"./internal/core/quota", "./internal/sharding/slot", "./internal/core/podhealth", "./internal/core/policy", "./internal/clusters",
+			"./aggregator", "./webhook",
 			"./internal/core/brake", "./controllers/brake", "./controllers/keeper", "./controllers/generator", "./controllers/topology", "./internal/core/removal",
 		}, "^(" + strings.Join([]string{
 			"TestNothingIsReleasedByAnAccident", "TestExpect", "TestWhatIsExpectedWhileWorkloadsCannotBeFound", "TestWhichPodsNameTheirOwners",
