@@ -148,7 +148,8 @@ site: ## Build the documentation as a site of plain files in site/, and check it
 	@go run ./hack/site
 
 .PHONY: lint
-lint: ## Check style and import rules
+lint: ## Check style, import rules and words
+	@go run ./hack/words
 	@$(call tool,golangci-lint)/golangci-lint run --allow-parallel-runners ./...
 
 .PHONY: verify

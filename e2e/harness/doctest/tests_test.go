@@ -48,3 +48,44 @@ func TestTestsThatPagesNameExist(t *testing.T) {
 		t.Errorf("found %d tests in pages, want those of docs/security.md at least", number)
 	}
 }
+
+// The table of rules leads a reader to the code, so it must follow renames.
+func TestFunctionsThatTheTableOfRulesNamesExist(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs/safety.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := regexp.MustCompile(`(?m)^func (?:\(\w+ \*?(\w+)\) )?(\w+)`)
+	exists := map[string]bool{}
+	for _, pattern := range []string{"aggregator", "webhook", "controllers/*", "internal/clusters", "internal/core/*"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no Go files in %s: %v", pattern, err)
+		}
+		for _, file := range files {
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, found := range declared.FindAllSubmatch(raw, -1) {
+				name := filepath.Base(filepath.Dir(file)) + "."
+				if len(found[1]) > 0 {
+					name += string(found[1]) + "."
+				}
+				exists[name+string(found[2])] = true
+			}
+		}
+	}
+	row, rules := regexp.MustCompile("(?m)^\\| (\\d+)\\. .*?\\| (`[^|]*`) \\| `"), 0
+	for _, found := range row.FindAllSubmatch(page, -1) {
+		rules++
+		for name := range strings.SplitSeq(string(found[2]), ", ") {
+			if name = strings.Trim(name, "`"); !exists[name] {
+				t.Errorf("rule %s is decided by %s, which does not exist", found[1], name)
+			}
+		}
+	}
+	if rules != 15 {
+		t.Errorf("the table has %d rules, want 15", rules)
+	}
+}

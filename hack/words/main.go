@@ -1,0 +1,178 @@
+// Command words finds words that we stopped using in comments and strings of Go, and in Markdown, YAML and templates. Each folder may have at
+// most the number of hits that hack/words/allowed.txt records, which only sinks: -update records the present numbers.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"go/scanner"
+	"go/token"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const allowedFile = "hack/words/allowed.txt"
+
+// instead is what to write for each pattern.
+//
+//nolint:gochecknoglobals // a constant in all but the language's sense
+var instead = []struct{ pattern, write string }{
+	{`tells? whether`, "reports whether"},
+	{`tells? of`, "reports"},
+	{`nobody|somebody|whoever|anybody`, "the actor: the webhook, another client, the user"},
+	{`anew|once more`, "again; recreate, retry"},
+	{`reckon\w*`, "compute, derive"},
+	{`heeds?`, "honor, apply"},
+	{`goes on|lets? go of|takes? up again`, "continues, releases, resumes"},
+	{`stands? in the|lies in the`, "is recorded in, is stored in"},
+	{`for people`, "informational"},
+	{`dearer`, "more expensive"},
+	{`broke the glass|forced over`, "break-glass removal, overridden denial"},
+	{`costs budget`, "consumes budget"},
+}
+
+func main() {
+	update := flag.Bool("update", false, "record the present numbers, where they are lower")
+	list := flag.String("list", "", "list the hits below this `folder`")
+	flag.Parse()
+	if err := run(os.Stdout, *list, *update); err != nil {
+		fmt.Fprintln(os.Stderr, "words:", err)
+		os.Exit(1)
+	}
+}
+
+func run(out io.Writer, list string, update bool) error {
+	tracked, err := exec.Command("git", "ls-files").Output()
+	if err != nil {
+		return fmt.Errorf("git ls-files: %w", err)
+	}
+	hits := map[string]int{}
+	for file := range strings.Lines(string(tracked)) {
+		file = strings.TrimSuffix(file, "\n")
+		if !isOurs(file) {
+			continue
+		}
+		raw, err := os.ReadFile(file)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // deleted and not committed
+		}
+		if err != nil {
+			return err
+		}
+		for _, h := range find(file, raw) {
+			hits[folderOf(file)]++
+			if list != "" && strings.HasPrefix(file, list) {
+				fmt.Fprintf(out, "%s:%d: %q: write %s\n", file, h.line, h.word, h.write)
+			}
+		}
+	}
+	allowed, err := readAllowed()
+	if err != nil {
+		return err
+	}
+	if update {
+		return writeAllowed(hits, allowed)
+	}
+	return compare(hits, allowed)
+}
+
+// isOurs reports whether a file has words of ours that are checked.
+func isOurs(file string) bool {
+	if strings.HasPrefix(file, "hack/words/") || strings.HasPrefix(file, "hack/tools/") || file == "CHANGELOG.md" {
+		return false
+	}
+	return slices.Contains([]string{".go", ".md", ".yaml", ".tpl", ".txt", ".tmpl", ".html"}, filepath.Ext(file))
+}
+
+// folderOf is the folder by which hits are counted: two levels of the tree.
+func folderOf(file string) string {
+	parts := strings.Split(filepath.ToSlash(filepath.Dir(file)), "/")
+	return strings.Join(parts[:min(2, len(parts))], "/")
+}
+
+type hit struct {
+	line        int
+	word, write string
+}
+
+// find returns the hits in the prose of a file: of Go only in comments and strings.
+func find(file string, raw []byte) []hit {
+	var all []hit
+	search := func(line int, text string) {
+		for _, i := range instead {
+			for _, at := range regexp.MustCompile(`(?i)\b(`+i.pattern+`)\b`).FindAllStringIndex(text, -1) {
+				all = append(all, hit{line + strings.Count(text[:at[0]], "\n"), text[at[0]:at[1]], i.write})
+			}
+		}
+	}
+	if filepath.Ext(file) != ".go" {
+		search(1, string(raw))
+		return all
+	}
+	files := token.NewFileSet()
+	source := files.AddFile(file, -1, len(raw))
+	var s scanner.Scanner
+	s.Init(source, raw, nil, scanner.ScanComments)
+	for {
+		pos, kind, text := s.Scan()
+		switch kind {
+		case token.EOF:
+			return all
+		case token.COMMENT, token.STRING:
+			search(files.Position(pos).Line, text)
+		default:
+		}
+	}
+}
+
+func compare(hits, allowed map[string]int) error {
+	var worse []string
+	for _, folder := range slices.Sorted(maps.Keys(hits)) {
+		if hits[folder] > allowed[folder] {
+			worse = append(worse, fmt.Sprintf("%s has %d, allowed are %d: go run ./hack/words -list %s shows them", folder, hits[folder], allowed[folder], folder))
+		}
+	}
+	if len(worse) > 0 {
+		return fmt.Errorf("words that we stopped using (CONTRIBUTING.md):\n%s", strings.Join(worse, "\n"))
+	}
+	return nil
+}
+
+func readAllowed() (map[string]int, error) {
+	raw, err := os.ReadFile(allowedFile)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	allowed := map[string]int{}
+	lines := bufio.NewScanner(bytes.NewReader(raw))
+	for lines.Scan() {
+		folder, number, _ := strings.Cut(lines.Text(), " ")
+		if allowed[folder], err = strconv.Atoi(number); err != nil {
+			return nil, fmt.Errorf("%s: %w", allowedFile, err)
+		}
+	}
+	return allowed, lines.Err()
+}
+
+// writeAllowed records the numbers that are lower than before, or new.
+func writeAllowed(hits, allowed map[string]int) error {
+	var text strings.Builder
+	for _, folder := range slices.Sorted(maps.Keys(hits)) {
+		number := hits[folder]
+		if before, known := allowed[folder]; known {
+			number = min(number, before)
+		}
+		fmt.Fprintf(&text, "%s %d\n", folder, number)
+	}
+	return os.WriteFile(allowedFile, []byte(text.String()), 0o644) //nolint:gosec // it is committed
+}
