@@ -84,15 +84,11 @@ func TestFlagsOfCells(t *testing.T) {
 	}
 }
 
-func TestTopologyIsReady(t *testing.T) {
-	health := testplane.FreeAddress(t)
-	background(t, "topology", "--kubeconfig", writeKubeconfig(t, testplane.Config(t)), "--leader-elect=false", "--health-listen", health, "--metrics-listen", "0")
+// A process has one topology controller, since its name is that of its metrics.
+func TestTopologyIsReadyAndItsMetricsRequireAuthorization(t *testing.T) {
+	kubeconfig, metrics, health := writeKubeconfig(t, testplane.Config(t)), testplane.FreeAddress(t), testplane.FreeAddress(t)
+	background(t, "topology", "--kubeconfig", kubeconfig, "--leader-elect=false", "--health-listen", health, "--metrics-listen", metrics, "--metrics-auth", kubeconfig)
 	eventually(t, "ready", func() string { return fetch("http://"+health+"/readyz", "ok") })
-}
-
-func TestMetricsRequireAuthorization(t *testing.T) {
-	kubeconfig, metrics := writeKubeconfig(t, testplane.Config(t)), testplane.FreeAddress(t)
-	background(t, "topology", "--kubeconfig", kubeconfig, "--leader-elect=false", "--health-listen", "0", "--metrics-listen", metrics, "--metrics-auth", kubeconfig)
 	namespace := testplane.Namespace(t)
 	monitoring := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "monitoring", "system:monitoring").BearerToken
 	powerless := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "powerless", "").BearerToken

@@ -10,6 +10,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -83,11 +84,14 @@ func TestProtectorsOfTheSamePodsAreToldOfEachOther(t *testing.T) {
 	p.told("api", metav1.ConditionFalse)
 
 	// Another manager of conditions keeps what it wrote, and what covers no pod of the other any more is told so.
-	if err := p.Get(t.Context(), client.ObjectKeyFromObject(front), front); err != nil {
-		t.Fatal(err)
-	}
-	front.Spec.Selector.MatchLabels["app"] = "front"
-	if err := p.Update(t.Context(), front); err != nil {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { // the controller writes the status at any time
+		if err := p.Get(t.Context(), client.ObjectKeyFromObject(front), front); err != nil {
+			return err
+		}
+		front.Spec.Selector.MatchLabels["app"] = "front"
+		return p.Update(t.Context(), front)
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	p.told("web", metav1.ConditionFalse)

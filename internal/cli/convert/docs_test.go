@@ -11,7 +11,7 @@ import (
 )
 
 func TestEveryReasonIsExplained(t *testing.T) {
-	raw, err := os.ReadFile("../../docs/migrate.md")
+	raw, err := os.ReadFile("../../../docs/migrate.md")
 	if err != nil {
 		t.Fatal(err)
 	}
