@@ -101,7 +101,7 @@ mutants: ## Put each known fault into the safety rules and show that the proof c
 	@go run ./hack/mutants -table docs/safety.md $(ARGS)
 
 .PHONY: evidence
-evidence: ## Compare what a refactoring must not change with what was recorded; differences are in evidence/ (ARGS=-update to record)
+evidence: ## Compare what a refactoring must not change with what was recorded; differences are in .evidence/ (ARGS=-update to record)
 	@hack/evidence $(ARGS)
 
 .PHONY: fuzz-short
@@ -166,7 +166,7 @@ tools: ## Build all tools and control planes into the cache
 
 .PHONY: clean
 clean: ## Remove what was built here; the shared cache stays
-	@rm -rf bin evidence image plugin site demo-report bench-report chaos-report coverage.out
+	@rm -rf bin .evidence image plugin site demo-report bench-report chaos-report coverage.out
 
 .PHONY: help
 help: ## Show this help
