@@ -10,21 +10,21 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// A pod that has not been ready for minReadySeconds is removed without a reservation (rule 4). No event reports that it becomes available, so a
-// stream that lags would let the snapshot count pods that were removed before that. Such a pod counts only when a list or a live read
-// that began after it became available has shown it alive.
+// The webhook admits the removal of a pod that has not been ready for minReadySeconds without a reservation (rule 4). No event reports
+// that such a pod becomes available, so a snapshot from a lagging stream could count pods that were removed before. Such a pod therefore
+// counts only when a list or a live read that began after it became available has shown it alive.
 
 const (
-	// aliveReadEvery is the least time between two live reads by which pods of one protector count, and aliveReadAtLast the longest that one
-	// waits for the next. A read that takes long is repeated after aliveReadShare times as long as it took.
+	// aliveReadEvery is the minimum time between two live reads that make pods of one protector count, and aliveReadAtLast the longest
+	// wait for the next. After a slow read, the wait is aliveReadShare times the duration of that read.
 	aliveReadEvery, aliveReadAtLast = time.Second, 10 * time.Second
 	aliveReadShare                  = 20
 )
 
-// sinceBegan is the time since the snapshot was created, on the monotonic clock. It is never 0.
+// sinceBegan returns the time since the snapshot was created, on the monotonic clock. It is never 0.
 func (s *Snapshot) sinceBegan() time.Duration { return s.monotonic().Sub(s.began) + 1 }
 
-// SawAlive records which pods a live read has shown alive that began at a time of sinceBegan.
+// SawAlive records which pods were shown alive by a live read that began at the time began of sinceBegan.
 func (s *Snapshot) SawAlive(live *liveRead, began time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,14 +35,14 @@ func (s *Snapshot) SawAlive(live *liveRead, began time.Duration) {
 	}
 }
 
-// instant is one time on two clocks: the wall clock, and Snapshot.sinceBegan.
+// instant is one point in time on two clocks: the wall clock, and Snapshot.sinceBegan.
 type instant struct {
 	wall       time.Time
 	sinceBegan time.Duration
 }
 
-// health is that of a pod at an instant. A pod that became available by time is not available if it was not seen alive since. How long ago both
-// were is compared, because the wall clock may have been set in between.
+// health returns the health of a pod at an instant. A pod that became available by the passing of time is not available unless it was
+// seen alive since. It compares how long ago both were, because the wall clock may have been set in between.
 func (p *pod) health(minReady int32, at instant) podhealth.Health {
 	h := p.facts.At(minReady, at.wall)
 	if !h.AvailableSince.IsZero() && (p.seenAlive == 0 || at.sinceBegan-p.seenAlive > at.wall.Sub(h.AvailableSince)) {
@@ -51,7 +51,7 @@ func (p *pod) health(minReady int32, at instant) podhealth.Health {
 	return h
 }
 
-// health is that of a pod, and notes whether the pod must be seen alive to count.
+// health returns the health of a pod, and counts the pod in unseen if it must be seen alive before it counts.
 func (c *count) health(p *pod, minReady int32, criterion v1alpha1.Criterion, at instant) podhealth.Health {
 	h := p.health(minReady, at)
 	if minReady > 0 && !h.Counted(criterion) && p.facts.At(minReady, at.wall).Counted(criterion) {
@@ -60,8 +60,8 @@ func (c *count) health(p *pod, minReady int32, criterion v1alpha1.Criterion, at 
 	return h
 }
 
-// readAlive asks the cell's API server which pods of a protector are alive, so that those can count that have become available by time alone.
-// wait is how long that is not to be asked again; then no pod was read.
+// readAlive asks the cell's API server which pods of a protector are alive, so that pods that became available by time alone can count.
+// If it is too early for another read, it reads no pod and returns the time to wait.
 func (t *term) readAlive(ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target) (wait time.Duration, err error) {
 	key := keyOf(p)
 	t.mu.Lock()
@@ -78,12 +78,12 @@ func (t *term) readAlive(ctx context.Context, p *v1alpha1.PodProtector, target *
 	_, err = t.seeAlive(ctx, key.Namespace, pods.Key())
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	pause := min(max(aliveReadEvery, aliveReadShare*t.monotonic().Sub(began)), aliveReadAtLast) // a process may have been stopped meanwhile
+	pause := min(max(aliveReadEvery, aliveReadShare*t.monotonic().Sub(began)), aliveReadAtLast) // the process may have been paused during the read
 	t.aliveReads[key] = t.monotonic().Add(pause)
 	return 0, err
 }
 
-// seeAlive is readLive, and records which pods it has shown.
+// seeAlive is readLive that also records in the snapshot which pods were alive.
 func (t *term) seeAlive(ctx context.Context, namespace, selector string) (liveRead, error) {
 	began := t.snapshot.sinceBegan()
 	live, err := t.readLive(ctx, namespace, selector)

@@ -17,8 +17,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// ceiling bounds the memory that one stream of objects of a cell can take. A compromised API server can show objects without end, and the process
-// that counts them works for other cells too. A stream that exceeds the ceiling fails and lists again, and its cell becomes stale.
+// ceiling bounds the memory that one stream of objects of a cell can take. A compromised API server can send an endless number of
+// objects, and the process that counts them also works for other cells. A stream that exceeds the ceiling fails and lists again, and its
+// cell becomes stale.
 //
 // It estimates, in bytes, the objects that the last list and the watches after it have shown and not deleted.
 type ceiling struct {
@@ -36,20 +37,19 @@ func newCeiling(what string, limit int64) *ceiling {
 }
 
 const (
-	// podsCeiling suffices for some 400,000 pods of one cell, of usual labels. Kubernetes supports 150,000 in a cluster.
+	// podsCeiling suffices for about 400,000 pods of one cell with usual labels. Kubernetes supports 150,000 in a cluster.
 	podsCeiling = 256 << 20
-	// metadataCeiling is that of nodes, and of each kind of workloads.
+	// metadataCeiling is the limit for nodes, and for each kind of workload.
 	metadataCeiling = 256 << 20
-	// objectSize is what an object takes besides its texts.
+	// objectSize is the size of an object without its strings, in bytes.
 	objectSize = 300
-	// metadataPage is the number of objects whose metadata are in memory at a time while they are listed.
+	// metadataPage is the page size of a list of metadata: the number of objects that are unstripped in memory at a time.
 	metadataPage = 250
 )
 
-// openWatch opens a watch.
 type openWatch = func(context.Context, metav1.ListOptions) (watch.Interface, error)
 
-// pages counts the pods of the pages of a list.
+// pages wraps a paged list and counts its pods.
 func (c *ceiling) pages(list listPods) listPods {
 	return func(ctx context.Context, options metav1.ListOptions) (*corev1.PodList, error) {
 		page, err := list(ctx, options)
@@ -68,7 +68,7 @@ func (c *ceiling) pages(list listPods) listPods {
 	}
 }
 
-// watch counts the objects of a watch, and ends the watch with an error when they exceed the ceiling.
+// watch wraps a watch, counts its objects, and ends it with an error when they exceed the ceiling.
 func (c *ceiling) watch(open openWatch) openWatch {
 	return func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 		if lists(options) {
@@ -82,7 +82,7 @@ func (c *ceiling) watch(open openWatch) openWatch {
 	}
 }
 
-// event returns an event, or the error that ends its watch.
+// event returns an event, or the error event that ends its watch.
 func (c *ceiling) event(event watch.Event) watch.Event {
 	object, ok := event.Object.(metav1.Object)
 	if !ok {
@@ -110,10 +110,11 @@ func (c *ceiling) reset() {
 	c.sum = 0
 }
 
-// listed counts an object of a list. All objects of a list are in memory until its end, also those that it shows twice.
+// listed counts an object of a list. All objects of a list are in memory until the list ends, including objects that it returns twice.
 func (c *ceiling) listed(object metav1.Object) error { return c.put(object, sizeOf(object), true) }
 
-// put records the size of an object, which replaces an earlier one unless both are in memory. A size of 0 forgets the object.
+// put records the size of an object. It replaces an earlier size, unless both is true: then both are in memory and it adds them. Size 0
+// removes the object.
 func (c *ceiling) put(object metav1.Object, size int64, both bool) error {
 	key := maphash.Comparable(c.seed, types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
 	c.mu.Lock()
@@ -134,7 +135,7 @@ func (c *ceiling) put(object metav1.Object, size int64, both bool) error {
 	return nil
 }
 
-// sizeOf estimates what is kept of an object, in bytes.
+// sizeOf estimates the memory that is kept for an object, in bytes.
 func sizeOf(object metav1.Object) int64 {
 	size := objectSize + len(object.GetNamespace()) + len(object.GetName()) + len(object.GetUID())
 	for key, value := range object.GetLabels() {
@@ -149,7 +150,8 @@ func sizeOf(object metav1.Object) int64 {
 	return int64(size)
 }
 
-// listMetadata lists the metadata of objects page by page, as listStripped does pods, and strips each page before it asks for the next.
+// listMetadata lists the metadata of objects page by page, as listStripped does for pods, and strips each page before it requests the
+// next.
 func listMetadata(
 	ctx context.Context, options metav1.ListOptions, past *continuity, most *ceiling,
 	list func(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error), strip func(*metav1.PartialObjectMetadata),

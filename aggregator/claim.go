@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// lookAgain is how often a shard looks at who has which slots, although it has heard of no change.
+	// lookAgain is the interval at which a shard checks which slots the shards have when it was notified of no change.
 	lookAgain = 5 * time.Second
-	// gather is how long it waits when it has, so that several changes are one.
+	// gather is how long it waits after a notification, so that it handles several changes at once.
 	gather = 10 * time.Millisecond
 )
 
-// keepShare gives up slots that are to be another's, claims those that are to be its own, and reports, until ctx ends.
+// keepShare releases slots that other shards are to have, claims slots that this shard is to have, and reports, until ctx ends.
 func (t *term) keepShare(ctx context.Context) {
 	again := time.NewTicker(min(lookAgain, t.options.Heartbeat))
 	defer again.Stop()
@@ -53,7 +53,7 @@ func (t *term) keepShare(ctx context.Context) {
 	}
 }
 
-// drain takes what has come meanwhile for part of what came first.
+// drain discards a notification that arrived in the meantime, which the coming round covers.
 func drain[T any](from <-chan T) {
 	select {
 	case <-from:
@@ -61,11 +61,11 @@ func drain[T any](from <-chan T) {
 	}
 }
 
-// rebalance brings the slots that the shard has to those that it is to have.
+// rebalance releases and claims slots until the shard has those that it is to have.
 func (t *term) rebalance(ctx context.Context) error {
 	shards, known := t.options.Membership.Shards(ctx)
 	if !known || !shards.IsAvailable(t.options.Membership.Name()) {
-		return nil // what the others are to have is not known either
+		return nil // the slots that the other shards are to have are unknown too
 	}
 	cell, err := t.readShare(ctx)
 	if err != nil {
@@ -73,7 +73,7 @@ func (t *term) rebalance(ctx context.Context) error {
 	}
 	wanted, recorded := slot.Shares(shards)[t.options.Membership.Name()], t.recorded(cell)
 	has, closed := t.tenure.all()
-	// What the record does not give it is lost, and what a later epoch was seen of; what it is not to have it gives up.
+	// The shard gives up slots that the record does not assign to it, slots with a later epoch, and slots that it is not to have.
 	if stop := has.Minus(recorded).Or(closed).Or(has.Minus(wanted)); !stop.Empty() {
 		t.giveUp(stop)
 		has = has.Minus(stop)
@@ -84,12 +84,12 @@ func (t *term) rebalance(ctx context.Context) error {
 	return t.claim(ctx, shards, has, wanted)
 }
 
-// recorded are the slots that the Cell says this incarnation has.
+// recorded returns the slots that the Cell records for this incarnation.
 func (t *term) recorded(cell *v1alpha1.Cell) slot.Set {
 	return slotsOf(cell, t.options.Membership.Name(), t.tenancy.Holder)
 }
 
-// readShare reads the Cell for a report, with what reports note in it, and ends the term if what it goes by is void.
+// readShare reads the Cell for a report and sets its seen version. It ends the term if the term's knowledge is void.
 func (t *term) readShare(ctx context.Context) (*v1alpha1.Cell, error) {
 	cell := &v1alpha1.Cell{}
 	if err := t.live.Get(ctx, client.ObjectKey{Name: t.options.Cell}, cell); err != nil {
@@ -102,7 +102,7 @@ func (t *term) readShare(ctx context.Context) (*v1alpha1.Cell, error) {
 	case cell.UID != t.cell.UID:
 		t.end(errRecreated)
 	default:
-		noted := parseVersion(cell.Status.Aggregator.RestoredVersion) > t.leadership.restored // by another shard
+		noted := parseVersion(cell.Status.Aggregator.RestoredVersion) > t.leadership.restored // another shard has recorded a restore
 		if err := see(cell); err == nil && !noted {
 			return cell, nil
 		}
@@ -111,8 +111,9 @@ func (t *term) readShare(ctx context.Context) (*v1alpha1.Cell, error) {
 	return nil, errDeposed
 }
 
-// claim writes that the shard has what it kept of its slots, and of those that it is to have what it may take. These have an
-// epoch above all that are stored, so that whoever had them before, and does not know it yet, is refused once they are written.
+// claim writes that the shard has its remaining slots and, of those that it is to have, the ones that it may take. The slots it takes
+// get an epoch above all stored ones. An earlier holder that has not noticed yet is refused as soon as their protectors carry the new
+// epoch.
 func (t *term) claim(ctx context.Context, shards *ring.Shards, has, wanted slot.Set) error {
 	var taken slot.Set
 	var epoch int64
@@ -151,20 +152,22 @@ func (t *term) claim(ctx context.Context, shards *ring.Shards, has, wanted slot.
 	return nil
 }
 
-// hold keeps the protectors of the slots that the term has, and of some more.
+// hold makes the cache keep the protectors of the slots that the term has, and of the slots in more.
 func (t *term) hold(more slot.Set) {
 	has, _ := t.tenure.all()
 	t.options.Interest.Set(t.options.Cell, has.Or(more))
 }
 
 const (
-	// manySlots are so many that to list all protectors of the core costs less than to read those of the slots one by one.
+	// manySlots is the number of slots from which listing all protectors of the core is cheaper than reading those of the slots one
+	// by one.
 	manySlots = slot.Count / 16
-	// protectorPage is how many protectors are listed at a time.
+	// protectorPage is the page size for listing protectors.
 	protectorPage = 500
 )
 
-// fetch lists the protectors that the cache has left out, and that are to be worked on now. Those that it misses are read one by one.
+// fetch lists the protectors that the cache has left out and that the term now works on. The term reads protectors that this list
+// misses one by one.
 func (t *term) fetch(ctx context.Context) {
 	if t.options.Interest == nil {
 		return
@@ -185,7 +188,7 @@ func (t *term) fetch(ctx context.Context) {
 	}
 }
 
-// begin counts slots that were claimed, as soon as their pods are listed.
+// begin starts counting slots that were claimed, as soon as their pods are listed.
 func (t *term) begin(ctx context.Context, slots slot.Set, epoch int64) {
 	t.log.Info("Slots are taken", "slots", slots.String(), "epoch", epoch)
 	t.hold(slots)
@@ -194,7 +197,7 @@ func (t *term) begin(ctx context.Context, slots slot.Set, epoch int64) {
 	}
 	t.expectFirsts(func(namespace string) bool { return slots.Has(slot.Of(namespace)) })
 	t.tenure.take(slots, epoch, t.monotonic())
-	t.snapshot.Take(slots) // a list that begins from here on is late enough for all that was noted
+	t.snapshot.Take(slots) // any list that begins from here on is recent enough for the protectors noted above
 	nudge(t.relist)
 	all, _ := t.tenure.all()
 	t.metrics.leading.Set(1)
@@ -202,7 +205,8 @@ func (t *term) begin(ctx context.Context, slots slot.Set, epoch int64) {
 	t.metrics.slots.Set(float64(all.Len()))
 }
 
-// deaths tells which shards that have slots certainly do not work any more. One of another ring is known by its heartbeats alone.
+// deaths returns a function that reports whether a shard that has slots has certainly stopped. It judges a shard of another ring by
+// its heartbeats alone.
 func (t *term) deaths(ctx context.Context, cell *v1alpha1.Cell, shards *ring.Shards) func(shard string) bool {
 	known := map[string]bool{}
 	return func(shard string) bool {
@@ -214,7 +218,7 @@ func (t *term) deaths(ctx context.Context, cell *v1alpha1.Cell, shards *ring.Sha
 			known[shard] = t.isSilent("shard "+shard, beatOf(entry), rivalPatience)
 			return known[shard]
 		}
-		// The Leases that are watched may be behind: a shard that is new is in none of them.
+		// The watched Leases may lag: they contain no shard that has just joined.
 		gone, err := t.options.Membership.IsGone(ctx, shard)
 		if err != nil {
 			t.log.Error(err, "Whether a shard is dead is not known, so that its slots are not taken", "shard", shard)
@@ -248,7 +252,7 @@ func (t *term) beatShare(ctx context.Context) error {
 	})
 }
 
-// farewellShare gives up all slots: others may have them now.
+// farewellShare releases all slots, so that other shards can take them.
 func (t *term) farewellShare(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

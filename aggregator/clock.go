@@ -9,32 +9,32 @@ import (
 )
 
 const (
-	// stepTolerance is how much further than the monotonic clock the wall clock may go between two readings and not be taken for stepped: the
-	// times of pods have seconds.
+	// stepTolerance is how much further than the monotonic clock the wall clock may advance between two readings without counting as a
+	// step. The timestamps of pods have a resolution of one second.
 	stepTolerance = time.Second
-	// stepAdoptedAfter is how long the wall clock must be ahead for its step to be adopted. A time daemon that was misled, or the user who
-	// set the clock, usually corrects it within minutes. A clock that stays ahead was behind before, or its machine was suspended: until it is
-	// adopted, pods become available later, which is the stricter side.
+	// stepAdoptedAfter is how long the wall clock must be ahead before its step is adopted. A misled time daemon, or a user who set the
+	// clock, usually corrects it within minutes. A clock that stays ahead was behind before, or its machine was suspended. Until the step
+	// is adopted, pods become available later, which is the stricter side.
 	stepAdoptedAfter = 5 * time.Minute
-	// clockReadEvery is how often the clock is read for steps back.
+	// clockReadEvery is the interval at which the clock is checked for steps back.
 	clockReadEvery = time.Second
 )
 
-// steadyClock is the wall clock by which a leader judges how long pods have been ready. It follows every step back at once, and a step ahead
-// only when that lasts: pods that are counted too early release budget. It is safe for concurrent use.
+// steadyClock is the wall clock by which a leader judges how long pods have been ready. It follows every step back at once, and a step
+// ahead only when the step lasts, because pods that are counted too early release budget. It is safe for concurrent use.
 type steadyClock struct {
 	wall, monotonic func() time.Time
 
 	mu sync.Mutex
-	// last is the last time that the clock returned, and read is when, on the monotonic clock.
+	// last is the last time that the clock returned, and read is when it did, on the monotonic clock.
 	last, read time.Time
 	// ahead is since when the wall clock has been ahead, on the monotonic clock; zero while it is not.
 	ahead time.Time
-	// back reports that the clock was stepped back since that was asked last.
+	// back reports whether the clock was stepped back since the last call of wasSetBack.
 	back bool
 }
 
-// now is the time.
+// now returns the time.
 func (c *steadyClock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,8 +67,8 @@ func (c *steadyClock) wasSetBack() bool {
 	return back
 }
 
-// recountAfterSteps recounts protectors after each step back of the clock, until ctx ends: pods that were available are not any more, and no
-// event reports that.
+// recountAfterSteps recounts protectors after each step back of the clock, until ctx ends: some pods that were available no longer are,
+// and no event reports that.
 func (t *term) recountAfterSteps(ctx context.Context) {
 	tick := time.NewTicker(clockReadEvery)
 	defer tick.Stop()

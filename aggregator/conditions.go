@@ -12,8 +12,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// conclude writes what follows from the cells: the summary and conditions. It reads nothing but the
-// object, so the aggregators of all cells come to the same conclusion.
+// conclude writes the summary and the conditions, which follow from the cells. It reads only the object, so the
+// aggregators of all cells come to the same result.
 func (t *term) conclude(p *v1alpha1.PodProtector) {
 	quota.Summarize(p)
 	ready := readiness(p)

@@ -14,29 +14,31 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// count is what one snapshot says for one protector, all of it at the same version.
+// count is the result of counting for one protector from one snapshot, all of it at the same version.
 type count struct {
 	aggregation v1alpha1.Aggregation
 	version     uint64
-	// until is when something was heard of the cell last, if reservations end by that; otherwise zero.
+	// until is when the last event of the cell was received, if reservations end by time; otherwise zero.
 	until time.Time
-	// sightings tell of the pods of the open reservations, and ended since when the snapshot has known that those that are Gone terminate or are gone.
+	// sightings are the states of the pods of the open reservations. ended is since when the snapshot has shown the Gone ones as
+	// terminating or deleted.
 	sightings map[quota.UIDHash]quota.Sighting
 	ended     map[quota.UIDHash]time.Time
-	// owners are the controllers of the pods, with how many each has, also of those that are terminating; only of a protector that needs them.
+	// owners are the controllers of the pods, including terminating pods, with the number of pods each has. It is set only for a
+	// protector that needs it.
 	owners map[owner]int32
-	// nextAvailable is when the next pod becomes available by time alone; zero when none does.
+	// nextAvailable is when the next pod becomes available by time alone; zero if none does.
 	nextAvailable time.Time
-	// unseen is how many pods do not count only because they became available by time and have not been seen alive since.
+	// unseen is the number of pods that do not count only because they became available by time and have not been seen alive since.
 	unseen int
-	// lastAvailable is when the last of the counted pods became available by time; zero when none did.
+	// lastAvailable is when the last of the counted pods became available by time; zero if none did.
 	lastAvailable time.Time
 }
 
-// Count takes the counts of a protector and looks for the pods of its reservations, in one look at the
-// snapshot. Until that has come as far as first, only what is alive there is counted; nil is nothing to go by.
-// Pods that do not count by all of the earlier standards do not count towards the floor.
-// ok is false when there is no snapshot yet, or it does not cover the protector, or has not all pods of its namespace.
+// Count counts the pods of a protector and looks up the pods of its reservations, both at one state of the snapshot. Until the snapshot
+// has reached the version of first, only pods that are alive in first count; nil means there is no such list. Pods that do not count by
+// all of the earlier standards do not count towards the floor. ok is false if there is no snapshot yet, or the snapshot does not cover
+// the protector or lacks pods of its namespace.
 func (s *Snapshot) Count(
 	key types.NamespacedName, spec *v1alpha1.PodProtectorSpec, reservations iter.Seq[quota.Reservation], first *liveRead, earlier []standard,
 ) (count, bool) {
@@ -47,7 +49,7 @@ func (s *Snapshot) Count(
 		return count{}, false
 	}
 	at := instant{wall: s.now()}
-	at.sinceBegan = s.sinceBegan() // the later, the fewer pods count
+	at.sinceBegan = s.sinceBegan() // the later it is read, the fewer pods count
 	c := count{version: s.version, until: s.hearing.until(), sightings: map[quota.UIDHash]quota.Sighting{}, ended: map[quota.UIDHash]time.Time{}}
 	var handles map[unique.Handle[owner]]int32
 	if quota.NeedsExpected(spec) {
@@ -99,9 +101,9 @@ func (s *Snapshot) Count(
 	return c, true
 }
 
-// doubt takes pods for unseen whose reservation came long after their end (rule 4(a)): no webhook reserves the removal of a pod that is gone. The
-// end is then of another history than the reservation, and the snapshot does not know yet that its cell was restored. firstSeen is when a
-// reservation was first observed.
+// doubt marks pods as unseen whose reservation came long after their end (rule 4(a)), because no webhook reserves the removal of a pod
+// that does not exist. The end and the reservation then belong to different histories, and the snapshot has not yet shown that its cell
+// was restored. firstSeen returns when a reservation was first observed.
 func (c *count) doubt(reservations iter.Seq[quota.Reservation], firstSeen func(quota.Reservation) (time.Time, bool)) {
 	for r := range reservations {
 		end, known := c.ended[r.Hash]
@@ -111,8 +113,8 @@ func (c *count) doubt(reservations iter.Seq[quota.Reservation], firstSeen func(q
 	}
 }
 
-// namesOwner reports whether the owner of a pod is one whose pods are expected. That a pod terminates says nothing of its workload; one that
-// has finished may be of a Job, which wants none.
+// namesOwner reports whether the owner of a pod is one whose pods are expected. A terminating pod says nothing about its workload. A
+// finished pod may belong to a Job, which expects none.
 func (p *pod) namesOwner() bool {
 	return !p.facts.Gone() || p.facts.Terminating() && !p.facts.Finished() && p.owner.Value() != noOwner()
 }
@@ -132,7 +134,8 @@ func (s *Snapshot) countedEarlier(p *pod, earlier []standard, at instant, c *cou
 	return true
 }
 
-// add adds a pod. counted reports whether it counts towards the floor, and forceDeletable, whether it may be removed whatever the floor.
+// add adds a pod. counted reports whether it counts towards the floor, and forceDeletable whether it may be removed regardless of the
+// floor.
 func (c *count) add(h podhealth.Health, counted, forceDeletable bool) {
 	a := &c.aggregation
 	a.TotalReplicas++
@@ -156,7 +159,7 @@ func (c *count) add(h podhealth.Health, counted, forceDeletable bool) {
 	c.await(h)
 }
 
-// await notes when a pod becomes available by time alone.
+// await records when a pod becomes available by time alone.
 func (c *count) await(h podhealth.Health) {
 	if !h.AvailableAt.IsZero() && (c.nextAvailable.IsZero() || h.AvailableAt.Before(c.nextAvailable)) {
 		c.nextAvailable = h.AvailableAt
@@ -169,7 +172,7 @@ func (s *Snapshot) sight(r quota.Reservation, members *membership, spec *v1alpha
 	_, reappeared := s.reappeared[r.Hash]
 	switch {
 	case p == nil && reappeared:
-		return quota.Alive // the cell may have been restored, and the removal that is reserved may still take effect
+		return quota.Alive // the cell may have been restored, and the reserved removal may still take effect
 	case p == nil && departed:
 		return quota.Gone
 	case p == nil:
@@ -181,11 +184,11 @@ func (s *Snapshot) sight(r quota.Reservation, members *membership, spec *v1alpha
 	case r.Update.None():
 		return quota.Alive
 	case p.facts.Gone():
-		return quota.Gone // one that has finished does not come back
+		return quota.Gone // a finished pod does not become available again
 	case !p.health(spec.MinReadySeconds, at).Counted(spec.Criterion):
 		return quota.Down
 	case p.facts.Observed() >= r.Update.Generation:
-		return quota.Updated // if its containers were restarted, which the snapshot does not tell
+		return quota.Updated // if its containers were restarted, which the snapshot does not show
 	default:
 		return quota.Alive
 	}

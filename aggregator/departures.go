@@ -7,29 +7,29 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// rememberDepartures is how long the snapshot remembers that a pod has gone. A reservation of a pod that it has
-// forgotten costs a live read, nothing else.
+// rememberDepartures is how long the snapshot remembers that a pod was removed. A reservation of a pod that it has forgotten costs a live
+// read, nothing else.
 const rememberDepartures = 15 * time.Minute
 
 // departure is the end of a pod.
 type departure struct {
-	// at is when the snapshot learned of it, on the monotonic clock.
+	// at is when the snapshot observed it, on the monotonic clock.
 	at time.Time
-	// version is one at which the pod was gone. Until the stream has passed it, events from before the
-	// pod's end may still arrive.
+	// version is a version at which the pod no longer existed. Until the stream has passed it, events from before the pod's end may still
+	// arrive.
 	version uint64
 }
 
-// bury notes that a pod is gone at a version. UIDs never come back, so whatever the stream still says of it is
-// from before: it is not counted again, and a reservation for it can be settled at once. Only after a restore of the cell does a pod
-// come back: the stream shows it then, and its reservations stay until the stream shows its end or the term ends.
+// bury records that a pod does not exist at a version. UIDs are never reused, so any later event of the pod on the stream is from before
+// its end: the pod is not counted again, and a reservation for it can be settled at once. A pod comes back only after a restore of the
+// cell. The stream shows it then, and its reservations stay until the stream shows its end or the term ends.
 func (s *Snapshot) bury(hash quota.UIDHash, version uint64) {
 	if _, ok := s.departed[hash]; !ok {
 		s.departed[hash] = departure{at: s.monotonic(), version: version}
 	}
 }
 
-// endOf is when the snapshot learned that a pod terminates or is gone; zero if it does neither.
+// endOf returns when the snapshot observed that a pod terminates or was deleted; zero if neither.
 func (s *Snapshot) endOf(hash quota.UIDHash) time.Time {
 	if d, ok := s.departed[hash]; ok && s.pods[hash] == nil {
 		return d.at
@@ -37,7 +37,7 @@ func (s *Snapshot) endOf(hash quota.UIDHash) time.Time {
 	return s.terminating[hash]
 }
 
-// BuryUnlisted notes that pods, which the stream has not shown, were not in a live list of the given version.
+// BuryUnlisted records that pods that the stream has not shown were missing from a live list of the given version.
 func (s *Snapshot) BuryUnlisted(hashes []quota.UIDHash, version uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,9 +54,9 @@ func (s *Snapshot) BuryUnlisted(hashes []quota.UIDHash, version uint64) {
 	s.checkReappeared()
 }
 
-// checkReappeared ends the term when the stream has passed the version at which a pod was gone and has not shown the end of that pod. Its
-// cell was restored to a version between the one of the stream and the one of the live list. It has gone on past both since, so that no
-// version tells so. No later event may be about the pod, which would be left out of the counts for as long.
+// checkReappeared ends the term when the stream has passed the version at which a pod did not exist and has not shown the end of that
+// pod. The cell was then restored to a version between that of the stream and that of the live list. It has since advanced past both, so
+// no version reveals the restore. There may be no later event of the pod, and the counts would leave the pod out until there is one.
 func (s *Snapshot) checkReappeared() {
 	for _, version := range s.reappeared {
 		if version <= s.version {
@@ -66,7 +66,7 @@ func (s *Snapshot) checkReappeared() {
 	}
 }
 
-// Unreached is the version of the newest live list that counts went by, if the stream has not come that far; otherwise 0.
+// Unreached returns the version of the newest live list that counts used, if the stream has not reached it; otherwise 0.
 func (s *Snapshot) Unreached() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,15 +76,15 @@ func (s *Snapshot) Unreached() uint64 {
 	return 0
 }
 
-// Reached tells whether the stream has come to a version.
+// Reached reports whether the stream has reached a version.
 func (s *Snapshot) Reached(version uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.version >= version
 }
 
-// forgetDepartures makes room. Maps in Go are walked in random order, so a few entries at each event are enough
-// to keep up.
+// forgetDepartures removes old entries. Go iterates over maps in random order, so checking a few entries at each event is enough to keep
+// up.
 func (s *Snapshot) forgetDepartures() {
 	limit, walked := s.monotonic().Add(-rememberDepartures), 0
 	for hash, d := range s.departed {

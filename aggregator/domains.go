@@ -8,8 +8,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// cellDomains is how pods are shared out among domains, in as many words as a status takes. Of equal domains that are too many the
-// first by name are told one by one, so that the same pods make the same words.
+// cellDomains returns how pods are distributed over domains, limited to what a status holds. If there are too many domains, it
+// lists the largest; of equally large ones the first by name, so that the same pods always give the same status.
 func cellDomains(key string, pods map[string]int32, unknown int32, problem string) *v1alpha1.CellDomains {
 	d := &v1alpha1.CellDomains{TopologyKey: key, Unknown: unknown, Problem: problem}
 	names := slices.Sorted(maps.Keys(pods))

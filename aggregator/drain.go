@@ -12,11 +12,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// A Cell that is being deleted is drained: its pods count for nothing in other cells from the next write on, which makes
-// budgets smaller, and nothing new is reserved in it. A protector's entry goes when all of its reservations are settled, so
-// that a cell of the same pods that comes later counts none that is still on its way out.
+// A Cell that is being deleted is drained. From the next write on its pods count for nothing in other cells, which makes budgets smaller,
+// and the webhook makes no new reservations in it. The aggregator removes a protector's entry when all of its reservations are settled,
+// so that a later cell with the same pods counts none that is still being removed.
 
-// drain begins that.
+// drain starts that.
 func (t *term) drain() {
 	if !t.draining.Swap(true) {
 		t.log.Info("The cell is being removed, and waits for its reservations")
@@ -24,7 +24,7 @@ func (t *term) drain() {
 	}
 }
 
-// depart takes the cell out of a protector, or says that it will be.
+// depart removes the cell from a protector, or marks it as draining while it has reservations.
 func (t *term) depart(p *v1alpha1.PodProtector) {
 	cell := quota.CellOf(p, t.options.Cell)
 	if cell == nil || !t.draining.Load() {
@@ -37,11 +37,11 @@ func (t *term) depart(p *v1alpha1.PodProtector) {
 	quota.DropCell(p, t.options.Cell)
 }
 
-// openFor is how long a Cell may have entries after it was read.
+// openFor is how long after a read of the Cell the aggregator may create entries without reading it again.
 const openFor = time.Second
 
-// isOpen reports whether the Cell exists and is not being deleted. No component takes out an entry that is made after the topology
-// controller has released the Cell, so that its counts would stay when the cluster is shut down. A heartbeat is too late to learn of that.
+// isOpen reports whether the Cell exists and is not being deleted. No component removes an entry that is created after the topology
+// controller has released the Cell, so its counts would stay when the cluster is shut down. A heartbeat would notice that too late.
 func (t *term) isOpen(ctx context.Context) (bool, error) {
 	if t.draining.Load() {
 		return false, nil
@@ -67,17 +67,17 @@ func (t *term) isOpen(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// clearing is an entry that was cleared, as it was seen first.
+// clearing is an entry that was cleared, as it was first seen.
 type clearing struct {
-	// at is of the monotonic clock.
+	// at is on the monotonic clock.
 	at time.Time
-	// last is when the counts were taken that it had, which tells one clearing from another.
+	// last is when the counts of the entry were taken. It distinguishes one clearing from another.
 	last metav1.MicroTime
 }
 
-// heldBack is how long the pods of a protector whose entry was cleared may not be counted yet. Its reservations are lost, so
-// that a pod whose removal was admitted before looks like any other until the admission deadline has passed, and one that was
-// updated until the time for that has, too.
+// heldBack returns how long the pods of a protector whose entry was cleared must not be counted yet. Its reservations are lost. A pod
+// whose removal was admitted before looks like any other until the admission deadline has passed, and a pod whose update was admitted
+// until the update timeout has passed too.
 func (t *term) heldBack(p *v1alpha1.PodProtector, stored *v1alpha1.PodProtectorCell) time.Duration {
 	key := keyOf(p)
 	t.mu.Lock()
@@ -88,11 +88,11 @@ func (t *term) heldBack(p *v1alpha1.PodProtector, stored *v1alpha1.PodProtectorC
 	}
 	now, last := t.monotonic(), stored.Aggregation.LastEventTime
 	seen, known := t.cleared[key]
-	if !known || !seen.last.Equal(&last) { // another leader may have counted since, and that was cleared too
+	if !known || !seen.last.Equal(&last) { // another leader may have counted since, and its counts were cleared too
 		seen = clearing{at: now, last: last}
 		t.cleared[key] = seen
 	}
-	// What the snapshot shows then may be older: it is counted as for the first time, by a live list.
+	// The snapshot may be older at that time, so the pods are counted like a first count, with a live list.
 	delete(t.firsts, key)
 	return max(seen.at.Add(t.underWay(p)).Sub(now), 0)
 }

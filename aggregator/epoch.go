@@ -16,17 +16,17 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// leadership is what a term begins with.
+// leadership is the state with which a term begins.
 type leadership struct {
 	cell *v1alpha1.Cell
-	// version of the core that it began at, restored that of the core's last restore; see CellAggregator. How long ago that was
-	// cannot be told, unless by whoever has noted it.
+	// version is the core's version at the start, and restored that of the core's last restore; see CellAggregator. A process
+	// that did not record the restore itself cannot tell how long ago it was.
 	version, restored uint64
 }
 
-// raiseEpoch makes this process the holder of an epoch above every stored one, by compare-and-swap on the Cell.
-// Whatever an earlier leader still writes then is lower, once this one has written. A restored core gives epochs twice;
-// those that this process has had it does not take again.
+// raiseEpoch makes this process the holder of an epoch above every stored one, by compare-and-swap on the Cell. Once this leader
+// has written, every later write of an earlier leader has a lower epoch. A restored core issues epochs a second time; this
+// process never takes one again that it has already had.
 func (a *Aggregator) raiseEpoch(ctx context.Context) (leadership, error) {
 	if !cache.WaitForCacheSync(ctx.Done(), a.informer.HasSynced) {
 		return leadership{}, fmt.Errorf("read PodProtectors: %w", context.Cause(ctx))
@@ -63,7 +63,7 @@ func (a *Aggregator) raiseEpoch(ctx context.Context) (leadership, error) {
 	return l, nil
 }
 
-// locate refuses a Cell of another cluster than the one that is watched, or notes which it is.
+// locate returns an error for a Cell of another cluster than the watched one, or else records the cluster in the Cell.
 func (a *Aggregator) locate(cell *v1alpha1.Cell) error {
 	if own := a.options.Cluster; own != "" {
 		if known := cell.Status.Cluster; known != "" && known != own {
@@ -74,7 +74,7 @@ func (a *Aggregator) locate(cell *v1alpha1.Cell) error {
 	return nil
 }
 
-// readCell reads the Cell, and the version that the core is at, from the apiserver.
+// readCell reads the Cell, and the current version of the core, from the API server.
 func (a *Aggregator) readCell(ctx context.Context) (*v1alpha1.Cell, uint64, error) {
 	cells := &v1alpha1.CellList{}
 	if err := a.live.List(ctx, cells); err != nil {
@@ -88,8 +88,8 @@ func (a *Aggregator) readCell(ctx context.Context) (*v1alpha1.Cell, uint64, erro
 	return nil, 0, apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("cells").GroupResource(), a.options.Cell)
 }
 
-// isRestored tells whether the core was restored from a backup since the last leadership that has noted a restore. This
-// process has seen it, or the core is far ahead of what its leaders report to have seen every few seconds.
+// isRestored reports whether the core was restored from a backup since the last leadership that recorded a restore. Either this
+// process has seen it, or the core is far ahead of the version that its leaders record every few seconds.
 func (a *Aggregator) isRestored(cell *v1alpha1.Cell, now uint64) bool {
 	lost, noted := a.past.Lost(), parseVersion(cell.Status.Aggregator.RestoredVersion)
 	if lost > 0 && noted <= lost {
@@ -98,9 +98,9 @@ func (a *Aggregator) isRestored(cell *v1alpha1.Cell, now uint64) bool {
 	return cell.Status.Aggregator.Epoch > 0 && clusters.IsAnotherPast(seenVersion(cell), now)
 }
 
-// see notes in a Cell, for the report that is to be written into it, the version at which it was read. A version that cannot
-// follow on the one noted last is an error: a report of this leadership, which may be of the lost past, must not efface what
-// tells the next one that the core was restored.
+// see records in a Cell that is about to be updated the version at which it was read. It returns an error if that version cannot
+// follow the recorded one: a report of this leadership, which may belong to the lost history, must not overwrite the evidence by
+// which the next one detects the restore.
 func see(cell *v1alpha1.Cell) error {
 	if clusters.IsAnotherPast(seenVersion(cell), parseVersion(cell.ResourceVersion)) {
 		return errRestored
@@ -109,7 +109,8 @@ func see(cell *v1alpha1.Cell) error {
 	return nil
 }
 
-// seenVersion is what was noted last; of a Cell without a note, which nobody has written since there are notes, its own version.
+// seenVersion returns the recorded version. For a Cell without a record, which no leader has written since versions are
+// recorded, it returns the Cell's own version.
 func seenVersion(cell *v1alpha1.Cell) uint64 {
 	if seen := parseVersion(cell.Status.Aggregator.SeenVersion); seen > 0 {
 		return seen
@@ -119,19 +120,18 @@ func seenVersion(cell *v1alpha1.Cell) uint64 {
 
 var errRestored = errors.New("the core cluster was restored from a backup")
 
-// restored ends the term: the next one begins in the present past.
+// restored ends the term. The next one begins in the restored history.
 func (a *Aggregator) restored() {
 	if t := a.term.Load(); t != nil {
 		t.end(errRestored)
 	}
 }
 
-// isBehind tells whether a former leader has counted a later state of the cell than this term's snapshot shows. A
-// leader that was paused, or that does not know yet that it was deposed, goes on until this one has written: it may
-// settle a reservation by a state that the new leader's stream has not reached. To put the older count in its place
-// would count the pod anew, without its reservation. Only when the cell itself went back, as after a restore of its
-// etcd, is that later state void. A core that was restored gives an epoch a second time, so that a former leader's may
-// be ours.
+// isBehind reports whether a former leader has counted a later state of the cell than this term's snapshot shows. A leader that
+// was paused, or has not noticed yet that it was deposed, continues until this one has written, and may settle a reservation by
+// a state that the new leader's stream has not reached. Replacing its count by the older one would count the pod again, without
+// its reservation. That later state is void only if the cell itself went backwards, as after a restore of its etcd. A restored
+// core issues an epoch a second time, so a former leader may have the same epoch as this one.
 func (t *term) isBehind(ctx context.Context, key types.NamespacedName, stored *v1alpha1.Aggregation, version uint64) (bool, error) {
 	counted := max(parseVersion(stored.SnapshotVersion), parseVersion(stored.SettledVersion))
 	if own := stored.Epoch == t.epochOf(key.Namespace) && stored.Holder == t.holder(); own || counted <= version {
@@ -145,7 +145,7 @@ func (t *term) isBehind(ctx context.Context, key types.NamespacedName, stored *v
 	return live.version >= counted, nil
 }
 
-// parseVersion reads a stored version; 0 for none, and for what is no number, which no leader writes.
+// parseVersion parses a stored version. It returns 0 for an empty one, and for a malformed one, which no leader writes.
 func parseVersion(version string) uint64 {
 	number, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
@@ -161,8 +161,8 @@ func formatVersion(version uint64) string {
 	return strconv.FormatUint(version, 10)
 }
 
-// highestStoredEpoch looks at the protectors, in case the Cell was deleted and made anew. An epoch that was
-// written since they were read ends the term at the first protector that shows it, and the next one is higher.
+// highestStoredEpoch returns the highest epoch in the protectors, in case the Cell was deleted and recreated. If a higher epoch
+// was written after they were read, the first protector with it ends the term, and the next term has a higher epoch.
 func (a *Aggregator) highestStoredEpoch() int64 {
 	var highest int64
 	for _, obj := range a.informer.GetStore().List() {

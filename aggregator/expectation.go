@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// expectation is how many pods the workloads of a protector want in one cell, and which workloads those are.
+// expectation is the number of pods that the workloads of a protector request in one cell, and those workloads.
 type expectation struct {
 	replicas  int32
 	workloads []v1alpha1.ExpectedWorkload
@@ -21,35 +21,35 @@ type expectation struct {
 
 // found is the result of a search for the workload at the top of an owner.
 type found struct {
-	// workload is the owner that no other object controls. Of one that does not exist any more it is the last that is known.
+	// workload is the owner that no other object controls. If it no longer exists, it is the last known one.
 	workload owner
 	replicas int32
-	// gone reports that it does not exist; kindGone, that the API server does not even know its kind any more.
+	// gone reports that it does not exist, and kindGone that the API server does not serve its kind any more.
 	gone, kindGone bool
 }
 
-// release says which workloads that do not exist any more are no longer expected: by the protector's policy those that were deleted, by a
-// confirmation also those whose kind is gone.
+// release states which workloads that no longer exist are no longer expected: by the protector's policy those that were deleted, by a
+// confirmation also those whose kind no longer exists.
 type release struct{ byPolicy, confirmed bool }
 
 func (r release) of(t *tally) bool { return t.Gone && (r.confirmed || r.byPolicy && !t.kindGone) }
 
-// errOwnerless can be mended by another spec, or by other pods, only.
+// errOwnerless can be resolved only by another spec, or by other pods.
 var errOwnerless = errors.New("have no controller that tells how many are expected: set spec.expectedReplicas")
 
 const (
-	// mostWorkloads bounds the workloads that a status has; see v1alpha1.Aggregation.
+	// mostWorkloads is the maximum number of workloads in a status; see v1alpha1.Aggregation.
 	mostWorkloads = 64
-	// others is the name of the entry for those beyond that.
+	// others is the name of the entry for the workloads beyond that.
 	others = "others"
 )
 
-// expect adds up what the workloads of a protector want in a cell (rule 13). owners are the controllers of its pods, also of those that
-// are terminating, with how many pods each has. known are the workloads that were expected before, and before is the sum: a workload stays
-// expected, with or without pods, until its replicas are fewer. A workload that was deleted is expected at its last size, unless it is
-// released. search finds the workload of an owner.
+// expect adds up the replicas that the workloads of a protector request in a cell (rule 13). owners are the controllers of its pods,
+// including terminating pods, with the number of pods each has. known are the workloads that were expected before, and before is their
+// sum: a workload stays expected, with or without pods, until its replicas decrease. A workload that was deleted stays expected at its
+// last size, unless it is released. search finds the workload of an owner.
 //
-// A workload that was deleted before any leader saw it gets what is left of the sum.
+// A workload that was deleted before any leader saw it gets the remainder of the sum.
 func expect(
 	owners map[owner]int32, known []v1alpha1.ExpectedWorkload, before *int32, release release, search func(owner) (found, error),
 ) (expectation, error) {
@@ -60,7 +60,7 @@ func expect(
 	var e expectation
 	var kept []*tally
 	var unseen *tally
-	spare := 0 // pods of workloads that no leader saw, beyond those that are expected of other deleted workloads
+	spare := 0 // pods of workloads that no leader saw, minus those that are expected of other deleted workloads
 	for _, uid := range slices.Sorted(maps.Keys(all)) {
 		t := all[uid]
 		switch {
@@ -92,13 +92,13 @@ func expect(
 type tally struct {
 	v1alpha1.ExpectedWorkload
 
-	// pods are those that it owns.
+	// pods is the number of pods that it owns.
 	pods int32
 	// seen reports that its size is known.
 	seen, kindGone bool
 }
 
-// tallyAll finds the workloads of the owners of pods, each once (a Deployment has several ReplicaSets), and those that are known.
+// tallyAll finds the workloads of the owners of pods, each once (a Deployment has several ReplicaSets), and the known ones.
 func tallyAll(
 	owners map[owner]int32, known []v1alpha1.ExpectedWorkload, search func(owner) (found, error),
 ) (map[types.UID]*tally, error) {
@@ -139,8 +139,8 @@ func tallyAll(
 	return all, errors.Join(failed...)
 }
 
-// listed are the workloads for the status. If there are too many, those come first that cannot be found again by their pods, and what is
-// expected of the rest of them is added up.
+// listed returns the workloads for the status. If there are too many, it lists first those that cannot be found again by their pods, and
+// adds up the replicas of the rest of those.
 func listed(all []*tally) []v1alpha1.ExpectedWorkload {
 	slices.SortStableFunc(all, func(a, b *tally) int { return cmp.Compare(a.rank(), b.rank()) })
 	var list []v1alpha1.ExpectedWorkload
@@ -159,7 +159,7 @@ func listed(all []*tally) []v1alpha1.ExpectedWorkload {
 	return list
 }
 
-// The ranks of workloads, by how well they can be found again.
+// The ranks of workloads: the lower, the harder they are to find again.
 const (
 	isGone = iota
 	withoutPods

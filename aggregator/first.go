@@ -12,18 +12,18 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// first is what a term knows of pods that a protector has not been counted by yet, or not with its spec.
+// first is a live list for pods that a protector has not been counted by yet, or not with its current spec.
 //
-// Pods that a protector does not cover go without any reservation. A snapshot that lags shows them all the same, and to
-// count them would be to find budget that is not there. So a first count goes by a live list besides, which was read after
-// the protector was seen: what is not alive in it is not counted before the snapshot has come as far.
+// Pods that a protector does not cover are removed without a reservation. A lagging snapshot still shows them, and counting them would
+// create budget that does not exist. So a first count also uses a live list, which was read after the protector was seen. A pod that is
+// not alive in it is not counted until the snapshot has reached the version of the list.
 type first struct {
 	uid  types.UID
 	spec string
-	// selector is that of the target, where the spec names one.
+	// selector is that of the target, if the spec names one.
 	selector string
-	// inTransition reports that it is for counts that an earlier spec restricts. When they no longer are, pods that went without a
-	// reservation must be looked for again.
+	// inTransition reports that it is for counts that an earlier spec restricts. When that restriction ends, the aggregator must look
+	// again for pods that were removed without a reservation.
 	inTransition bool
 	live         liveRead
 }
@@ -32,7 +32,7 @@ func (f *first) is(p *v1alpha1.PodProtector, target *v1alpha1.Target, inTransiti
 	return f != nil && f.uid == p.UID && f.inTransition == inTransition && f.spec == quota.CountedSpec(&p.Spec) && f.selector == selectorOf(target)
 }
 
-// selectorOf is the text of a target's selector; none chooses no pod.
+// selectorOf returns the selector of a target as text; no target selects no pod.
 func selectorOf(target *v1alpha1.Target) string {
 	if target == nil {
 		return ""
@@ -40,8 +40,7 @@ func selectorOf(target *v1alpha1.Target) string {
 	return target.Selector
 }
 
-// expectFirsts notes the protectors of some namespaces that are known before the pods are listed: that list is late enough for
-// them.
+// expectFirsts records the protectors of some namespaces that are known before the pods are listed: that list is recent enough for them.
 func (t *term) expectFirsts(in func(namespace string) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,21 +52,21 @@ func (t *term) expectFirsts(in func(namespace string) bool) {
 	}
 }
 
-// isCounted tells whether the cell's pods were counted with the spec of a protector, and its target.
+// isCounted reports whether the cell's pods were counted with the spec and the target of a protector.
 func (t *term) isCounted(p *v1alpha1.PodProtector, target *v1alpha1.Target) bool {
 	cell := quota.CellOf(p, t.options.Cell)
 	return cell != nil && !cell.Aggregation.Void && cell.Aggregation.CountedSpec == quota.CountedSpec(&p.Spec) &&
 		selectorOf(cell.Aggregation.Target) == selectorOf(target)
 }
 
-// mustCount tells whether a protector has to be counted anew, as far as its spec tells.
+// mustCount reports whether a protector has to be counted again, as far as its spec shows.
 func (t *term) mustCount(p *v1alpha1.PodProtector) bool {
 	cell := quota.CellOf(p, t.options.Cell)
 	return cell == nil || !t.isCounted(p, cell.Aggregation.Target)
 }
 
-// firstOf returns the live list that a protector's count goes by; nil when the snapshot is enough. It is not when the stored counts are of a
-// transition and these are not, or the other way round.
+// firstOf returns the live list that a protector's count uses; nil if the snapshot is enough. The snapshot is not enough if the stored
+// counts are of a transition and the new ones are not, or the reverse.
 func (t *term) firstOf(ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, inTransition bool) (*liveRead, error) {
 	key := keyOf(p)
 	t.mu.Lock()

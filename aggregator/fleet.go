@@ -15,11 +15,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// Fleet runs an aggregator for each Cell of a core cluster whose kubeconfig is in a Secret, as they come and go. A rotated
-// kubeconfig is taken up by the connection, of which the aggregator need not know.
+// Fleet runs an aggregator for each Cell of a core cluster whose kubeconfig is in a Secret, and follows additions and removals
+// of Cells. The connection reloads a rotated kubeconfig without involving the aggregator.
 type Fleet struct {
 	manager manager.Manager
-	// options are those of each, but for its cell.
+	// options are those of each aggregator, except its cell.
 	options Options
 	roster  *clusters.Roster
 	log     logr.Logger
@@ -37,10 +37,10 @@ type running struct {
 	ended      chan struct{}
 }
 
-// tryAgain is how often a Cell is looked at whose aggregator could not begin, or has ended.
+// tryAgain is the retry interval for a Cell whose aggregator could not start, or has ended.
 const tryAgain = 5 * time.Second
 
-// SetupFleetWithManager adds a fleet to the manager of its core cluster. Options are those of each of its aggregators, but for
+// SetupFleetWithManager adds a fleet to the manager of its core cluster. options are those of each of its aggregators, except
 // Cell, CellConfig and Cluster.
 func SetupFleetWithManager(mgr manager.Manager, options Options) error {
 	log := mgr.GetLogger()
@@ -63,10 +63,10 @@ func SetupFleetWithManager(mgr manager.Manager, options Options) error {
 	return errors.Join(mgr.AddReadyzCheck("cells", ready), mgr.Add(f.roster), mgr.Add(f))
 }
 
-// NeedLeaderElection is false: each cell has its own.
+// NeedLeaderElection returns false: each cell has its own leader election.
 func (f *Fleet) NeedLeaderElection() bool { return false }
 
-// Start runs the aggregators until ctx ends, and all have said farewell.
+// Start runs the aggregators until ctx ends and all of them have released their cells.
 func (f *Fleet) Start(ctx context.Context) error {
 	again := time.NewTicker(tryAgain)
 	defer again.Stop()
@@ -84,7 +84,7 @@ func (f *Fleet) Start(ctx context.Context) error {
 	return nil
 }
 
-// keepUp ends what is to be no more, and begins what is new.
+// keepUp stops aggregators whose Cell was deleted or changed, and starts those of new Cells.
 func (f *Fleet) keepUp(ctx context.Context) {
 	for name, r := range f.running {
 		member, there := f.roster.Member(name)
@@ -153,7 +153,7 @@ func (f *Fleet) end(name string) {
 	f.log.Info("A cell has no aggregator any more", "cell", name)
 }
 
-// forgetProtectors ends what the core's cache tells the aggregator.
+// forgetProtectors removes the aggregator's event handlers from the core's cache.
 func (a *Aggregator) forgetProtectors() error {
 	err := a.informer.RemoveEventHandler(a.handler)
 	if a.unwatch != nil {

@@ -19,15 +19,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// longestProblem is as much as a status takes of a text, in bytes.
+// longestProblem is the maximum length of a problem in a status, in bytes.
 const longestProblem = 512
 
-// followed is which workloads protectors go by, and what was found of them last.
+// followed records the workloads that protectors depend on, and the last result found for them.
 type followed struct {
 	mu         sync.Mutex
 	last       map[types.NamespacedName]map[owner]found
 	protectors map[workloadName]map[types.NamespacedName]bool
-	// targets are the workloads that protectors name, and named the protectors that do so.
+	// targets are the workloads that protectors name, and named are the protectors that name them.
 	targets map[types.NamespacedName]workloadName
 	named   map[workloadName]map[types.NamespacedName]bool
 }
@@ -39,14 +39,14 @@ func newFollowed() *followed {
 	}
 }
 
-// of returns what was found of the owners of a protector's pods last.
+// of returns the last results for the owners of a protector's pods.
 func (f *followed) of(protector types.NamespacedName) map[owner]found {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.last[protector])
 }
 
-// set puts what was found now in its place; nil is nothing.
+// set replaces the results of a protector; nil removes them.
 func (f *followed) set(protector types.NamespacedName, now map[owner]found) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -70,7 +70,7 @@ func (f *followed) set(protector types.NamespacedName, now map[owner]found) {
 	}
 }
 
-// follow notes what a protector names; nil is nothing.
+// follow records the workload that a protector names; nil removes it.
 func (f *followed) follow(protector types.NamespacedName, target *workloadName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,7 +90,7 @@ func (f *followed) follow(protector types.NamespacedName, target *workloadName) 
 	f.named[*target][protector] = true
 }
 
-// in adds the protectors of some slots.
+// in adds the protectors of some slots to keys.
 func (f *followed) in(slots slot.Set, keys map[types.NamespacedName]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,7 +98,7 @@ func (f *followed) in(slots slot.Set, keys map[types.NamespacedName]bool) {
 	keysOf(slots, f.targets, keys)
 }
 
-// by returns the protectors that go by a workload, since they name it or it owns, or owned, their pods.
+// by returns the protectors that depend on a workload: they name it, or it owns or owned their pods.
 func (f *followed) by(workload workloadName) []types.NamespacedName {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -108,12 +108,12 @@ func (f *followed) by(workload workloadName) []types.NamespacedName {
 			all = append(all, protector)
 		}
 	}
-	// In order, so that the simulation can repeat a run.
+	// Sorted, so that the simulation can repeat a run.
 	slices.SortFunc(all, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 	return all
 }
 
-// followWorkloads lets the term find out about workloads, and come back to protectors when theirs change.
+// followWorkloads sets up the term to look up workloads, and to enqueue protectors when their workloads change.
 func (t *term) followWorkloads(ctx context.Context) {
 	t.followed = newFollowed()
 	t.workloads = &workloads{
@@ -129,8 +129,8 @@ func (t *term) followWorkloads(ctx context.Context) {
 	}
 }
 
-// expect notes how many pods are expected in this cell, if the floor depends on that. What cannot be found out now stays as it was; it is
-// false when that is worth another look.
+// expect sets how many pods are expected in this cell, if the floor depends on that. A value that cannot be determined now stays as it
+// was; expect then returns false if a retry is worthwhile.
 func (t *term) expect(
 	ctx context.Context, p *v1alpha1.PodProtector, stored, now *v1alpha1.Aggregation, owners map[owner]int32,
 ) bool {
@@ -148,7 +148,7 @@ func (t *term) expect(
 	known, before := stored.Workloads, stored.ExpectedReplicas
 	if stored.SelectedSpec != now.SelectedSpec {
 		known = nil
-		if stored.SelectedSpec != "" { // it is when an older version wrote it
+		if stored.SelectedSpec != "" { // it is empty when an older version wrote it
 			before = nil
 		}
 	}
@@ -170,7 +170,7 @@ func (t *term) expect(
 		now.ExpectedReplicasProblem, now.Workloads = err.Error(), known
 	default:
 		t.log.Error(err, "It cannot be found out how many pods are expected", "protector", key)
-		now.ExpectedReplicas, now.Workloads = before, known // what an earlier selector expected says nothing of this one
+		now.ExpectedReplicas, now.Workloads = before, known // an earlier selector's expectation does not apply to this one
 		if now.ExpectedReplicas == nil {
 			now.ExpectedReplicasProblem = clusters.Shorten(err.Error(), longestProblem)
 		}
@@ -178,7 +178,7 @@ func (t *term) expect(
 	return err == nil || errors.Is(err, errOwnerless)
 }
 
-// releaseOf is what the user of a protector says of workloads that are gone.
+// releaseOf returns the user's decision on the protector's workloads that no longer exist.
 func (t *term) releaseOf(p *v1alpha1.PodProtector) release {
 	return release{byPolicy: p.Spec.TargetRemovalPolicy == v1alpha1.TargetRemovalRelease, confirmed: confirm.Confirmed(p.Annotations, t.now())}
 }

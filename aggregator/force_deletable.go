@@ -12,8 +12,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// concludeForceDeletable writes how many pods the floor does not protect, since they have the annotation of a break-glass removal. A protector that
-// never had such a pod has no such condition.
+// concludeForceDeletable writes how many pods the floor does not protect because they have the annotation of a break-glass removal. A
+// protector that never had such a pod does not get this condition.
 func concludeForceDeletable(p *v1alpha1.PodProtector) {
 	total, cells := int32(0), []string(nil)
 	for i := range p.Status.Cells {

@@ -11,20 +11,20 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// hearing is what a cell's stream tells of time. In the modes Clock and Status a reservation ends when something was heard of
-// the cell that is later than it, by the clock of the aggregator or by the times that stand in the pods. See docs/settlement.md
-// for what that loses. Exact, the default, asks for none of this.
+// hearing records the times of events on a cell's stream. In the modes Clock and Status a reservation ends with an event that
+// is later than it, by the clock of the aggregator or by the timestamps in the pods. See docs/settlement.md for what that
+// loses. Exact, the default, does not use it.
 type hearing struct {
 	// mode is a v1alpha1.Settlement.
 	mode atomic.Value
 	now  func() time.Time
 
 	mu sync.Mutex
-	// clock is when something was heard last, and status the latest time that stood in a pod.
+	// clock is when the last event was received, and status the latest timestamp in a pod.
 	clock, status time.Time
-	// waiting are the protectors that the next event may settle something of.
+	// waiting are the protectors for which the next event may settle a reservation.
 	waiting map[types.NamespacedName]time.Duration
-	// told is told of them when there is one; it must not block.
+	// told is called for each of them when an event arrives; it must not block.
 	told func(types.NamespacedName, time.Duration)
 }
 
@@ -37,10 +37,10 @@ func (h *hearing) isExact() bool {
 	return mode != v1alpha1.SettlementClock && mode != v1alpha1.SettlementStatus
 }
 
-// heed takes in what the Cell asks for.
+// heed sets the mode that the Cell requests.
 func (h *hearing) heed(mode v1alpha1.Settlement) { h.mode.Store(mode) }
 
-// hear takes in an event of a pod.
+// hear records an event of a pod.
 func (h *hearing) hear(p *corev1.Pod) {
 	if h.isExact() {
 		return
@@ -58,7 +58,7 @@ func (h *hearing) hear(p *corev1.Pod) {
 	clear(h.waiting)
 }
 
-// until is the time up to which reservations have ended; zero when time ends none.
+// until is the time up to which reservations have ended; zero if the mode ends none by time.
 func (h *hearing) until() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -72,22 +72,22 @@ func (h *hearing) until() time.Time {
 	}
 }
 
-// await looks at a protector again when the next event is heard, and the rate has passed.
+// await enqueues a protector again after the next event, when rate has passed.
 func (h *hearing) await(protector types.NamespacedName, rate time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.waiting[protector] = rate
 }
 
-// isAwaited tells whether any protector waits for an event.
+// isAwaited reports whether any protector waits for an event.
 func (h *hearing) isAwaited() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.waiting) > 0
 }
 
-// latestTime is the latest time in a pod at which something happened to it: its creation, the begin of its deletion, or a
-// change of its conditions.
+// latestTime returns the latest timestamp of a change in a pod: its creation, the start of its deletion, or a change of its
+// conditions.
 func latestTime(p *corev1.Pod) time.Time {
 	latest := p.CreationTimestamp.Time
 	later := func(at time.Time) {

@@ -29,7 +29,7 @@ func (t *term) report(ctx context.Context) {
 	}
 }
 
-// reportOnce does so once, unless the pods of some slots are still to be listed.
+// reportOnce writes one heartbeat, unless the pods of some slots are still to be listed.
 func (t *term) reportOnce(ctx context.Context) {
 	if !t.isWhole() {
 		return
@@ -44,8 +44,8 @@ func (t *term) reportOnce(ctx context.Context) {
 	}
 }
 
-// probe asks the cell's apiserver for a sign of life, of a Cell whose silence means something: an aggregator that reports
-// and hears nothing of its cell would vouch for counts that nobody knows to be true.
+// probe checks that the cell's API server answers, for a Cell whose counts are discounted when stale. An aggregator that
+// reports without reaching its cell would vouch for counts that it cannot confirm.
 func (t *term) probe(ctx context.Context) error {
 	if !t.vouches.Load() {
 		return nil
@@ -63,12 +63,12 @@ func (t *term) probe(ctx context.Context) error {
 	return nil
 }
 
-// silent tells whether counts that were found to be stale still are.
+// silent reports whether counts that were found to be stale still are.
 func (t *term) silent(was v1alpha1.Discount) bool {
 	if was != v1alpha1.DiscountStale || !t.vouches.Load() {
 		return false
 	}
-	t.stale.Store(true) // before unheard is looked at: a cell that answers now will have it done again
+	t.stale.Store(true) // set before unheard is read: if the cell answers now, probe enqueues the protectors again
 	return t.unheard.Load()
 }
 
@@ -79,7 +79,7 @@ func (t *term) leading() metav1.Condition {
 	}
 }
 
-// farewell says that the cell has no leader, until the next one reports.
+// farewell writes that the cell has no leader, until the next leader reports.
 func (t *term) farewell(ctx context.Context, reason string) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -92,10 +92,11 @@ func (t *term) farewell(ctx context.Context, reason string) {
 	}
 }
 
-// errRecreated ends a leadership whose Cell was deleted. Its successor may have other pods, and is not being deleted.
+// errRecreated ends a leadership whose Cell was deleted. A new Cell of that name may have other pods, and is not being
+// deleted.
 var errRecreated = errors.New("the Cell was deleted and created again")
 
-// beat writes one report, unless a later leader has written: that ends the term.
+// beat writes one heartbeat. If a later leader has written, it ends the term instead.
 func (t *term) beat(ctx context.Context, ready metav1.Condition) error {
 	if t.tenure != nil {
 		return t.beatShare(ctx)
@@ -123,7 +124,8 @@ func (t *term) beat(ctx context.Context, ready metav1.Condition) error {
 		t.metrics.protectors.Set(float64(protectors))
 		t.metrics.forceDeletable.Set(float64(t.snapshot.ForceDeletable()))
 		now := metav1.NewMicroTime(t.now())
-		// A leader that has noted a restore may have a lower epoch than one of the lost time, which ends.
+		// A leader that recorded a restore may have a lower epoch than one of the lost history. The latter's term then
+		// ends.
 		restored := max(t.leadership.restored, parseVersion(cell.Status.Aggregator.RestoredVersion))
 		cell.Status.Aggregator = v1alpha1.CellAggregator{
 			Holder: t.options.Identity, Epoch: t.epoch, LastHeartbeat: &now,
@@ -137,7 +139,7 @@ func (t *term) beat(ctx context.Context, ready metav1.Condition) error {
 	})
 }
 
-// heed takes in what the Cell asks for.
+// heed applies the settings of the Cell.
 func (t *term) heed(cell *v1alpha1.Cell) {
 	t.admissionDeadline.Store(int64(cell.Spec.AdmissionDeadlineOrDefault()))
 	t.snapshot.hearing.heed(cell.Spec.Settlement)
@@ -148,9 +150,9 @@ func (t *term) heed(cell *v1alpha1.Cell) {
 	}
 }
 
-// checkPast ends the term when the cell went back to before a live list that pods departed by. The stream may show
-// nothing of that: it begins again at a version that it had not reached, and those pods, which are there again, would
-// be left out for as long as nothing happens in the cell.
+// checkPast ends the term if the cell was restored to a version before that of a live list by which pods were recorded as
+// removed. The stream may not reveal it, because it resumes at a version that it had not reached before. Those pods exist
+// again, and the counts would leave them out for as long as there are no events in the cell.
 func (t *term) checkPast(ctx context.Context) error {
 	unreached := t.snapshot.Unreached()
 	if unreached == 0 {

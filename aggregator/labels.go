@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// labelSet is a set of labels that pods share: those of one ReplicaSet mostly have the same. Those of a StatefulSet
-// have one each, and so a set is little more than the text of its values: a map would take a kilobyte.
+// labelSet is a set of labels that pods share: the pods of one ReplicaSet usually have the same labels. Each pod of a
+// StatefulSet has its own, so a set is little more than the text of its values. A map would take a kilobyte.
 type labelSet struct {
 	shape *shape
 	// values are packed in the order of the shape's keys.
@@ -16,15 +16,15 @@ type labelSet struct {
 	users  int
 }
 
-// shape is the sets of labels that have the same keys.
+// shape groups the label sets that have the same keys.
 type shape struct {
-	// packed is the keys in one text.
+	// packed is the keys, packed into one string.
 	packed string
 	keys   []string
-	sets   map[string]*labelSet // by their values
+	sets   map[string]*labelSet // by their packed values
 }
 
-// pack appends a text with its length to a packed text; unpack takes the first one off.
+// pack appends a string with its length to a packed string; unpack removes the first one.
 func pack(packed []byte, text string) []byte {
 	return append(binary.AppendUvarint(packed, uint64(len(text))), text...)
 }
@@ -52,7 +52,7 @@ func (s *labelSet) equal(labels map[string]string) bool {
 	return true
 }
 
-// read returns the set as a map, in memory that the caller gives and has no other use for.
+// read returns the set as a map, in memory that the caller provides and does not use otherwise.
 func (s *labelSet) read(room map[string]string) map[string]string {
 	clear(room)
 	rest := s.values
@@ -62,7 +62,7 @@ func (s *labelSet) read(room map[string]string) map[string]string {
 	return room
 }
 
-// labelSets holds each distinct set of labels once, by its shape.
+// labelSets stores each distinct set of labels once, by its shape.
 type labelSets map[string]*shape
 
 func (sets labelSets) intern(labels map[string]string) *labelSet {
@@ -90,7 +90,7 @@ func (sets labelSets) shape(labels map[string]string) *shape {
 	of := sets[string(packed)]
 	if of == nil {
 		for i := range keys {
-			keys[i] = strings.Clone(keys[i]) // a part of a greater text would hold all of it
+			keys[i] = strings.Clone(keys[i]) // a substring would keep the whole string in memory
 		}
 		of = &shape{packed: string(packed), keys: keys, sets: map[string]*labelSet{}}
 		sets[of.packed] = of

@@ -10,23 +10,25 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// lease is the lock of the leader election, which a leader gives up only as long as it is its own. client-go's elector
-// gives up whatever lease there is when it believes that it leads: a leader that was deposed would take the lease from its
-// successor, stand again, and depose it in turn, for ever.
+// lease is the lock of the leader election. A leader releases it only while it holds it. client-go's elector releases the
+// current Lease whenever it believes that it leads. A deposed leader would release the Lease of its successor, become a
+// candidate again, and depose it in turn, for ever.
 type lease struct {
 	*resourcelock.LeaseLock
-	// holder is who held it when it was read last.
+	// holder is who held the Lease at the last read.
 	holder string
-	// pauses are those between attempts to make it which fail: the elector logs each of them.
+	// pauses are the delays between failing attempts to create the Lease: the elector logs each attempt.
 	pauses wait.Backoff
 }
 
-// makingPauses get longer up to half a minute: so long after its namespace an aggregator leads at the latest.
+// makingPauses returns delays that grow to half a minute. An aggregator leads at most that long after its namespace was
+// created.
 func makingPauses() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 2, Steps: 6, Cap: 30 * time.Second}
 }
 
-// Create implements resourcelock.Interface. When nobody has made the lease's namespace, it says so and returns after a pause.
+// Create implements resourcelock.Interface. If the namespace of the Lease does not exist, it returns an error that says so
+// after a delay.
 func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	err := l.LeaseLock.Create(ctx, record)
 	if !apierrors.IsNotFound(err) {

@@ -11,10 +11,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// membership is the pods that a protector covers.
+// membership is the set of pods that a protector covers.
 type membership struct {
 	coverage selectors.Coverage
-	// rate is how long pod events are gathered for the protector, unless there is a hurry.
+	// rate is how long pod events are gathered for the protector, unless a pod that became ready shortens it.
 	rate time.Duration
 	pods map[*pod]struct{}
 }
@@ -25,7 +25,7 @@ func (m *membership) has(p *pod) bool {
 	return ok
 }
 
-// Cover counts pods for a protector from now on.
+// Cover starts counting pods for a protector.
 func (s *Snapshot) Cover(key types.NamespacedName, coverage selectors.Coverage, rate time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,7 +34,7 @@ func (s *Snapshot) Cover(key types.NamespacedName, coverage selectors.Coverage, 
 		return
 	}
 	m := &membership{coverage: coverage, rate: rate, pods: map[*pod]struct{}{}}
-	matches := map[*labelSet]bool{} // pods that share their labels are looked at once
+	matches := map[*labelSet]bool{} // each distinct set of labels is matched once
 	for p := range s.byNamespace[unique.Make(key.Namespace)] {
 		match, known := matches[p.labels]
 		if !known {
@@ -49,7 +49,7 @@ func (s *Snapshot) Cover(key types.NamespacedName, coverage selectors.Coverage, 
 	s.index.Set(key, key.Namespace, coverage.Selector)
 }
 
-// Uncover ends that.
+// Uncover stops counting pods for a protector.
 func (s *Snapshot) Uncover(key types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,11 +58,11 @@ func (s *Snapshot) Uncover(key types.NamespacedName) {
 	s.nodes.leave(key)
 }
 
-// hurry is by how much sooner a pod is counted that has become ready when somebody may be waiting for it.
+// hurry is the factor by which a pod that became ready is counted sooner when a removal may be waiting for budget.
 const hurry = 10
 
-// announce tells which protectors a change of the pod is about. One that has become ready is budget: it is counted soon where
-// there is none.
+// announce reports a change of the pod to its protectors. A pod that became ready adds budget: a protector without budget
+// counts it sooner.
 func (s *Snapshot) announce(p *pod, becameReady bool) {
 	for _, key := range s.protectorsOf(p) {
 		wait := s.members[key].rate
@@ -73,7 +73,7 @@ func (s *Snapshot) announce(p *pod, becameReady bool) {
 	}
 }
 
-// moved tells the protectors, of these, that have pods on nodes whose domain is another one now.
+// moved reports to those of these protectors that have pods on nodes whose domain has changed.
 func (s *Snapshot) moved(protectors []types.NamespacedName, nodes map[unique.Handle[string]]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,8 +91,8 @@ func (s *Snapshot) moved(protectors []types.NamespacedName, nodes map[unique.Han
 	}
 }
 
-// protectorsOf returns the protectors of a pod in the order of their names, which is that in which they are written. They
-// are in memory that the next call uses again.
+// protectorsOf returns the protectors of a pod in the order of their names, in which they are also written. The next call
+// reuses the memory of the result.
 func (s *Snapshot) protectorsOf(p *pod) []types.NamespacedName {
 	labels := p.labels.read(s.read)
 	s.found = s.index.Query(p.namespace.Value(), labels, s.found[:0])
@@ -101,7 +101,7 @@ func (s *Snapshot) protectorsOf(p *pod) []types.NamespacedName {
 	return s.found
 }
 
-// relabel moves a pod between the protectors of its old and of its new labels.
+// relabel moves a pod from the protectors of its old labels to those of its new labels.
 func (s *Snapshot) relabel(p *pod, labels map[string]string) {
 	if p.labels != nil {
 		s.announce(p, false)

@@ -55,7 +55,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	}
 }
 
-// probe asks a cell every so often whether it is ready; nil when that is never.
+// probe registers a periodic readiness probe of the cell. It returns nil if every is 0.
 func (*metrics) probe(registry prometheus.Registerer, cell *rest.Config, every time.Duration) (*clusters.Probe, error) {
 	if every == 0 {
 		return nil, nil
@@ -69,7 +69,7 @@ func (*metrics) probe(registry prometheus.Registerer, cell *rest.Config, every t
 	return p, registry.Register(p)
 }
 
-// settle counts what was settled.
+// settle counts the settled reservations.
 func (m *metrics) settle(done *quota.Settled) {
 	for reason, number := range map[string]int{
 		"gone": done.Gone, "expired": done.Expired, "relabeled": done.Relabeled, "superseded": done.Superseded, "updated": done.Updated, "overdue": len(done.Overdue),

@@ -11,11 +11,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// narrow takes out of a watch, before anybody keeps anything of it, the pods of slots that the snapshot is not to keep. Of an event
-// of such a pod its version is left, as that of a bookmark: the snapshot is as new as the cell. Of a list nothing is, since the order
-// of that tells nothing. A slot that is taken later is listed anew, so that nothing is missed.
+// narrow filters the pods of slots that the snapshot does not keep out of a watch, before any component stores them. It replaces an
+// event of such a pod by a bookmark with its version, so that the snapshot is as new as the cell. It drops such a pod from a list
+// entirely, because the order of a list carries no information. A slot that is taken later is listed again, so that nothing is
+// missed.
 //
-// Where reservations end by time, any pod's time counts: then all events pass.
+// Where reservations end by time, the time of any pod counts. Then all events pass.
 func (s *Snapshot) narrow(
 	open func(context.Context, metav1.ListOptions) (watch.Interface, error),
 ) func(context.Context, metav1.ListOptions) (watch.Interface, error) {
@@ -31,7 +32,7 @@ func (s *Snapshot) narrow(
 	}
 }
 
-// leaveOut tells whether an event is of a pod that is not wanted, and that nothing else can be learned from.
+// leaveOut reports whether an event is of a pod that the snapshot does not keep and that carries no other information.
 func (s *Snapshot) leaveOut(event watch.Event, listing bool) bool {
 	p, ok := event.Object.(*corev1.Pod)
 	if !ok || event.Type == watch.Bookmark || !listing && !s.hearing.isExact() {
@@ -42,7 +43,7 @@ func (s *Snapshot) leaveOut(event watch.Event, listing bool) bool {
 	return !s.part.wanted.Has(slot.Of(p.Namespace))
 }
 
-// narrowing returns the filter of a watch that shows less. listing reports whether the watch begins with a list.
+// narrowing returns a filter for a watch that leaves events out. listing reports whether the watch begins with a list.
 func narrowing(listing bool, leaveOut func(event watch.Event, listing bool) bool) func(watch.Event) (watch.Event, bool) {
 	return func(event watch.Event) (watch.Event, bool) {
 		p, ok := event.Object.(*corev1.Pod)

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What the watch of nodes tells.
+// This file has the methods by which the watch of nodes updates nodes.
 
-// set takes in all nodes, of which these labels were read.
+// set replaces all nodes, of which the watch has read these labels.
 func (n *nodes) set(all []*metav1.PartialObjectMetadata, labels []string) {
 	for _, label := range labels {
 		n.setLabel(all, label)
@@ -61,20 +61,20 @@ func (n *nodes) answer(protectors []types.NamespacedName) {
 	}
 }
 
-// inOrder sorts protectors by their names, which is the order in which they are written.
+// inOrder sorts protectors by name, which is the order in which they are written.
 func inOrder(protectors []types.NamespacedName) []types.NamespacedName {
 	slices.SortFunc(protectors, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 	return protectors
 }
 
-// put takes in a node as it is now; nil labels are those of a node that is gone.
+// put updates a node; nil labels mean that the node was deleted.
 func (n *nodes) put(node string, labels map[string]string) {
 	name := unique.Make(node)
 	var protectors []types.NamespacedName
 	n.mu.Lock()
 	for label, l := range n.labels {
 		if l.domains == nil {
-			continue // all nodes are read yet
+			continue // the nodes are not all read yet
 		}
 		was, had := l.domains[name]
 		value, has := labels[label]
@@ -92,14 +92,14 @@ func (n *nodes) put(node string, labels map[string]string) {
 	}
 }
 
-// forget forgets why nodes could not be read: nobody asks for them.
+// forget clears the reason why nodes could not be read, because no protector needs them.
 func (n *nodes) forget() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.problem, n.denied = "", false
 }
 
-// fail notes why nodes cannot be read. The first reason stays, unless it turns out that they may not be.
+// fail records why nodes cannot be read. It keeps the first reason, unless the API server now denies access.
 func (n *nodes) fail(problem string, denied bool) (news bool) {
 	n.mu.Lock()
 	if n.denied || n.problem != "" && !denied {
@@ -118,7 +118,7 @@ func (n *nodes) fail(problem string, denied bool) (news bool) {
 	return true
 }
 
-// succeed notes that nodes can be read.
+// succeed records that nodes can be read.
 func (n *nodes) succeed() (news bool) {
 	n.mu.Lock()
 	var protectors []types.NamespacedName

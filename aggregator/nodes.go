@@ -13,33 +13,33 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// nodes is what is known of a cell's nodes: of each the values of those labels that protectors ask for. While none does, nothing is.
+// nodes stores, of each node of a cell, the values of those labels that protectors use. While no protector uses one, it is empty.
 type nodes struct {
-	// moved is told of protectors, some of which may have pods on nodes whose domain is another one now; read, of each that waits
-	// for the nodes, that there is an answer. Neither may block.
+	// moved is called with protectors of which some may have pods on nodes whose domain has changed; read is called for each
+	// protector that waits for the nodes when there is a result. Neither may block.
 	moved func(protectors []types.NamespacedName, nodes map[unique.Handle[string]]bool)
 	read  func(protector types.NamespacedName)
 	now   func() time.Time
-	// poke asks for another look at which labels are asked for.
+	// poke requests another check of which labels are used.
 	poke chan struct{}
 
 	mu     sync.Mutex
 	labels map[string]*nodeLabel
-	// asked is the label that a protector asks for.
+	// asked is the label that each protector uses.
 	asked map[types.NamespacedName]string
-	// asks counts the labels that came to be asked for.
+	// asks counts the labels that were ever added.
 	asks int
-	// problem is why nodes cannot be read; empty is nothing. denied tells that they may not be, and what was read before is not
-	// relied on any more: it would never be corrected.
+	// problem is why nodes cannot be read; empty if they can. denied reports that the API server denies access. Nodes that were read
+	// before are then ignored, because they would never be corrected.
 	problem string
 	denied  bool
 }
 
-// nodeLabel is a label that some protector asks for.
+// nodeLabel is a label that some protector uses.
 type nodeLabel struct {
 	since      time.Time
 	protectors map[types.NamespacedName]struct{}
-	// domains are the values of the nodes that have the label, by the nodes' names; nil until all nodes were read.
+	// domains are the values of the nodes that have the label, by node name; nil until all nodes were read.
 	domains map[unique.Handle[string]]unique.Handle[string]
 }
 
@@ -52,7 +52,7 @@ func newNodes(
 	}
 }
 
-// nodeLabelOf is the label of nodes that a spec asks for; empty is none.
+// nodeLabelOf returns the node label that a spec uses; empty for none.
 func nodeLabelOf(spec *v1alpha1.PodProtectorSpec) string {
 	if spec.Spread == nil || spec.Spread.TopologyKey == v1alpha1.TopologyKeyCell {
 		return ""
@@ -60,11 +60,11 @@ func nodeLabelOf(spec *v1alpha1.PodProtectorSpec) string {
 	return spec.Spread.TopologyKey
 }
 
-// nodesPatience is how long a count waits for nodes that are read for the first time, so that a new leader does not tell for a
-// moment that no domain is known. It waits for no attempt that has failed.
+// nodesPatience is how long a count waits for nodes that are read for the first time, so that a new leader does not briefly report
+// that no domain is known. It does not wait after a failed attempt.
 const nodesPatience = time.Second
 
-// ask notes that a protector asks for a label, instead of what it asked for before, and returns how long it is worth to wait for it.
+// ask records that a protector uses a label instead of its previous one, and returns how long to wait for it.
 func (n *nodes) ask(protector types.NamespacedName, label string) (wait time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -88,14 +88,14 @@ func (n *nodes) ask(protector types.NamespacedName, label string) (wait time.Dur
 	return max(l.since.Add(nodesPatience).Sub(n.now()), 0)
 }
 
-// leave ends what a protector asked for.
+// leave removes the label that a protector uses.
 func (n *nodes) leave(protector types.NamespacedName) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.drop(protector)
 }
 
-// giveUp ends what the protectors of some slots asked for.
+// giveUp removes the labels that the protectors of some slots use.
 func (n *nodes) giveUp(slots slot.Set) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -119,14 +119,14 @@ func (n *nodes) drop(protector types.NamespacedName) {
 	}
 }
 
-// wanted are the labels that are asked for, and how many ever came to be.
+// wanted returns the labels in use, and how many were ever added.
 func (n *nodes) wanted() (labels []string, asks int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Sorted(maps.Keys(n.labels)), n.asks
 }
 
-// place says in which domains of a label pods are, by their nodes.
+// place returns the distribution of pods over the domains of a label, given the number of pods on each node.
 func (n *nodes) place(label string, pods map[unique.Handle[string]]int32) *v1alpha1.CellDomains {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// restrict makes a cache hold only those objects of some types that are the shard's, besides what restricts them already.
+// restrict limits the cache to the shard's objects for some types, in addition to the selectors that the options already have.
 func (s *Shard) restrict(options *cache.Options, scheme *runtime.Scheme, objects []client.Object) error {
 	options.ByObject = maps.Clone(options.ByObject)
 	if options.ByObject == nil {
@@ -44,7 +44,7 @@ func (s *Shard) restrict(options *cache.Options, scheme *runtime.Scheme, objects
 	return nil
 }
 
-// entryOf is what a type has its options under: another object of the same type, if there is one.
+// entryOf returns the key of a type in ByObject: another object of the same type if there is one, otherwise object.
 func entryOf(options *cache.Options, scheme *runtime.Scheme, kind schema.GroupVersionKind, object client.Object) client.Object {
 	for other := range options.ByObject {
 		if of, err := apiutil.GVKForObject(other, scheme); err == nil && of == kind {
@@ -54,7 +54,7 @@ func entryOf(options *cache.Options, scheme *runtime.Scheme, kind schema.GroupVe
 	return object
 }
 
-// narrow adds a selector to each one that the options of a type come to, as controller-runtime defaults them.
+// narrow adds the shard's selector to each selector that applies to a type after controller-runtime's defaulting.
 func narrow(options *cache.Options, entry cache.ByObject, own labels.Selector) (cache.ByObject, error) {
 	entry.Namespaces = maps.Clone(entry.Namespaces)
 	for name, namespace := range entry.Namespaces {
@@ -72,7 +72,7 @@ func narrow(options *cache.Options, entry cache.ByObject, own labels.Selector) (
 	return entry, nil
 }
 
-// both selects what a selector and the first of others that there is select.
+// both returns a selector for objects that match own and the first of the others that is not nil.
 func both(own labels.Selector, others ...labels.Selector) labels.Selector {
 	requirements, _ := own.Requirements()
 	for _, other := range others {

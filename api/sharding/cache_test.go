@@ -19,7 +19,7 @@ func TestWhatTheCacheHolds(t *testing.T) {
 	metadata := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}}
 	for claim, of := range map[string]struct {
 		options cache.Options
-		// label is what selects ConfigMaps, and namespaced, those of some namespaces.
+		// label is the selector of ConfigMaps, and namespaced are those of individual namespaces.
 		label      string
 		namespaced map[string]string
 		fails      string

@@ -9,11 +9,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Client makes a client refuse to write, with ErrNotHeld, while the shard does not hold its Lease. What a write was sent for by then
-// must be answered before HeldUntil. A write that was sent is not given up when its context is cancelled, only at its deadline: a shard
-// that stops then knows that nothing is still to take effect, and can give its Lease up.
+// Client wraps a client so that its writes fail with ErrNotHeld while the shard does not hold its Lease. A write must be answered
+// before the time that HeldUntil returns when the write is sent. Canceling the context does not abort a write that was sent; only
+// its deadline does. So a shard that stops knows that no write can still take effect, and can release its Lease.
 //
-// The client of a manager that Configure or NewManager has made is one already.
+// The client of a manager from Configure or NewManager is already wrapped.
 func (s *Shard) Client(inner client.Client) client.Client {
 	if already, ok := inner.(*fenced); ok && already.hold == s.hold {
 		return inner
@@ -31,7 +31,8 @@ func (f fence) pass(ctx context.Context, write func(context.Context) error) erro
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	// It is noted before it is looked: a shard that gives its Lease up looks the other way round.
+	// Register the write before checking the hold. A shard that releases its Lease does it in the opposite order: it ends the
+	// hold, then checks for writes.
 	ended := f.work.write()
 	if err := f.hold.err(); err != nil {
 		ended(false)
@@ -110,11 +111,12 @@ func (f *fencedSubResource) Apply(ctx context.Context, object runtime.ApplyConfi
 	return f.pass(ctx, func(ctx context.Context) error { return f.SubResourceClient.Apply(ctx, object, options...) })
 }
 
-// Held tells whether the shard holds its Lease now: it has joined, and less time than the Lease lasts has passed since its last renewal
-// that succeeded was sent.
+// Held reports whether the shard holds its Lease now: it has joined, and less than the Lease duration has passed since it sent
+// its last successful renewal.
 func (s *Shard) Held() bool { return s.hold.err() == nil }
 
-// HeldUntil is when the Lease is not held any more unless it is renewed; the zero time when it is not held now.
+// HeldUntil returns when the shard stops holding the Lease unless it renews the Lease; the zero time if the shard does not hold
+// it now.
 func (s *Shard) HeldUntil() time.Time {
 	if s.hold.err() != nil {
 		return time.Time{}
@@ -122,8 +124,8 @@ func (s *Shard) HeldUntil() time.Time {
 	return s.hold.until()
 }
 
-// Context is one that ends with the hold on the Lease as well as with its parent, for work outside of reconcilers. Its cause then is
-// ErrNotHeld with the reason.
+// Context returns a context that ends when the shard stops holding its Lease, or when the parent ends. It is for work outside of
+// reconcilers. In the first case the cause is ErrNotHeld with the reason.
 func (s *Shard) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	return s.hold.context(parent)
 }

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// sink is a client for which each write does the same.
+// sink returns a client that calls write for every write.
 func sink(write func(context.Context) error) client.Client {
 	return interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
 		Create: func(ctx context.Context, _ client.WithWatch, _ client.Object, _ ...client.CreateOption) error {
@@ -53,7 +53,7 @@ func sink(write func(context.Context) error) client.Client {
 	})
 }
 
-// allWrites are all ways to write.
+// allWrites returns all kinds of writes.
 func allWrites(c client.Client) map[string]func(context.Context) error {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p"}}
 	patch, apply := client.RawPatch(types.MergePatchType, []byte("{}")), applycorev1.Pod("p", "n")
@@ -106,11 +106,11 @@ func TestAWriteNeedsTheLease(t *testing.T) {
 
 func TestAWriteEndsWithTheHoldAndNotWithAStop(t *testing.T) {
 	for claim, of := range map[string]struct {
-		// own is how the caller's context ends, 5 seconds after the write was begun.
+		// own creates the caller's context, which ends 5 seconds after the write began, if at all.
 		own     func(context.Context) (context.Context, context.CancelFunc)
 		lasts   time.Duration
 		isError error
-		// unknown tells that the shard must not give its Lease up for a while.
+		// unknown means that the shard must not release its Lease for a while.
 		unknown bool
 	}{
 		"one that is not answered ends with the hold": {

@@ -10,8 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// fencedConnections makes a client whose connections send nothing once the Lease is lost. A process can stand still between the moment
-// that a write was allowed and the one that it is sent; what is left of that here is a few instructions.
+// fencedConnections returns a constructor of clients whose connections send nothing once the Lease is lost. A process can pause
+// between the check that allows a write and the moment it sends the write. This check in the connection shortens the gap to a few
+// instructions.
 func (h *hold) fencedConnections(make client.NewClientFunc, keepConnections bool) client.NewClientFunc {
 	return func(config *rest.Config, options client.Options) (client.Client, error) {
 		if keepConnections || config.Transport != nil {

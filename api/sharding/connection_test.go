@@ -21,11 +21,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// way leads to an apiserver.
+// way is a TCP proxy to an API server.
 type way struct {
 	net.Listener
 	mu sync.Mutex
-	// blocked connections are open and carry nothing.
+	// blocked connections stay open but carry no data.
 	blocked chan struct{}
 }
 
@@ -59,7 +59,7 @@ func newWay(t *testing.T, to string) *way {
 	return w
 }
 
-// block makes the connections that there are carry nothing any more. New ones do.
+// block stops the data of all existing connections. New connections work.
 func (w *way) block() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,7 +67,7 @@ func (w *way) block() {
 	w.blocked = make(chan struct{})
 }
 
-// until reads from a connection until it is blocked, and then for ever nothing.
+// until reads from a connection until it is blocked, and then never returns.
 type until struct {
 	net.Conn
 	blocked chan struct{}
@@ -103,7 +103,7 @@ func TestALeaseIsRenewedPastAConnectionThatIsDead(t *testing.T) {
 	})
 }
 
-// sneak is a write that the fence of a client has let pass.
+// sneak writes without the fence of a client.
 func sneak(to client.Client, name string) error {
 	return to.Create(context.Background(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "sneaked"}})
 }

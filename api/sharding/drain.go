@@ -21,10 +21,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// drainers is how many objects of a type are let go of at once.
+// drainers is how many objects of a type a shard releases concurrently.
 const drainers = 8
 
-// drainer lets go of objects of a type when their shard is asked to.
+// drainer releases objects of a type when their shard is asked to.
 type drainer struct {
 	shard  *Shard
 	client client.Client
@@ -32,7 +32,7 @@ type drainer struct {
 	object client.Object
 }
 
-// addDrainer adds the one of a type to the manager unless it has it.
+// addDrainer adds the drainer of a type to the manager, once.
 func (s *Shard) addDrainer(mgr manager.Manager, kind schema.GroupVersionKind, object client.Object) error {
 	if s.drained[kind] {
 		return nil
@@ -59,7 +59,7 @@ func (s *Shard) addDrainer(mgr manager.Manager, kind schema.GroupVersionKind, ob
 func (d *drainer) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	j := job{kind: d.kind, key: request.NamespacedName}
 	if !d.shard.work.letGo(j) {
-		return reconcile.Result{RequeueAfter: soon}, nil // it is worked on
+		return reconcile.Result{RequeueAfter: soon}, nil // a reconciler works on it
 	}
 	defer d.shard.work.kept(j)
 	object := d.object.DeepCopyObject().(client.Object) // of the same type
@@ -72,14 +72,15 @@ func (d *drainer) Reconcile(ctx context.Context, request reconcile.Request) (rec
 	err := d.acknowledge(ctx, object)
 	switch {
 	case apierrors.IsConflict(err):
-		return reconcile.Result{RequeueAfter: soon}, nil // the cache is about to have what it is now
+		return reconcile.Result{RequeueAfter: soon}, nil // the cache is about to receive the current version
 	case err == nil:
 		log.FromContext(ctx).V(1).Info("Let go of the object", "ring", d.shard.ring)
 	}
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
-// acknowledge takes the label off and answers, if the object is what it was when it was read. Who gets it next is decided in that very request.
+// acknowledge removes the shard label and answers the drain, if the object has not changed since it was read. That same request
+// decides which shard gets the object next.
 func (d *drainer) acknowledge(ctx context.Context, object client.Object) error {
 	of := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName()}}
 	of.SetGroupVersionKind(d.kind)

@@ -24,7 +24,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// work runs a shard in this process, with a controller of Deployments that goes by predicates, until the test ends.
+// work runs a shard in this process until the test ends. Its controller of Deployments uses the predicates.
 func (r *ring) work(shard string, inner reconcile.Func, predicates ...predicate.Predicate) *sharding.Shard {
 	r.Helper()
 	s, mgr := r.manage(shard)
@@ -50,7 +50,7 @@ func (r *ring) work(shard string, inner reconcile.Func, predicates ...predicate.
 	return s
 }
 
-// manage makes a shard and its manager.
+// manage creates a shard and its manager.
 func (r *ring) manage(shard string) (*sharding.Shard, manager.Manager) {
 	r.Helper()
 	s, err := sharding.New(r.Context(), r.account, sharding.Options{
@@ -118,7 +118,7 @@ func TestAnObjectThatIsWorkedOnIsLetGoOfWhenThatHasEnded(t *testing.T) {
 	for i := range 2 {
 		r.drain(r.deployment(fmt.Sprintf("web-%d", i)))
 	}
-	r.awaitRelease("web-1") // as the first would be by now
+	r.awaitRelease("web-1") // by now web-0 would be released too
 	if labels := r.deployment("web-0").Labels; labels[v1alpha1.LabelShard(r.name)] != "a" || labels[v1alpha1.LabelDrain(r.name)] == "" {
 		t.Errorf("while it is worked on it has labels %v", labels)
 	}
@@ -175,6 +175,6 @@ func TestAnObjectThatIsDeletedIsReconciledAndLetGoOf(t *testing.T) {
 	r.drain(object)
 	r.awaitRelease("web-0")
 	before := reconciled.Load()
-	r.assign(object, "a") // it comes back
+	r.assign(object, "a") // it comes back to the shard
 	await(before + 1)
 }

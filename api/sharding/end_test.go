@@ -59,7 +59,7 @@ func TestAShardThatIsStopped(t *testing.T) {
 				t.Errorf("the Lease is held by %q, want %q", holder, of.holder)
 			}
 			stopped := r.record.now()
-			next := r.join("a", of.arguments...) // long before the Lease of the former one would have lapsed
+			next := r.join("a", of.arguments...) // long before the Lease of the former one would have expired
 			r.record.awaitWrites(next.identity, stopped)
 			former.wantNoMoreWrites(stopped)
 		})
@@ -95,7 +95,7 @@ func TestAShardThatLosesItsLeaseEnds(t *testing.T) {
 	for claim, of := range map[string]struct {
 		lose   func(*ring)
 		says   string
-		holder string // in the end
+		holder string // at the end
 	}{
 		"when it was deleted": {func(r *ring) {
 			if err := r.Delete(r.Context(), r.lease("a")); err != nil {
@@ -131,7 +131,7 @@ func TestAShardThatLosesItsLeaseEnds(t *testing.T) {
 	}
 }
 
-// It is the first of the tests to run, since the others run at the same time, and only after all that do not.
+// This test does not run in parallel, so it runs before the parallel tests.
 func TestAShardSurvivesItsApiserver(t *testing.T) {
 	r := newRing(t, 30)
 	r.deploy(3, "a")

@@ -17,8 +17,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/sharding"
 )
 
-// A controller that makes ConfigMaps for Deployments, as a shard of the ring "example". Your main function calls it, and ends with the
-// error.
+// A controller that creates ConfigMaps for Deployments, as a shard of the ring "example". Your main function calls run and exits
+// with its error.
 func Example() {
 	run := func(ctx context.Context, config *rest.Config, yours func(client.Client) reconcile.Reconciler) error {
 		shard, err := sharding.New(ctx, config, sharding.Options{
@@ -46,7 +46,8 @@ func Example() {
 	_ = run
 }
 
-// A process without a manager, which goes on when it has lost its Lease: nothing is left of one incarnation when the next one begins.
+// A process without a manager that continues after it has lost its Lease. No work of one incarnation is left when the next one
+// begins.
 func ExampleShard_Run() {
 	run := func(ctx context.Context, config *rest.Config, yours func(context.Context, *sharding.Shard)) {
 		var last *sharding.Shard
@@ -57,7 +58,7 @@ func ExampleShard_Run() {
 				last = shard
 			}
 			if err != nil {
-				log.Print(err) // why it is no shard, or no longer
+				log.Print(err) // why the process is not a shard, or not any more
 			}
 			select {
 			case <-ctx.Done():
@@ -68,14 +69,14 @@ func ExampleShard_Run() {
 	_ = run
 }
 
-// What writes outside of a manager can be fenced as well.
+// Code that writes outside of a manager can be fenced too.
 func ExampleShard_Client() {
 	write := func(ctx context.Context, shard *sharding.Shard, plain client.Client, object client.Object) error {
 		ctx, cancel := shard.Context(ctx) // ends when the Lease is lost
 		defer cancel()
 		err := shard.Client(plain).Update(ctx, object)
 		if errors.Is(err, sharding.ErrNotHeld) {
-			return nil // another shard does it
+			return nil // another shard does the work
 		}
 		return err
 	}

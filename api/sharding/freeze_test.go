@@ -14,7 +14,7 @@ func TestAShardThatStoodStillWritesNothingAfterItsObjectsWereGivenAway(t *testin
 	r.last(60)
 	other := r.join("b")
 	r.record.awaitWrites(former.identity, 0)
-	<-time.After(200 * time.Millisecond) // in the midst of its work, which it would write down as soon as it goes on
+	<-time.After(200 * time.Millisecond) // in the middle of its work, whose result it would write as soon as it continues
 	former.signal(syscall.SIGSTOP)
 	renewed := r.lease("a").Spec.RenewTime
 	<-time.After(time.Until(renewed.Add(8*time.Second + 100*time.Millisecond))) // twice the duration, as the sharder waits

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ErrNotHeld is the error of what a shard may only do while it holds its Lease. The reason is wrapped beside it.
+// ErrNotHeld is returned for operations that require the Lease while the shard does not hold it. The reason is wrapped as well.
 var ErrNotHeld = errors.New("the shard does not hold its Lease")
 
 var (
@@ -19,17 +19,17 @@ var (
 	errRevoked = errors.New("it was put out of its ring, as it took longer than drainTimeoutSeconds to let go of an object")
 )
 
-// hold is what a shard knows of its hold on the Lease, by no other clock than that of its own machine. Once it has ended it never
-// begins again: whoever worked meanwhile must not meet a second one.
+// hold is the local view of a shard's claim to its Lease. It uses only the clock of its own machine. A hold that has ended never
+// begins again: another process may have worked in between, and must not meet a second hold of this one.
 type hold struct {
 	// duration is how long the Lease is held after a renewal was sent.
 	duration time.Duration
-	// over ends with the hold, and its cause is the reason.
+	// over ends with the hold. Its cause is the reason.
 	over context.Context
 	end  context.CancelCauseFunc
 
 	mu sync.Mutex
-	// sent is when the last renewal was sent that succeeded; zero before the first.
+	// sent is when the last successful renewal was sent; zero before the first.
 	sent  time.Time
 	lapse *time.Timer
 }
@@ -40,13 +40,13 @@ func newHold(duration time.Duration) *hold {
 	return h
 }
 
-// elapsed is the time between two readings of the clock. The monotonic clock stands still while a machine is suspended, and the other
-// one can be set: what is longer counts, so that a mistake ends a hold too early and never too late.
+// elapsed is the time between two readings of the clock. The monotonic clock stops while a machine is suspended, and the wall
+// clock can be set. elapsed uses the longer of the two intervals, so that an error ends a hold too early and never too late.
 func elapsed(from, to time.Time) time.Duration {
 	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
 }
 
-// renewed takes in that a renewal succeeded which was sent then. The error says why it came too late.
+// renewed records that a renewal that was sent at that time succeeded. The error says why it was too late.
 func (h *hold) renewed(sent time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,7 +66,7 @@ func (h *hold) renewed(sent time.Time) error {
 	return nil
 }
 
-// lost tells why the hold has ended, or ends it when its time is over. A shard that has stopped has not lost it.
+// lost returns why the hold was lost, and ends the hold if its time has expired. A shard that has stopped has not lost its hold.
 func (h *hold) lost() error {
 	if why := context.Cause(h.over); why != nil && !errors.Is(why, errStopped) {
 		return why
@@ -79,14 +79,15 @@ func (h *hold) lost() error {
 	return why
 }
 
-// Lost tells why the Lease was lost; nil when it was not, also before the shard has joined and when it has stopped.
+// Lost returns why the Lease was lost. It returns nil if it was not lost, also before the shard has joined and after it has
+// stopped.
 func (h *hold) Lost() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lost()
 }
 
-// err tells why the Lease is not held now.
+// err returns why the Lease is not held now.
 func (h *hold) err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,21 +104,21 @@ func (h *hold) err() error {
 	return fmt.Errorf("%w: %w", ErrNotHeld, why)
 }
 
-// joined tells whether the Lease was ever held.
+// joined reports whether the Lease was ever held.
 func (h *hold) joined() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return !h.sent.IsZero()
 }
 
-// until is when the hold ends unless it is renewed.
+// until returns when the hold ends unless it is renewed.
 func (h *hold) until() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.sent.Add(h.duration)
 }
 
-// context is one that ends with the hold as well.
+// context returns a context that also ends with the hold.
 func (h *hold) context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	stop := context.AfterFunc(h.over, func() { cancel(h.err()) })

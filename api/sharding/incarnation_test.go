@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// incarnation is shard a, run in the process of the test. What it works at ends when finish is closed.
+// incarnation is shard a in the test process. Its work ends when finish is closed.
 type incarnation struct {
 	*ring
 	shard  *sharding.Shard
@@ -32,7 +32,7 @@ func (r *ring) incarnate(after *sharding.Shard) *incarnation {
 		var err error
 		i.shard, err = sharding.New(r.Context(), r.account, sharding.Options{Ring: r.name, Name: "a", Stable: true, After: after})
 		if err != nil {
-			return err.Error() // rights take a moment
+			return err.Error() // permissions take a moment to apply
 		}
 		return ""
 	})
@@ -49,7 +49,7 @@ func (r *ring) incarnate(after *sharding.Shard) *incarnation {
 	return i
 }
 
-// awaitHolder waits until somebody holds the Lease.
+// awaitHolder waits until the Lease has the given holder.
 func (r *ring) awaitHolder(want string) {
 	r.Helper()
 	testplane.Eventually(r, func() string {
@@ -83,7 +83,7 @@ func TestAProcessIsOneIncarnationAfterTheOther(t *testing.T) {
 
 	lapsed := r.incarnate(revoked.shard)
 	<-lapsed.work
-	r.last(600) // it would be waited for that long, as nobody else can know that nothing of it is left
+	r.last(600) // another process would wait that long, because it cannot know that no work of this incarnation is left
 	may := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: r.name, Name: "example"}}
 	if err := r.Get(t.Context(), client.ObjectKeyFromObject(may), may); err != nil {
 		t.Fatal(err)

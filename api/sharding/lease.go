@@ -12,17 +12,18 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// incarnation is a shard as its Lease knows it.
+// incarnation identifies one run of a shard in its Lease.
 type incarnation struct {
 	ring, name string
-	// identity is the name, an underscore, and what no other incarnation has.
+	// identity is the name, an underscore, and a suffix that no other incarnation has.
 	identity string
 	duration time.Duration
-	// former is the one that this process was before, of which nothing is left; empty is none.
+	// former is the previous incarnation in this process, of which no work is left; empty if there is none.
 	former string
 }
 
-// check tells why a Lease must not be taken: it is not one of this shard. A label that somebody has taken off is put back.
+// check returns why the shard must not acquire a Lease: the Lease does not belong to this shard. A label that another client
+// removed is restored.
 func (i incarnation) check(lease *coordinationv1.Lease) error {
 	of, labelled := lease.Labels[v1alpha1.LabelRing]
 	switch {
@@ -37,7 +38,7 @@ func (i incarnation) check(lease *coordinationv1.Lease) error {
 	}
 }
 
-// lost tells why a Lease that this incarnation has held is not its own any more.
+// lost returns why a Lease that this incarnation has held no longer belongs to it.
 func (i incarnation) lost(lease *coordinationv1.Lease) error {
 	of, labelled := lease.Labels[v1alpha1.LabelRing]
 	switch holder := ring.HolderOf(lease); {
@@ -54,26 +55,26 @@ func (i incarnation) lost(lease *coordinationv1.Lease) error {
 	}
 }
 
-// record is what the elector has to know of a Lease: who has it, nobody when it can be taken at once, and how long it must stay as it is
-// until it can be taken from whoever has it.
+// record returns the Lease as the elector sees it: the holder, which is empty if the Lease can be acquired at once, and how long
+// the Lease must stay unchanged before another incarnation may acquire it.
 func (i incarnation) record(lease *coordinationv1.Lease) *resourcelock.LeaderElectionRecord {
 	record := resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
 	if record.LeaseDurationSeconds > ring.MaxLeaseSeconds {
-		record.LeaseDurationSeconds = 0 // that of no shard
+		record.LeaseDurationSeconds = 0 // no shard has such a duration
 	}
 	record.LeaseDurationSeconds = max(record.LeaseDurationSeconds, i.seconds())
 	switch record.HolderIdentity {
 	case ring.Returning(i.name), i.former:
 		record.HolderIdentity = ""
 	case ring.Revoked:
-		record.LeaseDurationSeconds *= 2 // whom it was taken from may not know yet
+		record.LeaseDurationSeconds *= 2 // the previous holder may not have noticed yet
 	}
 	return record
 }
 
 func (i incarnation) seconds() int { return int(i.duration / time.Second) }
 
-// take makes a Lease that of a holder, who has renewed it now.
+// take sets the holder of a Lease, with now as the renew time.
 func (i incarnation) take(lease *coordinationv1.Lease, holder string, now time.Time) {
 	if lease.Labels == nil {
 		lease.Labels = map[string]string{}

@@ -15,21 +15,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// lock is the Lease of a shard as client-go's elector works with it. The elector decides when to renew, and takes a Lease again that it
-// has lost; so whether it may is decided here. It makes one call after the other.
+// lock is the Lease of a shard for client-go's elector. The elector decides when to renew, and would acquire a lost Lease again.
+// So lock decides whether it may. The elector makes one call at a time.
 type lock struct {
 	incarnation
 
 	client client.Client
 	key    client.ObjectKey
-	// stable tells that a shard of the same name comes back after a stop.
+	// stable means that a shard of the same name comes back after a stop.
 	stable bool
 	hold   *hold
 	work   *work
 
-	// lease is what the apiserver had last.
+	// lease is the last version that the API server returned.
 	lease *coordinationv1.Lease
-	// awaited is who was found to have the Lease before this shard.
+	// awaited is the holder that this shard waits for.
 	awaited string
 }
 
@@ -44,11 +44,11 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	defer cancel()
 	err := l.client.Get(ctx, l.key, lease)
 	if joined && (apierrors.IsNotFound(err) || err == nil && lease.UID != l.lease.UID) {
-		l.hold.end(errDeleted) // also when somebody has made it anew, whatever it says
+		l.hold.end(errDeleted) // also if another client has recreated it, with any content
 		return nil, nil, errDeleted
 	}
 	if err != nil {
-		return nil, nil, err // the elector makes one when it is not found
+		return nil, nil, err // the elector creates the Lease if it is not found
 	}
 	l.lease = lease
 	raw, err := json.Marshal(lease.Spec) // the record has whole seconds, and would hide a renewal
@@ -67,7 +67,8 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	return record, raw, nil
 }
 
-// own is the record of the Lease that this incarnation has held. One that was revoked counts as its own, so that it can be given up.
+// own returns the record of a Lease that this incarnation has held. A revoked Lease counts as its own, so that it can be
+// released.
 func (l *lock) own(lease *coordinationv1.Lease) (*resourcelock.LeaderElectionRecord, error) {
 	why := l.lost(lease)
 	if why != nil {
@@ -81,7 +82,7 @@ func (l *lock) own(lease *coordinationv1.Lease) (*resourcelock.LeaderElectionRec
 	return record, nil
 }
 
-// await says once whom the shard waits for.
+// await logs once which holder the shard waits for.
 func (l *lock) await(ctx context.Context, record *resourcelock.LeaderElectionRecord) {
 	if record.HolderIdentity == l.awaited {
 		return
@@ -105,7 +106,7 @@ func (l *lock) Create(ctx context.Context, _ resourcelock.LeaderElectionRecord) 
 	})
 }
 
-// Update implements resourcelock.Interface. The elector gives the Lease up by an empty holder.
+// Update implements resourcelock.Interface. The elector releases the Lease by an empty holder.
 func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if l.lease == nil {
 		return errors.New("a Lease that was not read cannot be updated")
@@ -117,7 +118,7 @@ func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	return l.send(ctx, lease, func(ctx context.Context) error { return l.client.Update(ctx, lease) })
 }
 
-// send makes a Lease this incarnation's for some more time, unless it has changed since it was read.
+// send renews or acquires the Lease for this incarnation, unless the Lease has changed since it was read.
 func (l *lock) send(ctx context.Context, lease *coordinationv1.Lease, write func(context.Context) error) error {
 	if err := l.hold.err(); err != nil && !errors.Is(err, errNotYet) {
 		return err
@@ -133,20 +134,20 @@ func (l *lock) send(ctx context.Context, lease *coordinationv1.Lease, write func
 	return l.hold.renewed(now)
 }
 
-// longestRetry is how long a shard waits at most between renewals, so that it notices soon when its Lease was taken from it.
+// longestRetry is the longest interval between renewals, so that a shard soon notices that its Lease was taken from it.
 const longestRetry = 10 * time.Second
 
-// timing is how long the Lease lasts, for how long an elector tries to renew it, and how often.
+// timing returns the Lease duration, how long an elector tries to renew the Lease, and how often.
 func (l *lock) timing() (lasts, renew, retry time.Duration) {
 	return l.duration, l.duration * 9 / 10, min(l.duration*2/15, longestRetry)
 }
 
-// bound lets a request take a quarter of the time that the Lease lasts, so that there is time for another one.
+// bound limits a request to a quarter of the Lease duration, so that there is time for another one.
 func (l *lock) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, l.duration/4)
 }
 
-// RecordEvent implements resourcelock.Interface: there are no events, since a shard need not be allowed to make any.
+// RecordEvent implements resourcelock.Interface. It writes no events, so that a shard needs no permission to create them.
 func (l *lock) RecordEvent(string) {}
 
 // Identity implements resourcelock.Interface.

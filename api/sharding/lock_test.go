@@ -33,7 +33,7 @@ func TestAShardMakesItsLease(t *testing.T) {
 func TestWhenALeaseIsTaken(t *testing.T) {
 	for claim, of := range map[string]struct {
 		ring, holder string
-		after        time.Duration // 0 is at once, negative never
+		after        time.Duration // 0 is at once, negative is never
 	}{
 		"at once when it was given up or buried":                              {"r", "", 0},
 		"at once when the shard was stopped and is to come back":              {"r", "a_", 0},
@@ -75,7 +75,7 @@ func TestAFormerIncarnationIsWaitedForAsLongAsItRenews(t *testing.T) {
 		a := s.enter("1", false)
 		for range 20 {
 			pass(10 * time.Second)
-			// The record of client-go's elector has whole seconds, and does not tell this one from the last.
+			// The record of client-go's elector has whole seconds, and cannot distinguish this renewal from the last.
 			s.change(func(l *coordinationv1.Lease) {
 				same := metav1.NewMicroTime(l.Spec.RenewTime.Add(time.Microsecond))
 				l.Spec.RenewTime = &same
@@ -114,7 +114,7 @@ func TestALeaseThatWasLostIsLostForEver(t *testing.T) {
 	for claim, of := range map[string]struct {
 		lose   func(*coordinationv1.Lease)
 		says   string
-		holder string // in the end
+		holder string // at the end
 	}{
 		"buried by the sharder":                           {func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = "" }, "fallen silent", ""},
 		"buried, and stopped with a name to come back to": {func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = "a_" }, `taken by "a_"`, "a_"},
@@ -135,7 +135,7 @@ func TestALeaseThatWasLostIsLostForEver(t *testing.T) {
 				lost := s.lease().ResourceVersion
 				pass(time.Hour)
 				a.wantHeld(false, "an hour later")
-				<-a.ended // the elector has given up by then
+				<-a.ended // the elector has stopped by then
 				s.wantHolder(of.holder)
 				if of.holder != "" && s.lease().ResourceVersion != lost {
 					s.Error("it was written again")
@@ -195,7 +195,7 @@ func TestAnApiserverThatIsAway(t *testing.T) {
 	for claim, of := range map[string]struct {
 		away   time.Duration
 		held   bool
-		holder string // in the end
+		holder string // at the end
 	}{
 		"for less than the Lease lasts is survived":                   {11 * time.Second, true, "a_1"},
 		"for longer ends the hold, and nothing is written after that": {16 * time.Second, false, "a_1"},

@@ -8,7 +8,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// programs is the folder of what tests build.
+// programs is the directory of the binaries that the tests build.
 var programs string
 
 func TestMain(m *testing.M) {

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// NewManager makes a manager that works while the shard holds its Lease, and ends with an error when it has lost it. The process must end
-// with it: a new Shard is not possible in place of one that has ended.
+// NewManager creates a manager that works while the shard holds its Lease, and ends with an error when the shard has lost it. The
+// process must then exit: a new Shard cannot replace one that has ended.
 func (s *Shard) NewManager(options manager.Options) (manager.Manager, error) {
 	if err := s.Configure(&options); err != nil {
 		return nil, err
@@ -28,12 +28,12 @@ func (s *Shard) NewManager(options manager.Options) (manager.Manager, error) {
 	return mgr, mgr.Add(s)
 }
 
-// Configure is for those who cannot use NewManager: it makes the options of a manager those of the shard. Add the Shard to the manager
-// then, as otherwise it ends only some time after the Lease was lost.
+// Configure sets the options of a manager for the shard, for callers that cannot use NewManager. Add the Shard to the manager
+// afterwards. Otherwise the manager ends only some time after the Lease was lost.
 //
-// It elects no leader besides: whatever the options say of leader election is replaced. The manager's client is fenced as Client does
-// it, and its connections are, unless the options have an HTTPClient for it; its cache holds the shard's objects. A Shard is for one
-// manager.
+// Configure replaces all leader election options: the manager elects no other leader. The manager's client is wrapped as by
+// Client, and its connections are fenced unless the options have an HTTPClient. The manager's cache holds the shard's objects.
+// Use a Shard for one manager only.
 func (s *Shard) Configure(options *manager.Options) error {
 	options.LeaderElection, options.LeaderElectionResourceLockInterface = true, s.lock
 	options.LeaderElectionReleaseOnCancel = true
@@ -62,7 +62,7 @@ func (s *Shard) Configure(options *manager.Options) error {
 	return nil
 }
 
-// Start implements manager.Runnable: it ends with an error when the Lease is lost.
+// Start implements manager.Runnable. It ends with an error when the Lease is lost.
 func (s *Shard) Start(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

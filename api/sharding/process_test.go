@@ -12,7 +12,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// program is the example, built once.
+// program builds the example once and returns its path.
 var program = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(programs, "example")
 	if out, err := exec.Command("go", "build", "-o", path, "./example").CombinedOutput(); err != nil {
@@ -25,15 +25,15 @@ var program = sync.OnceValues(func() (string, error) {
 type process struct {
 	*ring
 	shard string
-	// identity is what the Lease is held by while it is this process's.
+	// identity is the holder of the Lease while this process holds it.
 	identity string
 	command  *exec.Cmd
 	log      string
-	// ended is closed when it has.
+	// ended is closed when the process has ended.
 	ended chan struct{}
 }
 
-// start starts a shard that sums its Deployments up as often as it can.
+// start starts a shard that writes summaries of its Deployments every 50 ms.
 func (r *ring) start(shard string, arguments ...string) *process {
 	r.Helper()
 	path, err := program()
@@ -65,7 +65,7 @@ func (r *ring) start(shard string, arguments ...string) *process {
 	return p
 }
 
-// join starts a shard and waits until it has its Lease.
+// join starts a shard and waits until it holds its Lease.
 func (r *ring) join(shard string, arguments ...string) *process {
 	r.Helper()
 	before := r.holder(shard)
@@ -74,7 +74,8 @@ func (r *ring) join(shard string, arguments ...string) *process {
 	return p
 }
 
-// awaitLease waits until the Lease of the process's name is held by another incarnation than before, which is taken to be this one.
+// awaitLease waits until an incarnation other than before holds the Lease with the shard's name. It assumes that this incarnation
+// is the process.
 func (p *process) awaitLease(before string) {
 	p.Helper()
 	testplane.Eventually(p, func() string {
@@ -93,7 +94,7 @@ func (p *process) signal(signal syscall.Signal) {
 	}
 }
 
-// awaitEnd waits until the process has ended, and returns how.
+// awaitEnd waits until the process has ended, and returns its exit code.
 func (p *process) awaitEnd() int {
 	p.Helper()
 	testplane.Eventually(p, func() string {
@@ -123,7 +124,7 @@ func (p *process) wantSaid(word string) {
 	}
 }
 
-// wantNoMoreWrites fails when the process has written after a resourceVersion.
+// wantNoMoreWrites fails the test if the process has written after a resourceVersion.
 func (p *process) wantNoMoreWrites(after int64) {
 	p.Helper()
 	if late := p.record.of(p.identity, after); len(late) > 0 {

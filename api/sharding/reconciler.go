@@ -15,16 +15,17 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// soon is after how long it is looked again at an object that somebody else has in hand.
+// soon is the delay before a retry for an object that another goroutine works on.
 const soon = 100 * time.Millisecond
 
-// Reconciler makes one that reconciles objects of a type, which is one of the ring's resources, only those of this shard, and none that
-// it was asked to let go of. The context of inner ends when the Lease is lost. An object that is not in the cache, because it is gone or
-// another shard's, is not given to inner: what has to be done when it is deleted needs a finalizer.
+// Reconciler returns a reconciler for objects of a type, which must be one of the ring's resources. It calls inner only for
+// objects of this shard that the shard was not asked to release. The context of inner ends when the Lease is lost. inner is not
+// called for an object that is not in the cache, because it was deleted or belongs to another shard: cleanup for deleted objects
+// needs a finalizer.
 //
-// It also adds to the manager, once for each type, what lets go of objects that are asked for. That does not wait for the controller's
-// queue, and goes by no predicates of its own, so that the controller can have whichever. It waits for inner, in all reconcilers of this
-// type that the Shard has made.
+// Reconciler also adds a drainer to the manager, once for each type, which releases objects on request. The drainer does not wait
+// for the controller's queue and uses none of its predicates, so the controller can have any. It waits for inner in all
+// reconcilers of this type that the Shard has created.
 func (s *Shard) Reconciler(mgr manager.Manager, object client.Object, inner reconcile.Reconciler) (reconcile.Reconciler, error) {
 	kind, err := apiutil.GVKForObject(object, mgr.GetScheme())
 	if err != nil {
@@ -49,7 +50,8 @@ type reconciler struct {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	// It is noted before the object is read: what is let go of meanwhile is seen as that.
+	// Register the work before reading the object, so that the drainer cannot release the object in between. The read shows a
+	// release that happened earlier.
 	j := job{kind: r.kind, key: request.NamespacedName}
 	if !r.shard.work.begin(j) {
 		return reconcile.Result{RequeueAfter: soon}, nil
@@ -64,7 +66,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		log.FromContext(ctx).V(1).Info("The object is not this shard's", "shard", object.GetLabels()[v1alpha1.LabelShard(r.shard.ring)])
 		return reconcile.Result{}, nil
 	case r.shard.isAsked(object):
-		return reconcile.Result{RequeueAfter: time.Second}, nil // that may be taken back, and nobody else would come to this then
+		return reconcile.Result{RequeueAfter: time.Second}, nil // the request may be withdrawn, and no event may follow
 	}
 	if err := r.shard.hold.err(); err != nil {
 		return reconcile.Result{}, err
@@ -74,12 +76,12 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return r.inner.Reconcile(ctx, request)
 }
 
-// has tells whether an object is this shard's.
+// has reports whether an object belongs to this shard.
 func (s *Shard) has(object client.Object) bool {
 	return object.GetLabels()[v1alpha1.LabelShard(s.ring)] == s.name
 }
 
-// isAsked tells whether the shard of an object is asked to let go of it.
+// isAsked reports whether the shard of an object is asked to release it.
 func (s *Shard) isAsked(object client.Object) bool {
 	_, asked := object.GetLabels()[v1alpha1.LabelDrain(s.ring)]
 	return asked

@@ -158,7 +158,7 @@ func TestWhatIsLetGoOf(t *testing.T) {
 	}
 }
 
-// behind is a cache that has an object as it was before it was written last.
+// behind is a stale cache: it returns an old resourceVersion.
 type behind struct{ client.Client }
 
 func (b behind) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
@@ -184,7 +184,7 @@ func TestAnObjectIsLetGoOfOnlyWhenNobodyWorksOnIt(t *testing.T) {
 	if err := d.client.Update(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "o", Labels: asked()}}); err != nil {
 		t.Fatal(err)
 	}
-	// Another reconciler of the same type comes and goes.
+	// Another reconciler of the same type runs and returns.
 	if _, err := d.reconciler(func(context.Context, reconcile.Request) (reconcile.Result, error) {
 		t.Error("it is reconciled though it is asked for")
 		return reconcile.Result{}, nil
@@ -205,7 +205,7 @@ func TestAnObjectIsLetGoOfOnlyWhenNobodyWorksOnIt(t *testing.T) {
 	}
 }
 
-// during is a client for which something happens right after an object was read.
+// during is a client that calls what after each read.
 type during struct {
 	client.Client
 	what func()

@@ -19,20 +19,20 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// record is all that was written to the objects of a ring, in the order in which the apiserver has stored it. It is the sharder for
-// controlled objects as well: they follow.
+// record is all writes to the objects of a ring, in the order in which the API server stored them. It also acts as the sharder
+// for controlled objects: they follow their controllers.
 type record struct {
 	*ring
 	mu sync.Mutex
-	// writes are those of summaries by shards, and releases, those of Deployments by which a shard let go.
+	// writes are the shards' writes of summaries. releases are the writes by which a shard released a Deployment.
 	writes, releases []entry
-	// written is what summaries were written last.
+	// written is the last content of each summary.
 	written map[string]string
-	// shards have the Deployments, by their names.
+	// shards maps the names of Deployments to their shards.
 	shards map[string]string
 }
 
-// entry is one write: at which resourceVersion, of which Deployment, by whom.
+// entry is one write: its resourceVersion, the Deployment, and the writer.
 type entry struct {
 	at         int64
 	deployment string
@@ -52,7 +52,7 @@ func newRecord(r *ring) *record {
 	for _, list := range []client.ObjectList{&appsv1.DeploymentList{}, &corev1.ConfigMapList{}} {
 		done.Go(func() {
 			last := ""
-			for ctx.Err() == nil { // an apiserver that ends ends its watches
+			for ctx.Err() == nil { // the API server closes its watches when it stops
 				w, err := c.Watch(ctx, list, client.InNamespace(r.name), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: last}})
 				if err != nil {
 					continue
@@ -70,7 +70,7 @@ func newRecord(r *ring) *record {
 	return rec
 }
 
-// take takes an event in, and returns where to go on after it.
+// take records an event, and returns the resourceVersion from which to continue.
 func (r *record) take(event watch.Event, last string) string {
 	object, ok := event.Object.(client.Object)
 	if !ok {
@@ -108,14 +108,14 @@ func (r *record) take(event watch.Event, last string) string {
 	return object.GetResourceVersion()
 }
 
-// follow moves a summary to the shard that has its Deployment.
+// follow moves a summary to the shard of its Deployment.
 func (r *record) follow(name, shard string) {
 	summary := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.name, Name: name}}
 	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, v1alpha1.LabelShard(r.name), shard)
 	_ = r.Patch(context.Background(), summary, client.RawPatch("application/merge-patch+json", []byte(patch)))
 }
 
-// of is what somebody has written after a resourceVersion, or anybody, when that is empty.
+// of returns the writes of a writer after a resourceVersion. An empty writer means all writers.
 func (r *record) of(by string, after int64) []entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,7 +128,7 @@ func (r *record) of(by string, after int64) []entry {
 	return found
 }
 
-// awaitWrites waits until somebody has written a summary of each Deployment after a resourceVersion.
+// awaitWrites waits until the writer has written a summary of each Deployment after a resourceVersion.
 func (r *record) awaitWrites(by string, after int64) {
 	r.Helper()
 	testplane.Eventually(r, func() string {
@@ -141,7 +141,7 @@ func (r *record) awaitWrites(by string, after int64) {
 	})
 }
 
-// released is when a Deployment was let go of; 0 when it was not.
+// released returns the resourceVersion at which a Deployment was released; 0 if it was not.
 func (r *record) released(deployment string) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -153,7 +153,7 @@ func (r *record) released(deployment string) int64 {
 	return 0
 }
 
-// now is the newest resourceVersion of the Deployments.
+// now returns the newest resourceVersion of the Deployments.
 func (r *record) now() int64 {
 	r.Helper()
 	list := &appsv1.DeploymentList{}

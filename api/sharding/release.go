@@ -9,8 +9,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// giveUp lets others have the Lease when nothing is worked on any more and no write is under way. Otherwise it is left to lapse: who
-// comes next would meet what is still to take effect.
+// giveUp releases the Lease when no work and no write is in progress any more. Otherwise the Lease is left to expire, because the
+// next holder could meet a write that has yet to take effect.
 func (l *lock) giveUp(ctx context.Context) error {
 	l.hold.end(errStopped)
 	why := l.hold.Lost()
@@ -18,7 +18,7 @@ func (l *lock) giveUp(ctx context.Context) error {
 	if why != nil && !isRevoked {
 		return why
 	}
-	if !isRevoked { // and then it is nobody's, however long it takes
+	if !isRevoked { // a revoked Lease has no other holder, however long this takes
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, l.hold.until())
 		defer cancel()

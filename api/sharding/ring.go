@@ -18,9 +18,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// newLeaseClient makes a client for the ring and the Lease of a shard, which has as little in common with others as can be. It speaks
-// HTTP/1.1: when a request is not answered in time its connection is closed, and the next one takes another way to an apiserver.
-// With HTTP/2 all would wait on a connection that is dead until that is noticed.
+// newLeaseClient creates the client for the ring and the Lease of a shard. It shares as little as possible with other clients. It
+// uses HTTP/1.1: when a request is not answered in time, its connection is closed, and the next request opens another one to an
+// API server. With HTTP/2 all requests would wait on a dead connection until it is detected.
 func newLeaseClient(config *rest.Config) (client.Client, error) {
 	config = rest.CopyConfig(config)
 	config.NextProtos, config.QPS = []string{"http/1.1"}, -1
@@ -34,7 +34,7 @@ func newLeaseClient(config *rest.Config) (client.Client, error) {
 	return client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
 }
 
-// ringOf reads the ring that a process is to be a shard of.
+// ringOf reads the ring that a process joins as a shard.
 func ringOf(ctx context.Context, reader client.Reader, options Options) (*v1alpha1.ClusterRing, error) {
 	if options.Ring == "" {
 		return nil, errors.New("a shard must know the ClusterRing that it is of: set Ring")
@@ -54,7 +54,7 @@ func ringOf(ctx context.Context, reader client.Reader, options Options) (*v1alph
 	return ring, nil
 }
 
-// checkAssigned tells when a ring does not assign the objects of a type, so that the shard would never see one.
+// checkAssigned returns an error if the ring does not assign the objects of a type. The shard would never see one.
 func (s *Shard) checkAssigned(mgr manager.Manager, object client.Object, main bool) error {
 	kind, err := apiutil.GVKForObject(object, mgr.GetScheme())
 	if err != nil {

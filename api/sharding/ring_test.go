@@ -25,13 +25,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// ring is the ring of docs/sharding-controllers.md under another name, in a namespace of its own. The test is its sharder.
+// ring is the ring of docs/sharding-controllers.md with another name, in its own namespace. The test acts as its sharder.
 type ring struct {
 	testing.TB
 	client.Client
-	// name is that of the ring and of the namespace.
+	// name is the name of the ring and of the namespace.
 	name string
-	// account may do what the page says, and nothing else.
+	// account has the permissions that the page lists, and no others.
 	account *rest.Config
 	record  *record
 }
@@ -65,7 +65,7 @@ func newRing(t testing.TB, leaseSeconds int) *ring {
 	return r
 }
 
-// documented are the objects of the page.
+// documented returns the objects on the page.
 func (r *ring) documented() []*unstructured.Unstructured {
 	r.Helper()
 	page, err := os.ReadFile("../../docs/sharding-controllers.md")
@@ -86,7 +86,7 @@ func (r *ring) documented() []*unstructured.Unstructured {
 	return objects
 }
 
-// last changes how long the Leases of shards last that start from now on.
+// last changes the Lease duration of shards that start from now on.
 func (r *ring) last(seconds int) {
 	r.Helper()
 	object := &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: r.name}}
@@ -96,7 +96,7 @@ func (r *ring) last(seconds int) {
 	}
 }
 
-// kubeconfig is that of the account, for a process.
+// kubeconfig writes the kubeconfig of the account for a process.
 func (r *ring) kubeconfig() string {
 	r.Helper()
 	path := filepath.Join(r.TempDir(), "kubeconfig")
@@ -106,7 +106,7 @@ func (r *ring) kubeconfig() string {
 	return path
 }
 
-// deploy makes Deployments with numbers, which are a shard's, or nobody's when it is empty.
+// deploy creates numbered Deployments that belong to a shard, or to none if shard is empty.
 func (r *ring) deploy(count int, shard string) {
 	r.Helper()
 	for i := range count {
@@ -126,7 +126,7 @@ func (r *ring) deploy(count int, shard string) {
 	}
 }
 
-// label sets labels of an object, or takes those off that are nil.
+// label sets labels of an object, and removes those whose value is nil.
 func (r *ring) label(object client.Object, labels map[string]any) {
 	r.Helper()
 	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
@@ -138,13 +138,13 @@ func (r *ring) label(object client.Object, labels map[string]any) {
 	}
 }
 
-// assign gives a Deployment to a shard.
+// assign assigns a Deployment to a shard.
 func (r *ring) assign(deployment *appsv1.Deployment, shard string) {
 	r.Helper()
 	r.label(deployment, map[string]any{v1alpha1.LabelShard(r.name): shard, v1alpha1.LabelDrain(r.name): nil})
 }
 
-// drain asks the shard of a Deployment to let go of it.
+// drain asks the shard of a Deployment to release it.
 func (r *ring) drain(deployment *appsv1.Deployment) {
 	r.Helper()
 	r.label(deployment, map[string]any{v1alpha1.LabelDrain(r.name): "true"})
@@ -159,7 +159,7 @@ func (r *ring) deployments() []appsv1.Deployment {
 	return list.Items
 }
 
-// lease is a shard's; nil when there is none.
+// lease returns the Lease of a shard; nil if there is none.
 func (r *ring) lease(shard string) *coordinationv1.Lease {
 	r.Helper()
 	lease := &coordinationv1.Lease{}

@@ -10,14 +10,15 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// Run is for those who have no manager, or go on when the Lease is lost. It waits for the Lease, calls work, and returns when that has: nil
-// when ctx has ended or work has by itself, and ErrNotHeld with the reason when the Lease was lost.
+// Run is for callers that have no manager, or that continue when the Lease is lost. It waits for the Lease, calls work, and
+// returns after work has returned. It returns nil if ctx ended or work returned by itself, and ErrNotHeld with the reason if the
+// Lease was lost.
 //
-// The context of work ends with ctx and with the hold on the Lease, and its cause is that error then. From then on the
-// Lease is not renewed any more. It is given up when work has returned, and left to lapse when that takes longer than it lasts: so work
-// must not return before all that it has begun has ended.
+// The context of work ends with ctx, and when the shard stops holding the Lease. In the second case its cause is the error above.
+// From then on Run does not renew the Lease. When work has returned, Run releases the Lease. If that takes longer than the Lease
+// duration, Run leaves the Lease to expire. So work must not return before everything that it started has ended.
 //
-// A Shard is run once. Who goes on after that makes a new one, and tells it by Options.After of the one before.
+// A Shard runs once. A caller that continues afterwards creates a new one, and passes the old one in Options.After.
 func (s *Shard) Run(ctx context.Context, work func(ctx context.Context)) error {
 	held, stop := s.Context(ctx)
 	defer stop()
@@ -48,7 +49,8 @@ func (s *Shard) Run(ctx context.Context, work func(ctx context.Context)) error {
 	return nil
 }
 
-// election is how an elector holds the Lease. It does not give it up by itself, which it would do while somebody still works.
+// election configures an elector for the Lease. The elector does not release the Lease by itself, because work may still be in
+// progress then.
 func (l *lock) election(begin func(context.Context)) leaderelection.LeaderElectionConfig {
 	config := leaderelection.LeaderElectionConfig{
 		Lock: l, Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: begin, OnStoppedLeading: func() {}},
@@ -57,7 +59,7 @@ func (l *lock) election(begin func(context.Context)) leaderelection.LeaderElecti
 	return config
 }
 
-// leave ends the hold, and gives the Lease up if it can be.
+// leave ends the hold, and releases the Lease if possible.
 func (s *Shard) leave(ctx context.Context) {
 	defer s.hold.end(errStopped)
 	if lost := s.hold.Lost(); !s.hold.joined() || lost != nil && !errors.Is(lost, errRevoked) {
@@ -66,7 +68,7 @@ func (s *Shard) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.lock.duration)
 	defer cancel()
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		// A renewal can have been stored whose answer nobody has waited for.
+		// The API server may have stored a renewal whose answer the elector did not wait for.
 		if _, _, err := s.lock.Get(ctx); err != nil {
 			return err
 		}
@@ -77,7 +79,8 @@ func (s *Shard) leave(ctx context.Context) {
 	}
 }
 
-// former is its identity when it is over and nothing of it can be still to come, so that nobody need wait for it; otherwise empty.
+// former returns the shard's identity if it has ended and none of its work can still take effect, so that the next incarnation
+// need not wait for it. Otherwise it returns the empty string.
 func (s *Shard) former() string {
 	if s == nil || s.hold.over.Err() == nil || !s.work.isOver(s.lock.duration) {
 		return ""

@@ -13,18 +13,18 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// runner is an incarnation of shard a that is run.
+// runner is an incarnation of shard a in Run.
 type runner struct {
 	*stage
 	shard *Shard
 	stop  context.CancelFunc
-	// work is the context of its work once that has begun, and err what Run has returned when ended is closed.
+	// work is the context of its work once that has begun. err is the result of Run when ended is closed.
 	work  context.Context
 	err   error
 	ended chan struct{}
 }
 
-// run runs one whose work goes on for a while when its context has ended.
+// run starts an incarnation whose work continues for a while after its context has ended.
 func (s *stage) run(incarnated string, stable bool, after *Shard, while time.Duration) *runner {
 	l := s.lockOf(incarnated, stable)
 	l.former = after.former()
@@ -113,7 +113,7 @@ func TestWorkEndsWhenTheLeaseIsLost(t *testing.T) {
 		lose   func(*stage)
 		within time.Duration
 		says   string
-		holder string // in the end
+		holder string // at the end
 	}{
 		"to another one":                            {change("a_2"), 4 * time.Second, `taken by "a_2"`, "a_2"},
 		"since it was buried":                       {change(""), 4 * time.Second, "fallen silent", ""},

@@ -19,27 +19,27 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// Options say which shard a process is.
+// Options identify the shard that a process runs.
 type Options struct {
 	// Ring is the name of the ClusterRing.
 	Ring string
-	// Name of the shard, a DNS label that no other process has at the same time. Empty is the name of the host up to its first
-	// dot: in a pod that is the pod's name.
+	// Name of the shard: a DNS label that no other process uses at the same time. If empty, it is the host name up to its first
+	// dot; in a pod that is the pod's name.
 	Name string
-	// Namespace, if it is not empty, must be the one that the ring has the Leases of its shards in.
+	// Namespace, if not empty, must be the namespace in which the ring has the Leases of its shards.
 	Namespace string
-	// Stable tells that a process of the same name comes back after a stop, as in a StatefulSet: the objects of the shard wait
-	// for it, for twice as long as the Lease lasts. Otherwise they go to others as soon as it has stopped.
+	// Stable means that a process of the same name comes back after a stop, as in a StatefulSet. The objects of the shard then
+	// wait for it, for twice the Lease duration. Otherwise other shards get them as soon as it has stopped.
 	Stable bool
-	// Objects are those types of which the manager's cache holds only the objects of this shard: those of the ring's resources
-	// and controlledResources that the process reads.
+	// Objects are the types of which the manager's cache holds only the objects of this shard: those of the ring's resources and
+	// controlledResources that the process reads.
 	Objects []client.Object
-	// After is the Shard of that name that this process was before, and whose Run has returned, if there was one. It is not waited for,
-	// although its Lease may not have lapsed.
+	// After is the Shard of the same name that this process ran before and whose Run has returned, if there was one. The new
+	// Shard does not wait for it, even if its Lease has not expired.
 	After *Shard
 }
 
-// Shard is one of the processes among which the objects of a ring are spread.
+// Shard is one of the processes that share the objects of a ring.
 type Shard struct {
 	ring, name string
 	spec       v1alpha1.ClusterRingSpec
@@ -51,8 +51,9 @@ type Shard struct {
 	drained    map[schema.GroupVersionKind]bool
 }
 
-// New makes a shard, which joins its ring when its manager starts, or by Run. It reads the ClusterRing and the Lease of that name: the error tells
-// when there is no such ring, or the Lease is somebody else's. How long the Lease lasts is what the ring says now.
+// New creates a shard, which joins its ring when its manager starts, or in Run. It reads the ClusterRing and the Lease with the
+// shard's name. It returns an error if the ring does not exist, or if the Lease does not belong to this shard. The Lease duration
+// is the current one of the ring.
 func New(ctx context.Context, config *rest.Config, options Options) (*Shard, error) {
 	name, err := nameOf(options.Name)
 	if err != nil {
@@ -91,7 +92,7 @@ func New(ctx context.Context, config *rest.Config, options Options) (*Shard, err
 	return s, nil
 }
 
-// nameOf is the name of a shard, or why it cannot be one.
+// nameOf returns the name of a shard, or why it is invalid.
 func nameOf(name string) (string, error) {
 	whose := "the name of a shard"
 	if name == "" {
@@ -108,14 +109,15 @@ func nameOf(name string) (string, error) {
 	return name, nil
 }
 
-// Name is the shard's.
+// Name returns the name of the shard.
 func (s *Shard) Name() string { return s.name }
 
-// Ring is the name of the ClusterRing that the shard is of.
+// Ring returns the name of the shard's ClusterRing.
 func (s *Shard) Ring() string { return s.ring }
 
-// Namespace is where the Leases of the ring's shards are.
+// Namespace returns the namespace of the ring's shard Leases.
 func (s *Shard) Namespace() string { return s.spec.ShardNamespace }
 
-// Identity is the holder of the Lease while it is held: the name, an underscore, and what no other process of that name has.
+// Identity returns the holder of the Lease while the shard holds it: the name, an underscore, and a suffix that no other process
+// of that name has.
 func (s *Shard) Identity() string { return s.lock.identity }

@@ -23,17 +23,18 @@ import (
 
 const lasts = 15 * time.Second
 
-// stage is an apiserver that has one Lease, and time that passes when nobody has anything to do.
+// stage is an API server with one Lease, in a synctest bubble: time advances when all goroutines are blocked.
 type stage struct {
 	*testing.T
 	client client.Client
-	// away makes the apiserver answer nothing but errors, silent, write what it is asked and answer errors, and hanging, answer nothing.
+	// With away, the API server answers only errors. With silent, it stores the writes but answers errors. With hanging, it does
+	// not answer.
 	away, silent, hanging atomic.Bool
-	// writes counts those of shards.
+	// writes counts the writes of shards.
 	writes atomic.Int64
 }
 
-// onStage runs a test. The Lease, if there is one, is that of shard a.
+// onStage runs a test. The Lease, if there is one, belongs to shard a.
 func onStage(t *testing.T, lease *coordinationv1.Lease, play func(*stage)) {
 	synctest.Test(t, func(t *testing.T) {
 		scheme := runtime.NewScheme()
@@ -87,7 +88,7 @@ func (s *stage) wantHolder(want string) {
 	}
 }
 
-// apiserver is how shards meet it.
+// apiserver returns the API server as shards see it.
 func (s *stage) apiserver() client.Client {
 	read := func(ctx context.Context, what func() error) error {
 		if s.hanging.Load() {
@@ -119,16 +120,16 @@ func (s *stage) apiserver() client.Client {
 	})
 }
 
-// actor is an incarnation of shard a, with an elector of client-go's as a manager has it.
+// actor is an incarnation of shard a with an elector of client-go, as in a manager.
 type actor struct {
 	*stage
 	lock *lock
 	stop context.CancelFunc
-	// ended is closed when the elector has given up.
+	// ended is closed when the elector has stopped.
 	ended chan struct{}
 }
 
-// lockOf is the Lease of shard a as an incarnation goes by it.
+// lockOf returns the lock of an incarnation of shard a.
 func (s *stage) lockOf(incarnated string, stable bool) *lock {
 	return &lock{
 		incarnation: incarnation{ring: "r", name: "a", identity: "a_" + incarnated, duration: lasts},
@@ -140,7 +141,7 @@ func (s *stage) lockOf(incarnated string, stable bool) *lock {
 func (s *stage) enter(incarnated string, stable bool) *actor {
 	a := &actor{stage: s, ended: make(chan struct{}), lock: s.lockOf(incarnated, stable)}
 	election := a.lock.election(func(context.Context) {})
-	election.ReleaseOnCancel = true // as a manager has it
+	election.ReleaseOnCancel = true // as in a manager
 	elector, err := leaderelection.NewLeaderElector(election)
 	if err != nil {
 		s.Fatal(err)

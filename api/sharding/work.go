@@ -10,21 +10,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// job is an object that is worked on.
+// job identifies an object that a reconciler works on.
 type job struct {
 	kind schema.GroupVersionKind
 	key  client.ObjectKey
 }
 
-// work is what a shard has in its hands now: an object is not let go of, and the Lease not given up, before it is done.
+// work tracks the shard's work in progress. The shard releases an object or its Lease only after the work on it is done.
 type work struct {
 	mu sync.Mutex
-	// done is told whenever something has ended.
+	// done is signaled whenever some work has ended.
 	done *sync.Cond
-	// jobs counts who works on each object; lettingGo is none, and nobody may begin.
+	// jobs counts the workers of each object. lettingGo means that there are none, and that none may begin.
 	jobs   map[job]int
 	writes int
-	// unknown is when a write was last given up of which nobody knows whether it takes effect.
+	// unknown is when a write was last abandoned whose outcome is not known.
 	unknown time.Time
 }
 
@@ -36,7 +36,7 @@ func newWork() *work {
 	return w
 }
 
-// begin notes that somebody works on an object; false when it is just let go of.
+// begin records that a worker starts on an object. It returns false while the object is being released.
 func (w *work) begin(j job) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -56,7 +56,7 @@ func (w *work) end(j job) {
 	w.done.Broadcast()
 }
 
-// letGo keeps everybody from working on an object until kept is called; false when somebody does.
+// letGo prevents work on an object until kept is called. It returns false if a worker is active.
 func (w *work) letGo(j job) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,7 +74,7 @@ func (w *work) kept(j job) {
 	w.done.Broadcast()
 }
 
-// write notes that one has begun, and the function that it returns, that it has ended.
+// write records that a write has begun. The returned function records that it has ended.
 func (w *work) write() (ended func(unknown bool)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,8 +90,8 @@ func (w *work) write() (ended func(unknown bool)) {
 	}
 }
 
-// rest waits until nothing is in hand and no write of the last while can take effect any more. The caller has seen to it that nothing
-// begins.
+// rest waits until no work is in progress, and returns an error if an abandoned write of the last while can still take effect.
+// The caller must ensure that no new work begins.
 func (w *work) rest(ctx context.Context, while time.Duration) error {
 	stop := context.AfterFunc(ctx, func() {
 		w.mu.Lock()
@@ -107,14 +107,14 @@ func (w *work) rest(ctx context.Context, while time.Duration) error {
 	return w.left(while)
 }
 
-// isOver tells whether that is so now.
+// isOver reports whether no work is in progress and no abandoned write can still take effect.
 func (w *work) isOver(while time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.left(while) == nil
 }
 
-// left tells what may still be to come.
+// left returns an error that says what may still take effect.
 func (w *work) left(while time.Duration) error {
 	if len(w.jobs)+w.writes > 0 {
 		return fmt.Errorf("%d objects are still worked on and %d writes under way", len(w.jobs), w.writes)

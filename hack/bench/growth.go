@@ -7,16 +7,16 @@ import (
 	"strconv"
 )
 
-// growth is a series: figures that change as one number grows, and how they are shown.
+// growth is a series: figures that change as one number grows, and how to show them.
 type growth struct {
-	// name is that of the plot's file, and of the place in growth.md.
+	// name is the file name of the plot, and the name of the section in growth.md.
 	name, title string
-	// suite is where the figures are from; by is what grows.
+	// suite is the suite that has the figures; by is the number that grows.
 	suite, by string
 	panels    []panel
 }
 
-// panel is a plot of lines that have a unit in common.
+// panel is a plot of lines with a common unit.
 type panel struct {
 	title string
 	lines []line
@@ -25,15 +25,15 @@ type panel struct {
 // line is one column of the table.
 type line struct {
 	label string
-	// benchmark matches the names of the benchmarks; its group is the number that grows.
+	// benchmark matches the names of the benchmarks. Its group is the number that grows.
 	benchmark string
 	unit      string
 }
 
-// point is a line's value where the number that grows is x.
+// point is a line's value y for the growing number x.
 type point struct{ x, y float64 }
 
-// growths are all series.
+// growths returns all series.
 func growths() []growth {
 	return []growth{
 		aggregatorGrowth("aggregator-pods", "Aggregator: more pods, 1,000 protectors", "pods", `^Aggregator/pods=(\d+)/protectors=1000/start$`),
@@ -104,7 +104,7 @@ func replicaGrowth() growth {
 	}}
 }
 
-// points are the values of a line, by x. Where a benchmark ran several times the last counts.
+// points returns the values of a line, sorted by x. If a benchmark ran several times, the last run counts.
 func (l line) points(results []result) []point {
 	name, last := regexp.MustCompile(l.benchmark), map[float64]float64{}
 	for _, r := range results {
@@ -125,7 +125,7 @@ func (l line) points(results []result) []point {
 	return points
 }
 
-// steps are all numbers for which there is a figure in any line.
+// steps returns all numbers for which some line has a figure.
 func (g growth) steps(results []result) []float64 {
 	var all []float64
 	for _, p := range g.panels {

@@ -1,6 +1,6 @@
-// Command bench runs all benchmarks and writes their figures to bench-report/: report.json, a flat object of the figures
-// that we stand for (docs/performance.md), for each suite all that it printed, and profiles as text. With -docs it puts
-// the figures that grow into docs/growth.md, as tables and plots.
+// Command bench runs all benchmarks and writes their figures to bench-report/: report.json, a flat object of the published
+// figures (docs/performance.md); the full output of each suite; and profiles as text. With -docs it writes the figures that grow
+// into docs/growth.md, as tables and plots.
 package main
 
 import (
@@ -31,13 +31,13 @@ func main() {
 	}
 }
 
-// bench is one call of the command.
+// bench is one run of the command.
 type bench struct {
 	out                io.Writer
 	folder, only, docs string
 }
 
-// run runs the suites. One that fails is told in the end; what it found until then, and the others, are kept.
+// run runs the suites. It reports a failed suite at the end, and keeps its results so far and those of the others.
 func (b *bench) run(ctx context.Context) error {
 	chosen, err := regexp.Compile(b.only)
 	if err != nil {
@@ -74,7 +74,7 @@ func (b *bench) run(ctx context.Context) error {
 
 func (b *bench) file(s suite) string { return filepath.Join(b.folder, s.name+".txt") }
 
-// read takes up what all suites have printed, now or in an earlier run.
+// read reads the output of all suites, from this run or an earlier one.
 func (b *bench) read() ([]record, error) {
 	var records []record
 	for _, s := range suites() {
@@ -90,7 +90,7 @@ func (b *bench) read() ([]record, error) {
 	return records, nil
 }
 
-// report writes the figures that we stand for.
+// report writes the published figures.
 func (b *bench) report(records []record) (missing []string, err error) {
 	var results []result
 	for _, r := range records {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Panels stand in rows of up to three, each with its legend below. All coordinates are in units of the viewBox.
+// Panels are laid out in rows of up to three, each with its legend below. All coordinates are in units of the viewBox.
 const (
 	panelWidth, panelHeight = 320.0, 250.0
 	panelsInRow             = 3
@@ -17,7 +17,7 @@ const (
 	plotHead                = 34.0
 )
 
-// plotStyle holds the colours: those of the demo's chart, and two more. Lines differ in their dashes besides.
+// plotStyle defines the colors: those of the demo's chart, and two more. The lines also differ in their dashes.
 const plotStyle = `
 .bench{font:12px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif}
 .bench text{fill:#3d444d}.bench .panel{fill:#fff;stroke:#d1d9e0}.bench .strong{fill:#1f2328;font-weight:600}
@@ -33,8 +33,8 @@ const plotStyle = `
 .bench .dot{fill:#0d1117}}
 `
 
-// plot draws the series as a picture, readable on a light and on a dark page. The steps of what grows are evenly spaced,
-// since each is some times the one before; the other axis begins at 0.
+// plot draws the series as an SVG image that is readable on a light and on a dark page. The steps of the growing number are
+// evenly spaced, because each is a multiple of the one before. The other axis begins at 0.
 func (g growth) plot(results []result) string {
 	var out strings.Builder
 	inRow := min(len(g.panels), panelsInRow)
@@ -60,7 +60,7 @@ func (g growth) plot(results []result) string {
 	return out.String()
 }
 
-// frame is where a panel stands, and what its axes are.
+// frame is the position of a panel, and its axes.
 type frame struct {
 	x, y  float64
 	steps []float64
@@ -111,7 +111,7 @@ func (f *frame) line(out *strings.Builder, i int, l line, results []result) {
 		i, f.x+plotLeft, y-4, f.x+plotLeft+32, y, html.EscapeString(l.label))
 }
 
-// across is where a step stands, from left to right.
+// across returns the x coordinate of a step.
 func (f *frame) across(x float64) float64 {
 	for i, step := range f.steps {
 		if step == x {
@@ -121,12 +121,12 @@ func (f *frame) across(x float64) float64 {
 	return f.x + plotLeft
 }
 
-// height is where a value stands, from above.
+// height returns the y coordinate of a value.
 func (f *frame) height(value float64) float64 {
 	return f.y + panelHeight - plotBottom - value/f.top*(panelHeight-plotTop-plotBottom)
 }
 
-// niceStep is the next of 1, 2, 5, 10, 20, 50, ... or their tenths.
+// niceStep returns the smallest of 1, 2, 5, 10, 20, 50, ... or their tenths that is at least the given number.
 func niceStep(least float64) float64 {
 	base := math.Pow(10, math.Floor(math.Log10(least)))
 	for _, factor := range []float64{1, 2, 5} {

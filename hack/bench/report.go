@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// figure is where a figure comes from: the worst of all benchmarks whose name matches, in that unit.
+// figure defines a figure: the worst result, in that unit, of all benchmarks whose name matches.
 type figure struct {
 	benchmark, unit string
-	// less is subtracted, over divides; both are other figures of the same kind.
+	// less is subtracted, and over is the divisor. Both are other figures.
 	less, over *figure
-	// lower is worse.
+	// lower means that a lower value is worse.
 	lower bool
 }
 
-// figures are those of report.json.
+// figures returns the figures of report.json.
 func figures() map[string]figure {
 	storm := func(unit string) figure { return figure{benchmark: "^Storm$", unit: unit} }
 	replicas := func(n string) *figure {
@@ -67,7 +67,7 @@ func figures() map[string]figure {
 	return all
 }
 
-// webhookFigures are those of a webhook with 10,000 protectors: alone, beside a core that answers at once, and with a
+// webhookFigures returns the figures of a webhook with 10,000 protectors: alone, with a core that answers at once, and with a
 // real one.
 func webhookFigures() map[string]figure {
 	const webhook = "^Webhook/core=(stand-in|real)/protectors=10000/start$"
@@ -86,7 +86,7 @@ func webhookFigures() map[string]figure {
 	return all
 }
 
-// loadFigures are those of an aggregator whose pods change 500 times a second.
+// loadFigures returns the figures of an aggregator whose pods change 500 times a second.
 func loadFigures() map[string]figure {
 	const load = "^Aggregator/load/pods=100000/protectors=10000/events=500/applications=100$"
 	return map[string]figure{
@@ -95,7 +95,7 @@ func loadFigures() map[string]figure {
 	}
 }
 
-// ringFigures are those of the sharding of controllers.
+// ringFigures returns the figures of controller sharding.
 func ringFigures() map[string]figure {
 	const balance = "^Balance/tokens=1000$"
 	throughput := func(of string) *figure {
@@ -124,7 +124,7 @@ func ringFigures() map[string]figure {
 	return all
 }
 
-// schedulingFigures are those of pods that are created with what scheduling policies add.
+// schedulingFigures returns the figures of pod creation with the additions of scheduling policies.
 func schedulingFigures() map[string]figure {
 	const alone, storm = "^PodCreate/alone$", "^PodCreate/storm$"
 	all := map[string]figure{
@@ -138,7 +138,7 @@ func schedulingFigures() map[string]figure {
 	return all
 }
 
-// report works the figures out, and names those that there are no benchmarks for.
+// report computes the figures, and lists those without benchmark results.
 func report(results []result) (values map[string]float64, missing []string) {
 	values = map[string]float64{}
 	for key, f := range figures() {

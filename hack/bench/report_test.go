@@ -32,7 +32,7 @@ func TestReport(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("figures (-want +got):\n%s", diff)
 	}
-	// What the project promised to report is either there or said to be missing.
+	// Each figure that the project promised is either reported or listed as missing.
 	for _, key := range []string{
 		"protected_over_unprotected", "core_writes_per_admission", "added_p99_ms", "index_ns_200k", "index_allocs_200k",
 		"aggregator_mib_100k_pods", "status_kib_10k_reservations", "federation_up_s", "replica_conflict_cost",
@@ -43,7 +43,7 @@ func TestReport(t *testing.T) {
 			t.Errorf("%s is neither reported nor missing", key)
 		}
 	}
-	if found := len(got) - 1; found+len(missing) != len(figures()) { // one is worked out of another
+	if found := len(got) - 1; found+len(missing) != len(figures()) { // one is derived from another
 		t.Errorf("%d figures and %d missing, of %d", found, len(missing), len(figures()))
 	}
 }

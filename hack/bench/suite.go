@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// suite is a call of go test. The figures of one suite were taken one after the other.
+// suite is one call of go test. The benchmarks of a suite run one after the other.
 type suite struct {
 	name      string
 	arguments []string
 }
 
-// suites are all, the longest last.
+// suites returns all suites, the longest last.
 func suites() []suite {
 	return []suite{
 		{"parts", []string{"-benchmem", "./internal/core/selectors", "./internal/batch", "./internal/core/quota", "./e2e/harness/storm", "./internal/sharding/ring"}},
@@ -34,7 +34,7 @@ func suites() []suite {
 	}
 }
 
-// run runs the suite, and writes all that it prints to the file and passes it on.
+// run runs the suite and writes its output to the file and to out.
 func (s suite) run(ctx context.Context, out io.Writer, file, profiles string) error {
 	text, err := os.Create(file)
 	if err != nil {
@@ -57,12 +57,12 @@ func (s suite) run(ctx context.Context, out io.Writer, file, profiles string) er
 
 const headingBegins = "# suite "
 
-// heading tells when a suite was run, and how busy the machine was before.
+// heading states when a suite ran, and the load of the machine before.
 func heading(name string, at time.Time, load string) string {
 	return fmt.Sprintf("%s%s, %s, load average %s", headingBegins, name, at.UTC().Format("2006-01-02 15:04 UTC"), load)
 }
 
-// loadAverage is how many processes wanted a processor in the last minute; "unknown" where the kernel does not tell.
+// loadAverage returns the load average of the last minute; "unknown" where the kernel does not report it.
 func loadAverage() string {
 	raw, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -72,22 +72,22 @@ func loadAverage() string {
 	return load
 }
 
-// record is what a suite has found.
+// record holds the results of a suite.
 type record struct {
 	suite string
-	// heading tells when.
+	// heading states when the suite ran.
 	heading string
 	results []result
 }
 
-// result is one line of a benchmark: its figures by unit.
+// result is one line of benchmark output: its figures by unit.
 type result struct {
 	name    string
 	figures map[string]float64
 }
 
-// parseRecord reads what a suite printed. A benchmark's name is printed when it begins and its figures when it ends; what
-// the program under test printed meanwhile stands between.
+// parseRecord parses the output of a suite. A benchmark's name is printed when it begins and its figures when it ends. Output of
+// the program under test may be between them.
 func parseRecord(suite, text string) record {
 	r, begun := record{suite: suite}, ""
 	for line := range strings.Lines(text) {
@@ -108,7 +108,7 @@ func parseRecord(suite, text string) record {
 	return r
 }
 
-// parse reads a line such as "BenchmarkX-2  100  12.5 ns/op  0 allocs/op".
+// parse parses a line such as "BenchmarkX-2  100  12.5 ns/op  0 allocs/op".
 func parse(line string) (result, bool) {
 	fields := strings.Fields(line)
 	if len(fields) < 4 || !strings.HasPrefix(fields[0], "Benchmark") {
@@ -118,7 +118,7 @@ func parse(line string) (result, bool) {
 		return result{}, false
 	}
 	name := strings.TrimPrefix(fields[0], "Benchmark")
-	if end := strings.LastIndex(name, "-"); end > 0 { // the number of processors, which is not told where it is 1
+	if end := strings.LastIndex(name, "-"); end > 0 { // the number of CPUs, which is omitted if it is 1
 		if _, err := strconv.Atoi(name[end+1:]); err == nil {
 			name = name[:end]
 		}

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// writeDocs puts the series for which there are figures into the folder's growth.md and their plots into its images.
+// writeDocs writes the series that have figures into the folder's growth.md, and their plots into its images.
 func writeDocs(folder string, records []record) error {
 	file := filepath.Join(folder, "growth.md")
 	raw, err := os.ReadFile(file)
@@ -34,7 +34,7 @@ func writeDocs(folder string, records []record) error {
 	return os.WriteFile(file, []byte(text), 0o600)
 }
 
-// keepProfiles copies the profiles that the docs have, which are those that they refer to.
+// keepProfiles updates the profiles that the docs contain, which are those that they refer to.
 func keepProfiles(from, to string) error {
 	kept, err := filepath.Glob(filepath.Join(to, "*.txt"))
 	if err != nil {
@@ -64,7 +64,7 @@ func recordOf(records []record, suite string) record {
 	return record{}
 }
 
-// replaceBetween replaces what stands between the marks of a name.
+// replaceBetween replaces the text between the marks of a name.
 func replaceBetween(text, name, by string) (string, error) {
 	begins, ends := "<!-- "+name+" begin -->\n", "<!-- "+name+" end -->"
 	before, rest, found := strings.Cut(text, begins)
@@ -75,7 +75,8 @@ func replaceBetween(text, name, by string) (string, error) {
 	return before + begins + by + ends + after, nil
 }
 
-// table shows the series as text, with its plot and where its figures are from. What grows goes from left to right.
+// table renders the series as a table, with its plot and the origin of its figures. The growing number increases from left to
+// right.
 func (g growth) table(from record, image string) string {
 	var out strings.Builder
 	steps := g.steps(from.results)
@@ -100,7 +101,7 @@ func (g growth) table(from record, image string) string {
 	return out.String()
 }
 
-// at is the value at x as the table shows it; a dash where there is none.
+// at returns the value at x for the table; a dash if there is none.
 func (l line) at(x float64, results []result) string {
 	for _, p := range l.points(results) {
 		if p.x == x {
@@ -110,7 +111,7 @@ func (l line) at(x float64, results []result) string {
 	return "–"
 }
 
-// grouped writes a number with three digits that mean something, and whole ones with commas.
+// grouped formats a number with three significant digits. Whole numbers get commas.
 func grouped(value float64) string {
 	if value == 0 {
 		return "0"

@@ -1,6 +1,6 @@
-// Command chaos plays storms with real faults on a federation of real control planes, validates them by what the
-// clusters' etcds hold, and writes chaos-report: index.html for people, report.json for programs. It fails if a floor was broken, if an admission was
-// illegal, or if Breakwater did not recover.
+// Command chaos runs storms with real faults on a federation of real control planes, validates them against the contents of the
+// clusters' etcds, and writes chaos-report: index.html for people, report.json for programs. It fails if a floor was broken, if
+// an admission was illegal, or if Breakwater did not recover.
 package main
 
 import (
@@ -43,7 +43,7 @@ func main() {
 	flag.IntVar(&o.scale, "scale", 1, "multiplies pods, floor and clients, and how long a storm rages around its fault")
 	flag.StringVar(&o.program, "program", "bin/breakwater", "`path` of breakwater")
 	flag.Parse()
-	ctrllog.SetLogger(logr.Discard()) // clients want to log about logging
+	ctrllog.SetLogger(logr.Discard()) // client libraries warn if no logger is set
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Stdout, o)
 	stop()
@@ -78,7 +78,7 @@ func run(ctx context.Context, out io.Writer, o options) error {
 	return errors.Join(err, report.Table(out), report.Write(o.out), report.Err())
 }
 
-// play plays the scenarios on one stage, and on a new one after a scenario that could not be played to its end.
+// play runs the scenarios on one stage. After a scenario that could not be completed it opens a new one.
 func play(ctx context.Context, out io.Writer, o options, scenarios []chaos.Scenario) (*chaos.Report, error) {
 	report := &chaos.Report{}
 	folder, err := os.MkdirTemp("", "breakwater-chaos-")
@@ -88,7 +88,7 @@ func play(ctx context.Context, out io.Writer, o options, scenarios []chaos.Scena
 	var stage *chaos.Stage
 	defer func() {
 		if stage != nil {
-			_ = stage.Close(ctx) // the results stand
+			_ = stage.Close(ctx) // the results remain valid
 		}
 		if report.Err() != nil {
 			_, _ = fmt.Fprintln(out, "Logs are in", folder)
@@ -119,7 +119,7 @@ func play(ctx context.Context, out io.Writer, o options, scenarios []chaos.Scena
 		}
 		_, _ = fmt.Fprintf(out, "%s, seed %d, after %.0f s: %s\n", scenario.Name, seed, time.Since(began).Seconds(), verdict)
 		report.Scenarios = append(report.Scenarios, result)
-		if err := report.Write(o.out); err != nil { // for those who do not want to wait for the end
+		if err := report.Write(o.out); err != nil { // so that the user can read partial results
 			return report, err
 		}
 	}

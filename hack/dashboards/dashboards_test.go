@@ -38,7 +38,7 @@ func TestPanelsStandBesideEachOther(t *testing.T) {
 	}
 }
 
-// The labels that a query chooses or adds up by are those of the metrics that it asks for, or of whoever scrapes.
+// Queries may select and aggregate only by labels of the metrics that they use, or by labels that the scraper adds.
 func TestQueriesGoByTheTableOfMetrics(t *testing.T) {
 	rows, err := metrictable.Read("../../docs/metrics.md")
 	if err != nil {

@@ -1,6 +1,6 @@
 package main
 
-// good and bad are the words of a condition that is to be True.
+// goodOrBad returns the words for the values of a condition that should be True.
 func goodOrBad() map[string]Word {
 	return map[string]Word{
 		"1": {Text: "True", Color: "green", Index: 0}, "0": {Text: "False", Color: "red", Index: 1}, "-1": {Text: "Unknown", Color: "yellow", Index: 2},
@@ -84,7 +84,7 @@ func toProtector(p *Panel) {
 	})
 }
 
-// writeTime is a quantile of what the aggregator of each cell waits for the core.
+// writeTime returns a query for a quantile of the time that each cell's aggregator waits for the core.
 func writeTime(quantile string) string {
 	return `histogram_quantile(` + quantile + `, sum by (le, cell) (rate(breakwater_aggregator_write_duration_seconds_bucket{cell=~"$cell"}[$__rate_interval])))`
 }

@@ -1,12 +1,12 @@
 package main
 
-// row is a heading and what stands below it.
+// row is a heading and the lines of panels below it.
 type row struct {
 	title string
 	lines []line
 }
 
-// line is some panels side by side, which share its height and the width of the page.
+// line is a number of panels side by side, which have the same height and share the width of the page.
 type line struct {
 	height int
 	panels []Panel
@@ -14,7 +14,7 @@ type line struct {
 
 const columns = 24
 
-// lay gives all panels their places and numbers.
+// lay sets the positions and IDs of all panels.
 func lay(rows ...row) []Panel {
 	var all []Panel
 	y := 0
@@ -39,7 +39,7 @@ func lay(rows ...row) []Panel {
 	return all
 }
 
-// tag is that of all dashboards, by which they link to each other.
+// tag is the tag of all dashboards, by which they link to each other.
 const tag = "breakwater"
 
 func dashboard(uid, title, description string, variables []Variable, rows ...row) Dashboard {
@@ -55,14 +55,14 @@ func dashboard(uid, title, description string, variables []Variable, rows ...row
 	}
 }
 
-// several is a variable of which any number of values may be chosen, and all are at first.
+// several is a variable with multiple values. By default all are selected.
 func several(name, label, query string) Variable {
 	v := single(name, label, query)
 	v.Multi, v.IncludeAll, v.AllValue = true, true, ".*"
 	return v
 }
 
-// single is a variable of one value. It is asked for anew when the time that is shown changes.
+// single is a variable with one value. Grafana queries its values again when the time range changes.
 func single(name, label, query string) Variable {
 	return Variable{Name: name, Label: label, Type: "query", Query: query, Datasource: source(), Refresh: 2, Sort: 1}
 }

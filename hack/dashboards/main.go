@@ -1,4 +1,4 @@
-// Command dashboards writes the dashboards of the chart, as Grafana takes them.
+// Command dashboards writes the Grafana dashboards of the chart.
 //
 //	go run ./hack/dashboards charts/breakwater/files/dashboards
 package main
@@ -22,7 +22,7 @@ func main() {
 	}
 }
 
-// write makes the folder hold the dashboards, and no others.
+// write writes the dashboards to the folder, and removes all others.
 func write(folder string) error {
 	old, err := filepath.Glob(filepath.Join(folder, "*.json"))
 	if err != nil {
@@ -45,12 +45,12 @@ func write(folder string) error {
 	return nil
 }
 
-// all are the dashboards by the names of their files.
+// all returns the dashboards by file name.
 func all() map[string]Dashboard {
 	return map[string]Dashboard{"fleet": fleet(), "protector": protector(), "webhook": webhook()}
 }
 
-// encode leaves > and & in expressions as they are, to be read by people.
+// encode does not escape > and & in expressions, so that people can read them.
 func encode(dashboard Dashboard) ([]byte, error) {
 	text := &bytes.Buffer{}
 	encoder := json.NewEncoder(text)

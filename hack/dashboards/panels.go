@@ -2,13 +2,13 @@ package main
 
 import "slices"
 
-// source is the data source that the user chooses.
+// source is the data source that the user selects.
 func source() *Datasource { return &Datasource{Type: "prometheus", UID: "${datasource}"} }
 
-// query is what a panel asks, and how its answers are called.
+// query is a query of a panel, and the legend of its results.
 type query struct {
 	expr, legend string
-	// exemplars asks for traces as well.
+	// exemplars requests exemplars, which link to traces, as well.
 	exemplars bool
 }
 
@@ -25,12 +25,12 @@ func targets(queries []query, format string, instant bool) []Target {
 	return all
 }
 
-// change makes a panel other than those of its kind are.
+// change modifies the defaults of a panel.
 type change func(*Panel)
 
 func describe(text string) change { return func(p *Panel) { p.Description = text } }
 
-// colors are those from some values on. The first is that of all below.
+// colors sets the color for values from each step on. The first color is for all lower values.
 func colors(first string, steps ...Step) change {
 	return func(p *Panel) {
 		p.FieldConfig.Defaults.Color = &Color{Mode: "thresholds"}
@@ -40,7 +40,7 @@ func colors(first string, steps ...Step) change {
 
 func from(value float64, color string) Step { return Step{Value: &value, Color: color} }
 
-// words show values as words.
+// words shows values as words.
 func words(of map[string]Word) change {
 	return func(p *Panel) { p.FieldConfig.Defaults.Mappings = []Mapping{{Type: "value", Options: of}} }
 }
@@ -51,7 +51,7 @@ func stacked(p *Panel) {
 	p.FieldConfig.Defaults.Custom["fillOpacity"] = 30
 }
 
-// as gives series by the name of their legend a colour, and a line of dashes where that is asked for.
+// as sets the color of a series by its legend, and optionally dashes.
 func as(name, color string, dashes bool) change {
 	return func(p *Panel) {
 		properties := []Property{{ID: "color", Value: Color{Mode: "fixed", FixedColor: color}}}
@@ -77,7 +77,7 @@ func panel(kind, title, unit string, all []Target, changes []change) Panel {
 	return p
 }
 
-// lines are values over time.
+// lines is a panel of values over time.
 func lines(title, unit string, queries []query, changes ...change) Panel {
 	usual := func(p *Panel) {
 		p.FieldConfig.Defaults.Color = &Color{Mode: "palette-classic"}
@@ -90,7 +90,7 @@ func lines(title, unit string, queries []query, changes ...change) Panel {
 	return panel("timeseries", title, unit, targets(queries, "time_series", false), slices.Concat([]change{usual}, changes))
 }
 
-// number is one value, or a few, of now.
+// number is a panel of one or a few current values.
 func number(title, unit string, queries []query, changes ...change) Panel {
 	usual := func(p *Panel) {
 		p.FieldConfig.Defaults.NoValue = "–"
@@ -102,7 +102,7 @@ func number(title, unit string, queries []query, changes ...change) Panel {
 	return panel("stat", title, unit, targets(queries, "time_series", false), slices.Concat([]change{usual}, changes))
 }
 
-// states are conditions over time.
+// states is a panel of conditions over time.
 func states(title string, queries []query, changes ...change) Panel {
 	usual := func(p *Panel) {
 		p.FieldConfig.Defaults.Custom = map[string]any{"fillOpacity": 70, "lineWidth": 0}
@@ -115,7 +115,7 @@ func states(title string, queries []query, changes ...change) Panel {
 	return panel("state-timeline", title, "", targets(queries, "time_series", false), slices.Concat([]change{usual}, changes))
 }
 
-// density is a histogram over time.
+// density is a panel of a histogram over time.
 func density(title, unit, expr string, changes ...change) Panel {
 	usual := func(p *Panel) {
 		p.Options = map[string]any{
@@ -132,7 +132,7 @@ func density(title, unit, expr string, changes ...change) Panel {
 	return panel("heatmap", title, "", targets([]query{{expr: expr, legend: "{{le}}", exemplars: true}}, "heatmap", false), slices.Concat([]change{usual}, changes))
 }
 
-// table has a row for each series of now, without those labels.
+// table is a panel with a row for each current series, without the hidden labels.
 func table(title string, expr string, names map[string]string, hidden []string, changes ...change) Panel {
 	exclude := map[string]bool{"Time": true, "__name__": true}
 	for _, label := range hidden {

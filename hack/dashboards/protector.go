@@ -34,7 +34,7 @@ func protector() Dashboard {
 	)
 }
 
-// fromZero begins the scale at zero.
+// fromZero makes the scale begin at zero.
 func fromZero(p *Panel) {
 	zero := 0.0
 	p.FieldConfig.Defaults.Min = &zero

@@ -1,6 +1,6 @@
 package main
 
-// Dashboard and what it is made of are the part of Grafana's schema of dashboards (version 39) that ours need.
+// Dashboard and its parts are the subset of Grafana's dashboard schema (version 39) that the dashboards use.
 type Dashboard struct {
 	UID           string      `json:"uid"`
 	Title         string      `json:"title"`
@@ -17,13 +17,13 @@ type Dashboard struct {
 	Panels        []Panel     `json:"panels"`
 }
 
-// TimeRange is what is shown at first.
+// TimeRange is the default time range.
 type TimeRange struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 }
 
-// Link leads to dashboards with a tag, or from a panel's field to an address.
+// Link links to dashboards with a tag.
 type Link struct {
 	Title       string   `json:"title"`
 	Type        string   `json:"type,omitempty"`
@@ -36,17 +36,17 @@ type Link struct {
 	KeepTime    bool     `json:"keepTime"`
 }
 
-// Annotations are events that are shown in all panels; ours have none.
+// Annotations are events that all panels show. These dashboards have none.
 type Annotations struct {
 	List []any `json:"list"`
 }
 
-// Templating are the variables.
+// Templating holds the variables.
 type Templating struct {
 	List []Variable `json:"list"`
 }
 
-// Variable is chosen by the user.
+// Variable is selected by the user.
 type Variable struct {
 	Name       string      `json:"name"`
 	Label      string      `json:"label"`
@@ -60,13 +60,13 @@ type Variable struct {
 	AllValue   string      `json:"allValue,omitempty"`
 }
 
-// Datasource is where a query goes.
+// Datasource is the data source of a query.
 type Datasource struct {
 	Type string `json:"type"`
 	UID  string `json:"uid"`
 }
 
-// Panel is a picture.
+// Panel is one panel.
 type Panel struct {
 	ID              int              `json:"id"`
 	Type            string           `json:"type"`
@@ -82,7 +82,7 @@ type Panel struct {
 	Panels          *[]Panel         `json:"panels,omitempty"`
 }
 
-// GridPos is where it stands, in 24 columns.
+// GridPos is the position of a panel, in 24 columns.
 type GridPos struct {
 	H int `json:"h"`
 	W int `json:"w"`
@@ -90,13 +90,13 @@ type GridPos struct {
 	Y int `json:"y"`
 }
 
-// FieldConfig is how values are shown, and which of them in another way.
+// FieldConfig defines how values are shown, with overrides for some of them.
 type FieldConfig struct {
 	Defaults  Field      `json:"defaults"`
 	Overrides []Override `json:"overrides"`
 }
 
-// Field is how a value is shown.
+// Field defines how a value is shown.
 type Field struct {
 	Unit       string         `json:"unit,omitempty"`
 	Decimals   *int           `json:"decimals,omitempty"`
@@ -109,25 +109,25 @@ type Field struct {
 	Custom     map[string]any `json:"custom,omitempty"`
 }
 
-// FieldLink leads from a value to an address.
+// FieldLink links a value to a URL.
 type FieldLink struct {
 	Title string `json:"title"`
 	URL   string `json:"url"`
 }
 
-// Color says what a value's colour goes by.
+// Color defines how the color of a value is chosen.
 type Color struct {
 	Mode       string `json:"mode"`
 	FixedColor string `json:"fixedColor,omitempty"`
 }
 
-// Thresholds are the values from which on colours change.
+// Thresholds are the values at which the color changes.
 type Thresholds struct {
 	Mode  string `json:"mode"`
 	Steps []Step `json:"steps"`
 }
 
-// Step begins at a value; that of the first is null.
+// Step begins at a value. The first step's value is null.
 type Step struct {
 	Value *float64 `json:"value"`
 	Color string   `json:"color"`
@@ -139,26 +139,26 @@ type Mapping struct {
 	Options map[string]Word `json:"options"`
 }
 
-// Word is one of them.
+// Word is the text and color of a value.
 type Word struct {
 	Text  string `json:"text"`
 	Color string `json:"color"`
 	Index int    `json:"index"`
 }
 
-// Override shows some fields in another way.
+// Override changes how some fields are shown.
 type Override struct {
 	Matcher    Matcher    `json:"matcher"`
 	Properties []Property `json:"properties"`
 }
 
-// Matcher says which.
+// Matcher selects the fields.
 type Matcher struct {
 	ID      string `json:"id"`
 	Options any    `json:"options"`
 }
 
-// Property says how.
+// Property is one changed setting.
 type Property struct {
 	ID    string `json:"id"`
 	Value any    `json:"value"`
@@ -176,7 +176,7 @@ type Target struct {
 	Datasource   *Datasource `json:"datasource"`
 }
 
-// Transformation changes what queries have answered before it is shown.
+// Transformation changes query results before they are shown.
 type Transformation struct {
 	ID      string         `json:"id"`
 	Options map[string]any `json:"options"`

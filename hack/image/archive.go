@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
-// writeArchive packs the images of all platforms into one OCI archive, under one name, and returns its digest.
+// writeArchive writes the images of all platforms into one OCI archive, under one name, and returns its digest.
 func writeArchive(out, name string, images []platformImage, at time.Time) (v1.Hash, error) {
 	index := v1.ImageIndex(empty.Index)
 	for _, image := range images {
@@ -30,7 +30,7 @@ func writeArchive(out, name string, images []platformImage, at time.Time) (v1.Ha
 		return v1.Hash{}, err
 	}
 	if err := path.AppendIndex(index, layout.WithAnnotations(map[string]string{
-		"io.containerd.image.name":          name, // by which containerd, and so kind, knows it
+		"io.containerd.image.name":          name, // the name that containerd, and so kind, uses
 		"org.opencontainers.image.ref.name": name,
 	})); err != nil {
 		return v1.Hash{}, err
@@ -41,7 +41,7 @@ func writeArchive(out, name string, images []platformImage, at time.Time) (v1.Ha
 	return index.Digest()
 }
 
-// pack writes a folder's files into a tar archive, in the order of their names.
+// pack writes a folder's files into a tar archive, sorted by name.
 func pack(out, folder string, at time.Time) (err error) {
 	archive, err := os.Create(out)
 	if err != nil {

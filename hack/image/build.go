@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// user is who runs the program: nobody that a host knows, and a number, so that a kubelet can tell that it is not root.
+	// user runs the program: a UID that exists on no host, and a number, so that the kubelet can verify that it is not root.
 	user = "65532"
-	// materialsPath is where scanners look for what an image was made of.
+	// materialsPath is where scanners look for an image's SBOM.
 	materialsPath = "var/lib/db/sbom/breakwater.cdx.json"
 )
 
@@ -26,18 +26,18 @@ const (
 type platformImage struct {
 	v1.Image
 	platform *v1.Platform
-	// materials is the CycloneDX document of what the program was made of.
+	// materials is the SBOM of the program, a CycloneDX document.
 	materials []byte
 }
 
-// file is an entry of the image's one layer; without content it is a folder.
+// file is an entry of the image's only layer. An entry without content is a directory.
 type file struct {
 	name    string
 	mode    fs.FileMode
 	content []byte
 }
 
-// build makes the image of a program.
+// build creates the image of a program.
 func build(program string, platform *v1.Platform, version string, at time.Time) (platformImage, error) {
 	binary, err := os.ReadFile(program)
 	if err != nil {
@@ -82,7 +82,7 @@ func build(program string, platform *v1.Platform, version string, at time.Time) 
 	return platformImage{Image: image, platform: platform, materials: materials}, err
 }
 
-// layerOf packs files, all of them root's.
+// layerOf creates a layer of files that root owns.
 func layerOf(at time.Time, files ...file) (v1.Layer, error) {
 	var packed bytes.Buffer
 	w := tar.NewWriter(&packed)

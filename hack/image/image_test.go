@@ -20,7 +20,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// sample is an archive for two platforms, whose program is this test.
+// sample creates an archive for two platforms, with this test binary as the program.
 func sample(t *testing.T, out string, at time.Time) v1.Hash {
 	t.Helper()
 	program, err := os.Executable()
@@ -42,7 +42,7 @@ func sample(t *testing.T, out string, at time.Time) v1.Hash {
 	return digest
 }
 
-// unpack reads an archive back.
+// unpack reads an archive.
 func unpack(t *testing.T, archive string) v1.ImageIndex {
 	t.Helper()
 	raw, err := os.ReadFile(archive)

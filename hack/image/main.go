@@ -1,5 +1,5 @@
-// Command image builds the container image of Breakwater for several platforms, without a container engine: one static program,
-// who runs it, and of what it was made. The same source gives the same bytes.
+// Command image builds the container image of Breakwater for several platforms, without a container engine. The image contains
+// one static program, the user that runs it, and an SBOM. The build is reproducible: the same source gives the same bytes.
 package main
 
 import (
@@ -91,7 +91,7 @@ func parsePlatforms(list string) (all []*v1.Platform, err error) {
 	return all, nil
 }
 
-// sourceTime is that of SOURCE_DATE_EPOCH, or of the last commit: the time of a build would make each another one.
+// sourceTime returns SOURCE_DATE_EPOCH, or the time of the last commit. With the time of the build, no two builds would be equal.
 func sourceTime(ctx context.Context) (time.Time, error) {
 	text := os.Getenv("SOURCE_DATE_EPOCH")
 	if text == "" {
@@ -108,7 +108,7 @@ func sourceTime(ctx context.Context) (time.Time, error) {
 	return time.Unix(seconds, 0).UTC(), nil
 }
 
-// compile builds the program for a platform, on whatever this machine is.
+// compile builds the program for a platform, on any platform.
 func compile(ctx context.Context, out string, platform *v1.Platform, version string) error {
 	const variable = "github.com/breakwater-k8s/breakwater/internal/telemetry/version.Version"
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-mod=readonly",

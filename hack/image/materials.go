@@ -11,7 +11,7 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// materialsOf writes down what a program was made of, as the program itself says: the modules that it links, and Go.
+// materialsOf creates the SBOM of a program from its own build info: the modules that it links, and Go.
 func materialsOf(program, version string, at time.Time) ([]byte, error) {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
@@ -35,7 +35,7 @@ func materialsOf(program, version string, at time.Time) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// library is a module, or what replaces it.
+// library is a module, or its replacement.
 func library(m *debug.Module) cdx.Component {
 	if m.Replace != nil {
 		m = m.Replace

@@ -1,6 +1,6 @@
-// Command mutants puts one fault at a time into the safety rules and reports whether the proof catches it: first the
-// property tests, then the simulation. A fault of the judge of the simulation is caught by the tests of the judge. Files are not
-// touched; the fault is laid over them while Go builds.
+// Command mutants puts one fault at a time into the safety rules and reports whether the proofs catch it: first the property
+// tests, then the simulation. The tests of the simulation's judge catch faults in the judge. Files are not modified; Go applies
+// the fault as an overlay during the build.
 package main
 
 import (
@@ -37,10 +37,10 @@ type mutant struct {
 	Replace string `json:"replace"`
 }
 
-// ruleOfTheJudge is the rule of mutants that are faults of the judge, and not of the product.
+// ruleOfTheJudge is the rule of mutants in the judge. All other mutants are in the product.
 const ruleOfTheJudge = "judge"
 
-// proof is what may catch a mutant.
+// proof is a set of tests that may catch a mutant.
 type proof struct {
 	name     string
 	packages []string
@@ -52,7 +52,7 @@ func (p proof) isFor(m mutant) bool { return (m.Rule == ruleOfTheJudge) == (p.na
 
 const testsOfTheJudge = "tests of the judge"
 
-// proofs are all proofs, the cheaper first.
+// proofs returns all proofs, the cheapest first.
 
 func proofs() []proof {
 	return []proof{
@@ -153,11 +153,11 @@ func run(ctx context.Context, out io.Writer, seeds int, proof, only, table strin
 	return nil
 }
 
-// tryAll tries as many mutants at once as there are processors, since the simulation uses one. It returns what caught each mutant, or "" for none
-// and for a mutant that could not be tried.
+// tryAll tries as many mutants in parallel as there are CPUs, because the simulation uses one. It returns what caught each
+// mutant, or "" for a mutant that nothing caught or that could not be tried.
 func tryAll(ctx context.Context, out io.Writer, mutants []mutant, seeds int, proof string) ([]string, error) {
 	caught := make([]string, len(mutants))
-	var mu sync.Mutex // of out
+	var mu sync.Mutex // guards out
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.NumCPU())
 	for i, m := range mutants {
@@ -175,7 +175,7 @@ func tryAll(ctx context.Context, out io.Writer, mutants []mutant, seeds int, pro
 			verdict := "caught"
 			switch {
 			case err != nil:
-				verdict = "NOT TRIED: " + err.Error() // the others are tried all the same, since a run takes an hour
+				verdict = "NOT TRIED: " + err.Error() // try the others anyway, because a run takes an hour
 			case by == "":
 				verdict = "SURVIVED"
 			}
@@ -212,14 +212,14 @@ func load(file, only string) ([]mutant, error) {
 	return chosen, nil
 }
 
-// chosen are the proofs that mutants are tried by; the empty name chooses all.
+// chosen returns the proofs that apply to the mutants. An empty name selects all.
 func chosen(mutants []mutant, name string) []proof {
 	return slices.DeleteFunc(proofs(), func(p proof) bool {
 		return name != "" && name != p.name || !slices.ContainsFunc(mutants, p.isFor)
 	})
 }
 
-// sound is an error if proofs fail without any fault: then they would catch everything.
+// sound returns an error if proofs fail without any fault. Such proofs would catch everything.
 func sound(ctx context.Context, proofs []proof, seeds int) error {
 	for _, p := range proofs {
 		if result := p.play(ctx, seeds); result.err != nil {
@@ -239,7 +239,7 @@ func (p proof) play(ctx context.Context, seeds int, build ...string) outcome {
 	return command(ctx, arguments...)
 }
 
-// try builds and runs the proofs with the fault and says what caught it first; "" is nothing.
+// try runs the proofs with the fault, and returns what caught it first; "" if nothing did.
 func (m mutant) try(ctx context.Context, folder string, seeds int, proof string) (by string, err error) {
 	overlay, err := m.overlay(folder)
 	if err != nil {
@@ -260,8 +260,8 @@ func (m mutant) try(ctx context.Context, folder string, seeds int, proof string)
 	return "", nil
 }
 
-// ownFirst are proofs that begin with the tests of the package that has the fault, if one of them runs these: most faults are caught by them, and only
-// one test binary is built.
+// ownFirst puts the tests of the package with the fault before the proofs, if one of the proofs runs these tests. They catch most
+// faults, and need only one test binary.
 func (m mutant) ownFirst(all []proof) []proof {
 	own := "./" + filepath.ToSlash(filepath.Dir(m.File))
 	for _, p := range all {
@@ -272,7 +272,7 @@ func (m mutant) ownFirst(all []proof) []proof {
 	return all
 }
 
-// overlay writes the changed file, and the file that tells Go of it.
+// overlay writes the changed file, and the overlay file for Go.
 func (m mutant) overlay(folder string) (string, error) {
 	raw, err := os.ReadFile(m.File)
 	if err != nil {
@@ -308,7 +308,7 @@ func command(ctx context.Context, arguments ...string) outcome {
 	cmd := exec.CommandContext(ctx, "go", arguments...)
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
-	cmd.Env = append(os.Environ(), "RAPID_NOFAILFILE=true") // the tree stays as it is
+	cmd.Env = append(os.Environ(), "RAPID_NOFAILFILE=true") // no fail files in the working tree
 	err := cmd.Run()
 	if exit := (&exec.ExitError{}); err != nil && !errors.As(err, &exit) {
 		return outcome{err.Error(), err}
@@ -316,7 +316,7 @@ func command(ctx context.Context, arguments ...string) outcome {
 	return outcome{output.String(), err}
 }
 
-// culprit is the test or the seed that failed.
+// culprit returns the test or the seed that failed.
 func (o outcome) culprit() string {
 	for _, pattern := range []string{`seed \d+`, `--- FAIL: (\w+)`, `panic: [^\n]{0,60}`} {
 		if found := regexp.MustCompile(pattern).FindString(o.output); found != "" {

@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-// A mutant whose text is gone from the code would be found out only when somebody plays all of them, which takes an hour.
+// Otherwise a stale mutant, whose text is no longer in the code, would be noticed only in a full run, which takes an hour.
 func TestNoMutantIsStale(t *testing.T) {
 	t.Chdir("../..")
 	mutants, err := load("hack/mutants/mutants.yaml", "")

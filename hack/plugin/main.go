@@ -1,4 +1,4 @@
-// Command plugin builds kubectl-breakwater for all platforms, packs each, and writes the manifest by which krew installs it.
+// Command plugin builds kubectl-breakwater for all platforms, packs each, and writes the manifest for krew.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// platform is one that the plugin is built for.
+// platform is a platform of the plugin.
 type platform struct{ os, arch string }
 
 func platforms() []platform {
@@ -22,7 +22,7 @@ func platforms() []platform {
 	}
 }
 
-// program is the name of the program there.
+// program returns the file name of the program.
 func (p platform) program() string {
 	if p.os == "windows" {
 		return "kubectl-breakwater.exe"
@@ -30,7 +30,7 @@ func (p platform) program() string {
 	return "kubectl-breakwater"
 }
 
-// archive is the name of its archive.
+// archive returns the file name of the archive.
 func (p platform) archive(version string) string {
 	end := ".tar.gz"
 	if p.os == "windows" {
@@ -68,7 +68,7 @@ func run(described, dir, base, only string) error {
 		if err != nil {
 			return fmt.Errorf("%s/%s: %w", p.os, p.arch, err)
 		}
-		fmt.Printf("%s  %s\n", one.sha256, one.name) //nolint:forbidigo // what it has made
+		fmt.Printf("%s  %s\n", one.sha256, one.name) //nolint:forbidigo // the output lists the archives
 		built = append(built, one)
 	}
 	if len(built) == 0 {

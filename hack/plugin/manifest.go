@@ -61,7 +61,8 @@ Completion: link kubectl_complete-breakwater to kubectl-breakwater somewhere in 
 	return m
 }
 
-// released is what git describe says as a semantic version with a v, as krew wants it. What has no tag is before the first release.
+// released converts the output of git describe to a semantic version with a v, as krew requires it. A commit without a tag sorts
+// before the first release.
 func released(described string) string {
 	semantic := regexp.MustCompile(`^v?(\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?)$`)
 	if parts := semantic.FindStringSubmatch(described); parts != nil {

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// file is one in an archive.
+// file is a file in an archive.
 type file struct {
 	name    string
 	mode    fs.FileMode
 	content []byte
 }
 
-// packed is an archive that was made.
+// packed is a finished archive.
 type packed struct {
 	platform
 	name, sha256 string
@@ -30,7 +30,7 @@ func packedAs(p platform, version string, archive []byte) packed {
 	return packed{platform: p, name: p.archive(version), sha256: hex.EncodeToString(sum[:])}
 }
 
-// pack makes the archive for a platform. The same files give the same bytes: all are of one time.
+// pack creates the archive for a platform. It is reproducible, because all files have the same time.
 func pack(p platform, files []file) ([]byte, error) {
 	if p.os == "windows" {
 		return zipped(files)

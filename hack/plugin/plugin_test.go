@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The rules are those that krew documents for manifests of plugins, and for the names of plugins.
+// These are the rules that krew documents for plugin manifests and plugin names.
 func TestTheManifestIsAsKrewWantsIt(t *testing.T) {
 	var built []packed
 	for _, p := range platforms() {

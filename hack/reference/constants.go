@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// constant is one of the package, as it is declared.
+// constant is a constant of the package, as declared.
 type constant struct {
 	Name, Value, Meaning string
 }
 
-// tables are the constants that the page has, by the beginnings of their names.
+// tables are the tables of constants on the page, by name prefix.
 var tables = []struct{ title, preface, prefix string }{ //nolint:gochecknoglobals // a constant
 	{"Conditions", "Types of `status.conditions`. An object is well when `Ready` is true, which kstatus, Argo CD and Flux go by.", "Condition"},
 	{"Reasons", "Reasons of conditions. Which condition has one stands first.", "Reason"},
@@ -26,7 +26,7 @@ var tables = []struct{ title, preface, prefix string }{ //nolint:gochecknoglobal
 	{"Audit annotations", "What the audit log of an apiserver has of a review; the apiserver puts the webhook's name before them.", "Audit"},
 }
 
-// constants writes the tables of the package in a folder.
+// constants writes the tables for the package in a folder.
 func constants(out *bytes.Buffer, folder string) error {
 	var all []constant
 	for _, name := range []string{"conditions.go", "labels.go"} {
@@ -57,7 +57,7 @@ func constants(out *bytes.Buffer, folder string) error {
 	return nil
 }
 
-// named has values in place of names of constants, which are those of Go.
+// named replaces the names of Go constants by their values.
 func named(text string, all []constant) string {
 	for _, c := range all {
 		for _, ending := range []string{" ", ",", ".", ":"} {
@@ -81,7 +81,7 @@ func declared(declaration ast.Decl) (all []constant) {
 			}
 			all = append(all, constantOf(v.Names[0].Name, v.Values[0], "", doc))
 		}
-	case *ast.FuncDecl: // a label with a name in it
+	case *ast.FuncDecl: // a label with a variable part
 		if r, ok := d.Body.List[0].(*ast.ReturnStmt); ok {
 			if sum, ok := r.Results[0].(*ast.BinaryExpr); ok {
 				all = append(all, constantOf(d.Name.Name, sum.X, strings.ToUpper(d.Type.Params.List[0].Names[0].Name), d.Doc.Text()))
@@ -94,7 +94,7 @@ func declared(declaration ast.Decl) (all []constant) {
 func constantOf(name string, value ast.Expr, end, doc string) constant {
 	c := constant{Name: name}
 	if literal, ok := value.(*ast.BasicLit); ok {
-		c.Value, _ = strconv.Unquote(literal.Value) // the compiler has read it
+		c.Value, _ = strconv.Unquote(literal.Value) // the compiler has validated it
 	}
 	c.Value += end
 	c.Meaning = strings.TrimLeft(strings.TrimPrefix(strings.TrimSpace(doc), name), ", ")

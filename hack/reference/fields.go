@@ -14,9 +14,9 @@ import (
 // writer writes the kinds of the page.
 type writer struct {
 	out *bytes.Buffer
-	// told is where an object of several fields was described, by all that its schema says.
+	// told maps the schema of an object to the place that describes its fields.
 	told map[string]string
-	// current is the kind that is written.
+	// current is the kind that is being written.
 	current string
 }
 
@@ -70,7 +70,7 @@ func (w *writer) columns(columns []apiextensionsv1.CustomResourceColumnDefinitio
 	w.out.WriteString(".\n\n")
 }
 
-// fields writes a row for each field of an object, and for those below it.
+// fields writes a row for each field of an object, and for the fields below it.
 func (w *writer) fields(at string, object *apiextensionsv1.JSONSchemaProps) {
 	for _, name := range slices.Sorted(maps.Keys(object.Properties)) {
 		field := object.Properties[name]
@@ -96,14 +96,14 @@ func (w *writer) field(at string, field *apiextensionsv1.JSONSchemaProps, requir
 	}
 }
 
-// known tells where an object with the same fields stands already, and notes it otherwise. What is small is told again.
+// known returns the place that already describes an object with the same fields. Otherwise it records this place.
 func (w *writer) known(at string, object *apiextensionsv1.JSONSchemaProps) (string, bool) {
 	if len(object.Properties) == 0 {
 		return "", false
 	}
 	key, err := json.Marshal(object.Properties)
 	if err != nil {
-		panic(err) // it was made of JSON
+		panic(err) // it was decoded from JSON
 	}
 	if place, ok := w.told[string(key)]; ok {
 		return place, true
@@ -116,7 +116,7 @@ func anchor(id string) string { return strings.ToLower(strings.ReplaceAll(id, "[
 
 func empty(s string) bool { return s == "" }
 
-// deepest is what a list of lists, or a map, has in it, and its path.
+// deepest returns the element type of nested lists, or the value type of a map, and its path.
 func deepest(at string, field *apiextensionsv1.JSONSchemaProps) (*apiextensionsv1.JSONSchemaProps, string) {
 	for field.Items != nil && field.Items.Schema != nil {
 		field, at = field.Items.Schema, at+"[]"

@@ -7,7 +7,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// limits are what an apiserver asks of a field, and of what is in it, in sentences.
+// limits returns the API server's constraints on a field and its elements, as sentences.
 func limits(field *apiextensionsv1.JSONSchemaProps) (all []string) {
 	all = append(all, own(field)...)
 	if field.Items != nil && field.Items.Schema != nil {
@@ -50,7 +50,7 @@ func own(field *apiextensionsv1.JSONSchemaProps) (all []string) {
 	return append(all, rules(field)...)
 }
 
-// rules are what CEL asks for, in the words of the refusal; where there are none, as the rule is written.
+// rules returns the CEL rules of a field: their messages, or the expression if a rule has no message.
 func rules(field *apiextensionsv1.JSONSchemaProps) (all []string) {
 	for _, rule := range field.XValidations {
 		words := cell(rule.Message)

@@ -1,5 +1,5 @@
-// Command reference writes docs/reference/api.md: what the definitions of the API and the constants of api/v1alpha1 say, as a page. Run it by
-// make generate.
+// Command reference writes docs/reference/api.md from the CustomResourceDefinitions and the constants of api/v1alpha1. Run it
+// with make generate.
 package main
 
 import (
@@ -36,7 +36,7 @@ func run(root string) error {
 	return os.WriteFile(filepath.Join(root, "docs", "reference", "api.md"), written, 0o644)
 }
 
-// order is that of the kinds on the page.
+// order is the order of the kinds on the page.
 var order = []string{ //nolint:gochecknoglobals // a constant
 	"PodProtector", "Cell", "ProtectionPolicy", "ClusterProtectionPolicy", "PodSchedulingPolicy", "ClusterPodSchedulingPolicy", "ClusterRing",
 }
@@ -44,7 +44,7 @@ var order = []string{ //nolint:gochecknoglobals // a constant
 //go:embed preface.txt
 var preface string
 
-// page is the page about the API in a folder.
+// page renders the page for the API in a folder.
 func page(api string) ([]byte, error) {
 	definitions, err := read(filepath.Join(api, "crds"))
 	if err != nil {
@@ -87,7 +87,7 @@ func read(folder string) (all []*apiextensionsv1.CustomResourceDefinition, err e
 	return all, nil
 }
 
-// cell makes one cell of a table of any text.
+// cell escapes a text for a table cell.
 func cell(text string) string {
 	text = strings.NewReplacer("|", `\|`, "<", `\<`, "*", `\*`).Replace(strings.TrimSpace(text))
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\n\n", "<br>"), "\n", " ")

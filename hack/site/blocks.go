@@ -12,8 +12,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
 )
 
-// blocks renders code, fenced blocks and tables so that what is too wide breaks, or can be scrolled by keyboard, and tells the commands of a console
-// from what they say.
+// blocks renders code, fenced blocks and tables so that wide content wraps or can be scrolled by keyboard. In a console it
+// distinguishes commands from their output.
 type blocks struct{}
 
 // RegisterFuncs implements renderer.NodeRenderer.
@@ -39,7 +39,7 @@ func fence(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.W
 	return ast.WalkSkipChildren, err
 }
 
-// shown is the content of a block.
+// shown returns the content of a block as HTML.
 func shown(language, content string) string {
 	commands, err := doctest.ParseCommands(content, 1)
 	if language != "console" || err != nil {
@@ -55,7 +55,7 @@ func shown(language, content string) string {
 	return out.String()
 }
 
-// code lets long words break where they have a point or a slash.
+// code lets long words break at a dot or a slash.
 func code(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	if !entering {
 		return ast.WalkSkipChildren, nil

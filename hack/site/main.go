@@ -1,5 +1,5 @@
-// Command site builds the documentation as a site of plain files, which need no server, no network and no script: a script adds the search. It
-// fails when a page is in no group of the navigation, or when a link, an anchor or a picture leads nowhere.
+// Command site builds the documentation as a site of plain files that need no server and no network, and no script except for the
+// search. It fails if a page is in no group of the navigation, or if a link, an anchor or a picture is broken.
 package main
 
 import (

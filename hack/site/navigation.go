@@ -18,13 +18,13 @@ var navigation []byte
 // group is a group of the navigation.
 type group struct {
 	Title string `yaml:"title"`
-	// Fold closes the group, unless the page that one reads is in it.
+	// Fold collapses the group, unless it contains the current page.
 	Fold  bool     `yaml:"fold"`
 	Pages []string `yaml:"pages"`
 }
 
-// readNavigation gives the groups with the paths of all pages of the tree in place of patterns. A page that is in no group is an error, and
-// so is one that is named and does not exist.
+// readNavigation returns the groups, with patterns replaced by the paths of pages. It returns an error for a page in no group,
+// and for a named page that does not exist.
 func readNavigation(tree fs.FS) ([]group, error) {
 	var groups []group
 	if err := yaml.Unmarshal(navigation, &groups); err != nil {
@@ -37,7 +37,7 @@ func readNavigation(tree fs.FS) ([]group, error) {
 	return arrange(groups, all)
 }
 
-// arrange puts each page into the group that names it, or else into the first one with a pattern that it matches.
+// arrange adds each page to the group that names it, or else to the first one with a matching pattern.
 func arrange(groups []group, all []string) ([]group, error) {
 	var wrong []error
 	named := map[string]bool{}
@@ -82,7 +82,7 @@ func arrange(groups []group, all []string) ([]group, error) {
 
 func isPattern(name string) bool { return strings.ContainsAny(name, "*?[") }
 
-// markdown lists the pages of the tree by path.
+// markdown returns the paths of the pages of the tree.
 func markdown(tree fs.FS) (all []string, err error) {
 	err = fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {

@@ -21,20 +21,20 @@ import (
 
 // page is one page of the site.
 type page struct {
-	// Path is where it stands in the tree, URL in the site; both with slashes.
+	// Path is its path in the tree, and URL its path in the site. Both have slashes.
 	Path, URL string
 	Title     string
 	Headings  []heading
 	Body      []byte
-	// links are those of the page, as they stand there, and images likewise.
+	// links and images are the targets as written on the page.
 	links, images []string
-	// anchors are the ids that links may lead to.
+	// anchors are the ids that links may refer to.
 	anchors map[string]bool
-	// sections are what the search finds.
+	// sections are the entries of the search.
 	sections []section
 }
 
-// heading is one of level 2 or 3.
+// heading is a heading of level 2 or 3.
 type heading struct {
 	Level    int
 	ID, Text string
@@ -45,7 +45,7 @@ type section struct {
 	ID, Title, Text string
 }
 
-// address is where a page of the tree stands in the site: README.md of the root is its first page, docs/ is the root.
+// address returns the path of a page in the site: the root's README.md becomes index.html, and docs/ becomes the root.
 func address(name string) string {
 	if name == "README.md" {
 		return "index.html"
@@ -56,15 +56,15 @@ func address(name string) string {
 
 var frontMatter = regexp.MustCompile(`(?s)\A---\n.*?\n---\n`)
 
-// signpost leads links of a page of the tree into the site.
+// signpost converts links of the tree to links of the site.
 type signpost interface {
-	// target is the link in the site.
+	// target returns the link in the site.
 	target(from, link string) string
-	// name is what a link is called that was called by the file that it leads to.
+	// name returns the text for a link whose text is the name of its file.
 	name(from, link, called string) string
 }
 
-// parsePage renders a page. Links and pictures are those of the tree; to gives what they are in the site.
+// parsePage renders a page. The signpost converts its links from the tree to the site.
 func parsePage(tree fs.FS, name string, to signpost) (*page, error) {
 	source, err := fs.ReadFile(tree, name)
 	if err != nil {
@@ -96,11 +96,11 @@ func parsePage(tree fs.FS, name string, to signpost) (*page, error) {
 	return p, nil
 }
 
-// look notes what the page has, leads its links into the site, and takes out comments.
+// look records the contents of the page, converts its links, and removes comments.
 func (p *page) look(document ast.Node, source []byte, to signpost) {
 	var comments []ast.Node
 	current := section{}
-	_ = ast.Walk(document, func(node ast.Node, entering bool) (ast.WalkStatus, error) { // it has no errors
+	_ = ast.Walk(document, func(node ast.Node, entering bool) (ast.WalkStatus, error) { // it returns no errors
 		if !entering {
 			return ast.WalkContinue, nil
 		}
@@ -135,7 +135,7 @@ func (p *page) look(document ast.Node, source []byte, to signpost) {
 	}
 }
 
-// begin ends a section and gives the one that a heading begins.
+// begin ends a section and returns the section that a heading begins.
 func (p *page) begin(node *ast.Heading, source []byte, current section) section {
 	p.end(current)
 	id := ""
@@ -159,10 +159,10 @@ func (p *page) end(s section) {
 	}
 }
 
-// plain is the text of a node without its marks.
+// plain returns the text of a node without its markup.
 func plain(node ast.Node, source []byte) string {
 	var out strings.Builder
-	_ = ast.Walk(node, func(node ast.Node, entering bool) (ast.WalkStatus, error) { // it has no errors
+	_ = ast.Walk(node, func(node ast.Node, entering bool) (ast.WalkStatus, error) { // it returns no errors
 		if text, ok := node.(*ast.Text); ok && entering {
 			out.Write(text.Value(source))
 		}
@@ -171,7 +171,7 @@ func plain(node ast.Node, source []byte) string {
 	return out.String()
 }
 
-// slugs gives headings the ids that GitHub gives them.
+// slugs gives headings the same ids as GitHub.
 type slugs struct{ used map[string]int }
 
 // Generate implements parser.IDs.

@@ -15,7 +15,7 @@ import (
 	"unicode"
 )
 
-// repository is where files are shown that are no pages.
+// repository is the URL prefix of files that are not pages.
 const repository = "https://github.com/breakwater-k8s/breakwater/blob/main/"
 
 var (
@@ -35,7 +35,7 @@ type site struct {
 	byPath map[string]*page
 }
 
-// build gives all files of the site by name. The error holds everything that leads nowhere.
+// build returns all files of the site by name. The error lists all broken links.
 func (s *site) build() (map[string][]byte, error) {
 	s.byPath = map[string]*page{}
 	for _, g := range s.groups {
@@ -71,7 +71,7 @@ func (s *site) build() (map[string][]byte, error) {
 	return files, nil
 }
 
-// target is where a link of a page of the tree leads in the site: to another page, or to the repository.
+// target returns the link in the site for a link of a page in the tree: another page, or a file in the repository.
 func (s *site) target(from, link string) string {
 	name, anchor, ok := inTree(from, link)
 	switch {
@@ -85,7 +85,7 @@ func (s *site) target(from, link string) string {
 
 var firstHeading = regexp.MustCompile(`(?m)^# (.+)$`)
 
-// name gives a link the title of the page that it leads to, if it has that page's file name in the tree.
+// name returns the title of the linked page, if the link's text is the file name of that page.
 func (s *site) name(from, link, called string) string {
 	file, _, ok := inTree(from, link)
 	if !ok || path.Ext(called) != ".md" || path.Base(called) != path.Base(file) {
@@ -93,7 +93,7 @@ func (s *site) name(from, link, called string) string {
 	}
 	source, err := fs.ReadFile(s.tree, file)
 	if err != nil {
-		return called // check tells
+		return called // check reports the error
 	}
 	if found := firstHeading.FindSubmatch(source); found != nil && path.Base(file) != "README.md" {
 		return string(found[1])
@@ -101,7 +101,8 @@ func (s *site) name(from, link, called string) string {
 	return called
 }
 
-// inTree tells which file of the tree a link leads to, and the anchor with its mark. It is false for links that leave the tree.
+// inTree returns the file of the tree that a link refers to, and its anchor with the #. It returns false for links that leave the
+// tree.
 func inTree(from, link string) (name, anchor string, ok bool) {
 	u, err := url.Parse(link)
 	if err != nil || u.Scheme != "" || u.Host != "" {
@@ -116,10 +117,10 @@ func inTree(from, link string) (name, anchor string, ok bool) {
 	return path.Join(path.Dir(from), u.Path), anchor, true
 }
 
-// relative is the way from one page of the site to another.
+// relative returns the relative link from one page of the site to another.
 func relative(from, to string) string { return strings.Repeat("../", strings.Count(from, "/")) + to }
 
-// check follows all links.
+// check verifies all links.
 func (s *site) check() error {
 	var wrong []error
 	for _, p := range s.pages {
@@ -149,13 +150,13 @@ func (s *site) follow(p *page, link string) string {
 	return ""
 }
 
-// view is what the template shows.
+// view is the data of the template.
 type view struct {
 	*page
 	Root   string
 	Body   template.HTML
 	Groups []viewGroup
-	// Group is the title of the group of the page.
+	// Group is the title of the page's group.
 	Group          string
 	Previous, Next *viewLink
 }
@@ -171,7 +172,7 @@ type viewLink struct {
 	Current    bool
 }
 
-// render renders the page of a place in the order of the navigation.
+// render renders the page at an index of the navigation order.
 func (s *site) render(at int) ([]byte, error) {
 	p := s.pages[at]
 	v := view{page: p, Root: strings.Repeat("../", strings.Count(p.URL, "/")), Body: template.HTML(p.Body)} //nolint:gosec // our own pages
@@ -207,7 +208,7 @@ func (s *site) link(from, to *page) viewLink {
 	return viewLink{Title: short(to.Title), URL: relative(from.URL, to.URL), Current: from == to}
 }
 
-// short is a title without what the names of all alerts begin with, and which makes them too long for the navigation.
+// short returns a title without the common prefix of all alert names, which would be too long for the navigation.
 func short(title string) string {
 	if rest, found := strings.CutPrefix(title, "Breakwater"); found && rest != "" && unicode.IsUpper(rune(rest[0])) {
 		return rest
@@ -215,7 +216,7 @@ func short(title string) string {
 	return title
 }
 
-// index is what the search goes by, as a script: a page that was opened as a file may read no other file but scripts.
+// index returns the search index as a script, because a page that was opened as a file can load no other file type.
 func (s *site) index() ([]byte, error) {
 	type entry struct {
 		Page, URL, Title, Text string

@@ -12,7 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The documentation of this tree: that it builds says that every page is in the navigation, and that links, anchors and pictures lead somewhere.
+// Builds the documentation of this tree. A successful build means that every page is in the navigation, and that no link, anchor
+// or picture is broken.
 func TestTheSiteOfThisTreeIsWhole(t *testing.T) {
 	tree := os.DirFS("../..")
 	groups, err := readNavigation(tree)

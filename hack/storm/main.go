@@ -1,5 +1,5 @@
-// Command storm draws the storm that docs/storm.json has recorded: docs/images/storm.svg, and the table of docs/storm.md. With -record it takes
-// the report of a demo in its place first.
+// Command storm renders the storm that is recorded in docs/storm.json: docs/images/storm.svg, and the table in docs/storm.md.
+// With -record it first replaces the record by the report of a demo.
 package main
 
 import (
@@ -75,7 +75,7 @@ func read(file string) (r report.Report, err error) {
 
 const begin, end = "<!-- storm: written by hack/storm -->\n", "<!-- storm: end -->"
 
-// put replaces what stands between the marks.
+// put replaces the text between the marks.
 func put(page, table string) (string, error) {
 	before, rest, found := strings.Cut(page, begin)
 	_, after, ends := strings.Cut(rest, end)

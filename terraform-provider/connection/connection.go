@@ -1,5 +1,5 @@
-// Package connection turns the configuration of the provider into that of a client, as users know it from other providers for
-// Kubernetes.
+// Package connection converts the configuration of the provider into a client configuration. The attributes are those that users
+// know from other Kubernetes providers.
 package connection
 
 import (
@@ -37,10 +37,10 @@ type Model struct {
 	Timeout               types.String `tfsdk:"timeout"`
 }
 
-// defaultTimeout is that of an apiserver, which answers nothing later.
+// defaultTimeout is the API server's own request timeout. It answers no request later.
 const defaultTimeout = time.Minute
 
-// values are the attributes by their names.
+// values returns the attributes by name.
 func (m *Model) values() map[string]attr.Value {
 	all := map[string]attr.Value{
 		"insecure": m.Insecure, "in_cluster": m.InCluster, "config_paths": m.ConfigPaths, "exec": m.Exec, "timeout": m.Timeout,
@@ -51,7 +51,7 @@ func (m *Model) values() map[string]attr.Value {
 	return all
 }
 
-// Unknown tells whether something of it is only known when it is applied.
+// Unknown reports whether some attribute only becomes known during the apply.
 func (m *Model) Unknown() bool {
 	for _, v := range m.values() {
 		if !isKnown(v) {
@@ -61,7 +61,7 @@ func (m *Model) Unknown() bool {
 	return false
 }
 
-// isKnown tells whether all of a value is known; null is.
+// isKnown reports whether a value is completely known. A null value is known.
 func isKnown(v attr.Value) bool {
 	if v.IsNull() || v.IsUnknown() {
 		return v.IsNull()
@@ -73,7 +73,7 @@ func isKnown(v attr.Value) bool {
 var errNothing = errors.New("nothing says which cluster is meant: set config_path, kubeconfig or host in the configuration of the provider, " +
 	"or KUBE_CONFIG_PATH, KUBE_HOST or KUBECONFIG in the environment (~/.kube/config is not read unless one of them names it)")
 
-// Config is what a client needs. Environment variables stand in for what the configuration does not say. No error tells secrets.
+// Config returns the client configuration. Environment variables replace attributes that are not set. No error contains secrets.
 func (m *Model) Config(getenv func(string) string) (*rest.Config, error) {
 	s := m.complete(getenv)
 	var wrong []error
@@ -98,7 +98,7 @@ func (m *Model) Config(getenv func(string) string) (*rest.Config, error) {
 	return config, err
 }
 
-// lead goes the first way that there is into a cluster.
+// lead returns the client configuration of the first source that is configured.
 func (s *settings) lead(getenv func(string) string) (*rest.Config, error) {
 	switch {
 	case s.InCluster.ValueBool():

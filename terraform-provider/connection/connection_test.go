@@ -16,7 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/pki"
 )
 
-// pairs are certificates with their keys, and the authority of both.
+// pairs holds two certificates with their keys, and the authority of both.
 type pairs struct {
 	ca             string
 	one, two       pki.Pair
@@ -39,7 +39,8 @@ func newPairs(t *testing.T) *pairs {
 	return p
 }
 
-// twoContexts is a kubeconfig with the contexts core (the current one) and worker, each with a cluster and a user of its name.
+// twoContexts is a kubeconfig with the contexts core (the current one) and worker, each with a cluster and a user of the same
+// name.
 const twoContexts = `
 apiVersion: v1
 kind: Config
@@ -68,7 +69,7 @@ clusters:
 - {name: other, cluster: {server: "https://other:6443"}}
 `
 
-// home is a folder with kubeconfigs.
+// home creates a directory with kubeconfigs.
 func home(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -87,7 +88,7 @@ func home(t *testing.T) string {
 	return folder
 }
 
-// led is what matters of a client's configuration.
+// led holds the relevant fields of a client configuration.
 type led struct {
 	Host, Token, ServerName, CA, Certificate, Key, User, Password, Proxy string
 	Insecure                                                             bool
@@ -123,7 +124,7 @@ func read(t *testing.T, config *rest.Config) led {
 
 type variables map[string]string
 
-// in gives variables, with the folder in place of HOMEFOLDER.
+// in returns the variables, with HOMEFOLDER replaced by the folder.
 func (v variables) in(folder string) func(string) string {
 	return func(name string) string { return strings.ReplaceAll(v[name], "HOMEFOLDER", folder) }
 }

@@ -11,7 +11,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// execVersions are those of ExecCredential that client-go understands.
+// execVersions returns the ExecCredential versions that client-go supports.
 func execVersions() []string {
 	return []string{"client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"}
 }
@@ -44,7 +44,7 @@ func (s *settings) wrongExec() (all []*problem) {
 	return all
 }
 
-// execConfig is the plugin; nil is none.
+// execConfig returns the exec plugin; nil if there is none.
 func (s *settings) execConfig() *clientcmdapi.ExecConfig {
 	if s.Exec.IsNull() {
 		return nil

@@ -14,8 +14,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// load reads the kubeconfig: the text, or the files, merged as kubectl merges them. What a parser says is not passed on: it can hold
-// what it could not read.
+// load reads the kubeconfig: the text, or the files, merged as kubectl merges them. It does not return the parser's error,
+// because that can contain the text that the parser could not read.
 func (s *settings) load(getenv func(string) string) (*clientcmdapi.Config, error) {
 	if !s.Kubeconfig.IsNull() {
 		kubeconfig, err := clientcmd.Load([]byte(s.Kubeconfig.ValueString()))
@@ -49,7 +49,7 @@ func (s *settings) load(getenv func(string) string) (*clientcmdapi.Config, error
 	return kubeconfig, nil
 }
 
-// source is where the kubeconfig comes from, in words.
+// source describes where the kubeconfig comes from, for error messages.
 func (s *settings) source() string {
 	if s.pathsFrom == "" {
 		return "kubeconfig"
@@ -57,7 +57,7 @@ func (s *settings) source() string {
 	return "the kubeconfig of " + s.pathsFrom
 }
 
-// expand finds the home in a path, as shells do.
+// expand replaces ~ in a path by the home directory, as shells do.
 func expand(path string, getenv func(string) string) string {
 	if path != "~" && !strings.HasPrefix(path, "~/") && !strings.HasPrefix(path, `~\`) {
 		return path
@@ -69,7 +69,8 @@ func expand(path string, getenv func(string) string) string {
 	return filepath.Join(home, path[1:])
 }
 
-// override makes a client's configuration of a kubeconfig, which may be empty, and of what was said besides. That wins.
+// override creates a client configuration from a kubeconfig, which may be empty, and the other attributes. The attributes take
+// precedence.
 func (s *settings) override(kubeconfig *clientcmdapi.Config) (*rest.Config, error) {
 	if err := s.choose(kubeconfig); err != nil {
 		return nil, err
@@ -82,7 +83,8 @@ func (s *settings) override(kubeconfig *clientcmdapi.Config) (*rest.Config, erro
 		},
 	}
 	if user := s.user(); user != nil {
-		// A user of its own: an apiserver that sees a token and the kubeconfig's certificate believes the certificate.
+		// This needs a separate user: an API server that gets a token and the kubeconfig's certificate authenticates by the
+		// certificate.
 		const own = "the configuration of the provider"
 		kubeconfig.AuthInfos[own] = user
 		overrides.Context.AuthInfo = own
@@ -97,7 +99,7 @@ func (s *settings) override(kubeconfig *clientcmdapi.Config) (*rest.Config, erro
 	return config, nil
 }
 
-// user is who the configuration says one is; nil when it leaves that to a kubeconfig.
+// user returns the credentials of the provider configuration; nil if it has none, and the kubeconfig's user applies.
 func (s *settings) user() *clientcmdapi.AuthInfo {
 	if s.anyOf(loginAttributes()...) == "" {
 		return nil
@@ -117,7 +119,8 @@ func (s *settings) context(kubeconfig *clientcmdapi.Config) string {
 	return kubeconfig.CurrentContext
 }
 
-// choose sees to it that all is there that is chosen from a kubeconfig: clientcmd goes on without a context, or as nobody.
+// choose checks that the selected context, cluster and user exist in the kubeconfig. clientcmd would continue without a context,
+// or as an anonymous user.
 func (s *settings) choose(kubeconfig *clientcmdapi.Config) error {
 	name, context := s.context(kubeconfig), &clientcmdapi.Context{}
 	cluster, user := s.ConfigContextCluster.ValueString(), s.ConfigContextAuthInfo.ValueString()

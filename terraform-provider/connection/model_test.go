@@ -9,10 +9,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/connection"
 )
 
-// said is a configuration: attributes by their names, of which those that are not here are null.
+// said is a configuration by attribute name. Missing attributes are null.
 type said map[string]any
 
-// unknown is what is only known when it is applied.
+// unknown is a value that only becomes known during the apply.
 type unknown struct{}
 
 // model reads a configuration as the provider does.

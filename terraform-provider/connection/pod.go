@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// accountFolder is where a kubelet puts what a pod's ServiceAccount logs in by.
+// accountFolder is where the kubelet mounts the credentials of a pod's ServiceAccount.
 const accountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 func isPod(getenv func(string) string, folder string) bool {
@@ -19,7 +19,8 @@ func isPod(getenv func(string) string, folder string) bool {
 	return err == nil && getenv("KUBERNETES_SERVICE_HOST") != ""
 }
 
-// inPod leads into the cluster of the pod in which Terraform runs. It is client-go's way, but takes no variables of its own.
+// inPod returns the configuration for the cluster of the pod that Terraform runs in. It does the same as client-go, but reads the
+// environment through getenv.
 func inPod(getenv func(string) string, folder string) (*rest.Config, error) {
 	host, port := getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
@@ -32,7 +33,7 @@ func inPod(getenv func(string) string, folder string) (*rest.Config, error) {
 	}
 	return &rest.Config{
 		Host: "https://" + net.JoinHostPort(host, port),
-		// The kubelet exchanges the file before the token expires.
+		// The kubelet replaces the file before the token expires.
 		BearerToken: strings.TrimSpace(string(raw)), BearerTokenFile: token,
 		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(folder, "ca.crt")},
 	}, nil

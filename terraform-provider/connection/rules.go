@@ -15,16 +15,16 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
-// problem is what is wrong with one attribute, or with the variable that stands in for it.
+// problem is an error in one attribute, or in the environment variable that replaces it.
 type problem struct {
 	at   path.Path
 	text string
 }
 
-// Error says it.
+// Error returns the text of the problem.
 func (p *problem) Error() string { return p.text }
 
-// Validate tells what of the configuration cannot be. What is not known yet is not held against anybody.
+// Validate returns the errors of the configuration. Unknown values are no errors.
 func (m *Model) Validate() diag.Diagnostics {
 	var d diag.Diagnostics
 	for _, p := range (&settings{Model: *m}).problems() {
@@ -33,7 +33,7 @@ func (m *Model) Validate() diag.Diagnostics {
 	return d
 }
 
-// sentences joins errors in one line, as it is part of one.
+// sentences joins errors into one line, because the result is part of one.
 func sentences(all []error) error {
 	texts := make([]string, len(all))
 	for i, err := range all {
@@ -50,10 +50,11 @@ func (s *settings) wrong(attribute, format string, arguments ...any) *problem {
 	return &problem{at: path.Root(attribute), text: s.name(attribute) + " " + fmt.Sprintf(format, arguments...)}
 }
 
-// isSaid tells whether an attribute has a value that is known.
+// isSaid reports whether an attribute has a known value.
 func isSaid(v attr.Value) bool { return !v.IsNull() && !v.IsUnknown() }
 
-// isEmpty: to go on without what was meant to say which cluster could lead into another one.
+// isEmpty is the error for an empty attribute. If the provider ignored an empty attribute that should select a cluster, it could
+// use another cluster.
 const isEmpty = "is empty: leave it out, or set it to null, if it is not meant"
 
 func (s *settings) wrongTexts() (all []*problem) {
@@ -88,7 +89,7 @@ func (s *settings) wrongTimes() []*problem {
 	return nil
 }
 
-// wrongPairs are attributes that contradict, or lack, each other.
+// wrongPairs returns errors for attributes that exclude each other, or that need each other.
 func (s *settings) wrongPairs() (all []*problem) {
 	values := s.values()
 	both := func(a, b string) bool { return isSaid(values[a]) && isSaid(values[b]) }
@@ -138,7 +139,7 @@ func (s *settings) wrongPaths() (all []*problem) {
 	return all
 }
 
-// wrongPod are all that say otherwise than in_cluster.
+// wrongPod returns errors for the attributes that contradict in_cluster.
 func (s *settings) wrongPod() (all []*problem) {
 	if !s.InCluster.ValueBool() {
 		return nil

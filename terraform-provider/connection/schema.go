@@ -5,7 +5,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
-// Schema is that of the configuration.
+// Schema returns the schema of the configuration.
 func Schema() schema.Schema {
 	all := map[string]schema.Attribute{
 		"proxy_url": schema.StringAttribute{
@@ -125,7 +125,8 @@ func execSchema() schema.Block {
 	return schema.SingleNestedBlock{
 		MarkdownDescription: "A program that prints credentials, as an ExecCredential. It is never given a terminal: " +
 			"what asks for a password must have done so before.",
-		// What a block requires is asked for even where the block is not: our own rules see to it.
+		// Terraform enforces required attributes of a block even if the block is missing, so all are optional here. wrongExec
+		// checks the required ones.
 		Attributes: map[string]schema.Attribute{
 			"api_version": schema.StringAttribute{
 				Optional:            true,

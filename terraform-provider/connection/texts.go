@@ -13,7 +13,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// What is said of a text never holds it: it may be a secret, or hold one.
+// No error message contains the text that it is about, because the text may be or contain a secret.
 
 func wrongHost(s string) string {
 	u, err := url.Parse(s)
@@ -36,7 +36,7 @@ func wrongProxy(s string) string {
 	return ""
 }
 
-// wrongToken lets white space pass around a token, as a file has it at its end.
+// wrongToken ignores white space around a token, because a file may end with a line break.
 func wrongToken(s string) string {
 	if strings.ContainsFunc(strings.TrimSpace(s), func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
 		return "is no token: it has white space in it"

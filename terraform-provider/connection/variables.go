@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
-// topic is what an attribute is about.
+// topic is the subject of an attribute.
 type topic int
 
 const (
@@ -18,14 +18,14 @@ const (
 	proxies
 )
 
-// text is an attribute that is one text.
+// text is an attribute with a string value.
 type text struct {
 	topic     topic
 	attribute string
-	// variable stands in for it; empty is none.
+	// variable is the environment variable that replaces it; empty if there is none.
 	variable string
 	value    *types.String
-	// wrong tells what is wrong with a text; nil is that every text will do.
+	// wrong returns what is wrong with a text; nil if every text is valid.
 	wrong func(string) string
 }
 
@@ -48,7 +48,7 @@ func (m *Model) texts() []text {
 	}
 }
 
-// loginAttributes say who one is, serverAttributes how a server is known.
+// loginAttributes returns the credentials; serverAttributes returns the attributes that identify a server.
 func loginAttributes() []string {
 	return []string{"token", "client_certificate", "client_key", "username", "password", "exec"}
 }
@@ -57,19 +57,19 @@ func serverAttributes() []string {
 	return []string{"cluster_ca_certificate", "insecure", "tls_server_name"}
 }
 
-// settings are a configuration that variables have completed.
+// settings is a configuration that environment variables have completed.
 type settings struct {
 	Model
-	// from are the variables that stand in, by the attributes.
+	// from maps attributes to the variables that replace them.
 	from map[string]string
-	// paths are the kubeconfig files, and pathsFrom says where they were named.
+	// paths are the kubeconfig files, and pathsFrom is the attribute or variable that names them.
 	paths     []string
 	pathsFrom string
-	// insecure is a variable that is neither true nor false.
+	// insecure is the value of a variable that is neither true nor false.
 	insecure string
 }
 
-// anyOf gives the first of the attributes that is set, by the name under which it was.
+// anyOf returns the first of the attributes that is set, by the name that the user set.
 func (s *settings) anyOf(attributes ...string) string {
 	all := s.values()
 	for _, name := range attributes {
@@ -80,7 +80,7 @@ func (s *settings) anyOf(attributes ...string) string {
 	return ""
 }
 
-// name is what the user knows an attribute by: itself, or the variable that stands in for it.
+// name returns the name that the user set: the attribute, or the variable that replaces it.
 func (s *settings) name(attribute string) string {
 	if variable, ok := s.from[attribute]; ok {
 		return variable
@@ -88,8 +88,8 @@ func (s *settings) name(attribute string) string {
 	return attribute
 }
 
-// open are the topics about which variables are asked. A variable that a shell happens to have must not lead an alias of the provider
-// into another cluster than its attributes say, nor make it somebody else there.
+// open returns the topics for which environment variables are read. A variable in the user's shell must not point an alias of the
+// provider to another cluster than its attributes, nor change its user there.
 func (s *settings) open() map[topic]bool {
 	kubeconfig := s.anyOf("kubeconfig", "config_path", "config_paths") != ""
 	context := s.anyOf("config_context", "config_context_cluster", "config_context_auth_info") != ""
@@ -104,7 +104,7 @@ func (s *settings) open() map[topic]bool {
 	}
 }
 
-// complete lets variables stand in for what the attributes leave open.
+// complete replaces attributes that are not set by environment variables.
 func (m *Model) complete(getenv func(string) string) *settings {
 	s := &settings{Model: *m, from: map[string]string{}}
 	open := s.open()
@@ -137,7 +137,7 @@ func (s *settings) trust(said string) {
 	s.Insecure = types.BoolValue(insecure)
 }
 
-// findPaths finds the kubeconfig files: those of the attributes, of our variables, or of everybody's.
+// findPaths finds the kubeconfig files: those of the attributes, of the provider's own variables, or of KUBECONFIG.
 func (s *settings) findPaths(getenv func(string) string, open bool) {
 	switch {
 	case !s.ConfigPath.IsNull():

@@ -12,7 +12,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// What the documentation shows is applied as it stands.
+// The examples of the documentation apply without changes.
 func TestExamplesAreAppliedAsTheyStand(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
 		world(t)
@@ -30,8 +30,8 @@ func TestExamplesAreAppliedAsTheyStand(t *testing.T) {
 	})
 }
 
-// applyAll applies the examples of what there is in a configuration: first the resources, then what looks at them. When either was
-// applied there is nothing left to do.
+// applyAll applies the examples in one configuration: first the resources, then the data sources and functions. After each apply,
+// the next plan must be empty.
 func applyAll(t *testing.T, d *terraform.Dir) {
 	t.Helper()
 	for _, stage := range [][]string{
@@ -48,7 +48,7 @@ func applyAll(t *testing.T, d *terraform.Dir) {
 	}
 }
 
-// place puts an example among others. What it reads keeps its name.
+// place adds an example to the configuration. Other files keep their names.
 func place(t *testing.T, d *terraform.Dir, path string) {
 	t.Helper()
 	if strings.HasSuffix(path, ".tf") || strings.HasSuffix(path, ".hcl") {
@@ -58,7 +58,7 @@ func place(t *testing.T, d *terraform.Dir, path string) {
 	}
 }
 
-// outputs are what the comments in the examples say.
+// outputs checks that the outputs are what the comments in the examples say.
 func outputs(t *testing.T, d *terraform.Dir) {
 	t.Helper()
 	found, got := map[string]struct{ Value any }{}, map[string]any{}
@@ -81,7 +81,7 @@ func outputs(t *testing.T, d *terraform.Dir) {
 	}
 }
 
-// imports plays what the examples say of imports, of objects that are there.
+// imports runs the import examples for existing objects.
 func imports(t *testing.T, program string) {
 	t.Helper()
 	patterns := []string{"resources/*/import-by-string-id.tf", "resources/*/import.sh"}
@@ -106,7 +106,7 @@ func imports(t *testing.T, program string) {
 	}
 }
 
-// query finds what the examples have made, by the examples of list resources.
+// query lists the objects of the examples with the list resource examples.
 func query(t *testing.T, d *terraform.Dir) {
 	t.Helper()
 	for _, path := range matching(t, "list-resources/*/*.tfquery.hcl") {
@@ -121,7 +121,7 @@ func query(t *testing.T, d *terraform.Dir) {
 	}
 }
 
-// act invokes the examples of actions, of objects in need of them.
+// act invokes the action examples for objects that need them.
 func act(t *testing.T, d *terraform.Dir) {
 	t.Helper()
 	held, dead := inNeed(t)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// all are the examples: every file beside this one that is no test.
+// all returns the examples: every file in this directory tree that is not a Go file.
 func all(t *testing.T) []string {
 	t.Helper()
 	var paths []string
@@ -26,7 +26,7 @@ func all(t *testing.T) []string {
 	return paths
 }
 
-// matching are the examples of those patterns.
+// matching returns the examples that match the patterns.
 func matching(t *testing.T, patterns ...string) []string {
 	t.Helper()
 	return slices.DeleteFunc(all(t), func(path string) bool {
@@ -46,7 +46,7 @@ func read(t *testing.T, path string) string {
 	return string(raw)
 }
 
-// knowOf reads files that only other programs read for a test: go test would otherwise take it for done when they have changed.
+// knowOf reads files that only other programs read for a test. Otherwise go test would return a cached result after they changed.
 func knowOf(t *testing.T, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
@@ -54,7 +54,7 @@ func knowOf(t *testing.T, paths ...string) {
 	}
 }
 
-// destructible lets a test destroy what an example rightly protects.
+// destructible removes the deletion protection of an example, so that a test can destroy it.
 func destructible(configuration string) string {
 	configuration = regexp.MustCompile(`(?m)^ *deletion_protection += true\n`).ReplaceAllString(configuration, "")
 	return regexp.MustCompile(`(?m)^resource "breakwater_pod_protector" .*\{$`).ReplaceAllString(configuration, "$0\n  deletion_protection = false")

@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// What the guide "GitOps and Terraform together" says, in its order.
+// This file tests the claims of the guide "GitOps and Terraform together", in its order.
 
 func TestFieldsOfOthersAreNoDriftAndStay(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
@@ -71,7 +71,7 @@ func TestWhatGitOpsTakesByForceIsDriftUntilOneGivesWay(t *testing.T) {
 		s.force("spec: {minAvailable: 2}")
 		s.expect("change", `min_available = "2" -> "3"`, `The field manager "kustomize-controller" owns spec.minAvailable`)
 		s.refused("set force_conflicts = true to take it over")
-		for range 2 { // and so for ever
+		for range 2 { // the conflict repeats forever
 			s.apply(said + "\n  force_conflicts = true")
 			s.expect("nothing")
 			s.force("spec: {minAvailable: 2}")
@@ -82,7 +82,7 @@ func TestWhatGitOpsTakesByForceIsDriftUntilOneGivesWay(t *testing.T) {
 	})
 }
 
-// What a resource fills in for what is not said is Terraform's as well.
+// Terraform also owns the defaults that a resource sets for missing values.
 func TestADefaultIsTerraformsToo(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
 		s := share(t, program)
@@ -150,7 +150,7 @@ func TestAKubeconfigHasOneWriter(t *testing.T) {
 		s.refused("Secret breakwater-system/cell-joined could not be written", "breakwater-join")
 		s.Write("cell.tf", cell("cell-joined", ""))
 		s.Run("apply", "-auto-approve")
-		// What is applied as stringData is owned by nobody, so that nobody can be told.
+		// Values applied as stringData have no owner, so there is no conflict to report.
 		unowned := secret("cell-stored", "")
 		unowned.Object["stringData"], unowned.Object["data"] = map[string]any{"kubeconfig": "of a store"}, nil
 		if err := s.client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(unowned), client.FieldOwner(flux)); err != nil {
@@ -173,7 +173,7 @@ func TestAKubeconfigHasOneWriter(t *testing.T) {
 	})
 }
 
-// A protector that a policy made is the generator's, which puts back by force what it says.
+// The generator owns a protector that it derived from a policy, and restores its fields by force.
 func TestAProtectorOfAPolicyIsNotTerraforms(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
 		s := share(t, program)

@@ -17,7 +17,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// What the guides of GitOps and of moving show is pasted alone.
+// The configurations in the guides about GitOps and about moving work when pasted alone.
 func TestWhatGuidesShowIsAppliedAsItStands(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
 		for _, path := range matching(t, "guides/gitops/*.tf", "guides/moving-from-kubernetes-manifest/*.tf") {
@@ -38,7 +38,7 @@ func TestWhatGuidesShowIsAppliedAsItStands(t *testing.T) {
 	})
 }
 
-// there makes a protector that the guide of moving imports.
+// there creates a protector that the guide about moving imports.
 func there(t *testing.T, name string) {
 	t.Helper()
 	floor := intstr.FromString("70%")
@@ -51,7 +51,7 @@ func there(t *testing.T, name string) {
 	}
 }
 
-// The guide of several cores is one configuration, with a module.
+// The guide about several cores is one configuration with a module.
 func TestAFederationIsOneConfiguration(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
 		world(t)
@@ -73,10 +73,10 @@ func TestAFederationIsOneConfiguration(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.Write("worker/main.tf", read(t, guide+"/worker/main.tf"))
-		d.Run("get") // modules
+		d.Run("get") // fetches modules
 		d.Run("apply", "-auto-approve")
 		if _, err := d.Try("plan", "-detailed-exitcode"); err != nil {
-			d.Run("apply", "-auto-approve") // a day may have ended just now, and with it a version of kubeconfigs
+			d.Run("apply", "-auto-approve") // the day, and so the version of the kubeconfigs, may have just changed
 		}
 		if out, err := d.Try("plan", "-detailed-exitcode"); err != nil {
 			t.Errorf("the second plan is not empty: %v\n%s", err, out)

@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// person is somebody with an empty home, who has no network.
+// person is a user with an empty home directory and no network.
 type person struct {
 	*testing.T
 	variables []string
@@ -30,7 +30,7 @@ func somebody(t *testing.T, program string) *person {
 		"TF_CLI_ARGS_apply=-auto-approve", "TF_CLI_ARGS_destroy=-auto-approve", "TF_CLI_ARGS_plan=-detailed-exitcode",
 		"HTTPS_PROXY=http://127.0.0.1:9", "HTTP_PROXY=http://127.0.0.1:9",
 	}}
-	// Go keeps what it has built and fetched, or it would fetch all again.
+	// Go keeps its build and module caches, because it would otherwise have to fetch everything again.
 	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH", "GOROOT", "CGO_ENABLED", "GOTOOLCHAIN"} {
 		p.variables = append(p.variables, name+"="+p.run("", "go env "+name))
 	}
@@ -62,7 +62,7 @@ func (p *person) run(folder, line string) string {
 	return out
 }
 
-// What the README shows works as it stands, for somebody who has never heard of the provider, without any network.
+// The commands in the README work without changes, for a user who is new to the provider and has no network.
 func TestTheReadmeCanBePasted(t *testing.T) {
 	const root = "../.."
 	knowOf(t, "../../Makefile", "../../hack/terraform-install")
@@ -93,8 +93,8 @@ func TestTheReadmeCanBePasted(t *testing.T) {
 	})
 }
 
-// Each way in which git may describe a commit becomes a version that Terraform takes without being told, and a later one is
-// newer. A prerelease alone must be asked for by name.
+// Every output of git describe becomes a version that Terraform accepts without a version constraint, and later commits have
+// higher versions. Only a prerelease needs a constraint.
 func TestWhatIsInstalledHasAVersionThatTerraformTakes(t *testing.T) {
 	knowOf(t, "../../hack/terraform-install")
 	p, folder := somebody(t, terraform.Terraform), t.TempDir()

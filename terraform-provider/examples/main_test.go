@@ -10,7 +10,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/terraform"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
-	// The tests run it as a program. Without the import go test would take them for done when it has changed.
+	// The tests run it as a program. Without the import, go test would return a cached result after it changed.
 	_ "github.com/breakwater-k8s/breakwater/terraform-provider/provider"
 )
 
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// each plays a test with Terraform, and again with OpenTofu.
+// each runs a test with Terraform, and again with OpenTofu.
 func each(t *testing.T, play func(t *testing.T, program string)) {
 	t.Helper()
 	for _, program := range []string{terraform.Terraform, terraform.OpenTofu} {

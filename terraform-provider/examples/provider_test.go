@@ -8,7 +8,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// Every way into a cluster that the provider's page shows leads into one.
+// Every provider configuration on the provider's page connects to a cluster.
 func TestTheWaysIntoAClusterLeadThere(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
 		world(t)

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// release is what .goreleaser.yml says, as far as registries care.
+// release is the part of .goreleaser.yml that registries depend on.
 type release struct {
 	Project  string `json:"project_name"`
 	Builds   []struct{ Main, Binary string }

@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// The roles of the provider's page are all that its user needs: all examples are applied, and destroyed, by one who has no other.
+// The roles on the provider's page are sufficient: a user with no other roles can apply and destroy all examples.
 func TestTheRolesOfTheProvidersPageAreEnough(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
 		world(t)
@@ -35,7 +35,7 @@ func TestTheRolesOfTheProvidersPageAreEnough(t *testing.T) {
 	})
 }
 
-// withRoles is a ServiceAccount that has the roles of an example, and no others.
+// withRoles returns a ServiceAccount that has the roles of an example, and no others.
 func withRoles(t *testing.T, example string) *rest.Config {
 	t.Helper()
 	c, namespace := testplane.Client(t), testplane.Namespace(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/terraform"
 )
 
-// schema is what Terraform knows of the provider.
+// schema is the schema of the provider, as Terraform prints it.
 type schema struct {
 	Provider  block                      `json:"provider"`
 	Resources map[string]block           `json:"resource_schemas"`
@@ -46,7 +46,7 @@ func schemaOf(t *testing.T) schema {
 	return found.Schemas["registry.terraform.io/breakwater-k8s/breakwater"]
 }
 
-// parse reads JSON that a program has printed after its warnings.
+// parse parses the JSON that a program prints after its warnings.
 func parse(t *testing.T, out string, into any) {
 	t.Helper()
 	_, object, _ := strings.Cut(out, "{")
@@ -55,7 +55,7 @@ func parse(t *testing.T, out string, into any) {
 	}
 }
 
-// folders are those in which tfplugindocs looks for examples, by what is in them.
+// folders returns the directories in which tfplugindocs looks for examples, with the names of their subdirectories.
 func (s schema) folders() map[string][]string {
 	all := map[string][]string{}
 	for folder, of := range map[string]map[string]block{
@@ -67,7 +67,8 @@ func (s schema) folders() map[string][]string {
 	return all
 }
 
-// Whatever is added to the provider fails this test until it has an example. So does an example that no test plays.
+// A new resource, function or other part of the provider fails this test until it has an example. So does an example that no test
+// runs.
 func TestAllThatThereIsHasAnExampleThatIsPlayed(t *testing.T) {
 	files := map[string]string{"resources": "resource*.tf", "data-sources": "data-source*.tf", "ephemeral-resources": "ephemeral-resource*.tf",
 		"list-resources": "list-resource*.tfquery.hcl", "actions": "action*.tf", "functions": "function*.tf"}
@@ -129,7 +130,7 @@ func (a *attributes) described(t *testing.T, at string) {
 	}
 }
 
-// The table of variables on the provider's page has all that the attributes name, and no others.
+// The table of environment variables on the provider's page has exactly the variables that the attributes mention.
 func TestThePageNamesEveryVariable(t *testing.T) {
 	page, generated, _ := strings.Cut(read(t, "../docs/index.md"), "## Schema")
 	_, table, _ := strings.Cut(page, "## Environment variables")
@@ -153,7 +154,7 @@ func TestExamplesAreFormatted(t *testing.T) {
 	terraform.New(t, terraform.Terraform, "").Run("fmt", "-check", "-recursive", "-diff", folder)
 }
 
-// Each example is what a user pastes alone: it refers to nothing that another one has.
+// Users can paste each example alone: it does not refer to other examples.
 func TestEveryExampleStandsAlone(t *testing.T) {
 	for _, path := range matching(t, "*/*/resource*.tf", "*/*/data-source*.tf", "*/*/ephemeral-resource*.tf", "*/*/action*.tf", "functions/*/*.tf", "provider/provider_*.tf") {
 		t.Run(path, func(t *testing.T) {

@@ -14,10 +14,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// GitOps tools apply by force; flux is the field manager of one of them.
+// GitOps tools apply by force. flux is the field manager of one of them.
 const flux = "kustomize-controller"
 
-// shared is a protector that Terraform has, and that others write to as well.
+// shared is a protector that Terraform manages and other managers write to as well.
 type shared struct {
 	*terraform.Dir
 	namespace string
@@ -31,21 +31,21 @@ func share(t *testing.T, program string) *shared {
 	return s
 }
 
-// say is what Terraform's configuration says of the protector.
+// say sets the protector's fields in Terraform's configuration.
 func (s *shared) say(fields string) {
 	s.Helper()
 	s.Write("protector.tf", fmt.Sprintf("resource \"breakwater_pod_protector\" \"web\" {\n  namespace = %q\n  name = \"web\"\n  deletion_protection = false\n  %s\n}\n",
 		s.namespace, fields))
 }
 
-// apply applies what is said.
+// apply sets the fields and applies them.
 func (s *shared) apply(fields string) string {
 	s.Helper()
 	s.say(fields)
 	return s.Run("apply", "-auto-approve")
 }
 
-// plan is what Terraform would do: "nothing", "change" or "fail", and its words.
+// plan returns what Terraform would do ("nothing", "change" or "fail") and its output.
 func (s *shared) plan() (string, string) {
 	out, err := s.Try("plan", "-detailed-exitcode")
 	switch {
@@ -67,7 +67,7 @@ func (s *shared) expect(want string, words ...string) {
 	s.says(out, words...)
 }
 
-// by applies a manifest of the protector by server-side apply, as GitOps does, with force.
+// by applies a manifest of the protector by server-side apply, as GitOps tools do. The options can include force.
 func (s *shared) by(manager, fields string, options ...client.ApplyOption) error {
 	s.Helper()
 	object := &unstructured.Unstructured{}
@@ -89,7 +89,7 @@ func (s *shared) live() *v1alpha1.PodProtector {
 	return p
 }
 
-// force is by, of one who takes what others own.
+// force applies a manifest as flux, and takes over fields of other managers.
 func (s *shared) force(fields string) {
 	s.Helper()
 	if err := s.by(flux, fields, client.ForceOwnership); err != nil {
@@ -97,7 +97,7 @@ func (s *shared) force(fields string) {
 	}
 }
 
-// refused applies what must fail, with some words.
+// refused runs an apply that must fail with the given words.
 func (s *shared) refused(words ...string) {
 	s.Helper()
 	out, err := s.Try("apply", "-auto-approve")
@@ -107,7 +107,7 @@ func (s *shared) refused(words ...string) {
 	s.says(out, words...)
 }
 
-// says finds words however Terraform has broken them into lines, or lined up what it shows.
+// says checks for words in the output, regardless of line breaks and alignment.
 func (s *shared) says(out string, words ...string) {
 	s.Helper()
 	flat := strings.Join(strings.Fields(strings.ReplaceAll(out, "│", " ")), " ")

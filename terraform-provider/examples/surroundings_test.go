@@ -16,8 +16,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// settle gives a working directory what examples take for granted of whoever works there: a home with a kubeconfig, a program that
-// logs in to a cloud, certificates, and values for variables. One control plane stands for all clusters but for core-us.
+// settle prepares a working directory with what the examples assume of a user's machine: a home directory with a kubeconfig, a
+// program that logs in to a cloud, certificates, and values for variables. One control plane represents all clusters except
+// core-us.
 func settle(t *testing.T, d *terraform.Dir) {
 	t.Helper()
 	plane := testplane.Config(t)
@@ -35,7 +36,7 @@ func settle(t *testing.T, d *terraform.Dir) {
 		"TF_VAR_worker_2_kubeconfig="+string(testplane.KubeconfigOf(t, plane)))
 }
 
-// writeKubeconfig writes one with a context for each cluster, and none that is current.
+// writeKubeconfig writes a kubeconfig with a context for each cluster and no current context.
 func writeKubeconfig(t *testing.T, folder string, clusters map[string]*rest.Config) {
 	t.Helper()
 	all := clientcmdapi.NewConfig()
@@ -52,7 +53,7 @@ func writeKubeconfig(t *testing.T, folder string, clusters map[string]*rest.Conf
 	}
 }
 
-// credential is what a program prints that logs in.
+// credential returns the output of a program that logs in.
 func credential(t *testing.T, token string) string {
 	t.Helper()
 	said, err := json.Marshal(clientauthentication.ExecCredential{
@@ -65,7 +66,7 @@ func credential(t *testing.T, token string) string {
 	return string(said)
 }
 
-// writeProgram writes one that prints something.
+// writeProgram writes a program that prints a text.
 func writeProgram(t *testing.T, path, prints string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// world has what examples take for granted: namespaces, and components that take everything up. When the test ends nothing
-// of Breakwater is left.
+// world creates what the examples assume: namespaces, and fakes of the components that process all objects. When the test ends,
+// it deletes all Breakwater objects.
 func world(t *testing.T) {
 	t.Helper()
 	c := testplane.Client(t)
@@ -50,7 +50,7 @@ func world(t *testing.T) {
 	}()
 }
 
-// createAll makes what is not there yet.
+// createAll creates the objects that do not exist yet.
 func createAll(t *testing.T, c client.Client, objects ...client.Object) error {
 	t.Helper()
 	for _, object := range objects {
@@ -61,8 +61,8 @@ func createAll(t *testing.T, c client.Client, objects ...client.Object) error {
 	return nil
 }
 
-// takeUp plays the components: all is ready that was not, of its newest generation, and cells are cleared that are dead. What
-// fails is tried again.
+// takeUp acts as the components: it marks all objects ready for their newest generation, and clears dead cells. Failed requests
+// are retried.
 func takeUp(ctx context.Context, c client.Client) {
 	protectors, cells, rings := &v1alpha1.PodProtectorList{}, &v1alpha1.CellList{}, &v1alpha1.ClusterRingList{}
 	_ = c.List(ctx, protectors)
@@ -100,7 +100,7 @@ func takeUp(ctx context.Context, c client.Client) {
 	heed(ctx, c)
 }
 
-// heed plays the webhooks that heed scheduling policies.
+// heed acts as the webhooks that apply scheduling policies.
 func heed(ctx context.Context, c client.Client) {
 	policies, wide := &v1alpha1.PodSchedulingPolicyList{}, &v1alpha1.ClusterPodSchedulingPolicyList{}
 	_ = c.List(ctx, policies)
@@ -127,7 +127,7 @@ func ready(conditions *[]metav1.Condition, generation int64, types ...string) {
 	}
 }
 
-// inNeed are protectors that examples of actions are about: one that was deleted and is held, and one with a dead cell.
+// inNeed creates the protectors that the action examples name: a deleted one that is held, and one with a dead cell.
 func inNeed(t *testing.T) (held, dead *v1alpha1.PodProtector) {
 	t.Helper()
 	c := testplane.Client(t)
@@ -157,7 +157,7 @@ func inNeed(t *testing.T) (held, dead *v1alpha1.PodProtector) {
 	return held, dead
 }
 
-// gone is nil when a protector is no more, and else as it is now.
+// gone returns the current protector, or nil if it was deleted.
 func gone(t *testing.T, p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
 	t.Helper()
 	now := &v1alpha1.PodProtector{}
@@ -170,7 +170,7 @@ func gone(t *testing.T, p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
 	return now
 }
 
-// clear deletes what a test left that failed in the midst.
+// clear deletes the objects of a test that failed halfway.
 func clear(t *testing.T, c client.Client) {
 	t.Helper()
 	for _, kind := range []client.Object{

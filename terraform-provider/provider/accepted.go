@@ -10,8 +10,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
 )
 
-// accepted reads a field that is given without a type as Terraform would where it has one: numbers pass for texts. Names that
-// the field does not have are mistakes.
+// accepted converts an untyped value to the type of the field, as Terraform converts a typed one: a number or a bool is accepted
+// where the field is a string. It returns an error for a name that the field does not have.
 func accepted(f *shape.Field, at string, given any) (any, error) {
 	switch v := given.(type) {
 	case string:

@@ -11,37 +11,38 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// acting is what actions have in common: a cluster to act on.
+// acting holds what all actions share: the cluster to act on.
 type acting struct {
 	cluster *cluster
 }
 
-// Configure keeps the cluster.
+// Configure stores the cluster.
 func (a *acting) Configure(_ context.Context, req action.ConfigureRequest, _ *action.ConfigureResponse) {
 	a.cluster, _ = req.ProviderData.(*cluster)
 }
 
-// ModifyPlan asks no cluster. If there will only be one in the apply, that is put off where Terraform can.
+// ModifyPlan sends no request to the cluster. If the cluster only becomes known during the apply, ModifyPlan defers the action
+// where Terraform supports that.
 func (a *acting) ModifyPlan(_ context.Context, req action.ModifyPlanRequest, resp *action.ModifyPlanResponse) {
 	if a.cluster != nil && errors.Is(a.cluster.absent, errUnknown) && req.ClientCapabilities.DeferralAllowed {
 		resp.Deferred = &action.Deferred{Reason: action.DeferredReasonProviderConfigUnknown}
 	}
 }
 
-// teller tells whoever waits for an action how it goes.
+// teller reports the progress of an action to the user.
 type teller func(format string, arguments ...any)
 
 func tellerOf(ctx context.Context, resp *action.InvokeResponse) teller {
 	return func(format string, arguments ...any) {
 		message := fmt.Sprintf(format, arguments...)
 		tflog.Info(ctx, message)
-		if ctx.Err() == nil { // nobody listens any more
+		if ctx.Err() == nil { // Terraform canceled the action and reads no more events
 			resp.SendProgress(action.InvokeProgressEvent{Message: message})
 		}
 	}
 }
 
-// failed tells why an action came to nothing.
+// failed adds an error that explains why an action failed.
 func failed(d *diag.Diagnostics, summary string, err error) {
 	detail := sentence(err.Error())
 	switch {

@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 )
 
-// invoke plans and then invokes an action, and returns what it tells and what it complains of.
+// invoke plans and then invokes an action. It returns the progress messages and the diagnostics.
 func (s *speaker) invoke(name string, config values) (told, complaint string) {
 	s.t.Helper()
 	server := s.ProviderServer.(tfprotov6.ActionServer)
@@ -37,7 +37,7 @@ func (s *speaker) invoke(name string, config values) (told, complaint string) {
 	return strings.Join(all, "\n"), complaint
 }
 
-// validate holds the configuration of an action against its rules.
+// validate validates the configuration of an action and returns the diagnostics.
 func (s *speaker) validate(name string, config values) string {
 	s.t.Helper()
 	resp, err := s.ProviderServer.(tfprotov6.ActionServer).ValidateActionConfig(s.t.Context(), &tfprotov6.ValidateActionConfigRequest{

@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// inSecond makes a namespace in the second cluster.
+// inSecond creates a namespace in the second cluster.
 func inSecond(t *testing.T, name string) *rest.Config {
 	t.Helper()
 	second := testplane.Second(t)
@@ -45,7 +45,7 @@ provider "breakwater" {
   config_path = %q
 }
 `, testplane.Kubeconfig(t), file)+protectorIn(namespace, "")+alias,
-			// What a shell happens to have must not lead both into one.
+			// The environment of the shell must not point both aliases to one cluster.
 			"KUBE_HOST="+first.Host, "KUBECONFIG="+testplane.Kubeconfig(t))
 		r.Run("apply", "-auto-approve")
 		for core, want := range map[*rest.Config]string{first: "1", second: "2"} {

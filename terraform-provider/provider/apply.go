@@ -13,15 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// over says what an apply may take from other managers of fields.
+// over describes what an apply may take over from other field managers.
 type over struct {
-	// all is what force_conflicts asks for.
+	// all is the value of force_conflicts.
 	all bool
-	// former are the managers of the provider that an object was moved from: nobody is left who would apply as these.
+	// former lists the field managers of the provider that an object was moved from. No client applies as these managers any
+	// more.
 	former []string
 }
 
-// overOf reads it from an attribute and the private state of a resource.
+// overOf reads over from the force_conflicts attribute and from the private state of a resource.
 func overOf(ctx context.Context, force bool, private interface {
 	GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
 }) (over, diag.Diagnostics) {
@@ -58,7 +59,7 @@ func (o over) covers(conflicts []metav1.StatusCause) bool {
 	})
 }
 
-// conflictsOf are the fields that others own, and who.
+// conflictsOf returns the conflicting fields of an apply, with the field managers that own them.
 func conflictsOf(err error) []metav1.StatusCause {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {
@@ -69,7 +70,7 @@ func conflictsOf(err error) []metav1.StatusCause {
 	})
 }
 
-// managerOf is the manager in the text of a conflict, where alone an apiserver names it.
+// managerOf returns the field manager of a conflict. The API server names it only in the message.
 func managerOf(conflict metav1.StatusCause) string {
 	if found := namedManager.FindStringSubmatch(conflict.Message); found != nil {
 		return found[1]

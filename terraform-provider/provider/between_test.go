@@ -13,12 +13,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// between stands between the provider and the apiserver of the tests, and writes down what is asked.
+// between is a proxy between the provider and the API server of the tests that records all requests.
 type between struct {
 	*rest.Config
 	mu    sync.Mutex
 	asked []*url.URL
-	// instead answers in place of the apiserver, if it says so. It is called for one request at a time.
+	// instead answers in place of the API server if it returns true. It is called for one request at a time.
 	instead func(w http.ResponseWriter, r *http.Request) bool
 }
 
@@ -52,7 +52,7 @@ func (b *between) answers(w http.ResponseWriter, r *http.Request) bool {
 	return b.instead != nil && b.instead(w, r)
 }
 
-// queries are those of the requests so far to the objects of a kind.
+// queries returns the queries of the requests so far for the objects of a kind.
 func (b *between) queries(resource string) []url.Values {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,13 +13,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// counter counts what the provider asks the apiserver.
+// counter counts the provider's requests to the API server.
 type counter struct {
 	sync.Mutex
 	calls map[string]int
 }
 
-// take returns what was counted, and begins anew.
+// take returns the counts and resets them.
 func (c *counter) take() map[string]int {
 	c.Lock()
 	defer c.Unlock()
@@ -28,7 +28,7 @@ func (c *counter) take() map[string]int {
 	return counted
 }
 
-// counted is a configuration of the provider by way of a counter.
+// counted returns a provider configuration that sends requests through a counter.
 func counted(t testing.TB) (string, *counter) {
 	t.Helper()
 	c, b := &counter{calls: map[string]int{}}, standBetween(t)
@@ -43,7 +43,7 @@ func counted(t testing.TB) (string, *counter) {
 	return fmt.Sprintf("provider \"breakwater\" {\n  config_path = %q\n}\n", path), c
 }
 
-// resourceIn is what a path of an apiserver is about.
+// resourceIn returns the resource in the URL path of a request.
 func resourceIn(path string) string {
 	if _, rest, ok := strings.Cut(path, "/namespaces/"); ok {
 		if parts := strings.Split(rest, "/"); len(parts) > 1 {
@@ -87,7 +87,7 @@ func TestAPlanWithoutChangesAsksOnceForEachResource(t *testing.T) {
 	}
 }
 
-// How long 100 protectors take: made, planned again without changes, changed and destroyed.
+// BenchmarkHundredProtectors measures how long 100 protectors take: created, planned again without changes, and destroyed.
 func BenchmarkHundredProtectors(b *testing.B) {
 	provider, asked := counted(b)
 	for range b.N {

@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// check holds an object against all that an apiserver would, in its words; the rules about changes too, when it was another before.
+// check validates an object as the API server would, with the same messages. If before is set, check also applies the rules for
+// updates.
 func (k *kind) check(ctx context.Context, now, before *wanted, d *diag.Diagnostics) {
 	rules, err := k.rules()
 	if err != nil {
@@ -28,7 +29,7 @@ func (k *kind) check(ctx context.Context, now, before *wanted, d *diag.Diagnosti
 	for _, e := range broken {
 		at := k.at(e.Field)
 		if at.Equal(path.Root("name")) || at.Equal(path.Root("namespace")) {
-			continue // their attributes have validators, which know what is missing from what is not known
+			continue // their attributes have validators, which distinguish a missing value from an unknown one
 		}
 		errorAt(d, at, fmt.Sprintf("Invalid %s", k.Kind.Kind), sentence(e.ErrorBody()))
 	}

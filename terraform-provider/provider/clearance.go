@@ -16,7 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// clearance is the way of a dead cell out of protectors.
+// clearance removes a dead cell from protectors.
 type clearance struct {
 	*removeCell
 	cell  string
@@ -24,21 +24,21 @@ type clearance struct {
 	tell  teller
 }
 
-// stage is how far a protector has come.
+// stage is the progress of one protector.
 type stage int
 
 const (
-	// pending is not asked yet: another cell is cleared out of it before.
+	// pending means that no annotation is set yet: another cell is being cleared from the protector first.
 	pending stage = iota
-	// asked has the annotation, and the topology controller has not taken it off.
+	// asked means that the annotation is set, and the topology controller has not removed it yet.
 	asked
-	// cleared has nothing of the cell any more.
+	// cleared means that the protector has no data of the cell any more.
 	cleared
-	// refused was asked, and has the cell all the same.
+	// refused means that the topology controller removed the annotation, but the protector still has data of the cell.
 	refused
 )
 
-// run asks all protectors, and looks at them until nothing more happens to any.
+// run annotates all protectors and polls them until each is cleared or refused.
 func (c *clearance) run(ctx context.Context, all []*wanted, d *diag.Diagnostics) {
 	stages, of := make([]stage, len(all)), ""
 	told, done := false, 0
@@ -71,7 +71,7 @@ func (c *clearance) run(ctx context.Context, all []*wanted, d *diag.Diagnostics)
 	c.complain(all, stages, d)
 }
 
-// complain tells of those that still have the cell.
+// complain adds errors for the protectors that still have data of the cell.
 func (c *clearance) complain(all []*wanted, stages []stage, d *diag.Diagnostics) {
 	var held, kept []string
 	for i, w := range all {
@@ -94,7 +94,7 @@ func (c *clearance) complain(all []*wanted, stages []stage, d *diag.Diagnostics)
 	}
 }
 
-// step looks at a protector, and asks it when it was not asked yet.
+// step reads a protector and sets the annotation if no earlier step did.
 func (c *clearance) step(ctx context.Context, w *wanted, was stage) (stage, error) {
 	protectors := c.cluster.of(c.protectors, w.namespace)
 	live, err := protectors.Get(ctx, w.name, metav1.GetOptions{})
@@ -127,7 +127,7 @@ func (c *clearance) step(ctx context.Context, w *wanted, was stage) (stage, erro
 	return asked, nil
 }
 
-// after is the stage of a protector that a request has failed for: one that is gone has nothing of any cell.
+// after returns the stage of a protector after a request failed. A deleted protector has no data of any cell.
 func after(was stage, err error) (stage, error) {
 	switch {
 	case apierrors.IsNotFound(err) && !isKindMissing(err):
@@ -145,7 +145,7 @@ func several(protectors int) string {
 	return fmt.Sprintf("%d protectors", protectors)
 }
 
-// some names the first of many.
+// some joins the first names of a list and counts the rest.
 func some(names []string) string {
 	const most = 5
 	if len(names) <= most {

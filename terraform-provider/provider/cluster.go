@@ -15,20 +15,20 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/connection"
 )
 
-// cluster is the cluster that a provider configuration leads to. There need not be one while Terraform plans.
+// cluster is the cluster that a provider configuration points to. While Terraform plans, it need not exist.
 type cluster struct {
 	config  *rest.Config
 	dynamic dynamic.Interface
-	// absent says why there is no cluster: its address is not known yet, or nothing leads to one.
+	// absent is the reason why there is no cluster: its address is not known yet, or the configuration points to none.
 	absent error
-	// silent is set when the cluster could not be reached, so that a plan of a hundred resources waits for it once.
+	// silent is set once the cluster was unreachable, so that a plan of a hundred resources waits for it only once.
 	silent atomic.Bool
 }
 
-// errUnknown is why there is no cluster yet, but there may be one later in the same apply.
+// errUnknown is the reason why there is no cluster yet, although one may exist later in the same apply.
 var errUnknown = errors.New("its address, or what it takes to get in, is only known when it is applied")
 
-// usable complains when there is no cluster.
+// usable reports whether there is a cluster, and adds an error if not.
 func (c *cluster) usable(to string, d *diag.Diagnostics) bool {
 	if c != nil && c.absent == nil {
 		return true
@@ -41,7 +41,7 @@ func (c *cluster) usable(to string, d *diag.Diagnostics) bool {
 	return false
 }
 
-// of are the objects of a kind, in a namespace when it has namespaces.
+// of returns the client for objects of a kind, in the namespace if the kind is namespaced.
 func (c *cluster) of(k *kind, namespace string) dynamic.ResourceInterface {
 	if k.Namespaced {
 		return c.dynamic.Resource(k.Resource).Namespace(namespace)
@@ -49,7 +49,7 @@ func (c *cluster) of(k *kind, namespace string) dynamic.ResourceInterface {
 	return c.dynamic.Resource(k.Resource)
 }
 
-// connect never fails for want of a cluster: that is only told when one is needed.
+// connect never fails because there is no cluster. The error is reported when an operation needs one.
 func connect(ctx context.Context, req provider.ConfigureRequest, d *diag.Diagnostics, version string) *cluster {
 	var m connection.Model
 	if d.Append(req.Config.Get(ctx, &m)...); d.HasError() {
@@ -72,7 +72,8 @@ func clusterOf(m *connection.Model, version string) (*cluster, error) {
 		return nil, err
 	}
 	config.UserAgent = "terraform-provider-breakwater/" + version
-	// A plan of a hundred resources asks at once; the apiserver's own fairness holds it back where need be.
+	// A plan of a hundred resources sends its requests at once. The API server throttles them itself (API Priority and Fairness)
+	// where necessary.
 	config.QPS = -1
 	transport, err := transportOf(config)
 	if err != nil {

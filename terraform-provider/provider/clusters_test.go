@@ -17,7 +17,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// kubeconfigOf writes a configuration down.
+// kubeconfigOf writes a configuration to a kubeconfig file and returns its path.
 func kubeconfigOf(t *testing.T, config *rest.Config) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -27,19 +27,19 @@ func kubeconfigOf(t *testing.T, config *rest.Config) string {
 	return path
 }
 
-// leadingTo is the configuration of a provider that leads to a cluster.
+// leadingTo returns the configuration of a provider that points to a cluster.
 func leadingTo(t *testing.T, config *rest.Config) string {
 	t.Helper()
 	return fmt.Sprintf("provider \"breakwater\" {\n  config_path = %q\n}\n", kubeconfigOf(t, config))
 }
 
-// nobody is a user of the control plane who may do nothing.
+// nobody returns a user of the control plane that has no rights.
 func nobody(t *testing.T, namespace string) *rest.Config {
 	t.Helper()
 	return testplane.AsServiceAccount(t, testplane.Config(t), namespace, "nobody", "")
 }
 
-// withoutCells is a cluster that does not know the kind Cell, until the test ends.
+// withoutCells returns a cluster that does not serve the kind Cell until the test ends.
 func withoutCells(t *testing.T) *rest.Config {
 	t.Helper()
 	config := testplane.Second(t)
@@ -67,7 +67,7 @@ func withoutCells(t *testing.T) *rest.Config {
 	return config
 }
 
-// clusterRole makes a ClusterRole with some rules, until the test ends.
+// clusterRole creates a ClusterRole that exists until the test ends.
 func clusterRole(t *testing.T, name string, rules ...rbacv1.PolicyRule) string {
 	t.Helper()
 	c, role := testplane.Client(t), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}

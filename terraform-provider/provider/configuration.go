@@ -8,7 +8,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/connection"
 )
 
-// ValidateConfig tells of what cannot lead to a cluster, before anything is asked there.
+// ValidateConfig reports a configuration that cannot point to a cluster, before the provider sends any request.
 func (b *Breakwater) ValidateConfig(ctx context.Context, req provider.ValidateConfigRequest, resp *provider.ValidateConfigResponse) {
 	var m connection.Model
 	if resp.Diagnostics.Append(req.Config.Get(ctx, &m)...); !resp.Diagnostics.HasError() {

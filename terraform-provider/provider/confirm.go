@@ -15,20 +15,21 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// confirmGrace is how much longer a confirmation lasts than Terraform waits, because the clock of the generator may be ahead.
+// confirmGrace is how long a confirmation outlives Terraform's own timeout, because the generator's clock may be ahead.
 const confirmGrace = time.Minute
 
-// confirmation is how a deletion was confirmed to the release brake (rule 13). At most one of its fields is set.
+// confirmation records how a deletion was confirmed to the release brake (rule 13). At most one of its fields is set.
 type confirmation struct {
-	// until is when the confirmation ends that Terraform made, as RFC 3339.
+	// until is when the confirmation that Terraform set ends, in RFC 3339.
 	until string
-	// configured is the value of the annotation that the configuration sets. Terraform leaves it as it is.
+	// configured is the value of the annotation that the configuration sets. Terraform leaves it unchanged.
 	configured string
-	// refused is why the API server did not take the confirmation.
+	// refused is why the API server rejected the confirmation.
 	refused error
 }
 
-// isProtected reports whether the state protects the object from deletion. A state that does not say so has the default.
+// isProtected reports whether the state protects the object from deletion. If the state has no value, the default of the kind
+// applies.
 func (k *kind) isProtected(had map[string]tftypes.Value) bool {
 	if had["deletion_protection"].IsNull() {
 		return k.protected
@@ -36,15 +37,15 @@ func (k *kind) isProtected(had map[string]tftypes.Value) bool {
 	return isTrue(had, "deletion_protection")
 }
 
-// isLifted reports whether a practitioner lifted the protection of the object from deletion: the state has false, and the default is true.
-// Where false is the default, it says nothing about anyone's intent.
+// isLifted reports whether the user lifted the deletion protection of the object: the state has false, and the default is true.
+// Where false is the default, the value shows no intent.
 func (k *kind) isLifted(had map[string]tftypes.Value) bool {
 	return k.protected && !k.isProtected(had)
 }
 
-// confirm confirms the deletion to the release brake: a practitioner has lifted the protection and then asked for the deletion. The
-// confirmation ends by itself, so that an object that is not deleted in time does not stay confirmed. A protector that the brake holds
-// since an earlier attempt is confirmed as well. An error is one that may pass.
+// confirm confirms the deletion to the release brake, because the user has lifted the protection and then requested the deletion.
+// The confirmation expires, so that an object that is not deleted in time does not stay confirmed. confirm also covers a
+// protector that the brake has held since an earlier attempt. It returns an error only if a retry may succeed.
 func (o *object) confirm(ctx context.Context, w *wanted, uid types.UID) (confirmation, error) {
 	if value, ok := w.keys("annotations")[v1alpha1.AnnotationConfirmRelease].(string); ok {
 		return confirmation{configured: value}, nil
@@ -71,13 +72,15 @@ func (o *object) confirm(ctx context.Context, w *wanted, uid types.UID) (confirm
 	case isPassing(err):
 		return confirmation{}, err
 	default:
-		// A single deletion passes the brake without a confirmation. If the object is another one by now, the deletion reports it.
+		// The brake lets a single deletion pass without a confirmation. If the object was replaced in the meantime, the deletion
+		// reports it.
 		tflog.Warn(ctx, "deletion not confirmed", map[string]any{"kind": o.kind.Kind.Kind, "name": w.String(), "error": err.Error()})
 		return confirmation{refused: err}, nil
 	}
 }
 
-// advice says what confirms a deletion that the brake still holds; empty if Terraform had no reason to confirm it.
+// advice says how to confirm a deletion that the brake still holds. It is empty if Terraform had no reason to confirm the
+// deletion.
 func (c confirmation) advice() string {
 	switch {
 	case c.until != "":

@@ -57,7 +57,7 @@ func TestADeletionOfAProtectorWhoseProtectionWasLiftedIsConfirmedForAWhile(t *te
 				Config: config, Destroy: true, ExpectError: inAnyLines("example.com/hold"),
 			},
 			resource.TestStep{
-				// It confirms nothing on its own: only the deletion shows it, and Terraform shows no difference.
+				// The destroy fails, so only the protector shows the confirmation; Terraform shows no difference.
 				PreConfig: func() { wantConfirmed(t, now(t, namespace, "web"), began) },
 				Config:    config, ConfigPlanChecks: nothingToDo,
 				Check: resource.TestCheckNoResourceAttr(web, "annotations.%"),
@@ -71,7 +71,7 @@ func TestADeletionOfAProtectorWhoseProtectionWasLiftedIsConfirmedForAWhile(t *te
 	})
 }
 
-// wantConfirmed checks that Terraform has confirmed the deletion of a protector since then, until shortly after its timeout of 2 s.
+// wantConfirmed checks that Terraform confirmed the deletion of a protector after began, until shortly after its timeout of 2 s.
 func wantConfirmed(t *testing.T, p *v1alpha1.PodProtector, began time.Time) {
 	t.Helper()
 	value := p.Annotations[v1alpha1.AnnotationConfirmRelease]
@@ -90,7 +90,7 @@ func wantConfirmed(t *testing.T, p *v1alpha1.PodProtector, began time.Time) {
 	}
 }
 
-// recorded is a configuration of the provider by way of a proxy that records requests other than reads.
+// recorded returns a provider configuration that uses a proxy, which records all requests except reads.
 func recorded(t *testing.T) (configuration string, writes func() []string) {
 	t.Helper()
 	b := standBetween(t)
@@ -185,7 +185,7 @@ func TestAHeldDeletionNamesTheConditionAndWhatConfirmsIt(t *testing.T) {
 	}
 }
 
-// A user who may delete and not patch can still destroy. What could not be confirmed is only told when it matters.
+// A user who may delete but not patch can still destroy. Terraform reports the failed confirmation only when it matters.
 func TestADeletionThatMayNotBeConfirmedIsAskedForAllTheSame(t *testing.T) {
 	onTerraform(t)
 	namespace := testplane.Namespace(t)
@@ -227,7 +227,8 @@ func TestADeletionThatMayNotBeConfirmedIsAskedForAllTheSame(t *testing.T) {
 	}
 }
 
-// An older provider wrote neither confirmations nor, if its state was moved there, whether the protector is protected.
+// An older provider wrote no confirmations. Its state, if it was moved to this version, does not say whether the protector is
+// protected.
 func TestAStateOfAnOlderProvider(t *testing.T) {
 	each(t, func(t *testing.T) {
 		namespace, c := testplane.Namespace(t), testplane.Client(t)
@@ -259,7 +260,7 @@ func TestAStateOfAnOlderProvider(t *testing.T) {
 	})
 }
 
-// withoutAttribute is a state whose resources do not have an attribute.
+// withoutAttribute returns a state whose resources lack an attribute.
 func withoutAttribute(t *testing.T, state, name string) string {
 	t.Helper()
 	all := map[string]any{}

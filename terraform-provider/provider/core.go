@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// core tells of the cluster itself. What the provider's user may not see is left out.
+// core reads facts about the cluster itself. It leaves out what the provider's user may not read.
 func (c *cluster) core(ctx context.Context) (coreModel, error) {
 	var m coreModel
 	var err error
@@ -38,7 +38,7 @@ func (c *cluster) core(ctx context.Context) (coreModel, error) {
 	return m, err
 }
 
-// serverOf is the URL of an apiserver, without a password that it can hold.
+// serverOf returns the URL of an API server, without a password that the URL may contain.
 func serverOf(config *rest.Config) (string, error) {
 	address, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -48,7 +48,7 @@ func serverOf(config *rest.Config) (string, error) {
 	return address.String(), nil
 }
 
-// seen is a text that the cluster tells; null when it does not tell it to the provider's user.
+// seen returns a text that ask reads from the cluster, or null if the provider's user may not read it.
 func seen(ctx context.Context, ask func(context.Context) (string, error)) (types.String, error) {
 	var text string
 	err := persist(ctx, func(ctx context.Context) (err error) {
@@ -61,7 +61,7 @@ func seen(ctx context.Context, ask func(context.Context) (string, error)) (types
 	return said(text), err
 }
 
-// said is a text, or null when there is none.
+// said returns the text, or null if it is empty.
 func said(s string) types.String {
 	if s == "" {
 		return types.StringNull()

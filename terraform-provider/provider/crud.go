@@ -19,10 +19,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// patience is how long an apply, or a deletion, takes at most, unless the resource says otherwise.
+// patience is the default timeout of an apply or a deletion.
 const patience = 10 * time.Minute
 
-// Create applies an object that is not there yet. One that is there is somebody's: it is imported, or taken over on purpose.
+// Create applies an object that does not exist yet. An existing object belongs to another owner: the user imports it, or takes it
+// over with force_conflicts.
 func (o *object) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	t := o.task(ctx, &req.Plan, &req.Config, &resp.Diagnostics)
 	if t == nil {
@@ -38,7 +39,7 @@ func (o *object) Create(ctx context.Context, req resource.CreateRequest, resp *r
 	t.run(ctx, &resp.State, resp.Identity, &resp.Diagnostics)
 }
 
-// Update applies the object as it is wanted now.
+// Update applies the object as planned.
 func (o *object) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	t := o.task(ctx, &req.Plan, &req.Config, &resp.Diagnostics)
 	if t == nil {
@@ -94,7 +95,8 @@ func (o *object) task(ctx context.Context, plan *tfsdk.Plan, config *tfsdk.Confi
 	return t
 }
 
-// isFree sees to it that the object is not there. One that is on its way out is waited for.
+// isFree reports whether no object of that name exists, and adds an error if one does. It waits for an object that is being
+// deleted.
 func (t *task) isFree(ctx context.Context, d *diag.Diagnostics) bool {
 	var found *unstructured.Unstructured
 	err := persist(ctx, func(ctx context.Context) (err error) {
@@ -114,13 +116,13 @@ func (t *task) isFree(ctx context.Context, d *diag.Diagnostics) bool {
 	return false
 }
 
-// taken says that an object of that name is there, which Terraform has not made.
+// taken adds the error that an object of that name exists which Terraform did not create.
 func (k *kind) taken(w *wanted, d *diag.Diagnostics) {
 	d.AddError(fmt.Sprintf("%s %s is there already", k.Kind.Kind, w),
 		fmt.Sprintf("It is not in the state. Import it (terraform import breakwater_%s.NAME %s), or set force_conflicts = true to take it over.", k.name, w))
 }
 
-// run applies the object, keeps what became of it, and waits for what was asked for.
+// run applies the object, stores the result in the state, and waits for the configured conditions.
 func (t *task) run(ctx context.Context, state *tfsdk.State, identity *tfsdk.ResourceIdentity, d *diag.Diagnostics) {
 	if t.kind.kubeconfigs && !t.writeKubeconfig(ctx, d) {
 		return
@@ -148,7 +150,8 @@ func (t *task) run(ctx context.Context, state *tfsdk.State, identity *tfsdk.Reso
 	}
 }
 
-// planned is the plan, as of an object that Terraform made: what it does not know yet comes from the cluster.
+// planned returns the plan as that of an object that Terraform created. Values that the plan does not know are null, and come
+// from the cluster.
 func (t *task) planned() tftypes.Value {
 	all, err := attributes(t.plan)
 	if err != nil {
@@ -163,7 +166,8 @@ func (t *task) planned() tftypes.Value {
 	return tftypes.NewValue(t.plan.Type(), all)
 }
 
-// left warns of what was taken out of the configuration and is still in the object, since somebody else sets it too.
+// left warns of fields that were removed from the configuration but stay in the object, because another field manager sets them
+// too.
 func (t *task) left(live *unstructured.Unstructured, d *diag.Diagnostics) {
 	if t.before == nil {
 		return
@@ -176,7 +180,7 @@ func (t *task) left(live *unstructured.Unstructured, d *diag.Diagnostics) {
 	}
 }
 
-// Read takes up the object as it is. While the cluster does not answer the state stays as it was.
+// Read refreshes the state from the object. While the cluster does not answer, the state stays as it is.
 func (o *object) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	w, err := o.kind.wanted(req.State.Raw)
 	if err != nil {
@@ -187,7 +191,7 @@ func (o *object) Read(ctx context.Context, req resource.ReadRequest, resp *resou
 	live, err := o.look(ctx, w)
 	switch {
 	case err != nil && readOf(all, "id") == "" && !apierrors.IsNotFound(err):
-		// It is being imported: there is no state to go on with.
+		// The object is being imported, so there is no earlier state to keep.
 		resp.Diagnostics.AddError(fmt.Sprintf("%s %s could not be imported", o.kind.Kind.Kind, w), sentence(err.Error()))
 		return
 	case errors.Is(err, errNoCluster):
@@ -223,7 +227,7 @@ func (o *object) Read(ctx context.Context, req resource.ReadRequest, resp *resou
 
 var errNoCluster = errors.New("there is no cluster yet")
 
-// look reads the object for a plan, which can do without.
+// look reads the object for a plan. A plan can do without the answer.
 func (o *object) look(ctx context.Context, w *wanted) (*unstructured.Unstructured, error) {
 	switch {
 	case o.cluster == nil || o.cluster.silent.Load():
@@ -236,7 +240,7 @@ func (o *object) look(ctx context.Context, w *wanted) (*unstructured.Unstructure
 	return o.cluster.of(o.kind, w.namespace).Get(ctx, w.name, metav1.GetOptions{})
 }
 
-// identity says which object a resource is.
+// identity sets the identity of the resource: the name and namespace of its object.
 func (o *object) identity(ctx context.Context, identity *tfsdk.ResourceIdentity, w *wanted, d *diag.Diagnostics) {
 	d.Append(identity.SetAttribute(ctx, path.Root("name"), w.name)...)
 	if o.kind.Namespaced {

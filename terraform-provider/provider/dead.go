@@ -14,8 +14,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// isAlive says why a cell is not dead; nothing when it is, or when its Cell is gone. The heartbeat is of the clock of another
-// machine: what the topology controller says, which compares no clocks, overrules it, and that asks itself once more.
+// isAlive returns why a cell is not dead. The result is empty if the cell is dead or its Cell does not exist. The clock of
+// another machine wrote the heartbeat, so the AggregationFresh condition takes precedence: the topology controller sets it
+// without comparing clocks. That controller also checks again itself.
 func (r *removeCell) isAlive(ctx context.Context, name string, now time.Time) (why string, err error) {
 	object, err := r.cluster.get(ctx, r.cells, "", name)
 	if apierrors.IsNotFound(err) && !isKindMissing(err) {
@@ -44,7 +45,7 @@ func aliveness(cell *v1alpha1.Cell, now time.Time) string {
 		"or delete the Cell, which drains it, if the cell is to leave.", reporter.Holder, silent.Round(time.Second), after)
 }
 
-// entryOf is what a protector has of a cell that could be cleared; nil is nothing.
+// entryOf returns the clearable data that a protector has of a cell, or nil if it has none.
 func entryOf(object *unstructured.Unstructured, cell string) (*v1alpha1.PodProtectorCell, error) {
 	p := &v1alpha1.PodProtector{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, p); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
 )
 
-// definitions are those of all kinds of the API, by the names of their resources.
+// definitions returns the definitions of all API kinds, keyed by resource name.
 func definitions(t *testing.T) map[string]*shape.Definition {
 	t.Helper()
 	entries, err := crds.FS.ReadDir(".")

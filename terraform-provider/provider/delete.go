@@ -19,7 +19,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Delete deletes the object, and waits until nothing holds it any more.
+// Delete deletes the object and waits until the API server has removed it.
 func (o *object) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
 	w, err := o.kind.wanted(req.State.Raw)
 	if err != nil {
@@ -81,8 +81,8 @@ func (o *object) remove(ctx context.Context, w *wanted, uid types.UID, lifted bo
 	}
 }
 
-// gone waits until the API server has removed the object, and reports whether it has. If the time ends before, the error says what holds
-// the object, and what confirms its deletion.
+// gone waits until the API server has removed the object, and reports whether it has. If the timeout expires first, the error
+// says what holds the object and what confirms its deletion.
 func (o *object) gone(ctx context.Context, w *wanted, uid types.UID, confirmed confirmation, d *diag.Diagnostics) bool {
 	why := ""
 	err := wait.PollUntilContextCancel(ctx, pace, true, func(ctx context.Context) (bool, error) {
@@ -119,7 +119,8 @@ func (o *object) gone(ctx context.Context, w *wanted, uid types.UID, confirmed c
 	return false
 }
 
-// holding says what holds an object: a large decrease that is pending for a protector, and finalizers with the components that remove them.
+// holding says what holds an object: a large decrease that is pending for a protector, and finalizers with the components that
+// remove them.
 func holding(live *unstructured.Unstructured) string {
 	var all []string
 	for _, name := range live.GetFinalizers() {

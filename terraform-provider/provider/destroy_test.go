@@ -47,7 +47,7 @@ func TestADeletionSaysWhatItWaitsFor(t *testing.T) {
 						}),
 						Config: config, Destroy: true, ExpectError: inAnyLines(finalizer + ": " + want),
 					},
-					// It is still known, and its way out is told.
+					// The object is still in the state, and Terraform reports its deletion.
 					resource.TestStep{Config: config, ConfigPlanChecks: nothingToDo},
 					resource.TestStep{
 						PreConfig: byHand(t, namespace, func(p *v1alpha1.PodProtector) { p.Finalizers = nil }),

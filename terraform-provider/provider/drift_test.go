@@ -17,7 +17,7 @@ import (
 
 const web = "breakwater_pod_protector.web"
 
-// protector is a configuration of one protector that can be destroyed.
+// protector returns a configuration of one protector that can be destroyed.
 func protector(t *testing.T, namespace, fields string) string {
 	t.Helper()
 	return configured(t, `
@@ -29,7 +29,7 @@ resource "breakwater_pod_protector" "web" {
 }`, namespace, fields)
 }
 
-// byHand changes the protector web as somebody would who edits it.
+// byHand changes the protector web as a user who edits it would.
 func byHand(t *testing.T, namespace string, change func(*v1alpha1.PodProtector)) func() {
 	t.Helper()
 	return func() { edit(t, namespace, "web", change) }
@@ -146,7 +146,7 @@ func TestAConflictNamesTheOtherManagerAndTheField(t *testing.T) {
 				PreConfig: byHand(t, namespace, func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = v1alpha1.Pods(1) }),
 				Config:    config("4", ""), ExpectError: inAnyLines(`The field manager "by-hand" owns spec.minAvailable`),
 			},
-			// It is told before, too, but is in the way of neither a plan nor a destroy.
+			// A plan reports the conflict too, but the conflict blocks neither a plan nor a destroy.
 			resource.TestStep{Config: config("4", ""), PlanOnly: true, ExpectNonEmptyPlan: true},
 			resource.TestStep{Config: config("4", "force_conflicts = true"), Check: resource.TestCheckResourceAttr(web, "min_available", "4")},
 			resource.TestStep{Config: config("5", ""), Check: resource.TestCheckResourceAttr(web, "min_available", "5")},
@@ -183,7 +183,7 @@ func TestAnObjectThatIsThereAlreadyIsNotTakenOverUnasked(t *testing.T) {
 	})
 }
 
-// A selector that is only known once something else is applied is held against nobody before.
+// The provider does not validate a selector before it is known, that is, before another resource is applied.
 func TestWhatIsNotKnownYetIsPlannedWithoutIt(t *testing.T) {
 	each(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
@@ -209,7 +209,7 @@ resource "terraform_data" "floor" {
 				resource.TestCheckResourceAttr(web, "operations.#", "1"),
 			),
 		}, resource.TestStep{
-			// A mistake in what is known is told all the same.
+			// The provider still reports an error in the known part.
 			Config: `
 resource "terraform_data" "app" {
   input = "other"

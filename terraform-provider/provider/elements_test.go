@@ -16,14 +16,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// sharedRing is a ring to which Terraform and others add resources.
+// sharedRing is a ring to which Terraform and other field managers add resources.
 type sharedRing struct {
 	*terraform.Dir
 	client client.Client
 	name   string
 }
 
-// apply applies those resources by Terraform, and sees to it that nothing is left to do.
+// apply applies the resources with Terraform, and checks that the next plan is empty.
 func (r *sharedRing) apply(resources string) string {
 	r.Helper()
 	r.Write("ring.tf", fmt.Sprintf("resource \"breakwater_cluster_ring\" \"it\" {\n  name = %q\n  resources = [%s]\n}\n", r.name, resources))
@@ -39,7 +39,7 @@ func (r *sharedRing) unchanged() {
 	}
 }
 
-// others apply those resources, without the groups that an apiserver fills in.
+// others applies the resources as another field manager, without the groups that the API server defaults.
 func (r *sharedRing) others(resources string) {
 	r.Helper()
 	object := &unstructured.Unstructured{}
@@ -62,7 +62,7 @@ func (r *sharedRing) live() *v1alpha1.ClusterRing {
 	return ring
 }
 
-// edit changes the resources as somebody would who edits the ring.
+// edit changes the resources as a user who edits the ring would.
 func (r *sharedRing) edit(change func([]v1alpha1.RingResource)) {
 	r.Helper()
 	ring := r.live()
@@ -72,7 +72,7 @@ func (r *sharedRing) edit(change func([]v1alpha1.RingResource)) {
 	}
 }
 
-// has sees to it that the ring has just those resources, with what each controls behind it.
+// has checks that the ring has exactly these resources, each followed by its controlled resources.
 func (r *sharedRing) has(want ...string) {
 	r.Helper()
 	var got []string
@@ -90,7 +90,7 @@ func (r *sharedRing) has(want ...string) {
 	}
 }
 
-// Elements with keys have owners of their own, as fields have.
+// Elements with keys have their own field managers, as fields have.
 func TestResourcesThatOthersAddToARingAreNoDriftAndStay(t *testing.T) {
 	const deployments = `{ group = "apps", resource = "deployments", controlled_resources = [{ group = "apps", resource = "replicasets" }] }`
 	each(t, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestResourcesThatOthersAddToARingAreNoDriftAndStay(t *testing.T) {
 		r.unchanged()
 		r.has("configmaps", "deployments pods replicasets", "nodes", "secrets")
 
-		// In another order, with one more, and with one that others have as well.
+		// In another order, with one more resource, and with one that another manager owns as well.
 		r.apply(`{ resource = "nodes" }, { resource = "configmaps" }, { group = "batch", resource = "jobs" }, ` + deployments)
 		r.has("configmaps", "deployments pods replicasets", "jobs", "nodes", "secrets")
 
@@ -131,7 +131,7 @@ func TestResourcesThatOthersAddToARingAreNoDriftAndStay(t *testing.T) {
 	})
 }
 
-// The name of a resource may be that of something that is made in the same apply.
+// The name of a resource may come from an object that the same apply creates.
 func TestResourcesOfARingThatAreNotKnownYetArePlannedWithoutThem(t *testing.T) {
 	each(t, func(t *testing.T) {
 		d := in(t, configured(t, `

@@ -21,23 +21,23 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// tokenPatience is how long a token is asked for: whoever opens an ephemeral resource waits, and a plan opens it too.
+// tokenPatience is the timeout of a token request. The caller waits while an ephemeral resource opens, and a plan opens it too.
 const tokenPatience = time.Minute
 
-// workerKubeconfig is an ephemeral resource: a short-lived way into the worker cluster that the provider leads to.
+// workerKubeconfig is an ephemeral resource: short-lived credentials for the worker cluster that the provider points to.
 type workerKubeconfig struct{ cluster *cluster }
 
-// Metadata names it.
+// Metadata sets the name of the ephemeral resource.
 func (e *workerKubeconfig) Metadata(_ context.Context, req ephemeral.MetadataRequest, resp *ephemeral.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_worker_kubeconfig"
 }
 
-// Configure keeps the cluster.
+// Configure stores the cluster.
 func (e *workerKubeconfig) Configure(_ context.Context, req ephemeral.ConfigureRequest, _ *ephemeral.ConfigureResponse) {
 	e.cluster, _ = req.ProviderData.(*cluster)
 }
 
-// Open asks for a token, and writes a kubeconfig with it. There is nothing to close: nobody can take back such a token.
+// Open requests a token and writes a kubeconfig with it. There is no Close: such a token cannot be revoked.
 func (e *workerKubeconfig) Open(ctx context.Context, req ephemeral.OpenRequest, resp *ephemeral.OpenResponse) {
 	var m kubeconfigModel
 	if resp.Diagnostics.Append(req.Config.Get(ctx, &m)...); resp.Diagnostics.HasError() {
@@ -45,7 +45,8 @@ func (e *workerKubeconfig) Open(ctx context.Context, req ephemeral.OpenRequest, 
 	}
 	m.complete()
 	if e.cluster != nil && errors.Is(e.cluster.absent, errUnknown) {
-		// Only a plan comes before the address of its cluster, and it does without. OpenTofu takes that for an error of ours.
+		// Only a plan runs before the cluster's address is known, and a plan can do without the kubeconfig. OpenTofu reports a
+		// provider error in this case.
 		resp.Diagnostics.AddWarning("The cluster of a worker kubeconfig is not known yet", "The kubeconfig is left to the apply. "+
 			"OpenTofu needs depends_on for that, in the ephemeral resource: the resource that makes the cluster.")
 		m.unknown()
@@ -82,7 +83,8 @@ func (e *workerKubeconfig) Open(ctx context.Context, req ephemeral.OpenRequest, 
 	resp.Diagnostics.Append(resp.Result.Set(ctx, &m)...)
 }
 
-// way is how others get into the cluster: as the provider does, unless it is said otherwise. A proxy of the provider is not theirs.
+// way returns how other clients reach the cluster: like the provider, unless the configuration says otherwise. The provider's
+// proxy is not passed on to them.
 func (e *workerKubeconfig) way(m *kubeconfigModel, d *diag.Diagnostics) *clientcmdapi.Cluster {
 	config := rest.CopyConfig(e.cluster.config)
 	if err := rest.LoadTLSFiles(config); err != nil {
@@ -105,7 +107,7 @@ func (e *workerKubeconfig) way(m *kubeconfigModel, d *diag.Diagnostics) *clientc
 	return way
 }
 
-// token asks for a token of a ServiceAccount.
+// token requests a token of a ServiceAccount.
 func (c *cluster) token(ctx context.Context, namespace, name string, request *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(request)
 	if err != nil {
@@ -125,7 +127,7 @@ func (c *cluster) token(ctx context.Context, namespace, name string, request *au
 	})
 }
 
-// explain says why there is no token.
+// explain adds an error that says why there is no token.
 func (m *kubeconfigModel) explain(d *diag.Diagnostics, err error) {
 	account := m.account("namespace") + "/" + m.account("name")
 	summary := fmt.Sprintf("No token of ServiceAccount %s", account)
@@ -140,7 +142,7 @@ func (m *kubeconfigModel) explain(d *diag.Diagnostics, err error) {
 	}
 }
 
-// write writes down the way into the cluster. It names no files.
+// write encodes a kubeconfig for the cluster. The kubeconfig refers to no files.
 func (m *kubeconfigModel) write(way *clientcmdapi.Cluster, token string) ([]byte, error) {
 	const name = "worker"
 	user := m.account("name")

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// The ServiceAccount that the chart makes for components of other clusters, and how long a token of it is good.
+// The ServiceAccount that the chart creates for components of other clusters, and the default lifetime of its tokens.
 const (
 	accessNamespace = "breakwater-system"
 	accessName      = "breakwater-access"
@@ -27,7 +27,7 @@ const (
 
 var httpsURL = regexp.MustCompile(`^https://[^/@?#\s]+(/[^?#\s]*)?$`)
 
-// kubeconfigModel is what is asked for, and what came of it.
+// kubeconfigModel holds the configuration and the result.
 type kubeconfigModel struct {
 	ServiceAccount       types.Object `tfsdk:"service_account"`
 	Audiences            types.List   `tfsdk:"audiences"`
@@ -39,7 +39,7 @@ type kubeconfigModel struct {
 	ExpiresAt            types.String `tfsdk:"expires_at"`
 }
 
-// Schema has what is asked for, and what comes of it.
+// Schema defines the attributes of the configuration and of the result.
 func (e *workerKubeconfig) Schema(_ context.Context, _ ephemeral.SchemaRequest, resp *ephemeral.SchemaResponse) {
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "A short-lived kubeconfig of a ServiceAccount in the cluster that the provider leads to, usually an alias for a worker cluster. " +
@@ -88,7 +88,7 @@ func (e *workerKubeconfig) Schema(_ context.Context, _ ephemeral.SchemaRequest, 
 	}
 }
 
-// ValidateConfig sees to it that what vouches for the cluster are certificates.
+// ValidateConfig rejects a certificate_authority that is not PEM certificates.
 func (e *workerKubeconfig) ValidateConfig(ctx context.Context, req ephemeral.ValidateConfigRequest, resp *ephemeral.ValidateConfigResponse) {
 	var said types.String
 	at := path.Root("certificate_authority")
@@ -100,7 +100,7 @@ func (e *workerKubeconfig) ValidateConfig(ctx context.Context, req ephemeral.Val
 	}
 }
 
-// complete fills in the defaults.
+// complete sets the defaults.
 func (m *kubeconfigModel) complete() {
 	namespace, name := types.StringValue(accessNamespace), types.StringValue(accessName)
 	said := m.ServiceAccount.Attributes()
@@ -117,7 +117,7 @@ func (m *kubeconfigModel) complete() {
 	}
 }
 
-// unknown leaves open what only the cluster knows.
+// unknown marks the values that only the cluster can provide as unknown.
 func (m *kubeconfigModel) unknown() {
 	m.Kubeconfig, m.Token, m.ExpiresAt = types.StringUnknown(), types.StringUnknown(), types.StringUnknown()
 	for _, s := range []*types.String{&m.Server, &m.CertificateAuthority} {

@@ -28,7 +28,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/provider"
 )
 
-// worker is the second cluster, with a ServiceAccount breakwater-access that may do all, in a namespace that the first has too.
+// worker returns the second cluster. Its ServiceAccount breakwater-access has all rights, in a namespace that the first cluster
+// has too.
 func worker(t *testing.T, namespace string) (config *rest.Config, kubeconfig string) {
 	t.Helper()
 	config = inSecond(t, namespace)
@@ -40,7 +41,7 @@ func worker(t *testing.T, namespace string) (config *rest.Config, kubeconfig str
 	return config, kubeconfig
 }
 
-// cellOf is a Cell whose kubeconfig comes from the ephemeral resource; its worker is what the alias says.
+// cellOf returns a Cell whose kubeconfig comes from the ephemeral resource. The alias configures the worker.
 func cellOf(t *testing.T, namespace, alias string) string {
 	t.Helper()
 	return fmt.Sprintf(`
@@ -64,7 +65,7 @@ resource "breakwater_cell" "worker" {
 `, testplane.Kubeconfig(t), namespace, alias)
 }
 
-// held is the kubeconfig that the core has of the cell.
+// held returns the kubeconfig of the cell that is stored in the core.
 func held(t *testing.T, namespace string) *rest.Config {
 	t.Helper()
 	secret, err := kubernetes.NewForConfigOrDie(testplane.Config(t)).CoreV1().Secrets(namespace).Get(t.Context(), "cell", metav1.GetOptions{})
@@ -131,7 +132,7 @@ func TestAKubeconfigOfAWorkerThatIsNotKnownYetIsLeftToTheApply(t *testing.T) {
 	})
 }
 
-// echoed plays a step with an ephemeral resource, whose results an echo keeps.
+// echoed runs a step with an ephemeral resource and stores its result in the echo resource.
 func echoed(t *testing.T, step resource.TestStep) {
 	t.Helper()
 	step.Config += "\nprovider \"echo\" {\n  data = ephemeral.breakwater_worker_kubeconfig.this\n}\nresource \"echo\" \"this\" {}\n"
@@ -143,7 +144,7 @@ func echoed(t *testing.T, step resource.TestStep) {
 	})
 }
 
-// accessAccount makes the ServiceAccount that the chart makes.
+// accessAccount creates the ServiceAccount that the chart creates.
 func accessAccount(t *testing.T) {
 	t.Helper()
 	core := kubernetes.NewForConfigOrDie(testplane.Config(t)).CoreV1()
@@ -159,7 +160,7 @@ func accessAccount(t *testing.T) {
 	t.Cleanup(func() { _ = accounts.Delete(context.Background(), meta.Name, metav1.DeleteOptions{}) })
 }
 
-// result reads what the echo kept.
+// result returns the attributes that the echo resource stored.
 func result(s *terraform.State) map[string]string {
 	return s.RootModule().Resources["echo.this"].Primary.Attributes
 }

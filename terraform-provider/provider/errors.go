@@ -21,7 +21,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
 )
 
-// isUnreachable tells whether nobody answered: not whether the answer was no.
+// isUnreachable reports whether the request got no answer. An answer that denies the request is an answer.
 func isUnreachable(err error) bool {
 	var network net.Error
 	var address *url.Error
@@ -33,7 +33,7 @@ func isUnreachable(err error) bool {
 	case utilnet.IsConnectionRefused(err), utilnet.IsConnectionReset(err), utilnet.IsHTTP2ConnectionLost(err):
 		return true
 	case errors.As(err, &network):
-		// A certificate that nobody vouches for is wrapped in a url.Error as well, and will not get better.
+		// A certificate from an untrusted authority is wrapped in a url.Error as well, and a retry does not help.
 		return !errors.As(err, &address) || network.Timeout() || isDial(err)
 	}
 	return false
@@ -44,7 +44,7 @@ func isDial(err error) bool {
 	if errors.As(err, &name) {
 		return true
 	}
-	// A proxy that could not be reached is one operation within another.
+	// An error of an unreachable proxy is one net.OpError inside another.
 	for operation := (*net.OpError)(nil); errors.As(err, &operation); err = operation.Err {
 		if operation.Op == "dial" {
 			return true
@@ -53,13 +53,14 @@ func isDial(err error) bool {
 	return false
 }
 
-// isPassing tells whether the same request may well succeed later.
+// isPassing reports whether the same request may succeed later.
 func isPassing(err error) bool {
 	return isUnreachable(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) || apierrors.IsInternalError(err)
 }
 
-// isKindMissing tells a kind that the cluster does not serve from an object that is not there.
+// isKindMissing reports whether a NotFound error means that the cluster does not serve the kind, and not that the object does not
+// exist.
 func isKindMissing(err error) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
@@ -69,7 +70,7 @@ func isKindMissing(err error) bool {
 	return details == nil || details.Name == "" || strings.Contains(err.Error(), "could not find the requested resource")
 }
 
-// persist does something until it succeeds, fails for good, or its time is over. The last error says what was wrong.
+// persist retries until do succeeds, fails permanently, or the context ends. The error is the last one that explains the failure.
 func persist(ctx context.Context, do func(context.Context) error) error {
 	var last error
 	pace := wait.Backoff{Duration: 200 * time.Millisecond, Factor: 1.5, Steps: 8, Cap: 3 * time.Second}
@@ -78,7 +79,7 @@ func persist(ctx context.Context, do func(context.Context) error) error {
 		if err == nil || !isPassing(err) {
 			return true, err
 		}
-		// That the time is over says less than what was wrong before.
+		// The error of the expired context says less than the error before it.
 		if last == nil || ctx.Err() == nil {
 			last = err
 		}
@@ -91,7 +92,7 @@ func persist(ctx context.Context, do func(context.Context) error) error {
 	return err
 }
 
-// explain turns the answer of an apiserver into diagnostics, at the attributes that it is about.
+// explain turns an answer of the API server into diagnostics at the attributes that it concerns.
 func (k *kind) explain(d *diag.Diagnostics, doing, name string, err error) {
 	summary := fmt.Sprintf("%s %s could not be %s", k.Kind.Kind, name, doing)
 	var status apierrors.APIStatus
@@ -117,7 +118,7 @@ func (k *kind) explain(d *diag.Diagnostics, doing, name string, err error) {
 	}
 }
 
-// told says what is wrong, and what to do about it where that does not depend on the object.
+// told adds the error, with a remedy where that does not depend on the object.
 func told(d *diag.Diagnostics, summary string, err error) {
 	text := sentence(err.Error())
 	if apierrors.IsUnauthorized(err) {
@@ -126,7 +127,7 @@ func told(d *diag.Diagnostics, summary string, err error) {
 	d.AddError(summary, strings.TrimSpace(text+" "+remedy(err)))
 }
 
-// explainConflicts names the other managers, and their fields.
+// explainConflicts names the other field managers and their fields.
 func (k *kind) explainConflicts(d *diag.Diagnostics, summary string, conflicts []metav1.StatusCause) {
 	for _, c := range conflicts {
 		errorAt(d, k.at(c.Field), summary, fmt.Sprintf("The field manager %q owns %s, and has set it to something else. "+
@@ -134,7 +135,8 @@ func (k *kind) explainConflicts(d *diag.Diagnostics, summary string, conflicts [
 	}
 }
 
-// errorAt says what is wrong with an attribute, or with the whole resource: Terraform shows neither for an empty path.
+// errorAt adds an error for an attribute, or for the whole resource if the path is empty. Terraform shows no error that has an
+// empty path.
 func errorAt(d *diag.Diagnostics, at path.Path, summary, detail string) {
 	if at.Equal(path.Empty()) {
 		d.AddError(summary, detail)
@@ -143,7 +145,7 @@ func errorAt(d *diag.Diagnostics, at path.Path, summary, detail string) {
 	d.AddAttributeError(at, summary, detail)
 }
 
-// at is the attribute of a field, by the apiserver's name of that.
+// at returns the attribute of a field that the API server names.
 func (k *kind) at(field string) path.Path {
 	p, err := shape.ParsePath(strings.TrimPrefix(field, "<nil>"))
 	if err != nil {

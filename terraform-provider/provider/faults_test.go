@@ -20,7 +20,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// nowhere is a configuration of the provider that leads to no cluster at all.
+// nowhere is a provider configuration that points to no cluster at all.
 const nowhere = "provider \"breakwater\" {\n  host  = \"https://127.0.0.1:9\"\n  token = \"x\"\n}\n"
 
 const floorOfOne = `
@@ -59,7 +59,7 @@ func TestAPlanGoesByTheStateWhileTheClusterIsAway(t *testing.T) {
 	})
 }
 
-// A cluster that is made by the same apply: its address is not known when it is planned.
+// The same apply creates the cluster, so its address is not known when Terraform plans.
 func TestTheClusterMayBeKnownOnlyWhenItIsApplied(t *testing.T) {
 	each(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
@@ -123,14 +123,14 @@ func TestWhoMayNotIsToldWhatIsMissing(t *testing.T) {
 		user := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "nobody", "")
 		config := withConfig(t, user) + floorOfOneIn(namespace)
 		steps(t,
-			// Those who plan often may do less than those who apply.
+			// Users who only plan often have fewer rights than users who apply.
 			resource.TestStep{Config: config, PlanOnly: true, ExpectNonEmptyPlan: true},
 			resource.TestStep{Config: config, ExpectError: inAnyLines(`cannot get resource "podprotectors" in API group "breakwater.dev" in the namespace "` + namespace + `"`)},
 		)
 	})
 }
 
-// withConfig is a configuration of the provider with the kubeconfig of a user.
+// withConfig returns a provider configuration with the kubeconfig of a user.
 func withConfig(t *testing.T, user *rest.Config) string {
 	t.Helper()
 	path := t.TempDir() + "/kubeconfig"
@@ -138,7 +138,7 @@ func withConfig(t *testing.T, user *rest.Config) string {
 	return fmt.Sprintf("provider \"breakwater\" {\n config_path = %q\n}\n", path)
 }
 
-// Who waits for the apiserver is the provider, whoever calls it.
+// The provider waits for the API server, regardless of the program that runs it.
 func TestAnApplyOutlivesARestartOfTheAPIServer(t *testing.T) {
 	onTerraform(t)
 	namespace, c := testplane.Namespace(t), testplane.Client(t)

@@ -14,17 +14,17 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
 )
 
-// floor is a function: how many pods must stay available.
+// floor is a function that computes how many pods must stay available.
 type floor struct {
 	protectors *kind
 }
 
-// Metadata names the function.
+// Metadata sets the name of the function.
 func (f *floor) Metadata(_ context.Context, _ function.MetadataRequest, resp *function.MetadataResponse) {
 	resp.Name = "floor"
 }
 
-// Definition says what goes in and what comes out.
+// Definition defines the parameters and the result.
 func (f *floor) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
 	const form = " A number of pods or a percentage, as a text: `\"40\"` or `\"70%\"`; `null` where the other one is given."
 	resp.Definition = function.Definition{
@@ -41,7 +41,7 @@ func (f *floor) Definition(_ context.Context, _ function.DefinitionRequest, resp
 	}
 }
 
-// Run reckons it.
+// Run computes the floor.
 func (f *floor) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
 	var least, most *string
 	var expected *int64

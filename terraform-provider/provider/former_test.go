@@ -18,10 +18,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/provider"
 )
 
-// former is a resource of another provider that an object is moved from; %s in it is the object.
+// former is a resource of another provider that an object is moved from. The object replaces %s in fields.
 type former struct {
 	name, kind, fields string
-	// manager is the field manager that it leaves behind.
+	// manager is the field manager that the other provider leaves behind.
 	manager string
 }
 
@@ -34,19 +34,19 @@ func formers() []former {
 	}
 }
 
-// made is the configuration in which the other provider makes an object.
+// made returns the configuration in which the other provider creates an object.
 func (f former) made(format string, arguments ...any) string {
 	object := fmt.Sprintf(format, arguments...)
 	return fmt.Sprintf("resource %q %q {\n%s\n}\n", f.kind, f.name, fmt.Sprintf(f.fields, object))
 }
 
-// moved is the configuration in which the object is ours.
+// moved returns the configuration in which Breakwater's provider manages the object.
 func (f former) moved(kind, format string, arguments ...any) string {
 	return fmt.Sprintf("moved {\n from = %[2]s.%[1]s\n to = breakwater_%[3]s.%[1]s\n}\nresource \"breakwater_%[3]s\" %[1]q {\n%[4]s\n}\n",
 		f.name, f.kind, kind, fmt.Sprintf(format, arguments...))
 }
 
-// of puts together what each of them has.
+// of concatenates the configurations of all formers.
 func of(each func(f former) string) string {
 	var all strings.Builder
 	for _, f := range formers() {
@@ -55,8 +55,8 @@ func of(each func(f former) string) string {
 	return all.String()
 }
 
-// moves plays steps in which there are the other providers too: kubectl is the real one, from a mirror in which there is nothing
-// else, so that nothing can be downloaded.
+// moves runs steps with the other providers present. kubectl is the real provider, from a mirror that contains nothing else, so
+// that Terraform can download nothing.
 func moves(t *testing.T, test resource.TestCase) {
 	t.Helper()
 	head := configured(t, "provider \"kubectl\" {\n config_path = %q\n}\n", testplane.Kubeconfig(t))
@@ -75,7 +75,7 @@ func moves(t *testing.T, test resource.TestCase) {
 	settings := filepath.Join(mirror, "terraformrc")
 	writeFile(t, settings, fmt.Appendf(nil, "provider_installation {\n filesystem_mirror {\n path = %q\n include = [\"gavinbunney/kubectl\"]\n }\n}\n", mirror))
 	t.Setenv("TF_CLI_CONFIG_FILE", settings)
-	t.Setenv("HOME", t.TempDir()) // where kubectl keeps what it has discovered
+	t.Setenv("HOME", t.TempDir()) // kubectl caches its discovery here
 	test.ExternalProviders = map[string]resource.ExternalProvider{"kubectl": {Source: "gavinbunney/kubectl", VersionConstraint: version}}
 	test.ProtoV6ProviderFactories = map[string]func() (tfprotov6.ProviderServer, error){
 		"breakwater": providerserver.NewProtocol6WithError(provider.New("test")()),

@@ -25,7 +25,7 @@ func call(t testing.TB, f function.Function, arguments ...attr.Value) (attr.Valu
 	return resp.Result.Value(), ""
 }
 
-// protectors is the kind PodProtector.
+// protectors returns the kind PodProtector.
 func protectors(t testing.TB) *kind {
 	t.Helper()
 	all, err := kinds()
@@ -35,7 +35,7 @@ func protectors(t testing.TB) *kind {
 	return all[0]
 }
 
-// given is JSON as a dynamic argument.
+// given returns JSON as a dynamic argument.
 func given(t testing.TB, v any) types.Dynamic {
 	t.Helper()
 	value, err := fromPlain(t.Context(), v)

@@ -10,21 +10,21 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// health is how a Cell is, by its conditions.
+// health is the health of a Cell, according to its conditions.
 type health struct {
-	// states are True, False or Unknown, and messages say why one is not as it should be; both by the names of attributes.
+	// states holds True, False or Unknown, and messages the reasons for an unhealthy state. Both are keyed by attribute name.
 	states, messages map[string]string
-	// problems are sentences.
+	// problems holds full sentences.
 	problems []string
 }
 
-// aspect is one side of a Cell's health, and the condition that tells of it.
+// aspect is one aspect of a Cell's health, and the condition that reports it.
 type aspect struct {
 	attribute, condition string
-	// good is the status that it should have, is what it then is.
+	// good is the status of a healthy cell, and is describes that status.
 	good metav1.ConditionStatus
 	is   string
-	// inside takes a look into the cell's cluster, to which the topology controller does not always know a way.
+	// inside means that the condition needs access to the cell's cluster, which the topology controller does not always have.
 	inside bool
 }
 
@@ -38,7 +38,7 @@ func aspects() []aspect {
 	}
 }
 
-// healthOf judges a Cell, as breakwater check does.
+// healthOf evaluates a Cell as breakwater check does.
 func healthOf(cell *v1alpha1.Cell) health {
 	h := health{states: map[string]string{}, messages: map[string]string{}}
 	if cell.DeletionTimestamp != nil {
@@ -49,7 +49,7 @@ func healthOf(cell *v1alpha1.Cell) health {
 		c := meta.FindStatusCondition(cell.Status.Conditions, a.condition)
 		switch {
 		case c == nil && a.condition == v1alpha1.ConditionOverlapping && looked:
-			// It is only written of a Cell that does overlap, or did.
+			// The topology controller writes this condition only for a Cell that overlaps or did overlap.
 			c = &metav1.Condition{Status: metav1.ConditionFalse}
 		case c == nil:
 			c = &metav1.Condition{Status: metav1.ConditionUnknown,
@@ -60,7 +60,8 @@ func healthOf(cell *v1alpha1.Cell) health {
 			continue
 		}
 		h.messages[a.attribute] = c.Message
-		// Where nobody can look, nothing is known against the cell. Of overlaps nobody knows before the first look.
+		// If the topology controller has no access to the cluster, the unknown status is not a problem. Neither is an unknown
+		// overlap before the first check.
 		if a.inside && isUnseen(cell, c) || a.condition == v1alpha1.ConditionOverlapping && c.Status == metav1.ConditionUnknown {
 			continue
 		}
@@ -69,8 +70,8 @@ func healthOf(cell *v1alpha1.Cell) health {
 	return h
 }
 
-// isUnseen tells that nobody can look into a cell's cluster: the Cell names no kubeconfig, and no flag told the topology
-// controller the way.
+// isUnseen reports whether the topology controller has no access to a cell's cluster: the Cell names no kubeconfig, and no flag
+// of the controller provides one.
 func isUnseen(cell *v1alpha1.Cell, c *metav1.Condition) bool {
 	return cell.Spec.KubeconfigSecretRef == nil && c.Status == metav1.ConditionUnknown &&
 		(c.Reason == "" || c.Reason == v1alpha1.ReasonNoKubeconfig)

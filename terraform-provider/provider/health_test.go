@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// conditions are True, but for what is said; an empty status leaves one out.
+// conditions returns healthy conditions, with the given ones replaced. An empty status removes a condition.
 func conditions(but ...metav1.Condition) []metav1.Condition {
 	var all []metav1.Condition
 	for _, a := range aspects() {

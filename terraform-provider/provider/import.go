@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 )
 
-// ImportState takes up an object by namespace/name, or by its identity. Read fills in the rest.
+// ImportState imports an object by namespace/name, or by its identity. Read fills in the rest.
 func (o *object) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
 	var namespace, name string
 	if req.ID == "" {

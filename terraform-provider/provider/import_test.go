@@ -12,7 +12,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// What kubectl made can be imported, and a configuration that says the same leaves it as it is.
+// An object that kubectl created can be imported. A configuration with the same values does not change it.
 func TestAnObjectOfOthersIsImportedAsItIs(t *testing.T) {
 	each(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
@@ -35,7 +35,7 @@ func TestAnObjectOfOthersIsImportedAsItIs(t *testing.T) {
 		block := "\nimport {\n to = breakwater_pod_protector.web\n id = \"" + namespace + "/web\"\n}\n"
 		steps(t,
 			resource.TestStep{Config: config + block, ConfigPlanChecks: resource.ConfigPlanChecks{
-				// deletion_protection is Terraform's own, and differs.
+				// deletion_protection exists only in Terraform, and differs.
 				PreApply:             []plancheck.PlanCheck{plancheck.ExpectResourceAction(web, plancheck.ResourceActionUpdate)},
 				PostApplyPostRefresh: []plancheck.PlanCheck{plancheck.ExpectEmptyPlan()},
 			}},

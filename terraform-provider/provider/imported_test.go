@@ -12,17 +12,17 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/statecheck"
 )
 
-// remembered are the attributes of resources by their addresses, as a state had them.
+// remembered holds the attributes of resources in a state, keyed by address.
 type remembered map[string]map[string]any
 
-// CheckState remembers those of a state.
+// CheckState stores the attributes of a state.
 func (r remembered) CheckState(_ context.Context, request statecheck.CheckStateRequest, _ *statecheck.CheckStateResponse) {
 	for _, one := range request.State.Values.RootModule.Resources {
 		r[one.Address] = one.AttributeValues
 	}
 }
 
-// importedAs sees to it that a plan imports all that is remembered, as it was.
+// importedAs checks that a plan imports all remembered resources with their remembered attributes.
 type importedAs remembered
 
 func (was importedAs) CheckPlan(_ context.Context, request plancheck.CheckPlanRequest, response *plancheck.CheckPlanResponse) {
@@ -45,8 +45,8 @@ func (was importedAs) CheckPlan(_ context.Context, request plancheck.CheckPlanRe
 	response.Error = errors.Join(wrong...)
 }
 
-// stored are those attributes of a resource that are in its object, in which what Terraform itself does with it is not, nor that
-// something is empty.
+// stored returns the attributes of a resource that its object stores. It omits attributes that only Terraform has, and empty
+// values.
 func stored(address string, attributes map[string]any) map[string]any {
 	all := map[string]any{}
 	for name, value := range attributes {
@@ -65,7 +65,7 @@ func stored(address string, attributes map[string]any) map[string]any {
 	return all
 }
 
-// filled is a value without what is empty in it; nil if nothing is left.
+// filled returns a value without its empty parts; nil if nothing is left.
 func filled(value any) any {
 	switch value := value.(type) {
 	case map[string]any:

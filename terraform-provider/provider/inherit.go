@@ -12,12 +12,12 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// formerKey is where the private state keeps the managers by which another provider had applied an object that was moved here,
-// until the object is applied for the first time.
+// formerKey is the key in the private state of a moved object. Until the first apply, its value lists the field managers by which
+// the other provider applied the object.
 const formerKey = "former-managers"
 
-// inherit makes our manager own what the former ones do, and applies again. Without it nothing could be taken out of the
-// configuration any more: what a former manager owns as well stays in the object for good.
+// inherit transfers the fields of the former managers to our manager, and applies again. Otherwise no field could be removed from
+// the configuration any more: a field that a former manager also owns stays in the object forever.
 func (c *cluster) inherit(ctx context.Context, k *kind, w *wanted, o over) (*unstructured.Unstructured, error) {
 	objects := c.of(k, w.namespace)
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -43,7 +43,8 @@ func (c *cluster) inherit(ctx context.Context, k *kind, w *wanted, o over) (*uns
 	return objects.Apply(ctx, w.name, w.object, metav1.ApplyOptions{FieldManager: manager, Force: o.all})
 }
 
-// inherited are the owners of fields after the former ones have handed theirs to us; nil when they own nothing.
+// inherited returns the managed fields after the former managers have transferred theirs to our manager. It returns nil if there
+// is nothing to transfer.
 func inherited(entries []metav1.ManagedFieldsEntry, version string, former []string) ([]metav1.ManagedFieldsEntry, error) {
 	theirs, others := &fieldpath.Set{}, []metav1.ManagedFieldsEntry{}
 	for _, entry := range entries {

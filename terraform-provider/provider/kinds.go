@@ -10,14 +10,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
 )
 
-// kind is a kind of the API that is a resource of Terraform.
+// kind is an API kind that is a Terraform resource.
 type kind struct {
 	*shape.Definition
-	// name is that of the resource, without breakwater_.
+	// name is the name of the resource, without the prefix breakwater_.
 	name string
-	// protected resources are not deleted unless deletion_protection is switched off.
+	// protected means that deletion_protection is on by default: the resource is not deleted unless the user switches it off.
 	protected bool
-	// kubeconfigs tells that the resource can write the Secret that the object refers to.
+	// kubeconfigs means that the resource can write the Secret that the object refers to.
 	kubeconfigs bool
 	// derived is the kind of the protectors that a policy generates; nil for a kind that is not a policy.
 	derived *kind
@@ -25,7 +25,7 @@ type kind struct {
 	rules func() (*shape.Rules, error)
 }
 
-// kinds are all of them, as their CustomResourceDefinitions say.
+// kinds returns all kinds, as their CustomResourceDefinitions define them.
 func kinds() ([]*kind, error) {
 	protectors := &kind{name: "pod_protector", protected: true}
 	all := []*kind{
@@ -44,7 +44,8 @@ func kinds() ([]*kind, error) {
 		if k.Definition, err = shape.Read(crds.FS, "breakwater.dev_"+files[i]+".yaml"); err != nil {
 			return nil, err
 		}
-		// How admitted removals are booked is tuning, which others may do as well: it is nobody's unless it is said.
+		// admissionHistory is tuning that other field managers may do as well. Terraform does not own it unless the configuration
+		// sets it.
 		if history := k.Spec.Child("admissionHistory"); history != nil {
 			history.Leave()
 		}
@@ -53,7 +54,7 @@ func kinds() ([]*kind, error) {
 	return all, nil
 }
 
-// plural is what several objects of the kind are called.
+// plural returns the plural of the kind.
 func (k *kind) plural() string {
 	if stem, ok := strings.CutSuffix(k.Kind.Kind, "y"); ok {
 		return stem + "ies"
@@ -61,7 +62,7 @@ func (k *kind) plural() string {
 	return k.Kind.Kind + "s"
 }
 
-// attribute leads to the attribute of a field; where that has none, to the nearest one around it.
+// attribute returns the attribute of a field. If the field has none, it returns the nearest enclosing attribute.
 func (k *kind) attribute(at shape.Path) path.Path {
 	switch {
 	case len(at) >= 2 && at[0] == "metadata":

@@ -40,7 +40,7 @@ func kubeconfigAttributes() map[string]schema.Attribute {
 	}
 }
 
-// validateKubeconfig sees to it that what is written is a kubeconfig.
+// validateKubeconfig rejects a value that is not a kubeconfig.
 func validateKubeconfig(ctx context.Context, config *tfsdk.Config, d *diag.Diagnostics) {
 	var given types.String
 	at := path.Root(kubeconfigAttribute)
@@ -49,12 +49,12 @@ func validateKubeconfig(ctx context.Context, config *tfsdk.Config, d *diag.Diagn
 	}
 	kubeconfig, err := clientcmd.Load([]byte(given.ValueString()))
 	if err != nil || kubeconfig.Contexts[kubeconfig.CurrentContext] == nil {
-		// The error of the parser can hold what it could not read.
+		// The parser's error can contain the text that it could not parse.
 		d.AddAttributeError(at, "Not a kubeconfig", "It must be the text of a kubeconfig, whose current-context is one of its contexts.")
 	}
 }
 
-// secretOf is the Secret that a Cell names, by namespace, name and key.
+// secretOf returns the namespace, name and key of the Secret that a Cell refers to.
 func secretOf(w *wanted) (namespace, name, key string) {
 	ref, _, _ := unstructured.NestedStringMap(w.object.Object, "spec", "kubeconfigSecretRef")
 	return ref["namespace"], ref["name"], ref["key"]
@@ -64,7 +64,7 @@ func (c *cluster) secrets(namespace string) dynamic.ResourceInterface {
 	return c.dynamic.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace)
 }
 
-// writeKubeconfig writes the kubeconfig that is given, before the Cell that refers to it.
+// writeKubeconfig writes the configured kubeconfig before the Cell that refers to it. It reports whether the apply may continue.
 func (t *task) writeKubeconfig(ctx context.Context, d *diag.Diagnostics) bool {
 	var given types.String
 	d.Append(t.config.GetAttribute(ctx, path.Root(kubeconfigAttribute), &given)...)
@@ -98,8 +98,8 @@ func secretObject(namespace, name string) *unstructured.Unstructured {
 	return secret
 }
 
-// clearKubeconfig takes a kubeconfig out of a Secret, and deletes a Secret that nobody else has written to. One that Terraform has
-// not written stays.
+// clearKubeconfig removes a kubeconfig from a Secret, and deletes the Secret if no other client has written to it. It leaves a
+// Secret that Terraform has not written.
 func (o *object) clearKubeconfig(ctx context.Context, namespace, name, key string, d *diag.Diagnostics) {
 	err := persist(ctx, func(ctx context.Context) error {
 		secret, err := o.cluster.secrets(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -118,7 +118,7 @@ func (o *object) clearKubeconfig(ctx context.Context, namespace, name, key strin
 		version := secret.GetResourceVersion()
 		return o.cluster.secrets(namespace).Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &version}})
 	})
-	// Who may only write Cells has written no Secret either.
+	// A user without rights to Secrets has not written one either.
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 		d.AddWarning(fmt.Sprintf("The kubeconfig in Secret %s/%s stays", namespace, name), "Delete it by hand: "+sentence(err.Error()))
 	}

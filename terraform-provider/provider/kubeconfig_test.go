@@ -14,7 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// kubeconfigWith is a kubeconfig whose token can be told from others.
+// kubeconfigWith returns a kubeconfig with the given token.
 func kubeconfigWith(token string) string {
 	return strings.ReplaceAll(`apiVersion: v1
 kind: Config
@@ -25,7 +25,7 @@ users: [{name: u, user: {token: TOKEN}}]
 `, "TOKEN", token)
 }
 
-// writtenCell is a Cell whose kubeconfig Terraform writes.
+// writtenCell returns a Cell whose kubeconfig Terraform writes.
 func writtenCell(t *testing.T, namespace, secret, token string, version int) string {
 	t.Helper()
 	given := fmt.Sprintf("kubeconfig_wo = <<-EOT\n%sEOT\n  kubeconfig_wo_version = %d", kubeconfigWith(token), version)
@@ -40,7 +40,7 @@ resource "breakwater_cell" "worker" {
 }`, namespace, secret, given)
 }
 
-// secretHolds checks what is in the Secret; nothing is a Secret that is not there.
+// secretHolds checks that the Secret contains the token. With an empty token the Secret must not exist.
 func secretHolds(t *testing.T, namespace, name, token string) resource.TestCheckFunc {
 	t.Helper()
 	return func(s *terraform.State) error {
@@ -67,11 +67,11 @@ func TestAKubeconfigIsWrittenIntoTheSecretAndNowhereElse(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		steps(t,
 			resource.TestStep{Config: writtenCell(t, namespace, "one", "token-1", 1), Check: secretHolds(t, namespace, "one", "token-1")},
-			// That it changed cannot be seen, and is no reason to do anything,
+			// Terraform cannot see that the value changed, so it does nothing.
 			resource.TestStep{Config: writtenCell(t, namespace, "one", "token-2", 1), ConfigPlanChecks: nothingToDo, Check: secretHolds(t, namespace, "one", "token-1")},
-			// but its version can.
+			// It can see that the version changed.
 			resource.TestStep{Config: writtenCell(t, namespace, "one", "token-2", 2), Check: secretHolds(t, namespace, "one", "token-2")},
-			// The Secret moves, and nothing is left of the one before.
+			// The reference moves to another Secret, and Terraform deletes the old one.
 			resource.TestStep{Config: writtenCell(t, namespace, "two", "token-3", 3), Check: resource.ComposeAggregateTestCheckFunc(
 				secretHolds(t, namespace, "one", ""), secretHolds(t, namespace, "two", "token-3"))},
 			resource.TestStep{Config: configured(t, ""), Check: secretHolds(t, namespace, "two", "")},

@@ -12,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// listing is a list resource: the objects of a kind that are there, for terraform query to import.
+// listing is a list resource: the existing objects of a kind, for terraform query to import.
 type listing struct {
 	object
 }
 
-// ListResourceConfigSchema has what the objects are chosen by.
+// ListResourceConfigSchema defines the attributes that select the objects.
 func (l *listing) ListResourceConfigSchema(_ context.Context, _ list.ListResourceSchemaRequest, resp *list.ListResourceSchemaResponse) {
 	all := map[string]schema.Attribute{
 		"label_selector": schema.StringAttribute{Optional: true, Validators: []validator.String{selectorRule{}}, MarkdownDescription: selectorText},
@@ -32,7 +32,7 @@ func (l *listing) ListResourceConfigSchema(_ context.Context, _ list.ListResourc
 	}
 }
 
-// List looks for the objects page by page, while somebody takes them.
+// List reads the objects page by page, as the caller consumes them.
 func (l *listing) List(ctx context.Context, req list.ListRequest, stream *list.ListResultsStream) {
 	var d diag.Diagnostics
 	config, err := attributes(req.Config.Raw)
@@ -66,7 +66,7 @@ func (l *listing) List(ctx context.Context, req list.ListRequest, stream *list.L
 	}
 }
 
-// result is one object, as an import would take it up.
+// result returns one object, as an import would read it.
 func (l *listing) result(ctx context.Context, req *list.ListRequest, live *unstructured.Unstructured) list.ListResult {
 	w := &wanted{namespace: live.GetNamespace(), name: live.GetName()}
 	result := req.NewListResult(ctx)

@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// list asks for objects of a kind, and takes as many as it is told, 0 for all.
+// list lists objects of a kind and consumes take of them, or all if take is 0.
 func (s *speaker) list(kind string, config values, limit int64, whole bool, take int) []tfprotov6.ListResourceResult {
 	s.t.Helper()
 	stream, err := s.ProviderServer.(tfprotov6.ListResourceServer).ListResource(s.t.Context(), &tfprotov6.ListResourceRequest{
@@ -46,7 +46,7 @@ func shownNames(t *testing.T, all []tfprotov6.ListResourceResult) []string {
 	return list
 }
 
-// oneOfEach are objects of all kinds that are resources, by the names of those.
+// oneOfEach returns one object of each kind, keyed by resource name.
 func oneOfEach(namespace string) map[string]client.Object {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "web", Labels: map[string]string{"team": "shop"}}
 	wide := metav1.ObjectMeta{Name: namespace, Labels: map[string]string{"team": "shop"}}
@@ -103,7 +103,7 @@ func TestWhatIsListedIsWhatAnImportWouldTakeUp(t *testing.T) {
 	}
 }
 
-// imported is the state of an object that was just imported.
+// imported returns the state of an object after an import.
 func (s *speaker) imported(kind, id string) (tftypes.Value, *tfprotov6.ResourceIdentityData) {
 	s.t.Helper()
 	taken, err := s.ImportResourceState(s.t.Context(), &tfprotov6.ImportResourceStateRequest{TypeName: kind, ID: id})

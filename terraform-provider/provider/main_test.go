@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// each plays a test with Terraform, and again with OpenTofu: the real programs, which run the provider of this test binary.
+// each runs a test with Terraform and again with OpenTofu. Both are the real programs and run the provider of this test binary.
 func each(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	t.Run("terraform", func(t *testing.T) {
@@ -37,7 +37,7 @@ func each(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
-// onTerraform plays a test with Terraform alone, since OpenTofu does not have what it is about, or it is the same for both.
+// onTerraform runs a test with Terraform only, because OpenTofu lacks the feature or behaves the same.
 func onTerraform(t *testing.T) {
 	t.Helper()
 	on(t, terraform.Terraform, "registry.terraform.io")
@@ -47,12 +47,12 @@ func on(t *testing.T, name, registry string) {
 	t.Helper()
 	t.Setenv("TF_ACC_TERRAFORM_PATH", terraform.Program(t, name))
 	t.Setenv("TF_ACC_PROVIDER_HOST", registry)
-	// What the person has configured who runs the test is none of its business, and nobody is asked for newer versions.
+	// The test ignores the settings of the user who runs it, and does not check for newer versions.
 	t.Setenv("TF_CLI_CONFIG_FILE", os.DevNull)
 	t.Setenv("CHECKPOINT_DISABLE", "1")
 }
 
-// steps plays steps in one working directory of Terraform, and destroys what is left in the end.
+// steps runs steps in one working directory of Terraform, and destroys the remaining resources at the end.
 func steps(t *testing.T, all ...resource.TestStep) {
 	t.Helper()
 	play(t, resource.TestCase{Steps: all})
@@ -70,7 +70,7 @@ func factories() map[string]func() (tfprotov6.ProviderServer, error) {
 	}
 }
 
-// configured is a configuration whose provider leads to the control plane of the tests.
+// configured returns a configuration whose provider points to the control plane of the tests.
 func configured(t *testing.T, format string, arguments ...any) string {
 	t.Helper()
 	return fmt.Sprintf("provider \"breakwater\" {\n  config_path = %q\n}\n", testplane.Kubeconfig(t)) + fmt.Sprintf(format, arguments...)
@@ -83,8 +83,8 @@ func writeFile(t testing.TB, path string, content []byte) {
 	}
 }
 
-// in is a working directory in which the program of the test runs the provider as users do: one process for each alias. What was
-// made is destroyed in the end.
+// in returns a working directory in which the program of the test runs the provider as users do, with one process for each alias.
+// The resources are destroyed at the end.
 func in(t *testing.T, configuration string, variables ...string) *terraform.Dir {
 	t.Helper()
 	d := terraform.New(t, filepath.Base(os.Getenv("TF_ACC_TERRAFORM_PATH")), configuration)
@@ -93,7 +93,7 @@ func in(t *testing.T, configuration string, variables ...string) *terraform.Dir 
 	return d
 }
 
-// inAnyLines finds words however Terraform has broken them into lines.
+// inAnyLines matches words regardless of how Terraform wraps them.
 func inAnyLines(words string) *regexp.Regexp {
 	return regexp.MustCompile(regexp.MustCompile(`\s+`).ReplaceAllString(regexp.QuoteMeta(words), `[\s│]+`))
 }

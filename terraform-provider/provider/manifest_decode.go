@@ -17,13 +17,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// manifestDecode is a function: YAML into an object.
+// manifestDecode is a function that parses YAML into an object.
 type manifestDecode struct {
-	// multi takes any number of documents, and returns a tuple.
+	// multi accepts any number of documents and returns a tuple.
 	multi bool
 }
 
-// Metadata names the function.
+// Metadata sets the name of the function.
 func (f *manifestDecode) Metadata(_ context.Context, _ function.MetadataRequest, resp *function.MetadataResponse) {
 	resp.Name = "manifest_decode"
 	if f.multi {
@@ -31,7 +31,7 @@ func (f *manifestDecode) Metadata(_ context.Context, _ function.MetadataRequest,
 	}
 }
 
-// Definition says what goes in and what comes out.
+// Definition defines the parameters and the result.
 func (f *manifestDecode) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
 	resp.Definition = function.Definition{
 		Summary: "Read a Kubernetes manifest",
@@ -48,7 +48,7 @@ func (f *manifestDecode) Definition(_ context.Context, _ function.DefinitionRequ
 	resp.Definition.MarkdownDescription += "A manifest has an `apiVersion` and a `kind`, and no key twice; its values are read as kubectl reads them."
 }
 
-// Run reads them.
+// Run parses the manifests.
 func (f *manifestDecode) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
 	var text string
 	if resp.Error = req.Arguments.Get(ctx, &text); resp.Error != nil {
@@ -74,7 +74,7 @@ func (f *manifestDecode) Run(ctx context.Context, req function.RunRequest, resp 
 	resp.Error = function.NewArgumentFuncError(0, sentence(err.Error()))
 }
 
-// readManifests are the documents of a text that are not empty.
+// readManifests returns the documents of a text that are not empty.
 func readManifests(ctx context.Context, text string) ([]attr.Value, error) {
 	var all []attr.Value
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
@@ -101,7 +101,7 @@ func readManifests(ctx context.Context, text string) ([]attr.Value, error) {
 	}
 }
 
-// readDocument reads one manifest; nil is an empty document.
+// readDocument parses one manifest. It returns nil for an empty document.
 func readDocument(document []byte) (map[string]any, error) {
 	raw, err := yaml.YAMLToJSONStrict(document)
 	if err != nil {
@@ -110,7 +110,7 @@ func readDocument(document []byte) (map[string]any, error) {
 	}
 	var read any
 	numbers := json.NewDecoder(bytes.NewReader(raw))
-	numbers.UseNumber() // a float64 loses digits of large ones
+	numbers.UseNumber() // a float64 loses digits of large numbers
 	if err := numbers.Decode(&read); err != nil {
 		return nil, err
 	}

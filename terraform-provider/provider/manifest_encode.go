@@ -11,15 +11,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// manifestEncode is a function: an object into YAML.
+// manifestEncode is a function that encodes an object as YAML.
 type manifestEncode struct{}
 
-// Metadata names the function.
+// Metadata sets the name of the function.
 func (manifestEncode) Metadata(_ context.Context, _ function.MetadataRequest, resp *function.MetadataResponse) {
 	resp.Name = "manifest_encode"
 }
 
-// Definition says what goes in and what comes out.
+// Definition defines the parameters and the result.
 func (manifestEncode) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
 	resp.Definition = function.Definition{
 		Summary: "Write a Kubernetes manifest",
@@ -32,7 +32,7 @@ func (manifestEncode) Definition(_ context.Context, _ function.DefinitionRequest
 	}
 }
 
-// Run writes it.
+// Run encodes the manifest.
 func (manifestEncode) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
 	var given types.Dynamic
 	if resp.Error = req.Arguments.Get(ctx, &given); resp.Error != nil {

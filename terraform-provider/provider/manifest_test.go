@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// decoded is what a function makes of a text, as JSON.
+// decoded returns the result of a function for a text, as JSON.
 func decoded(t testing.TB, f *manifestDecode, text string) (any, string) {
 	t.Helper()
 	result, complaint := call(t, f, types.StringValue(text))
@@ -137,7 +137,7 @@ spec:
 	}
 }
 
-// Whatever an object holds: it is read again as it was written, whether alone or among others.
+// Decoding returns any object as it was encoded, whether alone or with others.
 func TestManifestsSurviveBeingWrittenAndRead(t *testing.T) {
 	scalar := rapid.OneOf(
 		rapid.Map(rapid.StringOf(rapid.RuneFrom([]rune("\n\t :-#'\"{}[]"), unicode.L, unicode.N, unicode.P, unicode.S)), func(s string) any { return s }),

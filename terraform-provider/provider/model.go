@@ -11,27 +11,27 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
 )
 
-// manager is the field manager by which all is applied.
+// manager is the field manager of all server-side applies.
 const manager = "breakwater-terraform"
 
-// wanted is the object that a plan, a state or a configuration is about.
+// wanted is the object that a plan, a state or a configuration describes.
 type wanted struct {
 	namespace, name string
-	// object is what is applied. What is not known yet is not in it, and found in unknown.
+	// object is what the provider applies. It has no unknown values; unknown lists their paths.
 	object  *unstructured.Unstructured
 	unknown []shape.Path
 }
 
-// String is the object's name, with its namespace.
+// String returns the object's name, with its namespace if it has one.
 func (w *wanted) String() string { return strings.TrimPrefix(w.namespace+"/"+w.name, "/") }
 
-// attributes are those of a resource.
+// attributes returns the attributes of a resource.
 func attributes(raw tftypes.Value) (map[string]tftypes.Value, error) {
 	all := map[string]tftypes.Value{}
 	return all, raw.As(&all)
 }
 
-// wanted reads the object out of the attributes of a resource.
+// wanted builds the object from the attributes of a resource.
 func (k *kind) wanted(raw tftypes.Value) (*wanted, error) {
 	all, err := attributes(raw)
 	if err != nil {
@@ -66,7 +66,7 @@ func (k *kind) wanted(raw tftypes.Value) (*wanted, error) {
 
 // metadataFields are the attributes of an object's metadata.
 //
-//nolint:gochecknoglobals // a constant, if Go had such
+//nolint:gochecknoglobals // a constant; Go has no composite constants
 var metadataFields = []*shape.Field{
 	{JSON: "name", Name: "name", Kind: shape.String},
 	{JSON: "namespace", Name: "namespace", Kind: shape.String},
@@ -74,8 +74,8 @@ var metadataFields = []*shape.Field{
 	{JSON: "annotations", Name: "annotations", Kind: shape.Map, Element: &shape.Field{Kind: shape.String}},
 }
 
-// shown is the state of a resource: what it was before, with the object as the cluster has it. Of the object only that is shown
-// which Terraform had set, or owns. An object that Terraform has not made is adopted whole.
+// shown returns the state of a resource: its state before, updated with the object in the cluster. It includes only the fields
+// that Terraform had set or owns. An object that Terraform has not created is adopted completely.
 func (k *kind) shown(before tftypes.Value, live *unstructured.Unstructured) (tftypes.Value, error) {
 	all, err := attributes(before)
 	if err != nil {
@@ -86,7 +86,7 @@ func (k *kind) shown(before tftypes.Value, live *unstructured.Unstructured) (tft
 	if err != nil {
 		return tftypes.Value{}, err
 	}
-	// One that was moved here has an id, and no UID where the state of the other provider had none.
+	// A moved resource has an id, but no UID if the state of the other provider had none.
 	adopted := all["uid"].IsNull() && all["id"].IsNull()
 	owned := shape.Owned(live.GetManagedFields(), manager)
 	spec := k.Spec.Show(had.object.Object["spec"], live.Object["spec"], shape.Below(owned, "spec"))
@@ -137,7 +137,7 @@ func (w *wanted) keys(name string) map[string]any {
 	return keys
 }
 
-// adoptKeys are labels, or annotations, but for those that machines write.
+// adoptKeys returns labels or annotations without those that components write.
 func adoptKeys(now map[string]string) map[string]any {
 	var shown map[string]any
 	for key, v := range now {
@@ -153,14 +153,14 @@ func adoptKeys(now map[string]string) map[string]any {
 	return shown
 }
 
-// isTrue reads an attribute that is true or false.
+// isTrue reports whether a bool attribute is known and true.
 func isTrue(all map[string]tftypes.Value, name string) bool {
 	var b bool
 	v := all[name]
 	return v.IsKnown() && !v.IsNull() && v.As(&b) == nil && b
 }
 
-// readOf reads a text attribute; what is not known, or null, is empty.
+// readOf returns a string attribute; the empty string if it is unknown or null.
 func readOf(all map[string]tftypes.Value, name string) string {
 	var s string
 	if v, ok := all[name]; ok && v.IsKnown() && !v.IsNull() {

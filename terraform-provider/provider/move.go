@@ -14,8 +14,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
 )
 
-// MoveState takes over objects from kubernetes_manifest and kubectl_manifest, by moved blocks. It is asked before anything leads
-// to a cluster, and so goes by their state alone; the object itself is read right after.
+// MoveState takes over objects from kubernetes_manifest and kubectl_manifest, for moved blocks. Terraform calls it before the
+// provider has a cluster, so it uses only their state. Terraform reads the object itself right afterwards.
 func (o *object) MoveState(context.Context) []resource.StateMover {
 	return []resource.StateMover{{StateMover: o.move}}
 }
@@ -51,7 +51,7 @@ func (o *object) move(ctx context.Context, req resource.MoveStateRequest, resp *
 	resp.Diagnostics.Append(resp.TargetPrivate.SetKey(ctx, formerKey, former)...)
 }
 
-// stateOf is the state of a resource that has set what the manifest says, and nothing that others have.
+// stateOf returns the state of a resource that has set the values of the manifest, and no values of other field managers.
 func (k *kind) stateOf(t tftypes.Type, from *moved) (tftypes.Value, error) {
 	nothing, err := blank(t)
 	if err != nil {
@@ -80,7 +80,7 @@ func (k *kind) stateOf(t tftypes.Type, from *moved) (tftypes.Value, error) {
 	return tftypes.NewValue(t, all), nil
 }
 
-// blank is a resource with nothing in it.
+// blank returns a resource whose attributes are all null.
 func blank(t tftypes.Type) (tftypes.Value, error) {
 	o, ok := t.(tftypes.Object)
 	if !ok {
@@ -116,7 +116,7 @@ func takeKeys(all map[string]tftypes.Value, from *moved) error {
 		if from.whole {
 			taken = adoptKeys(keys)
 		} else {
-			// Somebody wrote them all, those of kubernetes.io too.
+			// The user wrote all of these keys, including those of kubernetes.io.
 			taken = make(map[string]any, len(keys))
 			for key, v := range keys {
 				taken[key] = v
@@ -133,7 +133,7 @@ func takeKeys(all map[string]tftypes.Value, from *moved) error {
 	return nil
 }
 
-// namespaceOf is the namespace that the object is in: one that has none there is put into default.
+// namespaceOf returns the namespace of the object. An object without one is in the namespace default.
 func (k *kind) namespaceOf(from *moved) string {
 	switch namespace := from.object.GetNamespace(); {
 	case !k.Namespaced:
@@ -145,7 +145,8 @@ func (k *kind) namespaceOf(from *moved) string {
 	}
 }
 
-// filled is a value with what Terraform fills in where nothing is said: what was left to the apiserver, Terraform sets to the same.
+// filled adds the defaults that Terraform sets for missing values. Where the API server set a default before, Terraform now sets
+// the same value.
 func filled(f *shape.Field, value any) any {
 	if value == nil {
 		if f.Default == nil || f.Unsaid {

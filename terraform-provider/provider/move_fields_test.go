@@ -18,15 +18,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
 )
 
-// model is an object that Terraform makes here, and others make after it, by a manifest.
+// model is an object that Terraform creates, and that other providers then copy by a manifest.
 type model struct {
 	*shape.Definition
 	kind, fields, namespace, name string
-	// manifest is the file with it.
+	// manifest is the path of the object's manifest.
 	manifest string
 }
 
-// metadata is the identity of an object, in the words of a configuration or of a manifest.
+// metadata returns the identity of an object, in the syntax of a configuration or of a manifest.
 func (m model) metadata(name string) string {
 	if !m.Namespaced {
 		return fmt.Sprintf("name = %q", m.namespace+"-"+name)
@@ -34,13 +34,14 @@ func (m model) metadata(name string) string {
 	return fmt.Sprintf("namespace = %q\n name = %q", m.namespace, name)
 }
 
-// copied are the fields of its copies, but for what says how Terraform deals with it, which manifests do not.
+// copied returns the fields of the copies, without the attributes that control how Terraform manages the object. Manifests do not
+// have these.
 func (m model) copied() string {
 	return strings.NewReplacer(behaviour, "\n labels = { team = \"shop\" }\n annotations = { \"example.com/note\" = \"by Terraform\" }",
 		"deletion_protection = false", "").Replace(m.fields)
 }
 
-// write writes the manifest of the object in the cluster, as somebody would who wants just that.
+// write writes the manifest of the object in the cluster, as a user who wants exactly this object would.
 func (m model) write(t *testing.T) {
 	t.Helper()
 	live := &unstructured.Unstructured{}
@@ -72,13 +73,13 @@ func TestEveryFieldIsMovedWithoutAChange(t *testing.T) {
 		for i, name := range slices.Sorted(maps.Keys(everyField())) {
 			kind, what, _ := strings.Cut(name, "/")
 			if what == "empty" {
-				continue // that something is empty is not in an object
+				continue // an object does not store empty values
 			}
 			m := model{Definition: definitions(t)[kind], kind: kind, fields: everyField()[name], namespace: namespace, name: fmt.Sprintf("it-%d", i)}
 			m.manifest = filepath.Join(folder, m.name+".json")
 			models = append(models, m)
 			made += fmt.Sprintf("resource \"breakwater_%s\" %q {\n%s\n%s\n}\n", kind, m.name, m.metadata(m.name), m.fields)
-			f := formers()[i%2*2] // one of either
+			f := formers()[i%2*2] // one of each kind
 			f.name = m.name + "-" + f.name
 			copied += f.made("merge(jsondecode(file(%q)), { metadata = merge(jsondecode(file(%[1]q)).metadata, {\n%s\n}) })", m.manifest, m.metadata(f.name))
 			moved += f.moved(kind, "%s\n%s", m.metadata(f.name), m.copied())

@@ -21,11 +21,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// manifests stands in for the provider hashicorp/kubernetes, which cannot be built here: its module has no /v2 or /v3 in its path,
-// so Go knows no release of it that is newer than v1.13.4, and kubernetes_manifest came with v2.4. What counts of it for a move is
-// what it leaves behind, and that is as the provider's sources have it: the schema of its state, version 1, which Terraform writes
-// here as it does for the real one; of what object is; and who owns the fields in the cluster: the field manager "Terraform",
-// or the one that the resource names, by server-side apply.
+// manifests is a fake of the provider hashicorp/kubernetes, which cannot be built here: its module path lacks /v2 or /v3, so Go
+// finds no release newer than v1.13.4, and kubernetes_manifest came with v2.4. A move depends only on what the provider leaves
+// behind, and the fake takes that from the provider's sources: the schema of its state (version 1), which Terraform writes here
+// as it does for the real one; the content of the attribute object; and the owner of the fields in the cluster. The owner is the
+// field manager "Terraform", or the one that the resource names, by server-side apply.
 type manifests struct {
 	client client.Client
 }
@@ -52,7 +52,7 @@ type manifest struct {
 	client client.Client
 }
 
-// manifestState is what its state holds.
+// manifestState is the state of the resource.
 type manifestState struct {
 	Manifest       types.Dynamic `tfsdk:"manifest"`
 	Object         types.Dynamic `tfsdk:"object"`
@@ -117,7 +117,7 @@ func (m *manifest) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 	}
 }
 
-// apply leaves in object what the provider does: all but what is the apiserver's own.
+// apply stores in object what the real provider stores: everything except the fields that the API server sets.
 func (m *manifest) apply(ctx context.Context, plan tfsdk.Plan, state *tfsdk.State, d *diag.Diagnostics) {
 	var s manifestState
 	if d.Append(plan.Get(ctx, &s)...); d.HasError() {
@@ -140,7 +140,7 @@ func (m *manifest) apply(ctx context.Context, plan tfsdk.Plan, state *tfsdk.Stat
 	d.Append(state.Set(ctx, &s)...)
 }
 
-// plain is a value of Terraform as JSON, without what is null.
+// plain converts a Terraform value to JSON, without nulls.
 func plain(v attr.Value) any {
 	switch v := v.(type) {
 	case types.Dynamic:
@@ -170,7 +170,7 @@ func plain(v attr.Value) any {
 	return nil
 }
 
-// typed is JSON as a value of Terraform, whose type says what is in it.
+// typed converts JSON to a Terraform value with the type of its content.
 func typed(v any) attr.Value {
 	switch v := v.(type) {
 	case map[string]any:

@@ -15,8 +15,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/provider"
 )
 
-// The states are written by hand, by the schemas of the providers: of kubernetes_manifest, version 1, as of hashicorp/kubernetes
-// v2 and v3, and of kubectl_manifest, version 1, as of gavinbunney/kubectl v1 and alekc/kubectl v2 and v3.
+// The states are written by hand, according to the providers' schemas: kubernetes_manifest, version 1, as in hashicorp/kubernetes
+// v2 and v3; kubectl_manifest, version 1, as in gavinbunney/kubectl v1 and alekc/kubectl v2 and v3.
 func TestAStateIsReadInEachOfItsShapes(t *testing.T) {
 	const yaml = `apiVersion: breakwater.dev/v1alpha1\nkind: PodProtector\nmetadata: {name: web, labels: {team: shop}}\nspec: {selector: {}, minAvailable: 3}`
 	const object = `{"apiVersion":"breakwater.dev/v1alpha1","kind":"PodProtector","metadata":{"namespace":"shop","name":"web",
@@ -95,7 +95,7 @@ func TestAStateThatHoldsNoObjectIsAnError(t *testing.T) {
 	}
 }
 
-// move asks the provider itself, without Terraform. The attributes are written as text, labels as a=b,c=d.
+// move calls the provider directly, without Terraform. It returns the attributes as text, and labels as a=b,c=d.
 func move(t *testing.T, kind, state string) (*tfprotov6.MoveResourceStateResponse, map[string]string) {
 	t.Helper()
 	server := providerserver.NewProtocol6(provider.New("test")())()

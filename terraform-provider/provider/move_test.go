@@ -17,7 +17,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// protectors are those that the formers made, by their names, which are those of the formers.
+// protectors returns the protectors that the formers created, keyed by the name of the former.
 func protectors(t *testing.T, namespace string) map[string]*v1alpha1.PodProtector {
 	t.Helper()
 	all := map[string]*v1alpha1.PodProtector{}
@@ -30,7 +30,7 @@ func protectors(t *testing.T, namespace string) map[string]*v1alpha1.PodProtecto
 	return all
 }
 
-// manifestOf is a protector as somebody wrote it for another provider.
+// manifestOf returns a protector as a user of another provider would write it.
 func manifestOf(namespace string) func(f former) string {
 	return func(f former) string {
 		return f.made(`{
@@ -42,7 +42,7 @@ func manifestOf(namespace string) func(f former) string {
 	}
 }
 
-// protectorOf is the same protector here.
+// protectorOf returns the same protector for Breakwater's provider.
 func protectorOf(namespace, floor, more string) func(f former) string {
 	return func(f former) string {
 		return f.moved("pod_protector", `
@@ -109,7 +109,7 @@ func TestAnObjectOfAnotherProviderIsMovedHereAndIsOursFromThenOn(t *testing.T) {
 	})
 }
 
-// othersSet has somebody else set what the manifests leave out.
+// othersSet sets values that the manifests leave out, as another field manager.
 func othersSet(t *testing.T, namespace string) {
 	t.Helper()
 	for _, p := range protectors(t, namespace) {
@@ -120,8 +120,8 @@ func othersSet(t *testing.T, namespace string) {
 	}
 }
 
-// isOurs says what is wrong with a protector that was moved here and changed: what was taken out of the configuration must be
-// gone, what others set must stay, and the former manager must own nothing.
+// isOurs checks a protector that was moved and then changed. Values removed from the configuration must be deleted, values of
+// other managers must stay, and the former manager must own nothing.
 func (f former) isOurs(t *testing.T, made types.UID, p *v1alpha1.PodProtector) {
 	t.Helper()
 	if p.UID != made || p.Spec.MinAvailable.String() != "5" {
@@ -140,7 +140,7 @@ func (f former) isOurs(t *testing.T, made types.UID, p *v1alpha1.PodProtector) {
 	}
 }
 
-// formersComeBack sets floors as the former managers do. They are strangers by now.
+// formersComeBack sets floors as the former managers. By now they are unrelated to Terraform.
 func formersComeBack(t *testing.T, namespace string) {
 	t.Helper()
 	all := protectors(t, namespace)
@@ -218,7 +218,7 @@ func TestACellIsMovedHere(t *testing.T) {
 	})
 }
 
-// The cluster is not asked before the apply, so that the UID is not known before.
+// The provider does not read from the cluster before the apply, so the UID is not known before.
 func TestAMovedObjectMayBeChangedBeforeItIsRead(t *testing.T) {
 	each(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)

@@ -14,13 +14,14 @@ import (
 // moved is an object in the state of another provider.
 type moved struct {
 	object *unstructured.Unstructured
-	// managers are the field managers by which that provider has applied it.
+	// managers lists the field managers by which that provider applied the object.
 	managers []string
-	// whole is set when nobody wrote the object like this: it is what the cluster had when it was imported there.
+	// whole means that no user wrote this manifest: it is the object as the cluster had it when the other provider imported it.
 	whole bool
 }
 
-// readManifest reads the state of a kubernetes_manifest of hashicorp/kubernetes, where a manifest has its type beside its value.
+// readManifest reads the state of a kubernetes_manifest of hashicorp/kubernetes, which stores the type of a manifest beside its
+// value.
 func readManifest(raw []byte) (*moved, error) {
 	type typed struct {
 		Value map[string]any `json:"value"`
@@ -69,7 +70,7 @@ func readKubectl(raw []byte) (*moved, error) {
 	if err := yaml.Unmarshal([]byte(state.YAMLBody), &object); err != nil {
 		return nil, fmt.Errorf("yaml_body: %w", err)
 	}
-	// Unless it applies on the server it names no manager, and the apiserver takes the name from its user agent.
+	// Without server-side apply it sets no field manager, and the API server derives the name from its user agent.
 	managers := []string{"HashiCorp"}
 	if state.ServerSideApply {
 		managers = append(managers, cmp.Or(state.FieldManager, "kubectl"))
@@ -93,7 +94,7 @@ func newMoved(object map[string]any, managers ...string) (*moved, error) {
 	return m, nil
 }
 
-// withoutNulls is what an object says: what is null in it is not sent to a cluster either.
+// withoutNulls removes null values from an object, because providers do not send these to a cluster either.
 func withoutNulls(object map[string]any) map[string]any {
 	all := make(map[string]any, len(object))
 	for name, v := range object {

@@ -25,17 +25,18 @@ type object struct {
 	cluster *cluster
 }
 
-// Metadata names the resource. Its identity never changes: another name is another object.
+// Metadata sets the name of the resource. The identity of a resource never changes: another name is another object.
 func (o *object) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_" + o.kind.name
 }
 
-// Configure keeps the cluster.
+// Configure stores the cluster.
 func (o *object) Configure(_ context.Context, req resource.ConfigureRequest, _ *resource.ConfigureResponse) {
 	o.cluster, _ = req.ProviderData.(*cluster)
 }
 
-// Schema has the attributes of the object's metadata and spec side by side, and what says how Terraform deals with it.
+// Schema defines the attributes: the object's metadata and spec side by side, and those that control how Terraform manages the
+// object.
 func (o *object) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	all, err := o.kind.Spec.Attributes()
 	if err != nil {
@@ -62,7 +63,7 @@ var (
 func (k *kind) metadataAttributes() map[string]schema.Attribute {
 	another := []planmodifier.String{stringplanmodifier.RequiresReplace()}
 	kept := []planmodifier.String{stringplanmodifier.UseStateForUnknown()}
-	// What was moved here may have none until it is read, or applied.
+	// A moved resource may have no UID until it is read or applied.
 	known := []planmodifier.String{stringplanmodifier.UseNonNullStateForUnknown()}
 	all := map[string]schema.Attribute{
 		"name": schema.StringAttribute{
@@ -124,7 +125,7 @@ func (k *kind) protectionText() string {
 	return text + fmt.Sprintf("Default: `%t`.", k.protected)
 }
 
-// IdentitySchema is what an object is found by.
+// IdentitySchema defines the attributes that identify an object.
 func (o *object) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
 	all := map[string]identityschema.Attribute{
 		"name": identityschema.StringAttribute{RequiredForImport: true, Description: "Name of the object."},
@@ -135,7 +136,7 @@ func (o *object) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequ
 	resp.IdentitySchema = identityschema.Schema{Attributes: all}
 }
 
-// ValidateConfig holds the configuration against the rules of the kind, as the apiserver would.
+// ValidateConfig validates the configuration against the rules of the kind, as the API server would.
 func (o *object) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
 	w, err := o.kind.wanted(req.Config.Raw)
 	if err != nil {

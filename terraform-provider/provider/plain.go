@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
 
-// plain turns a value of Terraform, of whatever type, into JSON. Attributes of objects that are null are left out.
+// plain converts a Terraform value of any type to JSON. It leaves out attributes of objects that are null.
 func plain(v tftypes.Value) (any, error) {
 	t := v.Type()
 	switch {
@@ -39,7 +39,7 @@ func plain(v tftypes.Value) (any, error) {
 	}
 }
 
-// plainNumber writes a number with all its digits.
+// plainNumber formats a number with all its digits.
 func plainNumber(n *big.Float) json.Number {
 	if n.IsInt() {
 		return json.Number(n.Text('f', 0))
@@ -79,7 +79,7 @@ func plainList(v tftypes.Value) (any, error) {
 	return list, nil
 }
 
-// fromPlain turns JSON into a value of Terraform: objects and tuples, whose types are those of what is in them.
+// fromPlain converts JSON to a Terraform value. Objects and arrays become objects and tuples with the types of their elements.
 func fromPlain(ctx context.Context, v any) (attr.Value, error) {
 	switch v := v.(type) {
 	case nil:

@@ -14,11 +14,11 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
 
-// planPatience is how long a plan waits for an answer of the cluster, which it can do without.
+// planPatience is how long a plan waits for the cluster. A plan can do without the answer.
 const planPatience = 10 * time.Second
 
-// ModifyPlan refuses what an apply would fail at: a deletion of what is protected, a change that the rules forbid, and, when the
-// cluster answers, what it says to a dry run.
+// ModifyPlan reports changes that an apply would fail at: a deletion of a protected object, a change that the rules forbid, and,
+// if the cluster answers, a change that fails a dry run.
 func (o *object) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 	var before *wanted
 	var had map[string]tftypes.Value
@@ -64,7 +64,7 @@ func (o *object) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest,
 	o.rehearse(ctx, now, before == nil, over, &resp.Diagnostics)
 }
 
-// keep refuses what would delete a protected object.
+// keep adds an error if the object is protected from deletion.
 func (k *kind) keep(w *wanted, had map[string]tftypes.Value, doing string, d *diag.Diagnostics) {
 	if !k.isProtected(had) {
 		return
@@ -74,9 +74,9 @@ func (k *kind) keep(w *wanted, had map[string]tftypes.Value, doing string, d *di
 			"If Terraform wants to replace it because a wait failed when it was created, run terraform untaint instead.", doing))
 }
 
-// rehearse adds what the cluster says to a dry run, if it answers. That the object itself is invalid is an error, as in validate. All
-// else can still change before the apply, by the very same apply or by hand, and is a warning: an error would also be in the way of a
-// destroy, for which Terraform plans first as for an apply.
+// rehearse adds the result of a dry run, if the cluster answers. An invalid object is an error, as in validate. All other
+// failures are warnings, because their cause can still change before the apply, by the same apply or by hand. An error would also
+// block a destroy, for which Terraform plans first as for an apply.
 func (o *object) rehearse(ctx context.Context, w *wanted, isNew bool, over over, d *diag.Diagnostics) {
 	if o.cluster.silent.Load() {
 		return
@@ -105,11 +105,12 @@ func (o *object) rehearse(ctx context.Context, w *wanted, isNew bool, over over,
 	}
 }
 
-// isTaken warns of an object of that name that is there, and not in the state. One that is being deleted cannot be tried.
+// isTaken reports whether an object of that name exists that is not in the state, and warns of it. A dry run is not possible
+// while an object is being deleted.
 func (o *object) isTaken(ctx context.Context, w *wanted, d *diag.Diagnostics) bool {
 	found, err := o.cluster.of(o.kind, w.namespace).Get(ctx, w.name, metav1.GetOptions{})
 	switch {
-	case err != nil: // The dry run will tell.
+	case err != nil: // The dry run reports the error.
 		return false
 	case found.GetDeletionTimestamp() != nil:
 		d.AddWarning(fmt.Sprintf("%s %s is still being deleted", o.kind.Kind.Kind, w), "The apply waits until it is gone. "+holding(found))
@@ -121,7 +122,7 @@ func (o *object) isTaken(ctx context.Context, w *wanted, d *diag.Diagnostics) bo
 	return true
 }
 
-// asWarnings makes warnings of errors.
+// asWarnings converts errors to warnings.
 func asWarnings(all diag.Diagnostics) diag.Diagnostics {
 	warnings := make(diag.Diagnostics, len(all))
 	for i, one := range all {

@@ -10,14 +10,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/provider"
 )
 
-// speaker speaks to the provider by Terraform's protocol, for what the Terraform of the tests is too old to say.
+// speaker calls the provider by Terraform's protocol, for features that the Terraform version of the tests lacks.
 type speaker struct {
 	tfprotov6.ProviderServer
 	t       *testing.T
 	schemas *tfprotov6.GetProviderSchemaResponse
 }
 
-// values are some attributes of an object; those that are left out are null.
+// values are some attributes of an object. Omitted ones are null.
 type values map[string]tftypes.Value
 
 // speak configures a provider.
@@ -46,7 +46,7 @@ func speakTo(t *testing.T, kubeconfig string) *speaker {
 	return speak(t, values{"config_path": sent(kubeconfig)})
 }
 
-// speakToNobodyYet configures a provider whose cluster is only known in the apply.
+// speakToNobodyYet configures a provider whose cluster only becomes known during the apply.
 func speakToNobodyYet(t *testing.T) *speaker {
 	t.Helper()
 	return speak(t, values{"config_path": tftypes.NewValue(tftypes.String, tftypes.UnknownValue)})
@@ -56,7 +56,7 @@ func sent(s string) tftypes.Value { return tftypes.NewValue(tftypes.String, s) }
 
 func yes() tftypes.Value { return tftypes.NewValue(tftypes.Bool, true) }
 
-// object is one of a schema, with those attributes.
+// object returns an object of a schema, with the given attributes.
 func (s *speaker) object(schema *tfprotov6.Schema, given values) *tfprotov6.DynamicValue {
 	s.t.Helper()
 	if schema == nil {
@@ -80,7 +80,7 @@ func (s *speaker) object(schema *tfprotov6.Schema, given values) *tfprotov6.Dyna
 	return &value
 }
 
-// read takes an object apart.
+// read decodes an object.
 func (s *speaker) read(schema *tfprotov6.Schema, value *tfprotov6.DynamicValue) tftypes.Value {
 	s.t.Helper()
 	v, err := value.Unmarshal(schema.ValueType())
@@ -90,7 +90,7 @@ func (s *speaker) read(schema *tfprotov6.Schema, value *tfprotov6.DynamicValue) 
 	return v
 }
 
-// fine fails the test when somebody complains.
+// fine fails the test if there are diagnostics.
 func (s *speaker) fine(all []*tfprotov6.Diagnostic) {
 	s.t.Helper()
 	if len(all) > 0 {
@@ -98,7 +98,7 @@ func (s *speaker) fine(all []*tfprotov6.Diagnostic) {
 	}
 }
 
-// complaints are diagnostics as one text.
+// complaints joins diagnostics into one text.
 func complaints(all []*tfprotov6.Diagnostic) string {
 	var text strings.Builder
 	for _, d := range all {

@@ -26,7 +26,7 @@ type Breakwater struct {
 	err     error
 }
 
-// New makes providers of that version.
+// New returns a constructor of providers of the given version.
 func New(version string) func() provider.Provider {
 	return func() provider.Provider {
 		b := &Breakwater{version: version}
@@ -35,12 +35,12 @@ func New(version string) func() provider.Provider {
 	}
 }
 
-// Metadata names the provider.
+// Metadata sets the name of the provider.
 func (b *Breakwater) Metadata(_ context.Context, _ provider.MetadataRequest, resp *provider.MetadataResponse) {
 	resp.TypeName, resp.Version = "breakwater", b.version
 }
 
-// Schema is the configuration of the provider.
+// Schema defines the configuration of the provider.
 func (b *Breakwater) Schema(_ context.Context, _ provider.SchemaRequest, resp *provider.SchemaResponse) {
 	resp.Schema = connection.Schema()
 	if b.err != nil {
@@ -48,14 +48,14 @@ func (b *Breakwater) Schema(_ context.Context, _ provider.SchemaRequest, resp *p
 	}
 }
 
-// Configure says which cluster all else talks to.
+// Configure sets the cluster that all resources, data sources and actions use.
 func (b *Breakwater) Configure(ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse) {
 	c := connect(ctx, req, &resp.Diagnostics, b.version)
 	resp.ResourceData, resp.DataSourceData, resp.EphemeralResourceData = c, c, c
 	resp.ListResourceData, resp.ActionData = c, c
 }
 
-// Resources are one for each kind.
+// Resources returns one resource for each kind.
 func (b *Breakwater) Resources(context.Context) []func() resource.Resource {
 	all := make([]func() resource.Resource, len(b.kinds))
 	for i, k := range b.kinds {
@@ -64,16 +64,16 @@ func (b *Breakwater) Resources(context.Context) []func() resource.Resource {
 	return all
 }
 
-// EphemeralResources are gone when Terraform ends.
+// EphemeralResources returns the resources that Terraform does not store in the state.
 func (b *Breakwater) EphemeralResources(context.Context) []func() ephemeral.EphemeralResource {
 	return []func() ephemeral.EphemeralResource{func() ephemeral.EphemeralResource { return &workerKubeconfig{} }}
 }
 
-// DataSources tell what is there.
+// DataSources returns the data sources for existing objects.
 func (b *Breakwater) DataSources(context.Context) []func() datasource.DataSource {
 	protectors, cells := b.kind("pod_protector"), b.kind("cell")
 	if protectors == nil || cells == nil {
-		return nil // Schema tells why
+		return nil // Schema reports the reason
 	}
 	return []func() datasource.DataSource{
 		func() datasource.DataSource { return &source{kind: protectors} },
@@ -84,7 +84,7 @@ func (b *Breakwater) DataSources(context.Context) []func() datasource.DataSource
 	}
 }
 
-// ListResources are one for each kind.
+// ListResources returns one list resource for each kind.
 func (b *Breakwater) ListResources(context.Context) []func() list.ListResource {
 	all := make([]func() list.ListResource, len(b.kinds))
 	for i, k := range b.kinds {
@@ -93,7 +93,7 @@ func (b *Breakwater) ListResources(context.Context) []func() list.ListResource {
 	return all
 }
 
-// Actions do what no state can say.
+// Actions returns operations that a state cannot express.
 func (b *Breakwater) Actions(context.Context) []func() action.Action {
 	all := []func() action.Action{func() action.Action { return &release{} }}
 	if protectors, cells := b.kind("pod_protector"), b.kind("cell"); protectors != nil && cells != nil {
@@ -102,7 +102,7 @@ func (b *Breakwater) Actions(context.Context) []func() action.Action {
 	return all
 }
 
-// Functions need no cluster.
+// Functions returns functions, which need no cluster.
 func (b *Breakwater) Functions(context.Context) []func() function.Function {
 	all := []func() function.Function{
 		func() function.Function { return &manifestDecode{} },
@@ -116,7 +116,7 @@ func (b *Breakwater) Functions(context.Context) []func() function.Function {
 	return all
 }
 
-// kind is that of a resource's name; nil when its definition could not be read.
+// kind returns the kind with the name of a resource; nil if its definition could not be read.
 func (b *Breakwater) kind(name string) *kind {
 	for _, k := range b.kinds {
 		if k.name == name {

@@ -25,7 +25,7 @@ func TestTerraformQueryFindsProtectors(t *testing.T) {
 	theirProtector(t, namespace, "web")
 	web := queryfilter.ByDisplayName(knownvalue.StringExact(namespace + "/web"))
 	resource.UnitTest(t, resource.TestCase{
-		TerraformVersionChecks:   []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_14_0)}, // terraform query is of 1.14
+		TerraformVersionChecks:   []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_14_0)}, // terraform query needs 1.14
 		ProtoV6ProviderFactories: factories(),
 		Steps: []resource.TestStep{
 			{Config: configured(t, "")},
@@ -55,7 +55,7 @@ list "breakwater_pod_protector" "here" {
 	})
 }
 
-// Bulk import, as a user does it: query, generate, plan.
+// Bulk import as a user does it: query, generate, plan.
 func TestWhatAQueryGeneratesIsImportedWithoutAChange(t *testing.T) {
 	namespace := testplane.Namespace(t)
 	objects, c := oneOfEach(namespace), testplane.Client(t)

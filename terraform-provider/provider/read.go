@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// pageSize bounds how many objects are read at once.
+	// pageSize limits how many objects one list request returns.
 	pageSize = 500
-	// readPatience is how long a read goes on asking a cluster that does not answer.
+	// readPatience is how long a read retries while the cluster does not answer.
 	readPatience = 30 * time.Second
 )
 
@@ -29,8 +29,8 @@ func (c *cluster) get(ctx context.Context, k *kind, namespace, name string) (liv
 	return live, err
 }
 
-// list are the objects of a kind that a label selector chooses, page by page as they are taken: in a namespace, or in all when
-// that is empty; no more than limit, or all when that is 0. An error ends it.
+// list yields the objects of a kind that a label selector matches, page by page as the caller consumes them. An empty namespace
+// means all namespaces; limit 0 means no limit. list stops after an error.
 func (c *cluster) list(ctx context.Context, k *kind, namespace, selector string, limit int64) iter.Seq2[*unstructured.Unstructured, error] {
 	return func(yield func(*unstructured.Unstructured, error) bool) {
 		options, left := metav1.ListOptions{LabelSelector: selector, Limit: pageSize}, limit
@@ -56,8 +56,8 @@ func (c *cluster) list(ctx context.Context, k *kind, namespace, selector string,
 	}
 }
 
-// page reads one page. Where the apiserver has forgotten the state that the pages before were of, it goes on by what there is
-// now after the last name: nothing is read twice.
+// page reads one page. If the API server no longer has the resourceVersion of the previous pages, page continues with the current
+// objects after the last name. No object is read twice.
 func (c *cluster) page(ctx context.Context, k *kind, namespace string, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	ctx, cancel := context.WithTimeout(ctx, readPatience)
 	defer cancel()

@@ -19,15 +19,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/cli/finalizers"
 )
 
-// release is an action: Breakwater's finalizers let go of one object.
+// release is an action that removes Breakwater's finalizers from one object.
 type release struct {
 	acting
 }
 
-// releaseTime is how long it takes at most.
+// releaseTime is the timeout of the action.
 const releaseTime = time.Minute
 
-// Metadata names the action.
+// Metadata sets the name of the action.
 func (*release) Metadata(_ context.Context, req action.MetadataRequest, resp *action.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_release"
 }
@@ -39,7 +39,7 @@ type releaseModel struct {
 	Name       types.String `tfsdk:"name"`
 }
 
-// Schema says which object.
+// Schema defines the attributes that name the object.
 func (*release) Schema(_ context.Context, _ action.SchemaRequest, resp *action.SchemaResponse) {
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "Takes Breakwater's finalizers off one object, as `breakwater release KIND/NAME --yes` does: for the day when the " +
@@ -59,7 +59,7 @@ func (*release) Schema(_ context.Context, _ action.SchemaRequest, resp *action.S
 	}
 }
 
-// kind is that of the object.
+// kind returns the kind of the object.
 func (m *releaseModel) kind() (runtimeschema.GroupVersionKind, error) {
 	name := m.Kind.ValueString()
 	if m.Kind.IsNull() {
@@ -74,7 +74,7 @@ func (m *releaseModel) kind() (runtimeschema.GroupVersionKind, error) {
 	return runtimeschema.GroupVersionKind{}, fmt.Errorf("%q is a kind that only its api_version makes known, such as argoproj.io/v1alpha1", name)
 }
 
-// ValidateConfig sees to it that the kind is known, and has a namespace when it must.
+// ValidateConfig rejects a kind that is not known, and a missing or superfluous namespace.
 func (*release) ValidateConfig(ctx context.Context, req action.ValidateConfigRequest, resp *action.ValidateConfigResponse) {
 	var m releaseModel
 	if resp.Diagnostics.Append(req.Config.Get(ctx, &m)...); resp.Diagnostics.HasError() || m.Kind.IsUnknown() || m.APIVersion.IsUnknown() {
@@ -86,7 +86,7 @@ func (*release) ValidateConfig(ctx context.Context, req action.ValidateConfigReq
 		return
 	}
 	if m.APIVersion.ValueString() != "" {
-		return // the cluster knows
+		return // only the cluster can tell whether the kind is namespaced
 	}
 	switch wide := kind.Kind == "Cell" || kind.Kind == "ClusterProtectionPolicy"; {
 	case wide && !m.Namespace.IsNull():
@@ -96,7 +96,7 @@ func (*release) ValidateConfig(ctx context.Context, req action.ValidateConfigReq
 	}
 }
 
-// Invoke lets go of the object.
+// Invoke releases the object.
 func (r *release) Invoke(ctx context.Context, req action.InvokeRequest, resp *action.InvokeResponse) {
 	var m releaseModel
 	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
@@ -125,7 +125,7 @@ func (r *release) Invoke(ctx context.Context, req action.InvokeRequest, resp *ac
 	}
 }
 
-// letGo releases an object, if it is there.
+// letGo releases an object if it exists.
 func letGo(ctx context.Context, finder *finalizers.Finder, kind runtimeschema.GroupVersionKind, name string, tell teller) (found bool, err error) {
 	var hold *finalizers.Hold
 	look := func(ctx context.Context) (err error) {
@@ -151,7 +151,7 @@ func letGo(ctx context.Context, finder *finalizers.Finder, kind runtimeschema.Gr
 	return true, nil
 }
 
-// become says what has become of an object that was let go.
+// become describes the state of an object after its release.
 func become(held, now *finalizers.Hold) string {
 	switch {
 	case now == nil || now.Object.UID != held.Object.UID:
@@ -165,7 +165,7 @@ func become(held, now *finalizers.Hold) string {
 	}
 }
 
-// finder looks for what is held in a namespace.
+// finder returns a Finder for objects that finalizers hold in a namespace.
 func (c *cluster) finder(namespace string) (*finalizers.Finder, error) {
 	client, err := rest.HTTPClientFor(c.config)
 	if err != nil {

@@ -23,7 +23,8 @@ import (
 
 const theirs = "example.com/theirs"
 
-// heldProtector makes a protector with finalizers; if it is deleted, they hold it.
+// heldProtector creates a protector with finalizers. If deleted is true, it deletes the protector, which the finalizers then
+// hold.
 func heldProtector(t *testing.T, namespace, name string, deleted bool, finalizers ...string) *v1alpha1.PodProtector {
 	t.Helper()
 	p := theirProtector(t, namespace, name, func(p *v1alpha1.PodProtector) { p.Finalizers = finalizers })
@@ -35,7 +36,7 @@ func heldProtector(t *testing.T, namespace, name string, deleted bool, finalizer
 	return p
 }
 
-// finalizersOf are those of an object now; gone is whether there is none any more.
+// finalizersOf returns the current finalizers of an object, and whether the object was deleted.
 func finalizersOf(t *testing.T, object client.Object) (left []string, gone bool) {
 	t.Helper()
 	err := testplane.Client(t).Get(t.Context(), client.ObjectKeyFromObject(object), object)
@@ -154,7 +155,7 @@ func TestTerraformReleases(t *testing.T) {
 	namespace := testplane.Namespace(t)
 	p := heldProtector(t, namespace, "web", true, v1alpha1.FinalizerProtector)
 	resource.UnitTest(t, resource.TestCase{
-		TerraformVersionChecks:   []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_14_0)}, // actions are of 1.14
+		TerraformVersionChecks:   []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_14_0)}, // actions need 1.14
 		ProtoV6ProviderFactories: factories(),
 		Steps: []resource.TestStep{{
 			Config: configured(t, `

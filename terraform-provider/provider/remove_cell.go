@@ -14,16 +14,16 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
-// removeCell is an action: a dead cell is cleared out of a protector, or out of all.
+// removeCell is an action that clears a dead cell from one protector, or from all.
 type removeCell struct {
 	acting
 	cells, protectors *kind
 }
 
-// removeTime is how long it takes at most, unless the action says otherwise.
+// removeTime is the default timeout of the action.
 const removeTime = 5 * time.Minute
 
-// Metadata names the action.
+// Metadata sets the name of the action.
 func (*removeCell) Metadata(_ context.Context, req action.MetadataRequest, resp *action.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_remove_cell"
 }
@@ -36,7 +36,7 @@ type removeCellModel struct {
 	Timeout       types.String `tfsdk:"timeout"`
 }
 
-// Schema says which cell, and out of what.
+// Schema defines the cell and the protectors to clear it from.
 func (*removeCell) Schema(_ context.Context, _ action.SchemaRequest, resp *action.SchemaResponse) {
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "Clears a dead cell out of a protector, or out of all: the topology controller forgets its counts and reservations, " +
@@ -61,7 +61,7 @@ func (*removeCell) Schema(_ context.Context, _ action.SchemaRequest, resp *actio
 	}
 }
 
-// ValidateConfig sees to it that it is said which protectors.
+// ValidateConfig rejects a configuration that does not say which protectors.
 func (*removeCell) ValidateConfig(ctx context.Context, req action.ValidateConfigRequest, resp *action.ValidateConfigResponse) {
 	var m removeCellModel
 	if resp.Diagnostics.Append(req.Config.Get(ctx, &m)...); resp.Diagnostics.HasError() {
@@ -116,7 +116,7 @@ func (r *removeCell) Invoke(ctx context.Context, req action.InvokeRequest, resp 
 	}
 }
 
-// one is the protector that is named.
+// one returns the configured protector.
 func (r *removeCell) one(ctx context.Context, m *removeCellModel, d *diag.Diagnostics) ([]*wanted, bool) {
 	w := &wanted{namespace: m.Namespace.ValueString(), name: m.Name.ValueString()}
 	if _, err := r.cluster.get(ctx, r.protectors, w.namespace, w.name); err != nil {
@@ -126,7 +126,7 @@ func (r *removeCell) one(ctx context.Context, m *removeCellModel, d *diag.Diagno
 	return []*wanted{w}, true
 }
 
-// all are the protectors that have the cell.
+// all returns the protectors that have data of the cell.
 func (r *removeCell) all(ctx context.Context, m *removeCellModel, d *diag.Diagnostics) ([]*wanted, bool) {
 	var found []*wanted
 	for object, err := range r.cluster.list(ctx, r.protectors, "", "", 0) {

@@ -21,16 +21,16 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// habits are those of a controller.
+// habits configures the fake controller.
 type habits struct {
-	// refuses to clear anything.
+	// refuses makes it clear nothing.
 	refuses bool
-	// every is how often it looks.
+	// every is its polling interval.
 	every time.Duration
 }
 
-// controller stands in for the topology controller, which does not run in these tests, until the test ends: it clears what the
-// annotation names, unless it refuses, and takes the annotation off. The real one is for the tests of a whole federation.
+// controller is a fake of the topology controller, which does not run in these tests. Until the test ends, it clears the cell
+// that the annotation names, unless it refuses, and removes the annotation. The tests of a whole federation use the real one.
 func controller(t *testing.T, namespace string, its habits) {
 	t.Helper()
 	c := testplane.Client(t)
@@ -65,7 +65,7 @@ func controller(t *testing.T, namespace string, its habits) {
 	t.Cleanup(func() { cancel(); <-ended })
 }
 
-// forget clears a cell: whose Cell is there, stays behind empty.
+// forget clears a cell. If the Cell exists, an empty entry stays.
 func forget(ctx context.Context, c client.Client, p *v1alpha1.PodProtector, cell string) bool {
 	if entry := quota.CellOf(p, cell); entry != nil && c.Get(ctx, client.ObjectKey{Name: cell}, &v1alpha1.Cell{}) == nil {
 		entry.Discount, entry.AdmissionHistory.Buckets = v1alpha1.DiscountCleared, nil
@@ -75,7 +75,7 @@ func forget(ctx context.Context, c client.Client, p *v1alpha1.PodProtector, cell
 	return c.Status().Update(ctx, p) == nil
 }
 
-// having are protectors that have something of a cell.
+// having creates protectors that have data of a cell.
 func having(t *testing.T, namespace, cell string, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -83,7 +83,7 @@ func having(t *testing.T, namespace, cell string, names ...string) {
 	}
 }
 
-// now is a protector as it is.
+// now returns the current state of a protector.
 func now(t *testing.T, namespace, name string) *v1alpha1.PodProtector {
 	t.Helper()
 	p := &v1alpha1.PodProtector{}
@@ -112,7 +112,7 @@ func TestADeadCellIsClearedOutOfAProtector(t *testing.T) {
 	if has(now(t, namespace, "web"), "dead") || !has(now(t, namespace, "other"), "dead") {
 		t.Error("the cell is not cleared out of just that one")
 	}
-	for _, name := range []string{"web", "bare"} { // again, and where it never was
+	for _, name := range []string{"web", "bare"} { // again, and a protector that never had the cell
 		given["name"] = sent(name)
 		if told, complaint := s.invoke(removing, given); complaint != "" || !strings.Contains(told, "cleared out of 1 of 1") {
 			t.Errorf("%s: it tells %q, and complains %q", name, told, complaint)
@@ -175,7 +175,7 @@ func TestACellThatReportsIsNotCleared(t *testing.T) {
 	if err := testplane.Client(t).Status().Update(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // again, with what is left of it
+	for range 2 { // the second time with the empty entry
 		if told, complaint := s.invoke(removing, given); complaint != "" || now(t, namespace, "web").Status.Cells[0].Discount != v1alpha1.DiscountCleared {
 			t.Errorf("when it is silent it tells %q, and complains %q", told, complaint)
 		}
@@ -277,7 +277,7 @@ func TestTerraformRemovesACell(t *testing.T) {
 	controller(t, namespace, habits{})
 	having(t, namespace, "dead-"+namespace, "web")
 	resource.UnitTest(t, resource.TestCase{
-		TerraformVersionChecks:   []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_14_0)}, // actions are of 1.14
+		TerraformVersionChecks:   []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_14_0)}, // actions need 1.14
 		ProtoV6ProviderFactories: factories(),
 		Steps: []resource.TestStep{{
 			Config: configured(t, `

@@ -51,7 +51,7 @@ const behaviour = `
     delete = "1m"
   }`
 
-// rule is all that a policy can ask of protectors.
+// rule sets every field that a policy has for protectors.
 const rule = `
   min_ready_seconds     = 3
   criterion             = "Running"
@@ -70,7 +70,7 @@ const rule = `
     selector = ` + selectors + `
   }` + behaviour
 
-// criteria are all that a policy can add to pods, but for the name of a node, which goes with tolerations alone.
+// criteria sets every field that a policy can add to pods, except nodeName, which can be combined only with tolerations.
 const criteria = `
   pod_selector       = ` + selectors + `
   protector_selector = ` + selectors + `
@@ -131,8 +131,8 @@ const podTerm = `{
   mismatch_label_keys = ["tenant"]
 }`
 
-// everyField are configurations in which, together, every field of every resource is set; nothing are those with as little as
-// there can be. %s is the identity.
+// everyField returns configurations that together set every field of every resource. The configurations "as little" set only the
+// required ones. Each is combined with the identity of an object.
 func everyField() map[string]string {
 	return map[string]string{
 		"pod_protector/selector": `
@@ -233,7 +233,7 @@ func TestEveryFieldComesBackAsItWasSetAndTheNextPlanIsEmpty(t *testing.T) {
 	})
 }
 
-// setsEveryField sees to it that no field of a definition is without a test.
+// setsEveryField checks that some test sets every field of each definition.
 func setsEveryField(t *testing.T) resource.TestCheckFunc {
 	t.Helper()
 	return func(s *terraform.State) error {
@@ -253,7 +253,7 @@ func setsEveryField(t *testing.T) resource.TestCheckFunc {
 	}
 }
 
-// withoutIndices takes the counts and the positions out of a key of a flat state: match_expressions.0.key becomes
+// withoutIndices removes the counts and indices from a key of a flat state: match_expressions.0.key becomes
 // match_expressions.key.
 func withoutIndices(key string) string {
 	return indices.ReplaceAllString(key, "")
@@ -261,7 +261,7 @@ func withoutIndices(key string) string {
 
 var indices = regexp.MustCompile(`\.([0-9]+|[#%])(\b|$)`)
 
-// specFields are the attributes of all kinds that hold something, by the definitions of these.
+// specFields returns the leaf attributes of all kinds, according to their definitions.
 func specFields(t *testing.T) []string {
 	t.Helper()
 	var all []string

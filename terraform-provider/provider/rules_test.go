@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What the apiserver refuses, terraform validate does in the same words; nothing is asked of any cluster.
+// terraform validate rejects what the API server rejects, with the same messages and without a request to any cluster.
 func TestAMistakeFailsInValidateInTheWordsOfTheAPI(t *testing.T) {
 	each(t, func(t *testing.T) {
 		configuration, mistakes := "", map[string]*regexp.Regexp{}
@@ -74,7 +74,7 @@ func TestAMistakeFailsInValidateInTheWordsOfTheAPI(t *testing.T) {
 	})
 }
 
-// written is a resource of that name in Terraform: its fields, with commas between them, and a name where they give none.
+// written returns a resource as HCL, from fields that commas separate. It adds a name if the fields have none.
 func written(t *testing.T, kind, name, fields string) string {
 	t.Helper()
 	text := regexp.MustCompile(`, ([a-z_]+ =)`).ReplaceAllString(fields, "\n  $1")

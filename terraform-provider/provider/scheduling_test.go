@@ -15,14 +15,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// sharedScheduling is a policy to which Terraform and others add.
+// sharedScheduling is a policy to which Terraform and other field managers add fields.
 type sharedScheduling struct {
 	*terraform.Dir
 	client    client.Client
 	namespace string
 }
 
-// apply applies the policy by Terraform, with those fields besides.
+// apply applies the policy with Terraform, with additional fields.
 func (s *sharedScheduling) apply(more string) {
 	s.Helper()
 	s.Write("policy.tf", fmt.Sprintf("resource \"breakwater_pod_scheduling_policy\" \"it\" {\n  namespace = %q\n  name = \"it\"\n"+
@@ -38,7 +38,7 @@ func (s *sharedScheduling) unchanged() {
 	}
 }
 
-// others apply that spec.
+// others applies the spec as another field manager.
 func (s *sharedScheduling) others(spec string) {
 	s.Helper()
 	object := &unstructured.Unstructured{}
@@ -53,7 +53,7 @@ func (s *sharedScheduling) others(spec string) {
 	}
 }
 
-// has sees to it that the policy has what others have added to it, and just those constraints.
+// has checks that the policy has the fields of the other managers, and exactly these constraints.
 func (s *sharedScheduling) has(constraints ...v1alpha1.TopologySpreadConstraint) {
 	s.Helper()
 	live := &v1alpha1.PodSchedulingPolicy{}

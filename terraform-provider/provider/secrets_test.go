@@ -16,7 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// floorIn is what the protector of a namespace says in a cluster.
+// floorIn returns the minAvailable of a namespace's protector in a cluster.
 func floorIn(t *testing.T, cluster *rest.Config, namespace string) string {
 	t.Helper()
 	c, err := client.New(cluster, client.Options{Scheme: clusters.Scheme()})
@@ -30,7 +30,7 @@ func floorIn(t *testing.T, cluster *rest.Config, namespace string) string {
 	return protector.Spec.MinAvailable.String()
 }
 
-// fourWays are aliases that log in by all that is secret, and a protector by each.
+// fourWays returns aliases that log in with each kind of secret, and a protector for each.
 func fourWays(t *testing.T, namespace string, admin *rest.Config, plugin string) string {
 	t.Helper()
 	all := fmt.Sprintf(`

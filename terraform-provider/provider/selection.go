@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// What objects of a kind are chosen by, to users.
+// The descriptions of the attributes that select objects of a kind.
 const (
 	selectorText = "Only objects with such labels, in the notation of kubectl's `--selector`: `app=web,tier!=cache` or `app in (web, " +
 		"api),!legacy`. Without it all."
@@ -27,18 +27,18 @@ func namespaceRule() validator.String {
 		stringvalidator.RegexMatches(namespaceName, "must be of lower case letters, digits and '-', and begin and end with a letter or digit"))
 }
 
-// selectorRule holds a text against the notation of label selectors.
+// selectorRule validates the syntax of label selectors.
 type selectorRule struct{}
 
-// Description says what is asked for.
+// Description says what the value must be.
 func (selectorRule) Description(context.Context) string {
 	return "a label selector as kubectl takes it"
 }
 
-// MarkdownDescription says the same.
+// MarkdownDescription returns the Description.
 func (r selectorRule) MarkdownDescription(ctx context.Context) string { return r.Description(ctx) }
 
-// ValidateString refuses what the apiserver would.
+// ValidateString rejects selectors that the API server would reject.
 func (selectorRule) ValidateString(_ context.Context, req validator.StringRequest, resp *validator.StringResponse) {
 	if req.ConfigValue.IsNull() || req.ConfigValue.IsUnknown() {
 		return
@@ -49,16 +49,16 @@ func (selectorRule) ValidateString(_ context.Context, req validator.StringReques
 	}
 }
 
-// durationRule holds a text against the notation of durations.
+// durationRule validates the syntax of durations.
 type durationRule struct{}
 
-// Description says what is asked for.
+// Description says what the value must be.
 func (durationRule) Description(context.Context) string { return "a duration, such as 90s or 5m" }
 
-// MarkdownDescription says the same.
+// MarkdownDescription returns the Description.
 func (r durationRule) MarkdownDescription(ctx context.Context) string { return r.Description(ctx) }
 
-// ValidateString refuses what is none, or takes no time.
+// ValidateString rejects values that are not a positive duration.
 func (r durationRule) ValidateString(ctx context.Context, req validator.StringRequest, resp *validator.StringResponse) {
 	if req.ConfigValue.IsNull() || req.ConfigValue.IsUnknown() {
 		return

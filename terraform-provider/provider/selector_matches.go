@@ -13,17 +13,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// selectorMatches is a function: whether a selector of a protector chooses a pod.
+// selectorMatches is a function that reports whether a protector's selector matches a pod.
 type selectorMatches struct {
 	protectors *kind
 }
 
-// Metadata names the function.
+// Metadata sets the name of the function.
 func (f *selectorMatches) Metadata(_ context.Context, _ function.MetadataRequest, resp *function.MetadataResponse) {
 	resp.Name = "selector_matches"
 }
 
-// Definition says what goes in and what comes out.
+// Definition defines the parameters and the result.
 func (f *selectorMatches) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
 	resp.Definition = function.Definition{
 		Summary: "Tell whether a selector chooses a pod",
@@ -40,7 +40,7 @@ func (f *selectorMatches) Definition(_ context.Context, _ function.DefinitionReq
 	}
 }
 
-// Run tells it.
+// Run evaluates the selector.
 func (f *selectorMatches) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
 	var given types.Dynamic
 	var of map[string]*string
@@ -63,7 +63,7 @@ func (f *selectorMatches) Run(ctx context.Context, req function.RunRequest, resp
 	resp.Error = resp.Result.Set(ctx, selector.Matches(pod))
 }
 
-// selector reads a selector and holds it against the rules of the kind.
+// selector parses a selector and validates it against the rules of the kind.
 func (f *selectorMatches) selector(ctx context.Context, given types.Dynamic) (labels.Selector, error) {
 	if given.IsNull() || given.IsUnderlyingValueNull() {
 		return labels.Nothing(), nil
@@ -90,7 +90,7 @@ func (f *selectorMatches) selector(ctx context.Context, given types.Dynamic) (la
 	return metav1.LabelSelectorAsSelector(selector)
 }
 
-// broken says which rules of the kind a spec breaks, in the names of Terraform; nil is none.
+// broken returns the rules of the kind that a spec violates, with Terraform's attribute names; nil if there are none.
 func (k *kind) broken(ctx context.Context, spec map[string]any) error {
 	rules, err := k.rules()
 	if err != nil {

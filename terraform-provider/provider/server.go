@@ -8,14 +8,14 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 )
 
-// Server makes what speaks Terraform's protocol for a provider of that version.
+// Server returns a constructor of protocol servers for a provider of the given version.
 func Server(version string) func() tfprotov6.ProviderServer {
 	return func() tfprotov6.ProviderServer {
 		return &server{providerserver.NewProtocol6(New(version)())().(whole)}
 	}
 }
 
-// whole is all of the protocol that the framework speaks.
+// whole is the complete protocol that the framework implements.
 type whole interface {
 	tfprotov6.ProviderServer
 	tfprotov6.ListResourceServer
@@ -23,12 +23,13 @@ type whole interface {
 	tfprotov6.StateStoreServer
 }
 
-// server is the framework's, that understands OpenTofu as well.
+// server is the framework's server, adapted to OpenTofu.
 type server struct {
 	whole
 }
 
-// CallFunction takes an argument that is not there for null: so says OpenTofu, up to 1.12 at least, and the framework refuses it.
+// CallFunction replaces a missing argument by null. OpenTofu, up to 1.12 at least, sends null as a missing argument, which the
+// framework rejects.
 func (s *server) CallFunction(ctx context.Context, req *tfprotov6.CallFunctionRequest) (*tfprotov6.CallFunctionResponse, error) {
 	said := *req
 	said.Arguments = slices.Clone(req.Arguments)

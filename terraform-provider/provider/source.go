@@ -15,17 +15,18 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// looking is what data sources have in common: a cluster to look at.
+// looking holds what all data sources share: the cluster to read from.
 type looking struct {
 	cluster *cluster
 }
 
-// Configure keeps the cluster.
+// Configure stores the cluster.
 func (l *looking) Configure(_ context.Context, req datasource.ConfigureRequest, _ *datasource.ConfigureResponse) {
 	l.cluster, _ = req.ProviderData.(*cluster)
 }
 
-// ready tells whether there is a cluster to look at. If it will only be known in the apply, that is put off where Terraform can.
+// ready reports whether there is a cluster to read from. If the cluster only becomes known during the apply, ready defers the
+// read where Terraform supports that.
 func (l *looking) ready(ctx context.Context, req *datasource.ReadRequest, resp *datasource.ReadResponse) bool {
 	if l.cluster == nil || !errors.Is(l.cluster.absent, errUnknown) {
 		return l.cluster.usable("read from", &resp.Diagnostics)
@@ -41,18 +42,18 @@ func (l *looking) ready(ctx context.Context, req *datasource.ReadRequest, resp *
 	return false
 }
 
-// source is a data source: one object of a kind, whoever made it.
+// source is a data source: one object of a kind, regardless of which client created it.
 type source struct {
 	looking
 	kind *kind
 }
 
-// Metadata names the data source, as the resource of the kind.
+// Metadata gives the data source the same name as the resource of the kind.
 func (s *source) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_" + s.kind.name
 }
 
-// Schema has the attributes of the object's metadata and spec side by side, as the resource has, and its status.
+// Schema defines the attributes: the object's metadata and spec side by side, as in the resource, and its status.
 func (s *source) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	all := s.kind.toldAttributes()
 	all["name"] = schema.StringAttribute{Required: true, MarkdownDescription: "Name of the " + s.kind.Kind.Kind + ".",
@@ -68,7 +69,7 @@ func (s *source) Schema(_ context.Context, _ datasource.SchemaRequest, resp *dat
 	}
 }
 
-// Read looks at the object.
+// Read reads the object.
 func (s *source) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
 	if !s.ready(ctx, &req, resp) {
 		return
@@ -103,7 +104,7 @@ func (s *source) explainMissing(d *diag.Diagnostics, w *wanted, err error) {
 			"refer to that, or name it in depends_on; or see whether the provider leads to the right cluster.", server))
 }
 
-// toldAttributes are those of all that is told of an object.
+// toldAttributes returns the attributes that data sources have for an object.
 func (k *kind) toldAttributes() map[string]schema.Attribute {
 	all := k.Spec.SourceAttributes()
 	text := func(of string) schema.Attribute {
@@ -128,7 +129,7 @@ func (k *kind) toldAttributes() map[string]schema.Attribute {
 	return all
 }
 
-// told is all that a data source tells of an object.
+// told returns the values of toldAttributes for an object.
 func (k *kind) told(live *unstructured.Unstructured) (map[string]tftypes.Value, error) {
 	w := &wanted{namespace: live.GetNamespace(), name: live.GetName()}
 	all := map[string]tftypes.Value{

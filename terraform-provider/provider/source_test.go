@@ -19,7 +19,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// theirProtector makes a protector as others make it, not Terraform.
+// theirProtector creates a protector as another client, not as Terraform.
 func theirProtector(t *testing.T, namespace, name string, change ...func(*v1alpha1.PodProtector)) *v1alpha1.PodProtector {
 	t.Helper()
 	p := &v1alpha1.PodProtector{
@@ -51,7 +51,7 @@ func theirProtector(t *testing.T, namespace, name string, change ...func(*v1alph
 	return p
 }
 
-// countedIn is the status of a protector whose pods are counted in a cell, with two open reservations.
+// countedIn returns the status of a protector whose pods are counted in a cell, with two open reservations.
 func countedIn(cell string) v1alpha1.PodProtectorStatus {
 	at := metav1.MicroTime{Time: time.Date(2026, 4, 5, 6, 7, 8, 123456000, time.UTC)}
 	return v1alpha1.PodProtectorStatus{
@@ -180,7 +180,7 @@ data "breakwater_pod_protectors" "all" {
 	})
 }
 
-// says matches a text whatever lines it is broken into.
+// says matches a text regardless of line breaks.
 func says(text string) *regexp.Regexp {
 	text = strings.ReplaceAll(text, " .* ", "(?s:.*)")
 	return regexp.MustCompile(strings.ReplaceAll(text, " ", `[\s│]+`))

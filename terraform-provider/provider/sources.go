@@ -13,20 +13,20 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// sources is a data source: all objects of a kind, or some of them.
+// sources is a data source: all objects of a kind, or a selection of them.
 type sources struct {
 	looking
 	kind *kind
 }
 
-// Metadata names the data source, by the plural of the resource of the kind.
+// Metadata names the data source by the plural of the kind's resource.
 func (s *sources) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_" + s.plural()
 }
 
 func (s *sources) plural() string { return s.kind.name + "s" }
 
-// Schema has what the objects are chosen by, and of each what the data source of one tells.
+// Schema defines the attributes that select the objects, and a list of objects with the attributes of the singular data source.
 func (s *sources) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	order := "name"
 	all := map[string]schema.Attribute{
@@ -47,7 +47,7 @@ func (s *sources) Schema(_ context.Context, _ datasource.SchemaRequest, resp *da
 	}
 }
 
-// Read looks at the objects, page by page.
+// Read reads the objects page by page.
 func (s *sources) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
 	if !s.ready(ctx, &req, resp) {
 		return
@@ -66,7 +66,7 @@ func (s *sources) Read(ctx context.Context, req datasource.ReadRequest, resp *da
 		}
 		objects = append(objects, object)
 	}
-	// An apiserver sorts by namespace/name as one text, in which a-b comes before a.
+	// An API server sorts by namespace/name as one string, in which a-b comes before a.
 	slices.SortFunc(objects, func(a, b *unstructured.Unstructured) int {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 	})
@@ -84,7 +84,7 @@ func (s *sources) Read(ctx context.Context, req datasource.ReadRequest, resp *da
 	resp.State.Raw = tftypes.NewValue(resp.State.Schema.Type().TerraformType(ctx), all)
 }
 
-// among says where objects were looked for.
+// among says in error messages where the objects were listed.
 func among(namespace string) string {
 	if namespace == "" {
 		return "objects"

@@ -22,7 +22,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// crowd makes many protectors, and so more than a page of them.
+// crowd creates many protectors, more than one page.
 func crowd(t *testing.T, namespace string, many int, labels map[string]string) {
 	t.Helper()
 	c := testplane.Client(t)
@@ -81,7 +81,8 @@ func TestOverAThousandProtectorsAreReadPageByPage(t *testing.T) {
 			}
 		}
 
-		// An apiserver whose etcd was compacted since the first page says so, and where to go on by what there is now.
+		// An API server whose etcd was compacted since the first page answers with an error, and a token to continue with the
+		// current objects.
 		forgotten := 0
 		proxy.instead = func(w http.ResponseWriter, r *http.Request) bool {
 			token := r.URL.Query().Get("continue")
@@ -117,7 +118,7 @@ func plainToken(t *testing.T, token string) string {
 func TestProtectorsAreChosenByNamespaceAndLabelsAndSorted(t *testing.T) {
 	each(t, func(t *testing.T) {
 		base := testplane.Namespace(t)
-		// The apiserver lists those of base-b before those of base.
+		// The API server lists the protectors of base-b before those of base.
 		other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: base + "-b"}}
 		if err := testplane.Client(t).Create(t.Context(), other); err != nil {
 			t.Fatal(err)

@@ -12,19 +12,19 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// topology is a data source: a core cluster and its cells, at a look.
+// topology is a data source: an overview of a core cluster and its cells.
 type topology struct {
 	looking
-	// cells is the kind of the cells.
+	// cells is the kind Cell.
 	cells *kind
 }
 
-// Metadata names the data source.
+// Metadata sets the name of the data source.
 func (t *topology) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_topology"
 }
 
-// Read looks at the core and all its Cells.
+// Read reads the core cluster and all its Cells.
 func (t *topology) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
 	if !t.ready(ctx, &req, resp) {
 		return
@@ -54,7 +54,7 @@ func (t *topology) Read(ctx context.Context, req datasource.ReadRequest, resp *d
 	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
 }
 
-// cell is what is told of a Cell, and what is wrong with it.
+// cell returns the attributes of a Cell and its problems.
 func (t *topology) cell(object *unstructured.Unstructured) (*cellModel, []string, error) {
 	cell := &v1alpha1.Cell{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, cell); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
-// topologyModel is what it tells.
+// topologyModel is the result of the data source.
 type topologyModel struct {
 	Core     coreModel   `tfsdk:"core"`
 	Cells    []cellModel `tfsdk:"cells"`
@@ -43,7 +43,7 @@ type cellModel struct {
 	PodSelector         attr.Value        `tfsdk:"pod_selector"`
 }
 
-// Schema says what is told, and what healthy means.
+// Schema defines the result, and what healthy means.
 func (t *topology) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "A core cluster and its cells at one look, and whether they are as they should be: for a `check` block, or a " +

@@ -18,7 +18,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// cell makes a Cell whose aggregator has just reported, until the test ends.
+// cell creates a Cell whose aggregator has just reported. The Cell exists until the test ends.
 func cell(t *testing.T, name string, change func(*v1alpha1.Cell)) *v1alpha1.Cell {
 	t.Helper()
 	c := testplane.Client(t)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// transportOf makes what all clients of a cluster ask by.
+// transportOf returns the HTTP client that all clients of a cluster use.
 func transportOf(config *rest.Config) (*http.Client, error) {
 	c, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -19,13 +19,14 @@ func transportOf(config *rest.Config) (*http.Client, error) {
 	return &http.Client{Transport: discreet{c.Transport}, Timeout: c.Timeout}, nil
 }
 
-// discreet keeps what an exec plugin printed out of errors, which are shown and logged: it can hold a token.
+// discreet removes the output of an exec plugin from errors, because Terraform shows and logs errors and the output can contain a
+// token.
 type discreet struct{ http.RoundTripper }
 
 var errPlugin = errors.New("getting credentials: what the exec plugin printed is no ExecCredential of its api_version " +
 	"(it is not shown here: it may hold a token)")
 
-// RoundTrip asks.
+// RoundTrip sends the request.
 func (d discreet) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := d.RoundTripper.RoundTrip(req)
 	if err != nil && strings.Contains(err.Error(), "getting credentials: decoding stdout") {
@@ -34,10 +35,10 @@ func (d discreet) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// WrappedRoundTripper lets client-go find what is beneath.
+// WrappedRoundTripper lets client-go find the underlying transport.
 func (d discreet) WrappedRoundTripper() http.RoundTripper { return d.RoundTripper }
 
-// remedy says what to do about an answer that is none of an apiserver's.
+// remedy suggests what to do about a failure that is not an answer of an API server.
 func remedy(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError

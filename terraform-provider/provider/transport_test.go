@@ -28,10 +28,10 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// ask asks for anything by a configuration, and gives the error.
+// ask sends a request with a configuration and returns the error.
 func ask(t *testing.T, config *rest.Config) error {
 	t.Helper()
-	config.Timeout, config.QPS = 2*time.Second, -1 // without a limit, as the provider asks
+	config.Timeout, config.QPS = 2*time.Second, -1 // without a rate limit, as the provider
 	transport, err := transportOf(config)
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func ask(t *testing.T, config *rest.Config) error {
 	return err
 }
 
-// listening serves connections until the test ends, and gives its address.
+// listening serves connections until the test ends, and returns its address.
 func listening(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -67,7 +67,7 @@ func listening(t *testing.T, serve func(net.Conn)) string {
 	return listener.Addr().String()
 }
 
-// overTLS is a server with a certificate, and its authority.
+// overTLS starts a TLS server and returns its address and its certificate, which is its own authority.
 func overTLS(t *testing.T, change func(*tls.Config)) (address, authority string) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -89,7 +89,7 @@ func unwelcome(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// expired is a server whose certificate was good until an hour ago.
+// expired starts a server whose certificate expired an hour ago.
 func expired(t *testing.T) (address, authority string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -24,12 +24,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// pace is how often an object is looked at that is waited for.
+// pace is the polling interval while waiting for an object.
 const pace = 500 * time.Millisecond
 
 // waiting is what an apply waits for.
 type waiting struct {
-	// Conditions are their types, and the status that each must have.
+	// Conditions maps condition types to the required status.
 	Conditions map[string]string `tfsdk:"conditions"`
 }
 
@@ -46,7 +46,7 @@ func waitBlock() schema.Block {
 	}
 }
 
-// waitingOf reads the block; nil is none.
+// waitingOf reads the wait block; nil if there is none.
 func waitingOf(ctx context.Context, plan *tfsdk.Plan, d *diag.Diagnostics) *waiting {
 	var w *waiting
 	d.Append(plan.GetAttribute(ctx, path.Root("wait"), &w)...)
@@ -56,7 +56,7 @@ func waitingOf(ctx context.Context, plan *tfsdk.Plan, d *diag.Diagnostics) *wait
 	return w
 }
 
-// await waits until the conditions hold, and tells what is missing when the time is over.
+// await waits until the conditions hold. If the timeout expires first, the error lists what is missing.
 func (t *task) await(ctx context.Context, d *diag.Diagnostics) {
 	missing := "it was not read"
 	err := wait.PollUntilContextCancel(ctx, pace, true, func(ctx context.Context) (bool, error) {
@@ -85,7 +85,7 @@ func (t *task) await(ctx context.Context, d *diag.Diagnostics) {
 	}
 }
 
-// missing says what does not hold yet; nothing when all does.
+// missing says which conditions do not hold yet; empty if all hold.
 func (w *waiting) missing(live *unstructured.Unstructured) string {
 	status := struct {
 		ObservedGeneration *int64             `json:"observedGeneration"`

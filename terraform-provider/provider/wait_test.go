@@ -16,7 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// tell writes a condition of the protector, as its components would, as soon as there is one of that generation.
+// tell sets a condition of the protector, as its components would, once the object has reached the generation.
 func tell(t *testing.T, namespace string, generation int64, condition metav1.Condition) {
 	t.Helper()
 	c := testplane.Client(t)
@@ -45,7 +45,7 @@ func TestAnApplyWaitsForConditionsOfTheGenerationThatWasApplied(t *testing.T) {
 		ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAggregated, Message: "all is counted"}
 		steps(t,
 			resource.TestStep{PreConfig: func() { tell(t, namespace, 1, ready) }, Config: config("1", "10s", "")},
-			// Ready is still true, but of the generation before.
+			// Ready is still true, but for the previous generation.
 			resource.TestStep{Config: config("2", "2s", ""), ExpectError: inAnyLines("Its components have seen generation 1 of it and not 2")},
 			resource.TestStep{PreConfig: func() { tell(t, namespace, 3, ready) }, Config: config("3", "20s", `conditions = { Ready = "True" }`)},
 			resource.TestStep{

@@ -26,7 +26,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// protectorIn makes a protector, by the provider whose configuration stands before it.
+// protectorIn returns a protector that uses the provider configured before it.
 func protectorIn(namespace, more string) string { return protectorNamed("web", namespace, "web", more) }
 
 func protectorNamed(resource, namespace, name, more string) string {
@@ -42,7 +42,7 @@ resource "breakwater_pod_protector" %q {
 `, resource, namespace, name, more)
 }
 
-// isThere sees to it that the cluster of a configuration has the protector.
+// isThere checks that the cluster of a configuration has the protector.
 func isThere(t *testing.T, config *rest.Config, namespace string) resource.TestCheckFunc {
 	t.Helper()
 	c, err := client.New(config, client.Options{Scheme: clusters.Scheme()})
@@ -54,13 +54,13 @@ func isThere(t *testing.T, config *rest.Config, namespace string) resource.TestC
 	}
 }
 
-// account is a ServiceAccount that may do all, with its token.
+// account returns a ServiceAccount with all rights, with its token.
 func account(t *testing.T, admin *rest.Config, namespace string) *rest.Config {
 	t.Helper()
 	return testplane.AsServiceAccount(t, admin, namespace, "terraform", "cluster-admin")
 }
 
-// connecting is a proxy that lets everybody through, and counts them.
+// connecting starts a proxy that accepts all connections and counts them.
 func connecting(t *testing.T) (address string, connections *atomic.Int32) {
 	t.Helper()
 	connections = &atomic.Int32{}
@@ -88,10 +88,10 @@ func connecting(t *testing.T) (address string, connections *atomic.Int32) {
 	return proxy.URL, connections
 }
 
-// sesame is what the exec plugin asks for.
+// sesame is the secret that the exec plugin requires.
 const sesame = "sesame-7193"
 
-// script is an exec plugin that prints a token, if it is asked properly.
+// script writes an exec plugin that prints a token if its arguments and environment are right.
 func script(t *testing.T, token string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "log-in")
@@ -165,7 +165,7 @@ func TestVariablesLeadIntoTheCluster(t *testing.T) {
 	})
 }
 
-// halves are two files of a kubeconfig, the second of which has its users.
+// halves splits a kubeconfig into two files. The second contains the users.
 func halves(t *testing.T, raw []byte) []string {
 	t.Helper()
 	servers, err := clientcmd.Load(raw)

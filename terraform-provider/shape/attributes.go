@@ -16,7 +16,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
-// Attributes are those of a resource for the fields of an object.
+// Attributes returns the resource attributes for the fields of an object.
 func (f *Field) Attributes() (map[string]schema.Attribute, error) {
 	all := make(map[string]schema.Attribute, len(f.Fields))
 	for _, c := range f.Fields {
@@ -28,8 +28,8 @@ func (f *Field) Attributes() (map[string]schema.Attribute, error) {
 	return all, nil
 }
 
-// attribute is one of a resource: what the apiserver would fill in is filled in by Terraform, so that a plan shows it and a
-// drift of it is noticed.
+// attribute returns a resource attribute. Terraform sets the API server's defaults itself, so that a plan shows them and
+// Terraform detects drift from them.
 func (f *Field) attribute() (schema.Attribute, error) {
 	filled, err := f.filled()
 	if err != nil {
@@ -92,7 +92,7 @@ func (f *Field) listAttribute(text string, required, optional bool, filled attr.
 	return a, err
 }
 
-// filled is what Terraform fills in where the configuration says nothing; nil is nothing.
+// filled returns the default that Terraform sets if the configuration has no value; nil if there is none.
 func (f *Field) filled() (attr.Value, error) {
 	if f.Default == nil || f.Unsaid {
 		return nil, nil
@@ -100,7 +100,7 @@ func (f *Field) filled() (attr.Value, error) {
 	return f.Value(f.withDefaults(f.Default))
 }
 
-// withDefaults fills in what an object lacks.
+// withDefaults adds the defaults of missing fields to an object.
 func (f *Field) withDefaults(value any) any {
 	object, ok := value.(map[string]any)
 	if !ok || f.Kind != Object {
@@ -115,7 +115,7 @@ func (f *Field) withDefaults(value any) any {
 	return object
 }
 
-// SourceAttributes are those of a data source for the fields of an object: all are read.
+// SourceAttributes returns the data source attributes for the fields of an object. All are computed.
 func (f *Field) SourceAttributes() map[string]source.Attribute {
 	all := make(map[string]source.Attribute, len(f.Fields))
 	for _, c := range f.Fields {

@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
 
-// Decode turns JSON, as an apiserver returns it, into a value of Terraform. What is missing is null; fields that are not known
-// are left out.
+// Decode converts JSON, as an API server returns it, to a Terraform value. Missing fields are null, and unknown fields are left
+// out.
 func (f *Field) Decode(from any) (tftypes.Value, error) {
 	t := f.wireType()
 	if from == nil {

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// showElements is Show for the elements of a set, each of which has owners of its own.
+// showElements is Show for the elements of a set, each of which has its own owners.
 func showElements(had, live []any, owned *fieldpath.Set) any {
 	return slices.DeleteFunc(slices.Clone(live), func(element any) bool {
 		if contains(had, element) {
@@ -23,8 +23,9 @@ func contains(list []any, element any) bool {
 	return slices.ContainsFunc(list, func(one any) bool { return reflect.DeepEqual(one, element) })
 }
 
-// showKeyed is Show for the elements of a list that keys tell apart, each of which has owners of its own. Their order says nothing
-// in the API, and in Terraform it does: they stay in the order in which they were set, whatever others put between them.
+// showKeyed is Show for the elements of a list with keys, each of which has its own owners. Their order has no meaning in the
+// API, but it has in Terraform. So the elements keep the order in which Terraform set them, even if other managers insert
+// elements between them.
 func (f *Field) showKeyed(had, live []any, owned *fieldpath.Set) any {
 	live = slices.Clone(live)
 	slices.SortStableFunc(live, func(a, b any) int { return f.position(had, a) - f.position(had, b) })
@@ -40,7 +41,7 @@ func (f *Field) showKeyed(had, live []any, owned *fieldpath.Set) any {
 	return shown
 }
 
-// position is where a list has the element with the keys of another one; behind the last when it has none.
+// position returns the index of the element with the same keys; the length of the list if there is none.
 func (f *Field) position(list []any, element any) int {
 	key := f.key(element)
 	i := slices.IndexFunc(list, func(one any) bool { return f.key(one).Equals(key) })
@@ -50,7 +51,7 @@ func (f *Field) position(list []any, element any) int {
 	return i
 }
 
-// key is that of an element, as owners are kept by it. What it does not say is what the apiserver fills in.
+// key returns the key of an element in managedFields. A missing key field has the API server's default.
 func (f *Field) key(element any) fieldpath.PathElement {
 	keys, object := make(value.FieldList, len(f.Keys)), asMap(element)
 	for i, name := range f.Keys {

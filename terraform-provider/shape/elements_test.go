@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The resources of a ring are told apart by group and resource: each has owners of its own, and so has each that it controls.
+// The group and resource identify the resources of a ring. Each resource, and each resource that it controls, has its own owners.
 func TestOfAListWithKeysThatIsShownWhichWasSetOrIsOwned(t *testing.T) {
 	const (
 		ownsPods = `{f:resources: {'k:{"group":"","resource":"pods"}': {".": {}, f:group: {}, f:resource: {}}}}`
@@ -53,7 +53,7 @@ func TestOfAListWithKeysThatIsShownWhichWasSetOrIsOwned(t *testing.T) {
 	}
 }
 
-// spec is one with those resources; without any when they are null.
+// spec returns a spec with these resources, or an empty one if they are null.
 func spec(t *testing.T, resources string) any {
 	t.Helper()
 	read := map[string]any{}

@@ -10,25 +10,25 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
 
-// Path leads to a field of an object, by its names in the API; elements of lists are "[2]".
+// Path is the path of a field in an object, with the names of the API. List elements are "[2]".
 type Path []string
 
-// String is the path as an apiserver writes it: spec.floor.bands[2].minAvailable.
+// String returns the path in the API server's notation: spec.floor.bands[2].minAvailable.
 func (p Path) String() string {
 	return strings.ReplaceAll(strings.Join(p, "."), ".[", "[")
 }
 
 func (p Path) to(name string) Path { return append(slices.Clone(p), name) }
 
-// Encoded is what Encode makes.
+// Encoded is the result of Encode.
 type Encoded struct {
-	// Value is JSON as of an unstructured object; nil is nothing.
+	// Value is JSON as in an unstructured object; nil if there is no value.
 	Value any
-	// Unknown leads to what will only be known when it is applied. It is not in Value.
+	// Unknown lists the paths of values that only become known during the apply. They are not in Value.
 	Unknown []Path
 }
 
-// Encode turns a value of Terraform, which is found at a path, into JSON.
+// Encode converts the Terraform value of the field at a path to JSON.
 func (f *Field) Encode(at Path, v tftypes.Value) (Encoded, error) {
 	if !v.IsKnown() || f.Kind != Object && !v.IsFullyKnown() && f.Element != nil && f.Element.Kind != Object {
 		return Encoded{Unknown: []Path{at}}, nil
@@ -56,7 +56,7 @@ func (f *Field) encodeFields(at Path, v tftypes.Value) (Encoded, error) {
 	return f.EncodeFields(at, attributes)
 }
 
-// EncodeFields encodes an object whose attributes may be among others.
+// EncodeFields encodes an object from a map that may contain other attributes too.
 func (f *Field) EncodeFields(at Path, attributes map[string]tftypes.Value) (Encoded, error) {
 	object, all := map[string]any{}, Encoded{}
 	for _, c := range f.Fields {
@@ -134,7 +134,7 @@ func (f *Field) encodeScalar(v tftypes.Value) (Encoded, error) {
 		return Encoded{}, err
 	}
 	if f.Kind == Share {
-		// Only what is written back the same way is taken for a number: "007" is refused as what it is.
+		// Only a text that is the canonical form of a number becomes one. "007" stays a string, and the rules reject it.
 		if n, err := strconv.ParseInt(s, 10, 64); err == nil && strconv.FormatInt(n, 10) == s {
 			return Encoded{Value: n}, nil
 		}

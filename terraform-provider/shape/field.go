@@ -1,5 +1,5 @@
-// Package shape derives what Terraform sees of a kind from its CustomResourceDefinition: attributes, values and rules, so that
-// both always say the same. It takes values and returns values; nothing here talks to a cluster.
+// Package shape derives attributes, values and rules of a Terraform resource from a CustomResourceDefinition, so that both always
+// agree. The package is pure: it sends no requests to a cluster.
 package shape
 
 import (
@@ -14,7 +14,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// Kind of a field: what its values are.
+// Kind is the type of a field's values.
 type Kind int
 
 // The kinds of fields.
@@ -24,38 +24,38 @@ const (
 	Share
 	Int
 	Bool
-	// Object has fields of its own.
+	// Object has fields.
 	Object
-	// List keeps the order of its elements, Set does not, Map has strings for keys.
+	// List keeps the order of its elements, Set does not, and Map has string keys.
 	List
 	Set
 	Map
 )
 
-// Field is one field of a kind, and what its attribute is called in Terraform.
+// Field is one field of a kind and its Terraform attribute.
 type Field struct {
-	// JSON is the name in the API, Name the one in Terraform; elements of lists, sets and maps have none.
+	// JSON is the name in the API, Name the one in Terraform. Elements of lists, sets and maps have none.
 	JSON, Name string
 	Kind       Kind
-	// Fields are those of an Object, by name; Element is what a List, Set or Map holds.
+	// Fields are the fields of an Object, sorted by name. Element describes the elements of a List, Set or Map.
 	Fields  []*Field
 	Element *Field
-	// Keys are the fields, by their names in the API, that tell the elements of a List apart, each of which then has owners of its
-	// own. Without them the list has one owner, and its elements are told apart by their order.
+	// Keys are the API names of the fields that identify the elements of a List. Each element then has its own owners. Without
+	// keys the list has one owner, and its order identifies the elements.
 	Keys []string
 
 	Description string
 	Required    bool
-	// Atomic is one value to server-side apply: it has one owner.
+	// Atomic is a single value in server-side apply, with one owner.
 	Atomic bool
-	// Default is what the apiserver fills in, as JSON; nil is nothing. Terraform fills it in by itself, and so owns it, unless
-	// Unsaid.
+	// Default is the API server's default, as JSON; nil if there is none. Terraform sets it itself, and so owns it, unless Unsaid
+	// is set.
 	Default any
-	// Unsaid fields are nobody's when the configuration does not mention them.
+	// Unsaid means that Terraform does not own the field if the configuration does not set it.
 	Unsaid bool
 }
 
-// Parse reads the field of that name from the schema of a CustomResourceDefinition.
+// Parse creates a field from its name and its schema in a CustomResourceDefinition.
 func Parse(name string, props *apiextensionsv1.JSONSchemaProps) (*Field, error) {
 	f := &Field{JSON: name, Name: snake(name), Description: describe(name, props), Atomic: isAtomic(props)}
 	if props.Default != nil {
@@ -113,7 +113,7 @@ func isAtomic(props *apiextensionsv1.JSONSchemaProps) bool {
 	return props.XMapType != nil && *props.XMapType == "atomic"
 }
 
-// Child returns the field of that name in the API.
+// Child returns the field with the given API name; nil if there is none.
 func (f *Field) Child(name string) *Field {
 	for _, c := range f.Fields {
 		if c.JSON == name {
@@ -123,7 +123,7 @@ func (f *Field) Child(name string) *Field {
 	return nil
 }
 
-// Leave marks the field, and all below it, as nobody's when the configuration does not mention them.
+// Leave sets Unsaid for the field and all fields in it: Terraform does not own them if the configuration does not set them.
 func (f *Field) Leave() {
 	if f.Unsaid = true; f.Kind == Object {
 		f.Description += " What is not set here is left to the defaults of the cluster, and to others."
@@ -136,7 +136,7 @@ func (f *Field) Leave() {
 	}
 }
 
-// Attribute leads from the attribute of an object to that of a field in it; where that has none, to the nearest one around it.
+// Attribute returns the attribute of a field in an object. If the field has none, it returns the nearest enclosing attribute.
 func (f *Field) Attribute(of path.Path, to Path) path.Path {
 	if len(to) == 0 {
 		return of

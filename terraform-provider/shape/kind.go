@@ -9,13 +9,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Definition is a kind of the API, as its CustomResourceDefinition has it.
+// Definition is an API kind, as its CustomResourceDefinition defines it.
 type Definition struct {
 	Resource    schema.GroupVersionResource
 	Kind        schema.GroupVersionKind
 	Namespaced  bool
 	Description string
-	// Spec and Status have the fields of either.
+	// Spec and Status describe the fields of the spec and of the status.
 	Spec, Status *Field
 
 	schema *apiextensionsv1.JSONSchemaProps

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Left names what of an object was set, is not wanted any more, and is still there, since others set it too: fields, and elements
-// that have owners of their own, by their names in Terraform. What the apiserver fills in is not among it.
+// Left returns the values that were set and are no longer wanted, but are still in the object because other managers set them
+// too. It returns the Terraform names of fields, and of elements with their own owners. It leaves out the API server's defaults.
 func (f *Field) Left(had, wants, live any) []string {
 	var all []string
 	for _, c := range f.Fields {
@@ -17,7 +17,7 @@ func (f *Field) Left(had, wants, live any) []string {
 	return all
 }
 
-// left is Left by what follows the name of the field, which is nothing for the field itself.
+// left is Left, but returns only what follows the field's name. That is empty for the field itself.
 func (f *Field) left(had, wants, live any) []string {
 	switch {
 	case had == nil || live == nil || wants == nil && f.Default != nil:
@@ -60,7 +60,7 @@ func (f *Field) leftKeyed(had, wants, live []any) []string {
 	return all
 }
 
-// find is the element of a list with the keys of another one; nil when it has none.
+// find returns the element of a list with the same keys; nil if there is none.
 func (f *Field) find(list []any, element any) any {
 	if i := f.position(list, element); i < len(list) {
 		return list[i]
@@ -68,7 +68,7 @@ func (f *Field) find(list []any, element any) any {
 	return nil
 }
 
-// keysOf are what tells an element apart: group = "apps", resource = "deployments".
+// keysOf returns the keys that identify an element: group = "apps", resource = "deployments".
 func (f *Field) keysOf(element any) string {
 	all := make([]string, 0, len(f.Keys))
 	for _, key := range *f.key(element).Key {

@@ -10,7 +10,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// snake turns the name of a field of the API into that of an attribute: minAvailable into min_available, podUID into pod_uid.
+// snake converts an API field name to an attribute name: minAvailable to min_available, podUID to pod_uid.
 func snake(name string) string {
 	var b strings.Builder
 	runes := []rune(name)
@@ -24,13 +24,13 @@ func snake(name string) string {
 	return b.String()
 }
 
-// describe tells of a field as its own documentation does, in the names of Terraform, and adds what the schema knows besides.
+// describe returns the field's own documentation with Terraform's names, and adds facts from the schema.
 func describe(name string, props *apiextensionsv1.JSONSchemaProps) string {
 	text := strings.Join(strings.Fields(props.Description), " ")
 	if first, rest, ok := strings.Cut(text, " "); ok && name != "" && strings.EqualFold(first, name) {
 		text = "`" + snake(name) + "` " + rest
 	}
-	// Only camelCase words can be names of fields; prose has none.
+	// Only camelCase words can be field names. Prose has none.
 	text = camelCase.ReplaceAllStringFunc(text, func(word string) string { return "`" + snake(word) + "`" })
 	for _, fact := range facts(props) {
 		text = strings.TrimSpace(text + " " + fact)

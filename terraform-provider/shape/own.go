@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// Owned is what a manager has applied to an object; nil is nothing.
+// Owned returns the fields that a manager has applied; nil if there are none.
 func Owned(entries []metav1.ManagedFieldsEntry, manager string) *fieldpath.Set {
 	for _, entry := range entries {
 		if entry.Manager != manager || entry.Operation != metav1.ManagedFieldsOperationApply || entry.Subresource != "" || entry.FieldsV1 == nil {
@@ -21,7 +21,7 @@ func Owned(entries []metav1.ManagedFieldsEntry, manager string) *fieldpath.Set {
 	return nil
 }
 
-// Below is what of a set is below a field; nil is nothing.
+// Below returns the part of a set below a field; nil if there is none.
 func Below(owned *fieldpath.Set, name string) *fieldpath.Set {
 	return below(owned, fieldpath.PathElement{FieldName: &name})
 }
@@ -41,8 +41,8 @@ func has(owned *fieldpath.Set, name string) bool {
 	return owned != nil && (owned.Members.Has(fieldpath.PathElement{FieldName: &name}) || Below(owned, name) != nil)
 }
 
-// Show is what Terraform shows of an object in a cluster: of its fields those that Terraform had set before, as they are now, and
-// those that it owns. What others set, and what the apiserver filled in, is not Terraform's to change, and no drift.
+// Show returns what Terraform shows of an object in a cluster: the current values of the fields that Terraform set before, and of
+// those that it owns. Values of other managers and the API server's defaults are neither Terraform's to change, nor drift.
 func (f *Field) Show(before, live any, owned *fieldpath.Set) any {
 	return f.show(before, live, owned, false)
 }
@@ -90,7 +90,7 @@ func asList(v any) []any {
 	return l
 }
 
-// showKeys is Show for the keys of a map, each of which has owners of its own.
+// showKeys is Show for the keys of a map, each of which has its own owners.
 func showKeys(had, live map[string]any, owned *fieldpath.Set) any {
 	shown := map[string]any{}
 	for key, now := range live {
@@ -114,8 +114,8 @@ func ShowKeys(had map[string]any, live map[string]string, owned *fieldpath.Set) 
 	return shown
 }
 
-// Adopt is what Terraform shows of an object that it has not made: all but what the apiserver filled in, or could have, where
-// the configuration need not mention it.
+// Adopt returns what Terraform shows of an object that it has not created: everything except API server defaults in fields that
+// the configuration need not mention.
 func (f *Field) Adopt(live any) any {
 	if f.Kind != Object || f.Atomic {
 		return live
@@ -140,7 +140,7 @@ func (f *Field) Adopt(live any) any {
 	return shown
 }
 
-// same compares JSON of two readers, one of which takes all numbers for floats.
+// same compares JSON of two decoders, one of which decodes all numbers as floats.
 func same(a, b any) bool {
 	if n, ok := b.(int64); ok {
 		b = float64(n)
@@ -148,7 +148,7 @@ func same(a, b any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// Owns tells whether a manager has applied the field at those names.
+// Owns reports whether a manager has applied the field at the path of names.
 func Owns(entries []metav1.ManagedFieldsEntry, manager string, names ...string) bool {
 	owned := Owned(entries, manager)
 	for _, name := range names {

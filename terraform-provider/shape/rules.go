@@ -19,14 +19,14 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// Rules are those of a kind: what its schema allows, and its CEL rules, by the code of the apiserver, and so in its words.
+// Rules are the schema and the CEL rules of a kind. They run the API server's code, and so return the same messages.
 type Rules struct {
 	structural *structuralschema.Structural
 	schema     validation.SchemaValidator
 	cel        *cel.Validator
 }
 
-// Rules compiles those of the kind, which takes a moment: keep them.
+// Rules compiles the rules of the kind. This is slow, so callers keep the result.
 func (d *Definition) Rules() (*Rules, error) {
 	internal := &apiextensions.JSONSchemaProps{}
 	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(d.schema, internal, nil); err != nil {
@@ -43,8 +43,8 @@ func (d *Definition) Rules() (*Rules, error) {
 	return r, nil
 }
 
-// Check says what an apiserver would of an object, and of its change when there was an older one. What is unknown is not held
-// against it, nor is any rule asked that looks at it.
+// Check returns the errors that an API server would return for an object, and for its update if old is set. It reports no error
+// for unknown values, and evaluates no rule that depends on them.
 func (r *Rules) Check(ctx context.Context, object, old map[string]any, unknown []Path) field.ErrorList {
 	object = runtime.DeepCopyJSON(object)
 	defaulting.Default(object, r.structural)
@@ -71,7 +71,8 @@ func (r *Rules) Check(ctx context.Context, object, old map[string]any, unknown [
 	return append(all, broken...)
 }
 
-// isOfTheWrongShape tells of what no rule can be asked about; the apiserver asks none then, either.
+// isOfTheWrongShape reports whether the error prevents the evaluation of rules. The API server evaluates none in that case
+// either.
 func isOfTheWrongShape(e *field.Error) bool {
 	switch e.Type {
 	case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
@@ -81,8 +82,8 @@ func isOfTheWrongShape(e *field.Error) bool {
 	}
 }
 
-// isOfTheUnknown tells of what is said only because something is not known: that it is missing, or that two elements of a list are
-// the same, which they are without it.
+// isOfTheUnknown reports whether an error exists only because a value is unknown: the value is missing, or two list elements are
+// equal without it.
 func isOfTheUnknown(e *field.Error, unknown []Path) bool {
 	switch e.Type {
 	case field.ErrorTypeRequired:
@@ -95,7 +96,7 @@ func isOfTheUnknown(e *field.Error, unknown []Path) bool {
 	}
 }
 
-// silence takes the rules from all schemas on the way to what is not known.
+// silence removes the rules from all schemas on the path to an unknown value.
 func silence(s *structuralschema.Structural, to Path) {
 	s.XValidations = nil
 	if len(to) == 0 {
@@ -116,7 +117,7 @@ func silence(s *structuralschema.Structural, to Path) {
 	}
 }
 
-// ParsePath reads a path as an apiserver writes it.
+// ParsePath parses a path in the API server's notation.
 func ParsePath(text string) (Path, error) {
 	var p Path
 	for text != "" {
@@ -129,7 +130,7 @@ func ParsePath(text string) (Path, error) {
 				return nil, fmt.Errorf("%q has no end", text)
 			}
 			if _, err := strconv.Atoi(inside); err != nil {
-				p = append(p, inside) // the key of a map
+				p = append(p, inside) // a map key
 			} else {
 				p = append(p, "["+inside+"]")
 			}

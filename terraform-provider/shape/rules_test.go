@@ -19,7 +19,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
 )
 
-// The very words of a real apiserver, of every complaint, and no others.
+// The rules return the same messages as a real API server: every one, and no others.
 func TestTheRulesSayWhatTheAPIServerSays(t *testing.T) {
 	namespace, c := testplane.Namespace(t), testplane.Client(t)
 	for _, d := range definitions(t) {
@@ -103,7 +103,7 @@ func saidBy(t *testing.T, err error) []string {
 	var all []string
 	for _, cause := range status.Status().Details.Causes {
 		if strings.Contains(cause.Message, "some validation rules were not checked") {
-			continue // a remark on the others
+			continue // a note on the other causes
 		}
 		all = append(all, strings.TrimPrefix(cause.Field, "<nil>")+" "+cause.Message)
 	}
@@ -111,7 +111,7 @@ func saidBy(t *testing.T, err error) []string {
 	return all
 }
 
-// The rules about changes.
+// The rules for updates.
 func TestAChangeThatIsForbiddenIsSaidSo(t *testing.T) {
 	rules, err := definition(t, "Cell").Rules()
 	if err != nil {
@@ -128,7 +128,7 @@ func TestAChangeThatIsForbiddenIsSaidSo(t *testing.T) {
 	}
 }
 
-// No rule is asked about what is not known; the others are.
+// Check skips only the rules that depend on unknown values.
 func TestWhatIsNotKnownIsHeldAgainstNobody(t *testing.T) {
 	resources := func(all ...any) map[string]any { return map[string]any{"resources": all} }
 	named := func(name string) map[string]any { return map[string]any{"resource": name} }

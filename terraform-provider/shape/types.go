@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
 
-// Type is that of the field's values in Terraform.
+// Type returns the Terraform type of the field's values.
 func (f *Field) Type() attr.Type {
 	switch f.Kind {
 	case Int:
@@ -40,7 +40,7 @@ func (f *Field) wireType() tftypes.Type {
 	return f.Type().TerraformType(context.Background())
 }
 
-// Value is Decode for those who go by the values of the framework.
+// Value is Decode with a framework value as result.
 func (f *Field) Value(from any) (attr.Value, error) {
 	decoded, err := f.Decode(from)
 	if err != nil {

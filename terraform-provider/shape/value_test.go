@@ -12,7 +12,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
 )
 
-// definitions are those of all kinds of the API.
+// definitions returns the definitions of all API kinds.
 func definitions(t testing.TB) []*shape.Definition {
 	t.Helper()
 	entries, err := crds.FS.ReadDir(".")
@@ -41,7 +41,7 @@ func definition(t testing.TB, kind string) *shape.Definition {
 	return nil
 }
 
-// some draws JSON that a field can hold.
+// some draws JSON that is valid for a field.
 func some(t *rapid.T, f *shape.Field, label string) any {
 	switch f.Kind {
 	case shape.Object:
@@ -78,7 +78,7 @@ func some(t *rapid.T, f *shape.Field, label string) any {
 	}
 }
 
-// What is read of an object and written back is the same object, for every kind, spec and status.
+// Encoding a decoded object returns the same object, for the spec and status of every kind.
 func TestEveryValueComesBack(t *testing.T) {
 	for _, d := range definitions(t) {
 		for part, field := range map[string]*shape.Field{"spec": d.Spec, "status": d.Status} {
@@ -102,7 +102,7 @@ func TestEveryValueComesBack(t *testing.T) {
 	}
 }
 
-// Numbers of other readers of JSON are floats.
+// Other JSON decoders return numbers as floats.
 func TestNumbersOfAnyReaderAreRead(t *testing.T) {
 	f := &shape.Field{JSON: "minAvailable", Kind: shape.Share}
 	var read any

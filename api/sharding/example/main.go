@@ -1,5 +1,5 @@
-// Command example is a small controller that runs as a shard: for each Deployment it keeps a ConfigMap that sums it up. Start as many as
-// you like, each with a name of its own, with the ClusterRing and the rights of docs/sharding-controllers.md.
+// Command example is a small controller that runs as a shard: for each Deployment it keeps a ConfigMap with a summary. Start any
+// number of processes, each with its own name, with the ClusterRing and the permissions of docs/sharding-controllers.md.
 package main
 
 import (
@@ -42,7 +42,7 @@ func main() {
 	}
 }
 
-// run works until the context ends, or with an error when the process is a shard no longer.
+// run works until the context ends. It returns an error if the process is no longer a shard.
 func run(ctx context.Context, options sharding.Options, summarizer *Summarizer) error {
 	cluster, err := config.GetConfig()
 	if err != nil {

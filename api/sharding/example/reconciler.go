@@ -19,9 +19,9 @@ import (
 // Summarizer keeps a ConfigMap for each Deployment.
 type Summarizer struct {
 	Client client.Client
-	// Writer is who writes a summary.
+	// Writer is the identity that writes the summaries.
 	Writer string
-	// Takes is how long that takes, and Every, after which time it is done anew.
+	// Takes is how long writing a summary takes. Every is the interval after which it is written again.
 	Takes, Every time.Duration
 }
 
@@ -32,9 +32,9 @@ func (s *Summarizer) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if deployment.DeletionTimestamp != nil {
-		return reconcile.Result{}, nil // its summary is collected with it
+		return reconcile.Result{}, nil // the API server garbage-collects its summary
 	}
-	// The name says which Deployment it is of, so that two shards, one after the other, never make two.
+	// The name is derived from the Deployment's, so that two successive shards never create two summaries.
 	summary := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: deployment.Namespace, Name: deployment.Name + "-summary"}}
 	err := s.Client.Get(ctx, client.ObjectKeyFromObject(summary), summary)
 	exists := !apierrors.IsNotFound(err)
@@ -57,7 +57,7 @@ func (s *Summarizer) Reconcile(ctx context.Context, request reconcile.Request) (
 		err = s.Client.Create(ctx, summary)
 	}
 	if apierrors.IsAlreadyExists(err) {
-		return reconcile.Result{RequeueAfter: time.Second}, nil // it was another shard's, and is not in our cache yet
+		return reconcile.Result{RequeueAfter: time.Second}, nil // it belonged to another shard, and is not in the cache yet
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("write the summary: %w", err)
@@ -65,7 +65,7 @@ func (s *Summarizer) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{RequeueAfter: s.Every}, nil
 }
 
-// stands is for how long a summary is good as it is.
+// stands returns for how long a summary is still valid.
 func (s *Summarizer) stands(deployment *appsv1.Deployment, summary *corev1.ConfigMap) time.Duration {
 	when, _, _ := strings.Cut(summary.Data["written"], " ")
 	written, err := time.Parse(time.RFC3339Nano, when)

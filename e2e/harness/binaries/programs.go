@@ -17,8 +17,8 @@ const (
 	TerraformProvider = "github.com/breakwater-k8s/breakwater/terraform-provider"
 )
 
-// Build builds a program as the tree has it, and writes it to a path at which there is nothing yet. Only the first build links it, which
-// takes seconds: go run keeps in the build cache of Go what it has linked, which go build does not.
+// Build builds a program from the working tree, and writes it to a path that does not exist yet. Only the first build links the
+// program, which takes seconds: go run keeps the linked program in Go's build cache, and go build does not.
 func Build(ctx context.Context, path, program string) error {
 	if out, err := exec.CommandContext(ctx, "go", "run", "-exec", "cp", program, path).CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", program, err, out)

@@ -12,8 +12,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// accident deletes the namespace of the application in the core cluster: the cascade takes the source Deployment, from which the
-// floor is derived.
+// accident deletes the namespace of the application in the core cluster. The cascade deletes the source Deployment, from which
+// the floor is derived.
 type accident struct {
 	core      client.Client
 	namespace string
@@ -31,7 +31,7 @@ func (a accident) Run(ctx context.Context, tally *storm.Tally) error {
 	return nil
 }
 
-// declare makes the source of an application in the core cluster, as its owner does.
+// declare creates the source of an application in the core cluster, as its owner does.
 func (d *demo) declare(ctx context.Context, app storm.Application) error {
 	core, err := install.Client(d.core)
 	if err != nil {

@@ -22,16 +22,16 @@ import (
 
 // The errors of a demo that ran to its end.
 var (
-	// ErrFloorBroken: Breakwater did not keep its promise.
+	// ErrFloorBroken means that Breakwater did not keep its promise.
 	ErrFloorBroken = errors.New("the floor was broken")
-	// ErrProvesNothing: the storm was too weak to break the floor without Breakwater.
+	// ErrProvesNothing means that the storm was too weak to break the floor without Breakwater.
 	ErrProvesNothing = errors.New("the storm proved nothing")
 )
 
 const (
 	topologyName = "federated"
 	application  = "web"
-	// stepTimeout bounds each step that should take seconds.
+	// stepTimeout is the timeout of each step that should take seconds.
 	stepTimeout = time.Minute
 	stopTimeout = 20 * time.Second
 )
@@ -48,12 +48,12 @@ type demo struct {
 	core       federation.Cluster
 	cells      []storm.Cell
 	report     report.Report
-	// fail ends the demonstration from the side.
+	// fail aborts the demonstration from another goroutine.
 	fail context.CancelCauseFunc
 }
 
-// Run runs the demonstration and writes its report. The error is ErrFloorBroken or ErrProvesNothing if it ran to
-// its end and did not show what it should.
+// Run runs the demonstration and writes its report. The error is ErrFloorBroken or ErrProvesNothing if it ran to its end and did
+// not show what it should.
 func Run(ctx context.Context, options Options, display *live.Display) (err error) {
 	if err := options.Validate(); err != nil {
 		return err
@@ -99,7 +99,7 @@ func Run(ctx context.Context, options Options, display *live.Display) (err error
 	return d.verdict()
 }
 
-// died is the death of a component, which explains an error better than what followed from it.
+// died returns the death of a component, if there was one. It explains a failure better than the errors that followed from it.
 func died(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause

@@ -9,7 +9,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// finish writes the report and tells the outcome.
+// finish writes the report and prints the outcome.
 func (d *demo) finish() error {
 	raw, err := d.report.JSON()
 	if err != nil {

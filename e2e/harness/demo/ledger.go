@@ -11,14 +11,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 )
 
-// ledger follows what the protector says of a storm. Its entries are complete when stop has returned.
+// ledger records the protector's status during a storm. Its entries are complete when stop has returned.
 type ledger struct {
 	cells   []string
 	entries []report.Entry
 	stop    func()
 }
 
-// keepLedger looks at the protector again and again until the ledger is stopped.
+// keepLedger polls the protector until the ledger is stopped.
 func (d *demo) keepLedger(ctx context.Context, r *stormRun) (*ledger, error) {
 	core, err := install.Client(d.core)
 	if err != nil {
@@ -53,7 +53,7 @@ func (d *demo) keepLedger(ctx context.Context, r *stormRun) (*ledger, error) {
 	return l, nil
 }
 
-// enter adds what is not as it was.
+// enter adds an entry if something has changed.
 func (l *ledger) enter(r *stormRun, protector *v1alpha1.PodProtector) {
 	counts := r.storm.Counts()
 	entry := report.Entry{
@@ -73,7 +73,7 @@ func (l *ledger) enter(r *stormRun, protector *v1alpha1.PodProtector) {
 	}
 }
 
-// shareOf is what a protector has of a cell: available pods as they are counted, and open reservations.
+// shareOf returns what a protector has for a cell: the counted available pods, and the open reservations.
 func shareOf(protector *v1alpha1.PodProtector, cell string) (counted, reserved int) {
 	for i := range protector.Status.Cells {
 		share := &protector.Status.Cells[i]

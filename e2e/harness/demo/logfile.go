@@ -11,8 +11,8 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// openLog sends what the federation and the client libraries log to a file: on the terminal it would tear the
-// picture apart.
+// openLog redirects the logs of the federation and of the client libraries to a file. On the terminal they would disrupt the
+// display.
 func (d *demo) openLog() (*os.File, error) {
 	file, err := os.Create(filepath.Join(d.dir, "demo.log"))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package demo shows what Breakwater is for: the same deletion storm twice on real control planes, first without
-// Breakwater and then with it.
+// Package demo shows what Breakwater is for: the same deletion storm twice on real control planes, first without Breakwater and
+// then with it.
 package demo
 
 import (
@@ -7,23 +7,23 @@ import (
 	"fmt"
 )
 
-// Options are what a user can choose.
+// Options are the settings that a user can choose.
 type Options struct {
-	// Pods is how many pods the application has over all workers, Floor how many must stay available.
+	// Pods is the application's number of pods over all workers, Floor how many must stay available.
 	Pods, Floor int
 	// Clients is how many clients delete at random.
 	Clients int
-	// Seed decides the random draws.
+	// Seed determines the random draws.
 	Seed uint64
 	// Keep leaves everything running after the report until ctx ends.
 	Keep bool
-	// ReportDir takes the report. It is made if it does not exist.
+	// ReportDir is the directory for the report. It is created if it does not exist.
 	ReportDir string
-	// Binaries are the folders of the control planes' programs.
+	// Binaries are the directories of the control planes' programs.
 	Binaries []string
 	// Program is the path of breakwater.
 	Program string
-	// Version is that of Program.
+	// Version is the version of Program.
 	Version string
 }
 
@@ -34,7 +34,7 @@ const (
 	minPods = 4
 )
 
-// Validate names each flag whose value cannot work.
+// Validate returns an error for each flag with an invalid value.
 func (o Options) Validate() error {
 	var all []error
 	if o.Pods < minPods || o.Pods > maxPods {

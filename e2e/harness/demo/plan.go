@@ -6,7 +6,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// requestsPerClient and the times bound the storm: on a slow machine by time, on a fast one by number.
+// requestsPerClient and the times bound the storm: by time on a slow machine, by number of requests on a fast one.
 const (
 	requestsPerClient = 100
 	randomTime        = 8 * time.Second
@@ -14,9 +14,9 @@ const (
 	collectionTimes   = 20
 )
 
-// plan is the storm. It begins with the accident in the core, which deletes what the floor is derived from, and with clients, while
-// the ReplicaSets still replace what is lost, so that budget comes and goes all the time. The cascade at the end takes the
-// ReplicaSets too.
+// plan returns the storm. It begins with the accident in the core, which deletes the Deployment that the floor is derived from,
+// and with clients. At that time the ReplicaSets still replace lost pods, so the budget changes all the time. The cascade at the
+// end deletes the ReplicaSets too.
 func plan(o Options, first accident, scope storm.Scope, recorder *storm.Recorder) *storm.Storm {
 	return storm.New(
 		storm.Wave{Attack: first, After: 900 * time.Millisecond, For: waveTime},

@@ -18,11 +18,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// protectorPause is the time between two looks at a protector.
+// protectorPause is the polling interval for a protector.
 const protectorPause = 50 * time.Millisecond
 
-// protect asks for protection as a user does, by a label on the source Deployment in the core cluster, and waits
-// until the protector counts all pods.
+// protect requests protection as a user does, by a label on the source Deployment in the core cluster, and waits until the
+// protector counts all pods.
 func (d *demo) protect(ctx context.Context, app storm.Application) error {
 	if err := d.declare(ctx, app); err != nil {
 		return err
@@ -48,13 +48,13 @@ func (d *demo) protect(ctx context.Context, app storm.Application) error {
 	return nil
 }
 
-// protectorOf is the name of the protector that the generator makes for an application.
+// protectorOf returns the name of the protector that the generator creates for an application.
 func protectorOf(app storm.Application) client.ObjectKey {
 	return client.ObjectKey{Namespace: app.Namespace, Name: policy.ProtectorName(policy.Ref{Group: "apps", Kind: "Deployment", Name: app.Name})}
 }
 
-// sourceDeployment is what the owner of a federated application keeps in the core cluster: the wanted state. The
-// core runs no pods, so it is paused: nobody makes a ReplicaSet of it.
+// sourceDeployment returns the Deployment that the owner of a federated application keeps in the core cluster: the desired state.
+// It is paused because the core runs no pods, so the Deployment controller creates no ReplicaSet for it.
 func sourceDeployment(app storm.Application, floor int) *appsv1.Deployment {
 	labels := map[string]string{"app": app.Name}
 	replicas := int32(app.Pods)

@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	// recoveryPause is the time between two removals that are tried for budget.
+	// recoveryPause is the interval between two removal attempts.
 	recoveryPause = 50 * time.Millisecond
-	// recoveryTime bounds how long we look at what the garbage collectors do with the budget.
+	// recoveryTime is how long the demo watches what the garbage collectors do with the budget.
 	recoveryTime = 8 * time.Second
 )
 
-// recover deploys the application again beside what is left of it, as an operator would after such an accident, and
-// removes an available pod as soon as that is admitted. The garbage collectors never gave up: with the new pods
-// there is budget for them to end the cascade, and the old pods go.
+// recover deploys the application again beside its remaining pods, as an operator would after such an accident. It removes an
+// available pod as soon as a removal is admitted. The garbage collectors are still retrying: with the new pods they have the
+// budget to finish the cascade, and they delete the old pods.
 func (d *demo) recover(ctx context.Context, r *stormRun) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	r.recovery = &report.Recovery{BeginSeconds: report.Seconds(r.recorder.Now().At)}
-	stop := d.show(ctx, r) // which reads that there is a recovery
+	stop := d.show(ctx, r) // show reads r.recovery, which must be set before
 	defer stop()
 	again := r.app
 	again.Instance = "again"
@@ -48,7 +48,7 @@ func (d *demo) recover(ctx context.Context, r *stormRun) error {
 	return nil
 }
 
-// removeOne tries until the removal of an available pod is admitted.
+// removeOne retries until the removal of an available pod is admitted.
 func removeOne(ctx context.Context, recorder *storm.Recorder) error {
 	ticker := time.NewTicker(recoveryPause)
 	defer ticker.Stop()

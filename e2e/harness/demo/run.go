@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// quiet is how long nothing may change before a storm counts as over. settleTimeout is when it does anyway: a
-	// cell whose controllers still try has then been given its time.
+	// A storm counts as over when nothing has changed for quiet, or at the latest after settleTimeout. By then a cell whose
+	// controllers still retry has had enough time.
 	quiet         = 2 * time.Second
 	settleTimeout = 15 * time.Second
 )
 
-// unprotected runs the storm on an application that nobody protects.
+// unprotected runs the storm on an application without protection.
 func (d *demo) unprotected(ctx context.Context) (report.Run, error) {
 	d.display.Sayf("\n1. Without Breakwater")
 	app := storm.Application{Namespace: "unprotected", Name: application, Pods: d.options.Pods}
@@ -34,8 +34,8 @@ func (d *demo) unprotected(ctx context.Context) (report.Run, error) {
 	return r.result(d.options.Floor), nil
 }
 
-// protected starts Breakwater and runs the storm on an application under its protection, which is then deployed
-// again to see that budget comes back.
+// protected starts Breakwater and runs the storm on a protected application. Then it deploys the application again to show that
+// the budget recovers.
 func (d *demo) protected(ctx context.Context) (report.Run, error) {
 	d.display.Sayf("\n2. With Breakwater")
 	if err := d.startBreakwater(ctx); err != nil {
@@ -82,7 +82,7 @@ func (d *demo) startBreakwater(ctx context.Context) error {
 	})
 }
 
-// deploy makes an application's pods and waits until wanted pods are available.
+// deploy creates an application's pods and waits until wanted pods are available.
 func (d *demo) deploy(ctx context.Context, app storm.Application, wanted int) error {
 	return d.step(ctx, fmt.Sprintf("Deploying %d pods over %d workers", app.Pods, len(d.cells)), func(ctx context.Context) error {
 		if err := app.Deploy(ctx, d.cells); err != nil {
@@ -97,7 +97,7 @@ func (d *demo) deploy(ctx context.Context, app storm.Application, wanted int) er
 	})
 }
 
-// step announces and bounds a step that should take seconds.
+// step runs a step that should take seconds, with a timeout, and prints how long it took.
 func (d *demo) step(ctx context.Context, what string, do func(context.Context) error) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
@@ -115,7 +115,8 @@ type stormRun struct {
 	title    string
 	storm    *storm.Storm
 	recorder *storm.Recorder
-	// settled counts from the start of the record; final is the number of available pods then.
+	// settled is the time from the start of the record until nothing changed any more; final is the number of available pods
+	// then.
 	settled  time.Duration
 	final    int
 	recovery *report.Recovery
@@ -123,7 +124,7 @@ type stormRun struct {
 	ledger *ledger
 }
 
-// storm runs the storm and returns when it is over and nothing changes any more. The recorder goes on.
+// storm runs the storm and returns when it is over and nothing changes any more. The recorder continues.
 func (d *demo) storm(ctx context.Context, app storm.Application, title string) (*stormRun, error) {
 	recorder, err := storm.StartRecorder(ctx, app.Scope(d.cells), storm.RecorderOptions{})
 	if err != nil {
@@ -157,7 +158,7 @@ func (d *demo) storm(ctx context.Context, app storm.Application, title string) (
 	return r, nil
 }
 
-// result ends the record and judges it.
+// result ends the record and evaluates it.
 func (r *stormRun) result(floor int) report.Run {
 	record := r.recorder.Stop()
 	verdict := storm.Judge(record, floor)

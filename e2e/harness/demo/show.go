@@ -8,10 +8,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/demo/live"
 )
 
-// showPause is the time between two pictures.
+// showPause is the interval between two frames.
 const showPause = 200 * time.Millisecond
 
-// show draws a run until the returned function is called, which draws it once more.
+// show draws a run until the returned function is called, which draws it a last time.
 func (d *demo) show(ctx context.Context, r *stormRun) (stop func()) {
 	done := make(chan struct{})
 	var showing sync.WaitGroup
@@ -50,7 +50,7 @@ func (d *demo) scene(r *stormRun) live.Scene {
 	return scene
 }
 
-// phase says in words what goes on.
+// phase describes the current phase.
 func (r *stormRun) phase() string {
 	if r.recovery != nil {
 		return "deployed again"

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// All reads all pages of the tree at root, in the order of their paths: the Markdown of it, without what begins with a dot, testdata, and what
-// is built. The error holds what is wrong with any of them.
+// All reads all pages of the tree at root, sorted by path: its Markdown files, except in testdata, in build output and in
+// directories whose names begin with a dot. The error joins the errors of all pages.
 func All(root string) ([]Page, error) {
 	var all []Page
 	var wrong []error

@@ -8,18 +8,18 @@ import (
 
 // Command is one command of a console block.
 type Command struct {
-	// Line of the page, from 1.
+	// Line is the line on the page, from 1.
 	Line int
-	// Text is what stands after the prompt, with the lines that go on with it.
+	// Text is the text after the prompt, including continuation lines.
 	Text string
-	// Output is what the page shows of its output; what is not shown is not compared.
+	// Output is the output that the page shows. Output that the page omits is not compared.
 	Output string
 }
 
 const prompt = "$ "
 
-// ParseCommands splits the content of a console block that begins at a line. A command goes on in the next line where a shell would wait
-// for more.
+// ParseCommands splits the content of a console block that begins at a line. A command continues on the next line where a shell
+// would wait for more.
 func ParseCommands(content string, line int) ([]Command, error) {
 	var commands []Command
 	for shown := range strings.Lines(content) {
@@ -48,7 +48,8 @@ func ParseCommands(content string, line int) ([]Command, error) {
 
 var hereDocument = regexp.MustCompile(`<<-?\s*['"]?(\w+)['"]?`)
 
-// incomplete tells whether a shell would wait for more: after a backslash, a pipe or an operator, in quotes, and in a here-document.
+// incomplete reports whether a shell would wait for more: after a backslash, a pipe or an operator, in quotes, and in a
+// here-document.
 func incomplete(command string) bool {
 	if found := hereDocument.FindStringSubmatch(command); found != nil {
 		return !strings.HasSuffix(command, "\n"+found[1])
@@ -66,15 +67,15 @@ func incomplete(command string) bool {
 	return false
 }
 
-// Simple are the words of each simple command in it, without what is quoted, without comments and without what is given to its input: of those
-// before and after && and a pipe.
+// Simple returns the words of each simple command, that is, the commands between && and pipes. It omits quoted text, comments and
+// here-documents.
 func (c Command) Simple() (all [][]string) {
 	_, bare := scan(c.Text)
 	bare, _, _ = strings.Cut(bare, "<<")
 	var words []string
 	for _, word := range append(strings.Fields(bare), "&&") {
 		switch word {
-		case `\`: // its line goes on
+		case `\`: // the line continues
 		case "&&", "|":
 			if len(words) > 0 {
 				all = append(all, words)
@@ -87,7 +88,7 @@ func (c Command) Simple() (all [][]string) {
 	return all
 }
 
-// scan tells whether quotes are open at the end of a command, and gives the command without what is quoted and without comments.
+// scan reports whether quotes are open at the end of a command, and returns the command without quoted text and comments.
 func scan(command string) (open bool, bare string) {
 	var out strings.Builder
 	quote, escaped, inComment := rune(0), false, false

@@ -8,38 +8,38 @@ import (
 	"strings"
 )
 
-// Environment is what commands are run in.
+// Environment is the environment in which commands run.
 type Environment string
 
 const (
 	// Shell has breakwater, kubectl, helm and the charts, and no cluster. Tests of e2e/operate run it.
 	Shell Environment = "shell"
-	// Federation has a core and two workers besides, of the contexts core, worker-1 and worker-2, with Breakwater. Tests of e2e/operate
-	// run it.
+	// Federation has in addition a core and two workers with Breakwater, with the contexts core, worker-1 and worker-2. Tests of
+	// e2e/operate run it.
 	Federation Environment = "federation"
-	// Runbook is a Federation in which a test has broken something. Tests of e2e/runbooks run it.
+	// Runbook is a Federation with a fault that a test has injected. Tests of e2e/runbooks run it.
 	Runbook Environment = "runbook"
-	// Tree is a checkout, with make and Go. make docs-all runs it, and nothing else does: it takes minutes.
+	// Tree is a checkout, with make and Go. Only make docs-all runs it, because it takes minutes.
 	Tree Environment = "tree"
 )
 
-// environments are those that pages may name.
+// environments are the environments that pages may name.
 var environments = []Environment{Shell, Federation, Runbook, Tree} //nolint:gochecknoglobals // a constant
 
-// Directive is what the comment before a console block says about it.
+// Directive is the content of the comment before a console block.
 type Directive struct {
-	// Environment is where it is run; empty if it is not, and then Reason says why.
+	// Environment is where the block runs. If it is empty, the block does not run, and Reason says why.
 	Environment Environment
 	Reason      string
-	// Exit is the exit code of the last command; the others have 0.
+	// Exit is the expected exit code of the last command. The others must return 0.
 	Exit int
-	// Eventually has each command repeated until its output is as shown.
+	// Eventually repeats each command until its output is as shown.
 	Eventually bool
-	// Wrapped compares words alone: the page breaks lines where the output has none.
+	// Wrapped compares only words, because the page wraps lines that the output does not.
 	Wrapped bool
 }
 
-// parseDirective understands "run: ENVIRONMENT; OPTION; ..." and "not run: REASON". It is false for other comments.
+// parseDirective parses "run: ENVIRONMENT; OPTION; ..." and "not run: REASON". It returns false for other comments.
 func parseDirective(said string) (Directive, bool, error) {
 	if reason, ok := strings.CutPrefix(said, "not run:"); ok {
 		reason = strings.TrimSpace(reason)

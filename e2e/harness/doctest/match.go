@@ -6,27 +6,27 @@ import (
 	"strings"
 )
 
-// anything stands for any text of a line, and as a line of its own for any number of lines.
+// anything matches any text of a line, and as a separate line any number of lines.
 const anything = "…"
 
-// notice is what differs between runs, and the word that stands for it on both sides.
+// notice is a pattern for text that differs between runs, and the word that replaces it on both sides.
 type notice struct {
 	pattern *regexp.Regexp
 	word    string
 }
 
-// notices are applied in their order.
+// notices are applied in order.
 var notices = []notice{ //nolint:gochecknoglobals // a constant
 	{regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`), "TIME"},
 	{regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`), "UID"},
-	// The names of a Deployment's pods, and of what has such a name made by the apiserver: its letters are no vowels.
+	// The names of a Deployment's pods, and other names that the API server generates. Their letters include no vowels.
 	{regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz0-9]{5,10}-[bcdfghjklmnpqrstvwxz2456789]{5}\b`), "-HASH-NAME"},
 	{regexp.MustCompile(`\b127\.0\.0\.1:\d+\b`), "ADDRESS"},
 	{regexp.MustCompile(`\b(\d+(\.\d+)?(ms|µs|d|h|m|s))+\b`), "AGE"},
 }
 
-// Compare says "" if an output is what a page shows. Trailing spaces do not count, nor how wide the columns of a table are; ages, times,
-// UIDs, addresses of this machine and the random parts of pods' names are all the same.
+// Compare returns "" if an output matches what a page shows, and otherwise the difference. It ignores trailing spaces and the
+// widths of table columns. It treats all ages, times, UIDs, addresses of this machine and random parts of pod names as equal.
 func Compare(shown, output string, wrapped bool) string {
 	want, got := plain(shown), plain(output)
 	same := false
@@ -67,7 +67,7 @@ func matchLine(want, got string) bool {
 
 var columns = regexp.MustCompile(`(  |\t)[ \t]*`)
 
-// plain are the lines of a text without what differs between runs.
+// plain returns the lines of a text without what differs between runs.
 func plain(text string) []string {
 	for _, n := range notices {
 		text = n.pattern.ReplaceAllString(text, n.word)

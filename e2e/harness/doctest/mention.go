@@ -8,23 +8,23 @@ import (
 	"github.com/yuin/goldmark/ast"
 )
 
-// Mention is a command that stands in a sentence, a heading or a table.
+// Mention is a command in a sentence, a heading or a table.
 type Mention struct {
-	// Line of the page, from 1.
+	// Line is the line on the page, from 1.
 	Line int
 	Text string
 }
 
-// known are the programs whose commands are looked for in sentences.
+// known are the programs whose commands are recognized in sentences.
 var known = []string{"breakwater", "docker", "go", "helm", "kind", "kubectl", "make", "terraform", "tofu"} //nolint:gochecknoglobals // a constant
 
-// mentioned tells whether text in a sentence is a command: one of the programs, and what it is to do.
+// mentioned reports whether a text in a sentence is a command: one of the programs with arguments.
 func mentioned(text string) bool {
 	program, rest, _ := strings.Cut(text, " ")
 	return slices.Contains(known, program) && strings.TrimSpace(rest) != ""
 }
 
-// Mentioned is the command of a sentence of a page of the tree at root that begins so.
+// Mentioned returns the command in a sentence of a page of the tree at root that begins with begins.
 func Mentioned(root, path, begins string) (string, error) {
 	page, err := Read(root, path)
 	if err != nil {

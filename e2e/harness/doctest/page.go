@@ -1,5 +1,5 @@
-// Package doctest reads the documentation and runs what it shows: the commands of its console blocks, whose output is compared with
-// what the page says. CONTRIBUTING.md tells how pages are written for it.
+// Package doctest reads the documentation and runs the commands of its console blocks. It compares their output with the output
+// on the page. CONTRIBUTING.md describes how to write pages for it.
 package doctest
 
 import (
@@ -16,26 +16,26 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// Page is what a page of the documentation has a reader, and so a test, do.
+// Page is the list of steps that a page of the documentation asks the reader, and so a test, to do.
 type Page struct {
 	// Path is relative to the root of the tree, with slashes.
 	Path  string
 	Steps []Step
-	// Mentions are the commands that stand in its sentences.
+	// Mentions are the commands in the page's sentences.
 	Mentions []Mention
 }
 
-// Step is one thing to do, in the order of the page. Which of the fields are set tells what it is.
+// Step is one action, in the order of the page. The fields that are set determine the kind of action.
 type Step struct {
-	// Line of the page, from 1.
+	// Line is the line on the page, from 1.
 	Line int
-	// File is the name of a file that the page shows, and Content what stands in it.
+	// File is the name of a file that the page shows, and Content its content.
 	File, Content string
 	// Hook is the name of a function of the test that runs the page.
 	Hook string
-	// Prepare is a script that the page does not show to readers.
+	// Prepare is a script that the page hides from readers.
 	Prepare string
-	// Run are the commands of a console block.
+	// Run holds the commands of a console block.
 	Run *Block
 }
 
@@ -46,12 +46,12 @@ type Block struct {
 }
 
 var (
-	// fileName is the first line of a fenced block that is a file.
+	// fileName matches the first line of a fenced block that is a file.
 	fileName = regexp.MustCompile(`\A(?:#|//) ([A-Za-z0-9][\w.-]*\.[a-z]+)\n`)
 	comment  = regexp.MustCompile(`(?s)\A\s*<!--(.*?)-->\s*\z`)
 )
 
-// NotRun are the commands of its console blocks that no test runs.
+// NotRun returns the commands of the console blocks that no test runs.
 func (p Page) NotRun() (all []Command) {
 	for _, step := range p.Steps {
 		if step.Run != nil && step.Run.Environment == "" {
@@ -61,8 +61,7 @@ func (p Page) NotRun() (all []Command) {
 	return all
 }
 
-// Read reads a page of the tree at root. An error names the line of a directive that cannot be understood, or of a console block that
-// has none.
+// Read reads a page of the tree at root. An error names the line of an invalid directive, or of a console block without one.
 func Read(root, path string) (Page, error) {
 	raw, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(path)))
 	if err != nil {
@@ -71,7 +70,7 @@ func Read(root, path string) (Page, error) {
 	return Parse(path, raw)
 }
 
-// Parse reads a page from its source.
+// Parse parses the source of a page.
 func Parse(path string, source []byte) (Page, error) {
 	r := &reader{page: Page{Path: path}, source: source}
 	document := goldmark.New(goldmark.WithExtensions(extension.GFM)).Parser().Parse(text.NewReader(source))
@@ -91,7 +90,7 @@ func Parse(path string, source []byte) (Page, error) {
 type reader struct {
 	page   Page
 	source []byte
-	// directive is that of the console block which must come next, and line is where it stands.
+	// directive belongs to the console block that must come next, and line is its position.
 	directive *Directive
 	line      int
 }
@@ -114,7 +113,7 @@ func (r *reader) see(node ast.Node) error {
 	return r.expectNothing()
 }
 
-// expectNothing complains of a directive that no console block follows.
+// expectNothing returns an error for a directive that no console block follows.
 func (r *reader) expectNothing() error {
 	if r.directive != nil {
 		return r.complain(r.line, "a directive must stand right before a console block")
@@ -172,7 +171,7 @@ func (r *reader) seeFence(node *ast.FencedCodeBlock) error {
 	return nil
 }
 
-// content is what stands in a block.
+// content returns the content of a block.
 func (r *reader) content(node ast.Node, closed bool, closure text.Segment) []byte {
 	var content []byte
 	for i := range node.Lines().Len() {
@@ -185,7 +184,7 @@ func (r *reader) content(node ast.Node, closed bool, closure text.Segment) []byt
 	return content
 }
 
-// lineOf is the line of a block's first content.
+// lineOf returns the line of a block's first content.
 func (r *reader) lineOf(node ast.Node) int {
 	if node.Lines().Len() == 0 {
 		return 0
@@ -193,7 +192,7 @@ func (r *reader) lineOf(node ast.Node) int {
 	return r.lineAt(node.Lines().At(0).Start)
 }
 
-// lineAt is the line of a place in the source.
+// lineAt returns the line of an offset in the source.
 func (r *reader) lineAt(offset int) int { return 1 + bytes.Count(r.source[:offset], []byte("\n")) }
 
 func (r *reader) complain(line int, what string) error {

@@ -11,31 +11,32 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/binaries"
 )
 
-// Patience is how long a page may take, and how long a command is repeated that is to say something eventually.
+// Patience is the default timeout of a page, including commands that are repeated until their output is right.
 const Patience = time.Minute
 
-// Setting is what a test gives the pages that it runs.
+// Setting is the configuration that a test gives the pages that it runs.
 type Setting struct {
-	// Environments are those whose blocks are run. Others are left to other tests.
+	// Environments are the environments whose blocks this test runs. Other tests run the other blocks.
 	Environments []Environment
-	// Folder is where commands run; empty for a folder of the page's own.
+	// Folder is the directory in which commands run; empty for a temporary directory of the page.
 	Folder string
 	// Variables of the environment, "NAME=value".
 	Variables []string
-	// Prelude is a script that the shell begins with: functions for what pages prepare.
+	// Prelude is a script that the shell runs first. It defines functions for the preparations of pages.
 	Prelude string
-	// Hooks are what "do:" in the page names. A page that names another one, or not all of them, fails.
+	// Hooks are the functions that "do:" in the page refers to. A page fails if it names another one, or does not name all of
+	// them.
 	Hooks map[string]func(t *testing.T, s *Session)
-	// Patience is Patience if it is 0.
+	// Patience is the timeout; 0 means the constant Patience.
 	Patience time.Duration
 }
 
-// Runs tells whether any block of the page is run in one of the environments.
+// Runs reports whether some block of the page runs in one of the environments.
 func (p Page) Runs(all ...Environment) bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Run != nil && slices.Contains(all, s.Run.Environment) })
 }
 
-// Run does what the page says, in its order, in one shell, and fails the test at the first step that does not come out as shown.
+// Run runs the steps of the page in order, in one shell. It fails the test at the first step whose result is not as shown.
 func (p Page) Run(t *testing.T, setting Setting) {
 	t.Helper()
 	binaries.LogVersionOnFailure(t, "bash")
@@ -44,7 +45,7 @@ func (p Page) Run(t *testing.T, setting Setting) {
 	}
 }
 
-// Try is Run with its complaint as an error.
+// Try is Run, but returns an error.
 func (p Page) Try(t *testing.T, setting Setting) error {
 	if !p.Runs(setting.Environments...) {
 		return fmt.Errorf("%s has nothing to run in %q", p.Path, setting.Environments)
@@ -73,7 +74,8 @@ func (p Page) Try(t *testing.T, setting Setting) error {
 	return nil
 }
 
-// environment is that of a step: one that is no console block belongs to the next block that is run, or, after all of them, to the last.
+// environment returns the environment of a step. A step that is not a console block belongs to the next block that runs, or,
+// after all of them, to the last.
 func (p Page) environment(step int) Environment {
 	is := func(s Step) bool { return s.Run != nil && s.Run.Environment != "" }
 	if s := p.Steps[step]; s.Run != nil {
@@ -140,7 +142,7 @@ func (b *Block) do(ctx context.Context, s *Session) error {
 	return nil
 }
 
-// pause is that between two tries of a command that is to say something eventually.
+// pause is the interval between two tries of a repeated command.
 const pause = 200 * time.Millisecond
 
 func (b *Block) try(ctx context.Context, s *Session, command Command, want int) error {

@@ -45,7 +45,7 @@ func TestAShellKeepsItsStateAndTellsHowCommandsEnd(t *testing.T) {
 	}
 }
 
-// story is a page that makes use of everything.
+// story is a page that uses every feature.
 const story = `
 ~yaml
 # web.yaml
@@ -110,7 +110,7 @@ func TestAPageIsRun(t *testing.T) {
 	}
 }
 
-// What is prepared for blocks of another environment would fail, and so would what is prepared for none.
+// Preparations for blocks of another environment, and for blocks that do not run, would fail here.
 func TestWhatIsPreparedBelongsToTheBlockThatFollows(t *testing.T) {
 	parse(t, `
 <!-- prepare: exit 1 -->

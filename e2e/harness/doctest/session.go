@@ -13,22 +13,22 @@ import (
 	"syscall"
 )
 
-// Session is a shell in which the commands of a page are run one after the other: variables and folders stay.
+// Session is a shell that runs the commands of a page in order. Variables and the working directory persist.
 type Session struct {
-	// Folder is where it began.
+	// Folder is the initial directory.
 	Folder string
 
 	input  io.WriteCloser
 	output *bufio.Reader
 	shell  *exec.Cmd
-	// script is a file with the command that is run.
+	// script is a file with the current command.
 	script string
 }
 
-// mark begins the line that tells the exit code of a command.
+// mark begins the line with the exit code of a command.
 const mark = "--- end of a command of a page:"
 
-// Begin starts a bash in a folder. Variables are "NAME=value". It ends when ctx does, with all that it started.
+// Begin starts bash in a directory. Variables are "NAME=value". The shell ends when ctx does, with all processes that it started.
 func Begin(ctx context.Context, folder string, variables []string) (*Session, error) {
 	script, err := os.CreateTemp("", "page-*.sh")
 	if err != nil {
@@ -55,7 +55,8 @@ func Begin(ctx context.Context, folder string, variables []string) (*Session, er
 	return s, nil
 }
 
-// Do runs a command as if it were typed, and gives what it said on both streams and its exit code. The error is about the shell itself.
+// Do runs a command as if it were typed. It returns the output of both streams and the exit code. The error concerns the shell
+// itself.
 func (s *Session) Do(command string) (output string, code int, err error) {
 	if err := os.WriteFile(s.script, []byte(command+"\n"), 0o600); err != nil {
 		return "", 0, err
@@ -77,24 +78,24 @@ func (s *Session) Do(command string) (output string, code int, err error) {
 	}
 }
 
-// Set gives a variable to all commands that follow.
+// Set exports a variable to all following commands.
 func (s *Session) Set(name, value string) error {
 	_, _, err := s.Do("export " + name + "=" + quote(value))
 	return err
 }
 
-// Write makes a file in the folder.
+// Write creates a file in the directory.
 func (s *Session) Write(name, content string) error {
 	return os.WriteFile(filepath.Join(s.Folder, name), []byte(content), 0o600)
 }
 
-// End closes the shell and ends what it has left running.
+// End closes the shell and ends the processes that it has left running.
 func (s *Session) End() {
 	defer os.RemoveAll(s.script)
 	_ = s.input.Close()
 	_ = syscall.Kill(-s.shell.Process.Pid, syscall.SIGTERM)
-	_ = s.shell.Wait() // what it says now is nobody's concern
+	_ = s.shell.Wait() // its result does not matter any more
 }
 
-// quote makes one word of a shell of any text.
+// quote converts a text to one shell word.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
 )
 
-// A statement that a page says a test proves is worth nothing when the test was renamed or deleted.
+// If a page refers to a test as proof, the reference is worthless once the test was renamed or deleted.
 func TestTestsThatPagesNameExist(t *testing.T) {
 	written := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)[A-Z]\w*)\(`)
 	exists := map[string]bool{}

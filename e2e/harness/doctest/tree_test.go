@@ -9,7 +9,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
 )
 
-// What pages show of make takes minutes, so that only make docs-all runs it. It works in this tree.
+// The commands of make on the pages take minutes, so only make docs-all runs them. They work in this tree.
 func TestWhatPagesShowOfTheTreeIsSo(t *testing.T) {
 	if os.Getenv("DOCS_ALL") == "" {
 		t.Skip("it takes minutes: run it by make docs-all")

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// topologyDecoder walks the nodes of a topology file and gathers every fault with its place.
+// topologyDecoder walks the nodes of a topology file and collects all errors with their positions.
 type topologyDecoder struct {
 	file   string
 	faults []error
@@ -151,7 +151,7 @@ func (d *topologyDecoder) sequence(node *yaml.Node, field string) ([]*yaml.Node,
 	return node.Content, true
 }
 
-// mapping gives the values of a mapping by their keys. Unknown and repeated keys are faults.
+// mapping returns the values of a mapping by key. Unknown and repeated keys are errors.
 func (d *topologyDecoder) mapping(node *yaml.Node, field string, known ...string) (map[string]*yaml.Node, bool) {
 	if node.Kind != yaml.MappingNode {
 		d.fault(node, field, "%s: want the fields %s", describe(node), strings.Join(known, ", "))
@@ -188,8 +188,7 @@ func join(field, name string) string {
 	return field + "." + name
 }
 
-// describe names what stands in the file where something else was wanted. Anchors and aliases are among that: a
-// topology is too small to need them.
+// describe names an unexpected node. Anchors and aliases are unexpected too: a topology is too small to need them.
 func describe(node *yaml.Node) string {
 	switch node.Kind {
 	case yaml.MappingNode:

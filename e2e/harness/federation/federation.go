@@ -1,6 +1,5 @@
-// Package federation describes federations of clusters to play with, to test on and to break: core clusters that
-// hold protectors, worker clusters that run pods. Package local brings one up as processes of this machine, package kind as
-// containers of docker.
+// Package federation describes federations of clusters for demos, tests and fault injection: core clusters that hold protectors,
+// worker clusters that run pods. Package local starts one as processes of this machine, package kind as Docker containers.
 package federation
 
 import (
@@ -11,14 +10,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/proxy"
 )
 
-// ReadyAnnotation on a pod of a worker decides its readiness: "false" makes a ready pod unready and keeps it so,
-// every other value or none makes it ready.
+// ReadyAnnotation on a pod of a worker controls its readiness. The value "false" makes a ready pod unready and keeps it so. With
+// any other value, or without the annotation, the pod becomes ready.
 const ReadyAnnotation = "federation.breakwater.dev/ready"
 
-// StartAnnotation on a pod of a worker is how long it takes to run, from when it has a node, as a Go duration; none is no time.
+// StartAnnotation on a pod of a worker is the time from its scheduling to a node until it runs, as a Go duration. The default is
+// 0.
 const StartAnnotation = "federation.breakwater.dev/start"
 
-// UpdateAnnotation on a pod, with the value "held", keeps its kubelet from noticing that its spec was changed in place.
+// UpdateAnnotation on a pod, with the value "held", keeps its kubelet from noticing an in-place change of its spec.
 const UpdateAnnotation = "federation.breakwater.dev/update"
 
 // CompleteAnnotation on a pod of a Job, with the value "held", keeps it from completing.
@@ -28,24 +28,24 @@ const CompleteAnnotation = "federation.breakwater.dev/complete"
 type Federation interface {
 	Topology() *Topology
 	Cluster(name string) (Cluster, bool)
-	// Clusters gives all clusters in the order of the topology; Cores and Workers those with that role.
+	// Clusters returns all clusters in the order of the topology. Cores and Workers return those with that role.
 	Clusters() []Cluster
 	Cores() []Cluster
 	Workers() []Cluster
-	// Dir is the folder that holds kubeconfigs and logs.
+	// Dir returns the directory that holds kubeconfigs and logs.
 	Dir() string
-	// Stop ends all clusters and returns when nothing of them is left. It kills what is left when ctx ends.
+	// Stop ends all clusters and returns when nothing of them is left. When ctx ends, it kills the rest.
 	Stop(ctx context.Context) error
 }
 
-// Cluster is one running cluster. A cluster whose backend can break it implements Faults too.
+// Cluster is one running cluster. If its backend supports fault injection, it also implements Faults.
 type Cluster interface {
 	Name() string
 	Is(role Role) bool
-	// Kubeconfig is the path of an administrator's kubeconfig.
+	// Kubeconfig returns the path of an administrator's kubeconfig.
 	Kubeconfig() string
-	// RESTConfig is an administrator's configuration, a copy that the caller owns. It has no client-side rate
-	// limit, which a storm would hit.
+	// RESTConfig returns an administrator's configuration, a copy that the caller owns. It has no client-side rate limit, which a
+	// storm would hit.
 	RESTConfig() *rest.Config
 }
 
@@ -58,44 +58,43 @@ const (
 	APIServer         Component = "kube-apiserver"
 	ControllerManager Component = "kube-controller-manager"
 	Scheduler         Component = "kube-scheduler"
-	// Kwok plays the nodes and the kubelets.
+	// Kwok simulates the nodes and the kubelets.
 	Kwok Component = "kwok"
-	// Kubelet runs the pods of a node, where no Kwok plays.
+	// Kubelet runs the pods of a node, in clusters without Kwok.
 	Kubelet Component = "kubelet"
 )
 
-// Faults breaks one cluster.
+// Faults injects faults into one cluster.
 type Faults interface {
-	// Components lists what this cluster runs.
+	// Components lists the components that this cluster runs.
 	Components() []Component
-	// Kill ends a component at once, without a chance to clean up, and returns when it is gone.
+	// Kill ends a component at once, without a chance to clean up, and returns when it has ended.
 	Kill(component Component) error
-	// Freeze makes a component stop in the middle of what it does; its connections stay open.
+	// Freeze suspends a component in the middle of its work. Its connections stay open.
 	Freeze(component Component) error
-	// Thaw makes a frozen component go on.
+	// Thaw resumes a frozen component.
 	Thaw(component Component) error
-	// Restart ends a component if it runs, starts it on the same port with the data it had, and returns when it
-	// works again.
+	// Restart ends a component if it runs, starts it on the same port with the same data, and returns when it works again.
 	Restart(ctx context.Context, component Component) error
-	// Proxy puts a proxy in front of the apiserver, for one client. Stop of the federation closes it.
+	// Proxy puts a proxy in front of the API server, for one client. Stop of the federation closes the proxy.
 	Proxy(ctx context.Context) (*Proxy, error)
 }
 
-// Proxy stands between one client and an apiserver. The client reaches the apiserver by Kubeconfig or RESTConfig;
-// the methods of the embedded proxy disturb that connection and no other.
+// Proxy is a proxy between one client and an API server. The client connects with Kubeconfig or RESTConfig. The methods of the
+// embedded proxy disturb only this connection.
 type Proxy struct {
 	*proxy.Proxy
 	kubeconfig string
 	config     *rest.Config
 }
 
-// NewProxy is for backends: it couples a running proxy with the configurations that lead through it.
+// NewProxy is for backends. It combines a running proxy with the configurations that use it.
 func NewProxy(p *proxy.Proxy, kubeconfig string, config *rest.Config) *Proxy {
 	return &Proxy{Proxy: p, kubeconfig: kubeconfig, config: config}
 }
 
-// Kubeconfig is the path of an administrator's kubeconfig that leads through the proxy.
+// Kubeconfig returns the path of an administrator's kubeconfig that uses the proxy.
 func (p *Proxy) Kubeconfig() string { return p.kubeconfig }
 
-// RESTConfig is an administrator's configuration that leads through the proxy, a copy that the caller owns.
+// RESTConfig returns an administrator's configuration that uses the proxy, a copy that the caller owns.
 func (p *Proxy) RESTConfig() *rest.Config { return rest.CopyConfig(p.config) }

@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/clusters"
 )
 
-// LoadTopology reads a topology file. Its error joins all faults of the file, each as FILE:LINE: FIELD: fault.
+// LoadTopology reads a topology file. Its error joins all errors in the file, each as FILE:LINE: FIELD: error.
 func LoadTopology(file string) (*Topology, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -24,7 +24,7 @@ func LoadTopology(file string) (*Topology, error) {
 	return parseTopology(file, raw)
 }
 
-// Embedded gives a topology that is built into the program, by the name of its folder in clusters/.
+// Embedded returns a topology that is built into the program, by the name of its directory in clusters/.
 func Embedded(name string) (*Topology, error) {
 	raw, err := clusters.FS.ReadFile(path.Join(name, "topology.yaml"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
@@ -37,7 +37,7 @@ func Embedded(name string) (*Topology, error) {
 	return parseTopology(path.Join("clusters", name, "topology.yaml"), raw)
 }
 
-// EmbeddedNames lists what Embedded knows, sorted.
+// EmbeddedNames returns the names that Embedded accepts, sorted.
 func EmbeddedNames() []string {
 	entries, err := clusters.FS.ReadDir(".")
 	if err != nil {

@@ -3,7 +3,7 @@ package federation
 // Members are the clusters of a federation, in the order of its topology. Backends embed them.
 type Members[C Cluster] []C
 
-// Cluster finds a cluster by its name in the topology.
+// Cluster returns a cluster by its name in the topology.
 func (m Members[C]) Cluster(name string) (Cluster, bool) {
 	for _, c := range m {
 		if c.Name() == name {
@@ -13,13 +13,13 @@ func (m Members[C]) Cluster(name string) (Cluster, bool) {
 	return nil, false
 }
 
-// Clusters gives all clusters in the order of the topology.
+// Clusters returns all clusters in the order of the topology.
 func (m Members[C]) Clusters() []Cluster { return m.having(func(C) bool { return true }) }
 
-// Cores gives the clusters that hold protectors.
+// Cores returns the clusters that hold protectors.
 func (m Members[C]) Cores() []Cluster { return m.having(func(c C) bool { return c.Is(Core) }) }
 
-// Workers gives the clusters that run pods.
+// Workers returns the clusters that run pods.
 func (m Members[C]) Workers() []Cluster { return m.having(func(c C) bool { return c.Is(Worker) }) }
 
 func (m Members[C]) having(role func(C) bool) []Cluster {

@@ -2,7 +2,7 @@ package federation
 
 import "slices"
 
-// Role says what a cluster is for.
+// Role is the purpose of a cluster.
 type Role string
 
 const (
@@ -12,10 +12,10 @@ const (
 	Worker Role = "worker"
 )
 
-// MaxNodes bounds the nodes of one cluster: all are played by one process on this machine.
+// MaxNodes is the maximum number of nodes of one cluster, because one process on this machine simulates them all.
 const MaxNodes = 1000
 
-// Topology says which clusters a federation has. LoadTopology and Embedded give validated ones.
+// Topology describes the clusters of a federation. LoadTopology and Embedded return validated ones.
 type Topology struct {
 	Name     string
 	Clusters []ClusterSpec
@@ -31,5 +31,5 @@ type ClusterSpec struct {
 	Nodes int
 }
 
-// Is tells whether the cluster has the role.
+// Is reports whether the cluster has the role.
 func (c ClusterSpec) Is(role Role) bool { return slices.Contains(c.Roles, role) }

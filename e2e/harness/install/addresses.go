@@ -2,7 +2,7 @@ package install
 
 import "github.com/breakwater-k8s/breakwater/e2e/harness/federation/port"
 
-// addresses are those of the replicas of a component, which keep them while they are restarted.
+// addresses are the addresses of a component's replicas. Replicas keep them across restarts.
 type addresses []*port.Claim
 
 func claim(replicas int) (addresses, error) {
@@ -18,7 +18,7 @@ func claim(replicas int) (addresses, error) {
 	return claimed, nil
 }
 
-// all are as host:port.
+// all returns the addresses as host:port.
 func (a addresses) all() []string {
 	var all []string
 	for _, one := range a {

@@ -13,8 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/port"
 )
 
-// Balancer stands before the webhooks of a worker as a Service would: each new connection goes to the next
-// replica that takes it.
+// Balancer is in front of the webhooks of a worker, like a Service: each new connection goes to the next replica that accepts it.
 type Balancer struct {
 	listener net.Listener
 	replicas func() []string
@@ -28,7 +27,7 @@ type Balancer struct {
 
 const dialTimeout = time.Second
 
-// NewBalancer serves on a free port. What replicas there are, as host:port, may change.
+// NewBalancer listens on a free port. The replicas, as host:port, may change over time.
 func NewBalancer(replicas func() []string) (*Balancer, error) {
 	listener, err := net.Listen("tcp", net.JoinHostPort(port.Host, strconv.Itoa(0)))
 	if err != nil {
@@ -39,14 +38,14 @@ func NewBalancer(replicas func() []string) (*Balancer, error) {
 	return b, nil
 }
 
-// Outward is the address by which apiservers know the webhooks.
+// Outward returns the address that API servers use for the webhooks.
 func (b *Balancer) Outward() string {
 	_, number, _ := net.SplitHostPort(b.listener.Addr().String()) // a listener's address has a port
 	return net.JoinHostPort(OutwardHost, number)
 }
 
-// OutwardHost leads to the loopback interface and is no loopback address: to those apiservers speak HTTP/2, which they do to
-// no real webhook.
+// OutwardHost reaches the loopback interface but is not a loopback address. API servers use HTTP/2 for loopback addresses, which
+// they never do for a real webhook.
 const OutwardHost = "0.0.0.0"
 
 func (b *Balancer) serve() {
@@ -61,7 +60,7 @@ func (b *Balancer) serve() {
 	}
 }
 
-// forward joins a client to a replica until one of them closes.
+// forward copies data between a client and a replica until one of them closes.
 func (b *Balancer) forward(client net.Conn) {
 	defer client.Close()
 	server := b.dial()
@@ -72,7 +71,7 @@ func (b *Balancer) forward(client net.Conn) {
 	var ways sync.WaitGroup
 	for from, to := range map[net.Conn]net.Conn{client: server, server: client} {
 		ways.Go(func() {
-			_, _ = io.Copy(to, from) // the end of a connection is told to both sides by closing
+			_, _ = io.Copy(to, from) // closing both connections ends both copies
 			_ = to.Close()
 			_ = from.Close()
 		})
@@ -80,7 +79,7 @@ func (b *Balancer) forward(client net.Conn) {
 	ways.Wait()
 }
 
-// dial gives a connection to the next replica that takes one; nil if none does.
+// dial returns a connection to the next replica that accepts one; nil if none does.
 func (b *Balancer) dial() net.Conn {
 	replicas := b.replicas()
 	for range replicas {
@@ -114,7 +113,7 @@ func (b *Balancer) leave(conns ...net.Conn) {
 	}
 }
 
-// Close ends all connections and returns when nothing runs any more.
+// Close ends all connections and returns when all goroutines have ended.
 func (b *Balancer) Close() {
 	_ = b.listener.Close()
 	b.mu.Lock()

@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// Client gives a client of a cluster that knows Breakwater's kinds and Kubernetes' own.
+// Client returns a client of a cluster with Breakwater's and Kubernetes' kinds.
 func Client(cluster federation.Cluster) (client.Client, error) {
 	c, err := client.New(cluster.RESTConfig(), client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
@@ -24,7 +24,7 @@ func Client(cluster federation.Cluster) (client.Client, error) {
 	return c, nil
 }
 
-// furnishCores makes what the components need before they start. The federation has installed the API.
+// furnishCores creates what the components need before they start. The federation has already installed the API.
 func (i *Installation) furnishCores(ctx context.Context) error {
 	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: SystemNamespace}}}
 	if i.options.AggregatorShards > 0 {
@@ -52,7 +52,7 @@ func (i *Installation) furnishCores(ctx context.Context) error {
 	return i.createInCores(ctx, objects...)
 }
 
-// kubeconfigOf is the Secret by which those reach a worker whom no flag tells how.
+// kubeconfigOf returns the Secret with a worker's kubeconfig, for components that no flag gives access to the worker.
 func kubeconfigOf(worker federation.Cluster) (*corev1.Secret, error) {
 	raw, err := os.ReadFile(worker.Kubeconfig())
 	if err != nil {
@@ -63,7 +63,7 @@ func kubeconfigOf(worker federation.Cluster) (*corev1.Secret, error) {
 	}, nil
 }
 
-// createInCores creates objects in every core, unless they are there.
+// createInCores creates objects in every core, unless they exist.
 func (i *Installation) createInCores(ctx context.Context, objects ...client.Object) error {
 	for _, core := range i.options.Cores {
 		c, err := Client(core)
@@ -71,7 +71,7 @@ func (i *Installation) createInCores(ctx context.Context, objects ...client.Obje
 			return err
 		}
 		for _, object := range objects {
-			// What has been created carries the version of its cluster, so each core gets a copy.
+			// A created object has the resourceVersion of its cluster, so each core gets a copy.
 			own := object.DeepCopyObject().(client.Object)
 			if err := c.Create(ctx, own); err != nil && !apierrors.IsAlreadyExists(err) {
 				return fmt.Errorf("create %T %s in cluster %s: %w", own, own.GetName(), core.Name(), err)

@@ -7,30 +7,30 @@ import (
 	"syscall"
 )
 
-// GeneratorName is the name of a core's generator as a component.
+// GeneratorName returns the component name of a core's generator.
 func GeneratorName(core string) string { return "generator-" + core }
 
-// TopologyName is the name of a core's topology controller as a component.
+// TopologyName returns the component name of a core's topology controller.
 func TopologyName(core string) string { return "topology-" + core }
 
-// AggregatorName is the name of the aggregator of a core's cell as a component.
+// AggregatorName returns the component name of the aggregator of a core's cell.
 func AggregatorName(core, cell string) string { return "aggregator-" + core + "-" + cell }
 
-// FleetAggregatorName is the name of the aggregator of all cells of a core as a component.
+// FleetAggregatorName returns the component name of the aggregator of all cells of a core.
 func FleetAggregatorName(core string) string { return "aggregator-" + core }
 
-// AggregatorRing is the ring of aggregators that share cells out.
+// AggregatorRing is the ring of the aggregators that share the cells.
 const AggregatorRing = "aggregators"
 
-// AggregatorShardName is the name of the nth of those of a core as a component, from 0, and as a shard.
+// AggregatorShardName returns the component name of the nth aggregator shard of a core, from 0. It is also its shard name.
 func AggregatorShardName(core string, n int) string {
 	return "aggregator-" + core + "-" + strconv.Itoa(n)
 }
 
-// WebhookName is the name of the nth webhook as a component, from 0.
+// WebhookName returns the component name of the nth webhook, from 0.
 func WebhookName(n int) string { return "webhook-" + strconv.Itoa(n) }
 
-// Kill ends a component at once, without a chance to clean up, and returns when it is gone.
+// Kill ends a component at once, without a chance to clean up, and returns when it has ended.
 func (p *Processes) Kill(component string) error {
 	one, err := p.process(component)
 	if err != nil {
@@ -44,7 +44,7 @@ func (p *Processes) Kill(component string) error {
 	return nil
 }
 
-// Terminate asks a component to end, kills it when it takes too long, and returns when it is gone.
+// Terminate asks a component to end, kills it after the grace period, and returns when it has ended.
 func (p *Processes) Terminate(component string) error {
 	one, err := p.process(component)
 	if err != nil {
@@ -54,7 +54,7 @@ func (p *Processes) Terminate(component string) error {
 	return nil
 }
 
-// Dismiss takes it that a component may end by itself from now on, and returns what is closed when it has.
+// Dismiss allows a component to end by itself from now on. It returns a channel that is closed when the component has ended.
 func (p *Processes) Dismiss(component string) (ended <-chan struct{}, err error) {
 	one, err := p.process(component)
 	if err != nil {
@@ -64,13 +64,13 @@ func (p *Processes) Dismiss(component string) (ended <-chan struct{}, err error)
 	return one.ended, nil
 }
 
-// Freeze makes a component stop in the middle of what it does; its connections stay open.
+// Freeze suspends a component in the middle of its work. Its connections stay open.
 func (p *Processes) Freeze(component string) error { return p.signal(component, syscall.SIGSTOP) }
 
-// Thaw makes a frozen component go on.
+// Thaw resumes a frozen component.
 func (p *Processes) Thaw(component string) error { return p.signal(component, syscall.SIGCONT) }
 
-// Restart starts a component that was killed, with the arguments that it had, and returns when it is ready.
+// Restart starts a killed component with the same arguments, and returns when it is ready.
 func (p *Processes) Restart(ctx context.Context, component string) error {
 	one, err := p.process(component)
 	if err != nil {
@@ -79,7 +79,7 @@ func (p *Processes) Restart(ctx context.Context, component string) error {
 	return p.startOne(ctx, one.component)
 }
 
-// StandBy starts another replica of a component under a name of its own, and returns when it is ready.
+// StandBy starts another replica of a component under a different name, and returns when it is ready.
 func (p *Processes) StandBy(ctx context.Context, original, name string) error {
 	one, err := p.process(original)
 	if err != nil {

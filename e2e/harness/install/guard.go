@@ -17,21 +17,22 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// canary is a protected pod that nobody may remove. An apiserver takes up a webhook configuration some time
-// after it was created; only a refusal shows that it has.
+// canary is a protected pod without budget. An API server applies a webhook configuration some time after it was created. Only a
+// denial proves that it has.
 const canary = "breakwater-canary"
 
-// guardPause is the time between two attempts on the canary, and guardPatience how long they go on.
+// guardPause is the interval between two attempts on the canary, and guardPatience their timeout.
 const (
 	guardPause    = 50 * time.Millisecond
 	guardPatience = 2 * time.Minute
 )
 
-// errAdmitted stands for the answer that has no error.
+// errAdmitted represents an answer without an error.
 var errAdmitted = errors.New("admitted")
 
-// Guard makes the apiservers of all workers ask the webhooks, and returns when each has been seen to refuse, and to heed a scheduling
-// policy if it is to; without Cells, which somebody else is yet to make, none can.
+// Guard configures the API servers of all workers to call the webhooks. It returns when each worker has denied a removal, and has
+// applied a scheduling policy if Scheduling is set. With WithoutCells another component creates the Cells later, so Guard does
+// not wait for that.
 func (i *Installation) Guard(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, guardPatience)
 	defer cancel()

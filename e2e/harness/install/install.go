@@ -1,6 +1,5 @@
-// Package install runs Breakwater beside a federation, as real processes of its one program, as a user would have
-// them: a generator and a topology controller for each core, an aggregator for each worker of each core, and several
-// webhooks for all.
+// Package install runs Breakwater beside a federation, as real processes of its one program, like a user would: a generator and a
+// topology controller for each core, an aggregator for each worker of each core, and several webhooks for all.
 package install
 
 import (
@@ -18,34 +17,35 @@ import (
 // SystemNamespace in each core cluster holds the Leases of the components.
 const SystemNamespace = "breakwater-system"
 
-// Options say what to run.
+// Options configure what to run.
 type Options struct {
 	// Program is the path of breakwater.
 	Program string
-	// Dir takes certificates and logs. It must exist.
+	// Dir is the directory for certificates and logs. It must exist.
 	Dir string
 	// Cores and Workers may have clusters in common.
 	Cores, Workers []federation.Cluster
 	// WebhookReplicas is the number of webhooks; 0 means two.
 	WebhookReplicas int
-	// CellsByObjects leaves it to the Cells of the cores which cells there are, and how they are reached: no flag names any, and
-	// one aggregator of each core counts for all.
+	// CellsByObjects makes the components read the cells, and how to reach them, from the Cells of the cores. No flag names a
+	// cell, and one aggregator of each core counts for all.
 	CellsByObjects bool
-	// AggregatorShards is the number of aggregators of each core that share the cells out, which CellsByObjects tells of, as
-	// shards of the ring AggregatorRing; 0 means that one aggregator leads. ShardLease is how long a shard keeps its slots that
-	// does not answer.
+	// AggregatorShards is the number of aggregators of each core that share the cells as shards of the ring AggregatorRing; 0
+	// means that one aggregator leads. The shards read the cells from the Cells, as with CellsByObjects. ShardLease is how long a
+	// shard that does not answer keeps its slots.
 	AggregatorShards int
 	ShardLease       time.Duration
-	// Scheduling makes the webhooks heed scheduling policies, and the apiservers of the workers ask them about pods and workloads.
+	// Scheduling enables scheduling policies in the webhooks, and makes the workers' API servers call them for pods and
+	// workloads.
 	Scheduling bool
-	// WithoutCells leaves it to somebody else to make the Cells, and the Secrets with their kubeconfigs.
+	// WithoutCells leaves the Cells, and the Secrets with their kubeconfigs, to the caller.
 	WithoutCells bool
-	// AggregatorArguments are added to those of the aggregators.
+	// AggregatorArguments are additional arguments of the aggregators.
 	AggregatorArguments []string
-	// AdmissionDeadline is that of the Cells; 0 means the API's default.
+	// AdmissionDeadline is the admissionDeadline of the Cells; 0 means the API's default.
 	AdmissionDeadline time.Duration
-	// Kubeconfig gives the file by which a component reaches a cluster, for tests that put a proxy between the two.
-	// nil means the cluster's own.
+	// Kubeconfig returns the kubeconfig file that a component uses for a cluster, for tests that put a proxy in between. nil
+	// means the cluster's own.
 	Kubeconfig func(component string, cluster federation.Cluster) string
 	// Metrics makes the components serve metrics: see MetricsAddresses.
 	Metrics bool
@@ -61,7 +61,7 @@ type Installation struct {
 	stop     sync.Once
 }
 
-// Start runs all components and returns when each says that it is ready. No removal is refused until Guard.
+// Start runs all components and returns when each is ready. No removal is denied before Guard is called.
 func Start(ctx context.Context, options Options) (*Installation, error) {
 	if options.WebhookReplicas == 0 {
 		options.WebhookReplicas = 2
@@ -101,7 +101,7 @@ func (i *Installation) start(ctx context.Context) error {
 	return i.startAll(ctx, wanted)
 }
 
-// aggregators are those of a core.
+// aggregators returns the aggregators of a core.
 func (i *Installation) aggregators(core federation.Cluster) (wanted []component) {
 	add := func(name string, arguments ...string) {
 		arguments = append([]string{"aggregator", "--core-kubeconfig=" + i.options.Kubeconfig(name, core)}, arguments...)
@@ -125,7 +125,7 @@ func (i *Installation) aggregators(core federation.Cluster) (wanted []component)
 	return wanted
 }
 
-// Stop ends all processes and returns when none is left. What was put into the clusters stays there.
+// Stop ends all processes and returns when none is left. Objects in the clusters stay.
 func (i *Installation) Stop() {
 	i.stop.Do(func() {
 		i.End()
@@ -135,7 +135,7 @@ func (i *Installation) Stop() {
 	})
 }
 
-// folder makes a folder of the installation's own.
+// folder creates a directory of the installation.
 func (i *Installation) folder(name string) (string, error) {
 	path := filepath.Join(i.options.Dir, name)
 	if err := os.MkdirAll(path, 0o700); err != nil {

@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	// readyPause is the time between two questions for readiness.
+	// readyPause is the interval between readiness checks.
 	readyPause = 50 * time.Millisecond
-	// tailLines of a log are shown when a component dies.
+	// tailLines is the number of log lines that the error shows when a component dies.
 	tailLines = 15
 )
 
-// component is what to run.
+// component is a program to run.
 type component struct {
 	name, program string
 	arguments     []string
-	// metrics is the port of /metrics, nil if there is none or before it is started. It stays when it is restarted.
+	// metrics is the port of /metrics; nil if there is none, or before the first start. It stays the same across restarts.
 	metrics *port.Claim
 }
 
@@ -40,7 +40,7 @@ type process struct {
 	log    string
 	cmd    *exec.Cmd
 	ended  chan struct{}
-	wanted atomic.Bool // we end it
+	wanted atomic.Bool // the harness ends it
 }
 
 func run(s *subprocess.Spawner, c component, health, log string) (*process, error) {
@@ -56,7 +56,7 @@ func run(s *subprocess.Spawner, c component, health, log string) (*process, erro
 	arguments := append(slices.Clone(c.arguments), "--health-listen="+health, "--metrics-listen="+metrics, "--log-format=text")
 	cmd := exec.Command(c.program, arguments...)
 	cmd.Stdout, cmd.Stderr = file, file
-	// Nothing of our environment: a KUBECONFIG or a proxy variable in it would change what runs.
+	// The process inherits no environment: a KUBECONFIG or a proxy variable in it would change its behavior.
 	cmd.Env = []string{"HOME=" + os.TempDir()}
 	if err := s.Start(cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.name, err)
@@ -69,7 +69,7 @@ func run(s *subprocess.Spawner, c component, health, log string) (*process, erro
 	return p, nil
 }
 
-// awaitReady returns when the component says that it can do its job.
+// awaitReady returns when the component is ready.
 func (p *process) awaitReady(ctx context.Context) error {
 	var last string
 	client := &http.Client{Timeout: time.Second}
@@ -85,7 +85,7 @@ func (p *process) awaitReady(ctx context.Context) error {
 		}
 		response, err := client.Do(request)
 		if err != nil && (last == "" || ctx.Err() == nil) {
-			last = err.Error() // and not that the wait is over, where more was known before
+			last = err.Error() // do not replace a more informative error by the end of the wait
 		}
 		if err != nil {
 			return false, nil
@@ -100,7 +100,7 @@ func (p *process) awaitReady(ctx context.Context) error {
 	return err
 }
 
-// death is the error that the process ended by itself.
+// death returns the error for a process that ended by itself.
 func (p *process) death() error {
 	raw, err := os.ReadFile(p.log)
 	if err != nil {
@@ -116,10 +116,10 @@ func (p *process) terminate(grace time.Duration) {
 	p.wanted.Store(true)
 	select {
 	case <-p.ended:
-		return // its number may be another's by now
+		return // another process may have its PID by now
 	default:
 	}
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM) // one that ends just now does not mind
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM) // a process that is just ending is no error
 	select {
 	case <-p.ended:
 		return

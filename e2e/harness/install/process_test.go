@@ -16,10 +16,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
 )
 
-// nobody is an address at which nobody listens.
+// nobody is an address on which no process listens.
 const nobody = "127.0.0.1:1"
 
-// shell runs a script as a component that serves its readiness at health.
+// shell runs a script as a component whose readiness is checked at health.
 func shell(t *testing.T, script, health string) *process {
 	t.Helper()
 	program, err := exec.LookPath("sh")

@@ -11,11 +11,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
 )
 
-// defaultGrace is how long a process may take to end before it is killed, when nobody says.
+// defaultGrace is the default time that a process may take to end before it is killed.
 const defaultGrace = 5 * time.Second
 
-// Processes are components that run as processes of their own, each with a log in a folder. They take --health-listen,
-// --metrics-listen and --log-format, as all of Breakwater's do.
+// Processes are components that run as separate processes, each with a log in a directory. Like all components of Breakwater,
+// they support --health-listen, --metrics-listen and --log-format.
 type Processes struct {
 	dir     string
 	grace   time.Duration
@@ -27,7 +27,8 @@ type Processes struct {
 	metrics bool
 }
 
-// NewProcesses returns none. Their logs go to a folder; grace is how long each may take to end, 0 for five seconds.
+// NewProcesses returns an empty set. Logs go to a directory. grace is how long each process may take to end; 0 means five
+// seconds.
 func NewProcesses(dir string, grace time.Duration) *Processes {
 	if grace == 0 {
 		grace = defaultGrace
@@ -35,15 +36,15 @@ func NewProcesses(dir string, grace time.Duration) *Processes {
 	return &Processes{dir: dir, grace: grace, spawner: subprocess.NewSpawner(), all: map[string]*process{}, died: make(chan error, 1)}
 }
 
-// Start runs a program as a component, and returns when it says that it is ready.
+// Start runs a program as a component, and returns when it is ready.
 func (p *Processes) Start(ctx context.Context, name, program string, arguments ...string) error {
 	return p.startOne(ctx, component{name: name, program: program, arguments: arguments})
 }
 
-// startAll starts all components at once and waits until the last is ready.
+// startAll starts all components in parallel and waits until the last is ready.
 func (p *Processes) startAll(ctx context.Context, wanted []component) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // one that failed ends the wait for the others
+	defer cancel() // a failure ends the wait for the others
 	results := make(chan error, len(wanted))
 	for _, c := range wanted {
 		go func() {
@@ -91,14 +92,14 @@ func (p *Processes) startOne(ctx context.Context, c component) error {
 		if !started.wanted.Load() {
 			select {
 			case p.died <- started.death():
-			default: // one death is enough to know
+			default: // the first death is enough
 			}
 		}
 	}()
 	return nil
 }
 
-// MetricsAddresses are where components serve metrics, by their names; none unless they were asked to.
+// MetricsAddresses returns the addresses of the components' metrics by component name. It is empty unless metrics are enabled.
 func (p *Processes) MetricsAddresses() map[string]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,10 +112,10 @@ func (p *Processes) MetricsAddresses() map[string]string {
 	return addresses
 }
 
-// Died gives the first component that ended by itself after it was ready.
+// Died returns a channel with the first component that ended by itself after it was ready.
 func (p *Processes) Died() <-chan error { return p.died }
 
-// End ends all of them and returns when none is left. None can be started any more.
+// End ends all processes and returns when none is left. No process can be started afterwards.
 func (p *Processes) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/port"
 )
 
-// certificate is what the webhooks serve, and who is to be trusted for it, in PEM.
+// certificate is the webhooks' serving certificate and its authority, in PEM.
 type certificate struct {
 	pki.Pair
 	authority []byte
@@ -33,28 +33,28 @@ func newCertificate() (certificate, error) {
 	return certificate{Pair: served, authority: authority.PEM}, err
 }
 
-// WebhookAddresses are the host:port of each webhook, behind what the apiservers ask.
+// WebhookAddresses returns the host:port of each webhook, behind the balancer.
 func (i *Installation) WebhookAddresses() []string { return i.webhooks.addresses.all() }
 
-// Rotation replaces the certificate of the webhooks and its authority. Its steps are taken one after the other, each
-// when the apiservers have taken up the one before.
+// Rotation replaces the certificate of the webhooks and its authority. The caller calls the steps in order, each after the API
+// servers have applied the previous one.
 type Rotation struct {
 	installation *Installation
 	old, new     certificate
 }
 
-// Rotate makes a new certificate. Nothing serves or trusts it yet.
+// Rotate creates a new certificate, which is not yet served or trusted.
 func (i *Installation) Rotate() (*Rotation, error) {
 	renewed, err := newCertificate()
 	return &Rotation{installation: i, old: i.webhooks.serving, new: renewed}, err
 }
 
-// TrustBoth makes all apiservers trust both authorities.
+// TrustBoth makes all API servers trust both authorities.
 func (r *Rotation) TrustBoth(ctx context.Context) error {
 	return r.installation.trust(ctx, r.old, r.new)
 }
 
-// Serve puts the new certificate in the place of the old one, and returns when every webhook serves it.
+// Serve replaces the certificate, and returns when every webhook serves the new one.
 func (r *Rotation) Serve(ctx context.Context) error {
 	hooks := r.installation.webhooks
 	if err := hooks.write(r.new); err != nil {
@@ -74,10 +74,10 @@ func (r *Rotation) Serve(ctx context.Context) error {
 	return nil
 }
 
-// TrustNew makes all apiservers trust the new authority alone.
+// TrustNew makes all API servers trust only the new authority.
 func (r *Rotation) TrustNew(ctx context.Context) error { return r.installation.trust(ctx, r.new) }
 
-// trust makes all apiservers trust the authorities of these certificates.
+// trust makes all API servers trust the authorities of these certificates.
 func (i *Installation) trust(ctx context.Context, all ...certificate) error {
 	var bundle []byte
 	for _, one := range all {
@@ -89,9 +89,9 @@ func (i *Installation) trust(ctx context.Context, all ...certificate) error {
 	return i.Configure(ctx)
 }
 
-// serves says why a webhook does not serve a certificate.
+// serves returns why a webhook does not serve a certificate.
 func serves(ctx context.Context, address string, want certificate) error {
-	// We look at what is presented; whether to trust it is not the question.
+	// This only checks which certificate the webhook presents, and not whether it is trusted.
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // see above
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -105,7 +105,7 @@ func serves(ctx context.Context, address string, want certificate) error {
 	return nil
 }
 
-// write puts a certificate and its key into place, each at once, as a mounted Secret changes.
+// write replaces the certificate and the key, each atomically, as in a mounted Secret.
 func (w *webhooks) write(c certificate) error {
 	for file, content := range map[string][]byte{w.certificateFile: c.Certificate, w.keyFile: c.Key} {
 		next := filepath.Join(filepath.Dir(file), "next-"+filepath.Base(file))

@@ -13,10 +13,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// placed is a label of nodes that none has. A pod that asks for it shows that scheduling policies are heeded.
+// placed is a label that no node has. A pod with this node selector proves that scheduling policies are applied.
 const placed = "breakwater-canary/placed"
 
-// placeCanary makes a policy for pods that only dry runs have.
+// placeCanary creates a policy that matches only pods in dry runs.
 func (i *Installation) placeCanary(ctx context.Context) error {
 	if !i.options.Scheduling {
 		return nil
@@ -27,7 +27,7 @@ func (i *Installation) placeCanary(ctx context.Context) error {
 	return i.createInCores(ctx, policy)
 }
 
-// awaitScheduling returns when the apiserver of a cell has been seen to create a pod as a policy wants it.
+// awaitScheduling returns when the API server of a cell has created a pod (in a dry run) with the changes of a policy.
 func (i *Installation) awaitScheduling(ctx context.Context, cell storm.Cell) error {
 	if !i.options.Scheduling {
 		return nil

@@ -9,19 +9,19 @@ import (
 	"strconv"
 )
 
-// SharderName is the name of the nth sharder as a component, from 0.
+// SharderName returns the component name of the nth sharder, from 0.
 func SharderName(n int) string { return "sharder-" + strconv.Itoa(n) }
 
-// Sharders are replicas of a sharder behind one address, which the apiserver of a cluster asks about objects of its rings.
+// Sharders are replicas of a sharder behind one address, which the API server of a cluster calls for objects of its rings.
 type Sharders struct {
-	// Arguments of each.
+	// Arguments are the arguments of each replica.
 	Arguments [][]string
 
 	addresses addresses
 	balancer  *Balancer
 }
 
-// NewSharders makes what replicas need for the cluster of a kubeconfig. Their certificate goes to a folder.
+// NewSharders prepares replicas for the cluster of a kubeconfig. Their certificate goes to a directory.
 func NewSharders(folder, kubeconfig string, replicas int) (*Sharders, error) {
 	serving, err := newCertificate()
 	if err != nil {
@@ -66,7 +66,7 @@ func (p *Processes) StartSharders(ctx context.Context, program, kubeconfig strin
 	return s, nil
 }
 
-// Close closes the address, and gives those of the replicas up. The sharders end with their Processes.
+// Close closes the address, and releases the ports of the replicas. The sharders end with their Processes.
 func (s *Sharders) Close() {
 	s.balancer.Close()
 	s.addresses.release()

@@ -16,18 +16,18 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// webhooks are the replicas that the apiservers of all workers ask, behind one address.
+// webhooks are the replicas that the API servers of all workers call, behind one address.
 type webhooks struct {
 	replicas  []component
 	addresses addresses
 	balancer  *Balancer
-	authority string // PEM file that the apiservers trust them by
+	authority string // PEM file with the authorities that the API servers trust
 	serving   certificate
 
 	certificateFile, keyFile string
 }
 
-// newWebhooks makes a certificate and finds addresses.
+// newWebhooks creates a certificate and reserves addresses.
 func (i *Installation) newWebhooks() (*webhooks, error) {
 	folder, err := i.folder("webhook")
 	if err != nil {
@@ -73,13 +73,13 @@ func (i *Installation) newWebhooks() (*webhooks, error) {
 	return hooks, nil
 }
 
-// close ends what apiservers ask, and gives the ports of the replicas up.
+// close closes the balancer, and releases the ports of the replicas.
 func (w *webhooks) close() {
 	w.balancer.Close()
 	w.addresses.release()
 }
 
-// Configure makes all apiservers ask their webhook, and trust it by the authorities that stand in the installation's folder.
+// Configure makes all API servers call their webhook, and trust the authorities in the installation's directory.
 func (i *Installation) Configure(ctx context.Context) error {
 	for _, worker := range i.options.Workers {
 		if err := i.ConfigureWorker(ctx, worker); err != nil {
@@ -89,8 +89,8 @@ func (i *Installation) Configure(ctx context.Context) error {
 	return i.configureCores(ctx)
 }
 
-// ConfigureWorker makes a worker's apiserver ask its webhook about removals, and about pods and workloads that are created if scheduling
-// policies are heeded. It does some time after this has returned.
+// ConfigureWorker makes a worker's API server call its webhook for removals, and for the creation of pods and workloads if
+// Scheduling is set. The API server applies the configuration some time after this returns.
 func (i *Installation) ConfigureWorker(ctx context.Context, worker federation.Cluster) error {
 	err := i.configure(ctx, worker, &admissionregistrationv1.ValidatingWebhookConfiguration{}, "--cell="+worker.Name())
 	if err != nil || !i.options.Scheduling {
@@ -99,7 +99,7 @@ func (i *Installation) ConfigureWorker(ctx context.Context, worker federation.Cl
 	return i.configure(ctx, worker, &admissionregistrationv1.MutatingWebhookConfiguration{}, "--scheduling", "--cell="+worker.Name())
 }
 
-// configureCores makes the apiservers of all cores ask their webhook about protectors.
+// configureCores makes the API servers of all cores call their webhook for protectors.
 func (i *Installation) configureCores(ctx context.Context) error {
 	for _, core := range i.options.Cores {
 		if err := i.configure(ctx, core, &admissionregistrationv1.ValidatingWebhookConfiguration{}, "--core="+core.Name()); err != nil {
@@ -109,7 +109,8 @@ func (i *Installation) configureCores(ctx context.Context) error {
 	return nil
 }
 
-// configure makes a cluster's apiserver ask its webhook, with the configuration that users get, which is of that kind.
+// configure makes a cluster's API server call its webhook, with the same configuration that users get. The type of configuration
+// selects its kind.
 func (i *Installation) configure(ctx context.Context, cluster federation.Cluster, configuration client.Object, role ...string) error {
 	raw, err := i.webhookConfig(ctx, role...)
 	if err != nil {
@@ -136,7 +137,7 @@ func (i *Installation) configure(ctx context.Context, cluster federation.Cluster
 	return nil
 }
 
-// WriteStatic writes the files by which a worker's apiserver asks its webhook about removals without an object in the API.
+// WriteStatic writes the files for a worker's API server to call its webhook for removals without an API object.
 func (i *Installation) WriteStatic(ctx context.Context, worker federation.Cluster, folder string) error {
 	_, err := i.webhookConfig(ctx, "--cell="+worker.Name(), "--static="+folder)
 	return err

@@ -1,5 +1,5 @@
-// Package largecluster makes up the pods of a large cluster and their protectors, for benchmarks: as full as pods are, 13 KB of
-// JSON each with their managed fields.
+// Package largecluster generates the pods of a large cluster and their protectors, for benchmarks. The pods are as large as real
+// ones: 13 KB of JSON each with their managed fields.
 package largecluster
 
 import (
@@ -16,24 +16,23 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// The pods of a crowd are shared out among so many ReplicaSets, each the only one of its application, in so many
-// namespaces.
+// The pods of a crowd are distributed over this many ReplicaSets, each the only one of its application, in this many namespaces.
 const (
 	ReplicaSets = 1000
 	Namespaces  = 50
 )
 
-// Namespace is that of an application.
+// Namespace returns the namespace of an application.
 func Namespace(app int) string { return fmt.Sprintf("team-%02d-production", app%Namespaces) }
 
-// App is the name of an application.
+// App returns the name of an application.
 func App(app int) string { return fmt.Sprintf("checkout-service-%04d", app) }
 
-// Pod is the i-th pod of the crowd, as its controller would create it.
+// Pod returns the i-th pod of the crowd, as its controller would create it.
 func Pod(i int) *corev1.Pod { return PodOf(i%ReplicaSets, i) }
 
-// PodOf is a pod of an application, which may be beyond those that share the crowd. Serials of one application are unique
-// when they are ReplicaSets apart.
+// PodOf returns a pod of an application, which need not be one of those that share the crowd. Serials of one application give
+// unique names if they differ by at least ReplicaSets.
 func PodOf(app, serial int) *corev1.Pod {
 	yes := true
 	name, hash := App(app), fmt.Sprintf("%010x", 0x5d9c6b5f4d+app)
@@ -117,7 +116,7 @@ func containerOf(app, name, token string, serial int32) corev1.Container {
 	return c
 }
 
-// Status is what the kubelet would write of a pod that is ready.
+// Status returns the status that a kubelet would write for a ready pod.
 func Status(p *corev1.Pod, at metav1.Time) corev1.PodStatus {
 	yes := true
 	status := corev1.PodStatus{
@@ -141,7 +140,7 @@ func Status(p *corev1.Pod, at metav1.Time) corev1.PodStatus {
 	return status
 }
 
-// Protector is the protector of an application.
+// Protector returns the protector of an application.
 func Protector(app int) *v1alpha1.PodProtector {
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace(app), Name: App(app)}}
 	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{
@@ -151,7 +150,7 @@ func Protector(app int) *v1alpha1.PodProtector {
 	return p
 }
 
-// Received is the pod as an apiserver has it when it has run for a while.
+// Received returns the pod as an API server returns it after it has run for a while.
 func Received(p *corev1.Pod, serial int) *corev1.Pod {
 	p.UID = types.UID(fmt.Sprintf("c4ca4238-a0b9-4382-8dcc-%012x", serial))
 	p.ResourceVersion = fmt.Sprint(1000 + serial)

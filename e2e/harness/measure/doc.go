@@ -1,3 +1,3 @@
-// Package measure runs Breakwater's real program for benchmarks and reads from outside what it costs: its memory and
-// processor time as the kernel tells them, its metrics, its profiles. It needs Linux.
+// Package measure runs Breakwater's real program for benchmarks and measures its cost from outside: memory and CPU time as the
+// kernel reports them, its metrics, and its profiles. It needs Linux.
 package measure

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// tick is the kernel's unit of processor time in /proc.
+// tick is the kernel's unit of CPU time in /proc.
 const tick = 10 * time.Millisecond
 
-// Memory reads a line of the kernel's report on the process: VmRSS is what it has, VmHWM the most it ever had.
+// Memory reads a line of /proc/PID/status: VmRSS is the current memory, VmHWM the peak.
 func (p *Process) Memory(field string) (mebibytes float64) {
 	p.Helper()
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
@@ -30,13 +30,13 @@ func (p *Process) Memory(field string) (mebibytes float64) {
 	return 0
 }
 
-// ForgetPeak makes the kernel forget the most memory that the process ever had.
+// ForgetPeak resets the peak memory of the process.
 func (p *Process) ForgetPeak() {
 	p.Helper()
 	p.must(os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.pid), []byte("5"), 0))
 }
 
-// Settle returns the memory of the process when it has stayed the same, to 2 MiB, for that time.
+// Settle returns the memory of the process once it has changed by at most 2 MiB for that time.
 func (p *Process) Settle(still time.Duration) (mebibytes float64) {
 	p.Helper()
 	memory, since := p.Memory("VmRSS"), time.Now()
@@ -49,7 +49,7 @@ func (p *Process) Settle(still time.Duration) (mebibytes float64) {
 	return memory
 }
 
-// Processor is the processor time that the process has used so far.
+// Processor returns the CPU time that the process has used so far.
 func (p *Process) Processor() time.Duration {
 	p.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
@@ -58,8 +58,8 @@ func (p *Process) Processor() time.Duration {
 	return used
 }
 
-// Children is the processor time that the programs which this process started have used so far, by their names: those
-// of the test's own control plane, whatever else runs on the machine.
+// Children returns the CPU time that the child processes of this process have used so far, by program name. These are the
+// programs of the test's own control plane, and no others of the machine.
 func Children() map[string]time.Duration {
 	return Spent("comm", func(parent int, name string) string {
 		if parent != os.Getpid() {
@@ -69,8 +69,8 @@ func Children() map[string]time.Duration {
 	})
 }
 
-// Spent is the processor time that all processes have used so far, added up by what call makes of a process's parent and
-// the content of a file that the kernel keeps for it; "" leaves the process out.
+// Spent returns the CPU time that all processes have used so far, summed by the result of call. call gets a process's parent and
+// the content of its file in /proc; "" leaves the process out.
 func Spent(file string, call func(parent int, content string) string) map[string]time.Duration {
 	used := map[string]time.Duration{}
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -94,7 +94,7 @@ func Spent(file string, call func(parent int, content string) string) map[string
 	return used
 }
 
-// parseStat reads a process's parent and its user and system time.
+// parseStat parses a process's parent and its user and system time.
 func parseStat(stat []byte) (parent int, used time.Duration) {
 	_, rest, found := bytes.Cut(stat, []byte(") "))
 	fields := strings.Fields(string(rest))

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Metric adds up the series of a metric whose labels hold the text, such as result="written"; "" is all.
+// Metric returns the sum of a metric's series whose labels contain the text, such as result="written"; "" means all.
 func (p *Process) Metric(name, labels string) float64 {
 	p.Helper()
 	raw, err := p.get(p.metrics, "/metrics")

@@ -20,15 +20,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// longest is how long a process may take for what a benchmark waits for.
+// longest is the timeout of every wait in a benchmark.
 const longest = time.Hour
 
-// Process is a component that runs.
+// Process is a running component.
 type Process struct {
 	testing.TB
-	// Context ends when it takes too long.
+	// Context ends after the timeout.
 	Context context.Context
-	// Began is when it was started.
+	// Began is when the process started.
 	Began time.Time
 
 	pid                      int
@@ -36,7 +36,7 @@ type Process struct {
 	stop                     func()
 }
 
-// Build makes the program and returns its path.
+// Build builds the program and returns its path.
 func Build(tb testing.TB) string {
 	tb.Helper()
 	log.SetLogger(logr.Discard()) // without one, controller-runtime prints a stack trace into the figures
@@ -48,7 +48,7 @@ func Build(tb testing.TB) string {
 	return program
 }
 
-// Start runs a component; it ends with the benchmark, or by Stop.
+// Start runs a component. It ends with the benchmark, or by Stop.
 func Start(tb testing.TB, program string, arguments ...string) *Process {
 	tb.Helper()
 	p := &Process{TB: tb, health: testplane.FreeAddress(tb), metrics: testplane.FreeAddress(tb), profile: testplane.FreeAddress(tb)}
@@ -56,7 +56,7 @@ func Start(tb testing.TB, program string, arguments ...string) *Process {
 	p.must(err)
 	arguments = append(arguments, "--health-listen="+p.health, "--metrics-listen="+p.metrics, "--profile-listen="+p.profile)
 	command := exec.Command(program, arguments...)
-	// Nothing of our environment but what tunes Go's runtime.
+	// The process inherits only the variables that tune Go's runtime.
 	command.Stderr, command.Env = output, []string{"HOME=" + os.TempDir()}
 	for _, knob := range []string{"GOGC", "GOMEMLIMIT", "GOMAXPROCS"} {
 		if value, set := os.LookupEnv(knob); set {
@@ -85,7 +85,7 @@ func Start(tb testing.TB, program string, arguments ...string) *Process {
 // Stop ends the process and returns when it has ended.
 func (p *Process) Stop() { p.stop() }
 
-// AwaitReady returns how long the process took from its start until it was ready.
+// AwaitReady returns the time from the start of the process until it was ready.
 func (p *Process) AwaitReady() time.Duration {
 	p.Helper()
 	last := ""
@@ -98,7 +98,7 @@ func (p *Process) AwaitReady() time.Duration {
 	return time.Since(p.Began)
 }
 
-// Await asks every pause until the answer is yes, and says what it waited for when that takes too long.
+// Await polls until ask returns true. After the timeout it fails with state.
 func (p *Process) Await(pause time.Duration, ask func() bool, state func() string) {
 	p.Helper()
 	look := time.NewTicker(pause)

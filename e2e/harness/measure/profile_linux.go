@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// ProfilesVariable names the environment variable with the folder that takes profiles, as text. Unset: none are taken.
+// ProfilesVariable is the environment variable with the directory for profiles, as text. If unset, no profiles are taken.
 const ProfilesVariable = "BREAKWATER_PROFILES"
 
-// Profile takes a profile of the processors for that long, and then one of the heap, and writes what is on top of them to
-// NAME-cpu.txt and NAME-heap.txt. done returns when they are written; the load must last as long.
+// Profile takes a CPU profile for the given time, and then a heap profile. It writes their top entries to NAME-cpu.txt and
+// NAME-heap.txt. done returns when they are written; the load must last until then.
 func (p *Process) Profile(name string, long time.Duration) (done func()) {
 	p.Helper()
 	folder := os.Getenv(ProfilesVariable)
@@ -36,7 +36,7 @@ func (p *Process) Profile(name string, long time.Duration) (done func()) {
 	}
 }
 
-// top writes the functions of a profile that take the most.
+// top writes the top functions of a profile.
 func (p *Process) top(folder, name, path string) error {
 	raw, err := p.get(p.profile, path)
 	if err != nil {
@@ -50,7 +50,7 @@ func (p *Process) top(folder, name, path string) error {
 	if strings.HasSuffix(name, "-heap") {
 		arguments = append(arguments, "-sample_index=inuse_space")
 	} else {
-		arguments = append(arguments, "-cum") // what is called for says more than the leaves, which are Go's runtime
+		arguments = append(arguments, "-cum") // callers say more than the leaves, which are Go's runtime
 	}
 	text, err := exec.CommandContext(p.Context, "go", append(arguments, file)...).Output()
 	if err != nil {
@@ -59,7 +59,7 @@ func (p *Process) top(folder, name, path string) error {
 	return os.WriteFile(filepath.Join(folder, name+".txt"), []byte(withoutShapes(string(text))), 0o600)
 }
 
-// withoutShapes leaves out the type arguments of generic functions, which are longer than a screen.
+// withoutShapes removes the type arguments of generic functions, which are longer than a screen.
 func withoutShapes(text string) string {
 	var out strings.Builder
 	depth := 0

@@ -1,6 +1,6 @@
 package measure
 
-// UpTo gives the steps below the most, and the most.
+// UpTo returns the steps below most, and most.
 func UpTo(most int, steps ...int) []int {
 	var all []int
 	for _, step := range steps {

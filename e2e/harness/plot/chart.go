@@ -1,5 +1,5 @@
-// Package plot draws the number of available pods over time against a floor, as SVG that is readable on a light and on
-// a dark page and needs nothing else.
+// Package plot draws the number of available pods over time against a floor, as SVG. The SVG is readable on a light and on a dark
+// page, and is self-contained.
 package plot
 
 import (
@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// Chart is what to draw. All coordinates are in the units of its viewBox.
+// Chart is the chart to draw. All coordinates are in the units of its viewBox.
 type Chart struct {
-	// Title and Description tell the plot in words, for those who do not see it.
+	// Title and Description describe the plot for screen readers.
 	Title, Description string
 	Width, Height      float64
-	// ID makes the ids of one document's charts different.
+	// ID makes the element ids of several charts in one document unique.
 	ID string
-	// Background draws a panel behind the plot, for a picture that stands on a page of unknown colour.
+	// Background draws a panel behind the plot, for an image on a page of unknown color.
 	Background bool
-	// Floor is the number of pods that must stay, Pods how many the plot has room for at least.
+	// Floor is the number of pods that must stay available. Pods is the minimum height of the plot, in pods.
 	Floor, Pods int
 	Lines       []Line
 	Marks       []Mark
 	Spans       []Span
-	// Rows are drawn below the plot, one each.
+	// Rows are drawn below the plot, one row of bars each.
 	Rows []Row
 
 	left, right, top, bottom float64
@@ -32,7 +32,7 @@ type Chart struct {
 	out                      strings.Builder
 }
 
-// Line is one line of the plot. Its class is "with" or "without", which have colours.
+// Line is one line of the plot. Its class is "with" or "without", which define its color.
 type Line struct {
 	Class, Name string
 	Points      []Point
@@ -44,13 +44,13 @@ type Point struct {
 	Total   int
 }
 
-// Span is a time that is shaded.
+// Span is a shaded time range.
 type Span struct {
 	From, To float64
 	Name     string
 }
 
-// Row shows how many things happened when, as bars. Its class is that of a line.
+// Row shows how many events happened when, as bars. Its class is that of a line.
 type Row struct {
 	Class, Name string
 	At          []float64
@@ -62,12 +62,12 @@ const (
 	rowHeight  = 26
 )
 
-// SVG draws the plot as a picture of its own.
+// SVG renders the plot as a standalone image.
 func (c *Chart) SVG() string {
 	return `<?xml version="1.0" encoding="UTF-8"?>` + "\n" + c.Draw() + "\n"
 }
 
-// Draw draws the plot as an element of a page. Everything in it is escaped.
+// Draw renders the plot as an element of a page. All texts in it are escaped.
 func (c *Chart) Draw() string {
 	c.out.Reset()
 	c.left, c.right, c.top = 44, 14, 60
@@ -99,7 +99,7 @@ func (c *Chart) Draw() string {
 	return c.out.String()
 }
 
-// measure finds the scales.
+// measure computes the scales.
 func (c *Chart) measure() {
 	most, end := c.Pods, 1.0
 	for _, line := range c.Lines {
@@ -110,8 +110,8 @@ func (c *Chart) measure() {
 	c.seconds, c.pods = math.Ceil(end), float64(max(most, 1))
 }
 
-// chartStyle holds the colours: blue and orange differ for every kind of colour vision, and the lines differ in
-// width besides.
+// chartStyle defines the colors: blue and orange are distinguishable with every kind of color vision, and the lines also differ
+// in width.
 const chartStyle = `
 .breakwater{font:13px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif}
 .breakwater text{fill:#3d444d}.breakwater .panel{fill:#fff;stroke:#d1d9e0}
@@ -172,7 +172,7 @@ func (c *Chart) axes() {
 	c.printf(`<path class="axis" d="M%.1f %.1fH%.1f"/>`, c.left, c.y(0), c.Width-c.right)
 }
 
-// floor draws the floor over the grid, and shades what is below it.
+// floor draws the floor over the grid, and shades the area below it.
 func (c *Chart) floor() {
 	y := c.y(float64(c.Floor))
 	c.printf(`<rect class="below" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, c.left, y, c.Width-c.left-c.right, c.y(0)-y)
@@ -180,7 +180,7 @@ func (c *Chart) floor() {
 	c.printf(`<text class="strong" x="%.1f" y="%.1f" text-anchor="end">floor %d</text>`, c.Width-c.right-4, y+16, c.Floor)
 }
 
-// ticks gives round numbers from 0 to most, about count of them.
+// ticks returns about count round numbers from 0 to most.
 func ticks(most float64, count int) []float64 {
 	step := 1.0
 	for i := 0; most/step > float64(count); i++ {
@@ -193,7 +193,7 @@ func ticks(most float64, count int) []float64 {
 	return all
 }
 
-// path draws a line in steps: between two changes the number stays as it is.
+// path draws a line in steps: the number stays the same between two changes.
 func (c *Chart) path(points []Point) string {
 	var d strings.Builder
 	for i, p := range points {

@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// Mark is something that happened at one time.
+// Mark is an event at one time.
 type Mark struct {
 	Number  int
 	Seconds float64
 	Label   string
 }
 
-// label is a mark's place in the list below the plot.
+// label is a mark's position in the list below the plot.
 type label struct {
 	Mark
 	x   float64
 	row int
 }
 
-// labels lays the marks out in rows. Beside the plot's lines they would overlap.
+// labels arranges the marks in rows below the plot. Next to the plot's lines they would overlap.
 func (c *Chart) labels() (labels []label, rows int) {
 	x, row := c.left, 0
 	for _, m := range c.Marks {
@@ -33,7 +33,7 @@ func (c *Chart) labels() (labels []label, rows int) {
 	return labels, row + 1
 }
 
-// marks draws numbers at the times, and what they stand for below the plot.
+// marks draws numbers at the times of the marks, and their labels below the plot.
 func (c *Chart) marks() {
 	labels, _ := c.labels()
 	for _, l := range labels {
@@ -52,7 +52,7 @@ func (c *Chart) badge(x, y float64, number int) {
 		x, y, x, y+4, number)
 }
 
-// textWidth estimates the width of a text, on the wide side: which font draws it is not known here.
+// textWidth estimates the width of a text generously, because the font is not known here.
 func textWidth(text string) float64 {
 	var width float64
 	for _, r := range text {

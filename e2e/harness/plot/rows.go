@@ -8,7 +8,7 @@ import (
 // barWidth is the width of one bar.
 const barWidth = 4
 
-// spans shades what lasted, over the whole height of the plot.
+// spans shades time ranges over the whole height of the plot.
 func (c *Chart) spans() {
 	for _, span := range c.Spans {
 		from, to := c.x(span.From), c.x(math.Min(span.To, c.seconds))
@@ -17,7 +17,7 @@ func (c *Chart) spans() {
 	}
 }
 
-// rows draws each row's bars, as high as the root of their number: one is seen beside a thousand.
+// rows draws the bars of each row. The height is the square root of the number, so that one event is visible beside a thousand.
 func (c *Chart) rows() {
 	for i, row := range c.Rows {
 		bars := c.bars(row.At)
@@ -37,7 +37,7 @@ func (c *Chart) rows() {
 	}
 }
 
-// bars counts what happened in the time of each bar.
+// bars counts the events in the time range of each bar.
 func (c *Chart) bars(at []float64) []int {
 	bars := make([]int, int((c.Width-c.left-c.right)/barWidth)+1)
 	for _, seconds := range at {

@@ -7,7 +7,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// Helm is a command of the real one, which reads and leaves nothing outside its home.
+// Helm returns a command of the real Helm that reads and writes nothing outside home.
 func Helm(ctx context.Context, home string, arguments ...string) (*exec.Cmd, error) {
 	program, err := local.BuiltProgram("helm")
 	if err != nil {

@@ -30,12 +30,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
 )
 
-// look is the time between two looks at what is waited for.
+// look is the polling interval.
 const look = 100 * time.Millisecond
 
-// Kubelet runs the pods of the release's namespace, which kwok only says that it runs: as processes of this machine, with the
-// arguments, the Secrets and the rights that the chart gives them. A pod becomes ready when its process is. In a cluster that has
-// no nodes it does without.
+// Kubelet runs the pods of the release's namespace as processes of this machine. kwok only simulates them. A process gets the
+// arguments, Secrets and permissions from the chart, and its pod becomes ready when the process is. In a cluster without nodes,
+// Kubelet runs pods that have none.
 type Kubelet struct {
 	bare    bool
 	config  *rest.Config
@@ -50,18 +50,18 @@ type Kubelet struct {
 	pods map[types.UID]*pod
 }
 
-// pod is one that runs.
+// pod is a running pod.
 type pod struct {
 	component, log string
-	// reviews is where it serves, if it does and is ready.
+	// reviews is the address of its webhook, once it is ready; empty if it serves none.
 	reviews string
-	// metrics is where it serves them.
+	// metrics is the address of its metrics.
 	metrics string
 	ready   bool
 	stop    context.CancelFunc
 }
 
-// StartKubelet begins. Program is breakwater's, dir takes logs and what pods mount.
+// StartKubelet starts a Kubelet. program is the path of breakwater. dir is the directory for logs and mounted files.
 func StartKubelet(cluster federation.Cluster, program, dir string) (*Kubelet, error) {
 	config := cluster.RESTConfig()
 	client, err := kubernetes.NewForConfig(config)
@@ -119,7 +119,7 @@ func (k *Kubelet) saw(ctx context.Context, obj any) {
 	k.running.Go(func() {
 		defer stop()
 		if err := k.run(ctx, p, one); err != nil && ctx.Err() == nil {
-			_ = os.WriteFile(one.log+".error", []byte(err.Error()), 0o600) // shown by whoever waits for it
+			_ = os.WriteFile(one.log+".error", []byte(err.Error()), 0o600) // Complaints reports it
 		}
 	})
 }
@@ -137,7 +137,7 @@ func (k *Kubelet) lost(obj any) {
 	}
 }
 
-// Webhooks are where pods that are ready answer reviews.
+// Webhooks returns the addresses of the ready webhooks.
 func (k *Kubelet) Webhooks() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -150,7 +150,7 @@ func (k *Kubelet) Webhooks() []string {
 	return all
 }
 
-// metrics is where a pod of a component that is ready serves them; empty if there is none.
+// metrics returns the metrics address of a ready pod of a component; empty if there is none.
 func (k *Kubelet) metrics(component string) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -162,7 +162,7 @@ func (k *Kubelet) metrics(component string) string {
 	return ""
 }
 
-// run runs a pod until it is deleted, or the process of a Job has ended.
+// run runs a pod until it is deleted, or until the process of a Job has ended.
 func (k *Kubelet) run(ctx context.Context, p *corev1.Pod, one *pod) error {
 	folder := filepath.Join(k.dir, p.Name)
 	kubeconfig, err := k.account(ctx, p, folder)
@@ -216,7 +216,7 @@ func (k *Kubelet) run(ctx context.Context, p *corev1.Pod, one *pod) error {
 	_ = command.Process.Signal(syscall.SIGTERM)
 	kill := time.AfterFunc(time.Duration(*p.Spec.TerminationGracePeriodSeconds)*time.Second, func() { _ = command.Process.Kill() })
 	defer kill.Stop()
-	return <-ended // nobody minds how, since it was told to
+	return <-ended // how it ended does not matter, because it was asked to end
 }
 
 // account writes a kubeconfig of the pod's ServiceAccount.
@@ -234,7 +234,7 @@ func (k *Kubelet) account(ctx context.Context, p *corev1.Pod, folder string) (st
 	}, path)
 }
 
-// mount writes the Secrets of a pod to files, when all are there.
+// mount writes the Secrets of a pod to files, once all exist.
 func (k *Kubelet) mount(ctx context.Context, p *corev1.Pod, folder string) error {
 	for _, volume := range p.Spec.Volumes {
 		if volume.Secret == nil {
@@ -267,8 +267,8 @@ func (k *Kubelet) mount(ctx context.Context, p *corev1.Pod, folder string) error
 	return nil
 }
 
-// adapt makes arguments of a pod those of a process: another kubeconfig is its own, its files are elsewhere, and no DNS of
-// the cluster tells it of others.
+// adapt converts the arguments of a pod to those of a process: it has a different kubeconfig, other file paths, and no cluster
+// DNS to find its peers.
 func adapt(p *corev1.Pod, kubeconfig, folder string) []string {
 	var arguments []string
 	for _, argument := range p.Spec.Containers[0].Args {
@@ -284,7 +284,7 @@ func adapt(p *corev1.Pod, kubeconfig, folder string) []string {
 	return arguments
 }
 
-// probe makes the pod ready when its process is.
+// probe marks the pod ready when its process is.
 func (k *Kubelet) probe(ctx context.Context, p *corev1.Pod, one *pod, health, reviews string) {
 	for ctx.Err() == nil {
 		if isReady(ctx, health) {
@@ -302,7 +302,8 @@ func (k *Kubelet) probe(ctx context.Context, p *corev1.Pod, one *pod, health, re
 	}
 }
 
-// sayReady tells kwok, which says so in turn; without nodes there is none.
+// sayReady tells kwok that the pod is ready, and kwok updates the pod. A cluster without nodes has no kwok, so sayReady updates
+// the pod itself.
 func (k *Kubelet) sayReady(ctx context.Context, p *corev1.Pod) error {
 	if !k.bare {
 		return k.annotate(ctx, p, federation.ReadyAnnotation, "true")
@@ -317,7 +318,7 @@ func (k *Kubelet) patchStatus(ctx context.Context, p *corev1.Pod, patch []byte) 
 	return err
 }
 
-// finish completes a pod when its process has ended. Those of Jobs are kwok's to complete.
+// finish completes a pod when its process has ended. kwok completes the pods of Jobs.
 func (k *Kubelet) finish(ctx context.Context, p *corev1.Pod, ended <-chan error) error {
 	failure := <-ended
 	if failure == nil && metav1.GetControllerOf(p) != nil && !k.bare {
@@ -336,7 +337,7 @@ func (k *Kubelet) annotate(ctx context.Context, p *corev1.Pod, key, value string
 	return err
 }
 
-// Complaints are lines in which a component was told that it may not do something, and what kept pods from running.
+// Complaints returns the log lines in which a component was forbidden something, and the errors that kept pods from running.
 func (k *Kubelet) Complaints() error {
 	logs, err := filepath.Glob(filepath.Join(k.dir, "*.log*"))
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MetricsToken returns the token of an account that has the ClusterRole of the chart for readers of metrics. It makes the account if need be.
+// MetricsToken returns the token of an account that has the chart's ClusterRole for readers of metrics. It creates the account if
+// necessary.
 func (r *Release) MetricsToken(ctx context.Context) (string, error) {
 	const name = "prometheus"
 	accounts := r.client.CoreV1().ServiceAccounts(metav1.NamespaceDefault)
@@ -37,7 +38,8 @@ func (r *Release) MetricsToken(ctx context.Context) (string, error) {
 	return token.Status.Token, nil
 }
 
-// Scrape reads the metrics of a component with a token; empty is none. It returns the code of the answer, and its body.
+// Scrape reads the metrics of a component with a token; empty means none. It returns the status code of the response, and its
+// body.
 func (r *Release) Scrape(ctx context.Context, component, token string) (code int, body string, err error) {
 	address := r.metrics(component)
 	if address == "" {
@@ -46,7 +48,8 @@ func (r *Release) Scrape(ctx context.Context, component, token string) (code int
 	return ScrapeAddress(ctx, address, token)
 }
 
-// ScrapeAddress reads the metrics of a process of this machine with a token; empty is none. It returns the status code of the response, and its body.
+// ScrapeAddress reads the metrics of a process of this machine with a token; empty means none. It returns the status code of the
+// response, and its body.
 func ScrapeAddress(ctx context.Context, address, token string) (code int, body string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/metrics", nil)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package release installs Breakwater as users do, by the real Helm from the charts, into clusters whose kubelets are played, and
-// runs what the charts describe with the rights that they grant.
+// Package release installs Breakwater as users do, with the real Helm from the charts, into clusters with simulated kubelets. It
+// runs what the charts describe, with the permissions that they grant.
 package release
 
 import (
@@ -24,29 +24,29 @@ import (
 )
 
 const (
-	// Namespace is that of all releases.
+	// Namespace is the namespace of all releases.
 	Namespace = "breakwater-system"
-	// helmTime bounds what Helm waits for.
+	// helmTime is Helm's timeout.
 	helmTime = 90 * time.Second
-	// certificate is the Secret with one that the webhooks serve.
+	// certificate is the Secret with the webhooks' serving certificate.
 	certificate = "certificate"
 )
 
-// Release is Breakwater as it is installed in one cluster.
+// Release is an installation of Breakwater in one cluster.
 type Release struct {
 	*Kubelet
 	Cluster federation.Cluster
-	// Charts is the folder of the charts.
+	// Charts is the directory of the charts.
 	Charts string
-	// Values is the file that it was installed with.
+	// Values is the values file of the installation.
 	Values string
 
 	balancer  *install.Balancer
 	authority []byte // PEM
 }
 
-// New starts what plays the nodes of a cluster, and makes what users have before they install: a namespace, and here a
-// certificate of their own. Program is breakwater's, dir a folder for the release.
+// New starts the Kubelet of a cluster, and creates what users have before they install: a namespace, and here also their own
+// certificate. program is the path of breakwater, dir a directory for the release.
 func New(ctx context.Context, cluster federation.Cluster, program, dir, charts string) (*Release, error) {
 	pods := filepath.Join(dir, cluster.Name()+"-pods")
 	if err := os.MkdirAll(pods, 0o700); err != nil {
@@ -67,7 +67,7 @@ func New(ctx context.Context, cluster federation.Cluster, program, dir, charts s
 	return r, nil
 }
 
-// Close ends all that runs. What was put into the cluster stays there.
+// Close ends all processes. Objects in the cluster stay.
 func (r *Release) Close() {
 	r.Kubelet.Close()
 	r.balancer.Close()
@@ -96,8 +96,8 @@ func (r *Release) furnish(ctx context.Context) error {
 	return err
 }
 
-// Install installs the chart with these values, and, unless they say that no webhook runs, with what reaches it: webhooks are
-// processes, to which no Service leads. Arguments are added to Helm's.
+// Install installs the chart with these values. Unless the values disable the webhook, it adds the webhook's URL and authority:
+// the webhooks are processes, which no Service can reach. arguments are passed to Helm.
 func (r *Release) Install(ctx context.Context, values map[string]any, arguments ...string) error {
 	if told, _ := values["webhook"].(map[string]any); told["enabled"] != false {
 		webhook := map[string]any{
@@ -122,7 +122,7 @@ func (r *Release) Install(ctx context.Context, values map[string]any, arguments 
 	return nil
 }
 
-// InstallDefinitions takes over those that the federation has installed as they are.
+// InstallDefinitions installs the CRD chart, and takes ownership of the CRDs that the federation has installed.
 func (r *Release) InstallDefinitions(ctx context.Context) error {
 	out, err := r.Helm(ctx, "upgrade", "--install", "breakwater-crds", filepath.Join(r.Charts, "breakwater-crds"), "--take-ownership")
 	if err != nil {
@@ -131,7 +131,7 @@ func (r *Release) InstallDefinitions(ctx context.Context) error {
 	return nil
 }
 
-// Helm runs it on the cluster, for the namespace of the release.
+// Helm runs Helm on the cluster, for the namespace of the release.
 func (r *Release) Helm(ctx context.Context, arguments ...string) (string, error) {
 	arguments = append(arguments, "--namespace", Namespace, "--timeout", helmTime.String())
 	command, err := Helm(ctx, filepath.Dir(r.Values), arguments...)

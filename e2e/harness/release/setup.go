@@ -11,9 +11,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// Setup is how the clusters of a topology get Breakwater, as docs/install.md says.
+// Setup installs Breakwater in the clusters of a topology, as docs/install.md describes.
 type Setup struct {
-	// Program is that of breakwater, Dir a folder for the releases, Charts the folder of the charts.
+	// Program is the path of breakwater, Dir a directory for the releases, Charts the directory of the charts.
 	Program, Dir, Charts string
 	// Deadline is the admission deadline of the cells.
 	Deadline time.Duration
@@ -23,17 +23,17 @@ type Setup struct {
 	Values map[string]any
 }
 
-// Releases are those of a topology, that of its core first.
+// Releases are the releases of a topology, the core's first.
 type Releases []*Release
 
-// Close ends all that runs. What was put into the clusters stays there.
+// Close ends all processes. Objects in the clusters stay.
 func (rs Releases) Close() {
 	for _, r := range rs {
 		r.Close()
 	}
 }
 
-// Complaints are those of all clusters.
+// Complaints returns the complaints of all clusters.
 func (rs Releases) Complaints() error {
 	var all []error
 	for _, r := range rs {
@@ -134,7 +134,7 @@ func (s Setup) join(ctx context.Context, core, worker *Release) error {
 	return nil
 }
 
-// values are those of a release with what is added to each.
+// values returns the values of a release, with s.Values added.
 func (s Setup) values(own map[string]any) map[string]any {
 	maps.Copy(own, s.Values)
 	return own

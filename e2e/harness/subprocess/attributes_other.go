@@ -4,8 +4,7 @@ package subprocess
 
 import "syscall"
 
-// Only Linux has a parent-death signal: elsewhere a federation whose parent was killed stays until
-// `breakwater-dev down`.
+// Only Linux has a parent-death signal. On other systems a federation whose parent was killed stays until `breakwater-dev down`.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

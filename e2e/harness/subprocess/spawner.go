@@ -6,13 +6,13 @@ import (
 	"runtime"
 )
 
-// Spawner starts all its processes from one thread that lives as long as it does. The parent-death signal needs
-// it: Linux sends the signal when the thread that forked ends, which for a goroutine's usual thread is any time.
+// Spawner starts all its processes from one thread that lives as long as the Spawner. The parent-death signal requires that:
+// Linux sends the signal when the forking thread ends, and a goroutine's usual thread can end at any time.
 type Spawner struct {
 	requests chan func()
 }
 
-// NewSpawner returns a spawner; Close ends it.
+// NewSpawner returns a spawner. Close ends it.
 func NewSpawner() *Spawner {
 	s := &Spawner{requests: make(chan func())}
 	go func() {
@@ -25,8 +25,8 @@ func NewSpawner() *Spawner {
 	return s
 }
 
-// Start starts a command in a process group of its own, so that Ctrl-C in a terminal reaches us alone. On Linux
-// the kernel kills it when we die, however that happens.
+// Start starts a command in its own process group, so that Ctrl-C in a terminal reaches only this process. On Linux the kernel
+// kills the command when this process dies, however that happens.
 func (s *Spawner) Start(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = attributes()
 	done := make(chan error)
@@ -34,5 +34,5 @@ func (s *Spawner) Start(cmd *exec.Cmd) error {
 	return <-done
 }
 
-// Close ends the thread, and by that on Linux kills every process that it started and that still runs.
+// Close ends the thread. On Linux this kills every process that it started and that still runs.
 func (s *Spawner) Close() { close(s.requests) }

@@ -1,5 +1,5 @@
-// Package terraform runs Terraform, or OpenTofu, for tests as a user runs it: the real program, and the provider as a program of
-// its own that it starts. Nothing is fetched from a registry.
+// Package terraform runs Terraform, or OpenTofu, in tests as users do: the real program, which starts the provider as a separate
+// program. It downloads nothing from a registry.
 package terraform
 
 import (
@@ -16,13 +16,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// The programs that there are.
+// The supported programs.
 const (
 	Terraform = "terraform"
 	OpenTofu  = "tofu"
 )
 
-// Program is where a program is that make built.
+// Program returns the path of a program that make built.
 func Program(t testing.TB, name string) string {
 	t.Helper()
 	found, ok := local.FindProgram(filepath.SplitList(os.Getenv(local.BinariesVariable)), name)
@@ -35,15 +35,15 @@ func Program(t testing.TB, name string) string {
 // Dir is a working directory.
 type Dir struct {
 	testing.TB
-	// Path is where it is.
+	// Path is the path of the directory.
 	Path string
-	// Variables are set for the program besides those of this process, as NAME=VALUE.
+	// Variables are environment variables, as NAME=VALUE, that the program gets in addition to those of this process.
 	Variables []string
 
 	program string
 }
 
-// New makes a working directory for a program, with a configuration, whose provider is the built one.
+// New creates a working directory for a program, with a configuration. It uses the provider of this tree.
 func New(t testing.TB, program, configuration string) *Dir {
 	t.Helper()
 	d := &Dir{TB: t, Path: t.TempDir(), program: Program(t, program)}
@@ -53,7 +53,7 @@ func New(t testing.TB, program, configuration string) *Dir {
 	return d
 }
 
-// Write writes a file of the directory.
+// Write writes a file in the directory.
 func (d *Dir) Write(name, content string) {
 	d.Helper()
 	if err := os.WriteFile(filepath.Join(d.Path, name), []byte(content), 0o600); err != nil {
@@ -61,7 +61,7 @@ func (d *Dir) Write(name, content string) {
 	}
 }
 
-// Read is what is in a file of the directory.
+// Read returns the content of a file in the directory.
 func (d *Dir) Read(name string) string {
 	d.Helper()
 	content, err := os.ReadFile(filepath.Join(d.Path, name))
@@ -71,7 +71,7 @@ func (d *Dir) Read(name string) string {
 	return string(content)
 }
 
-// Run runs a command of the program, and fails the test when that does. It returns what the program says.
+// Run runs a command of the program and returns its output. It fails the test if the command fails.
 func (d *Dir) Run(arguments ...string) string {
 	d.Helper()
 	out, err := d.Try(arguments...)
@@ -81,7 +81,7 @@ func (d *Dir) Run(arguments ...string) string {
 	return out
 }
 
-// Try is Run for what may fail. It goes on when the test has ended, since what was made is to be destroyed then.
+// Try is Run for commands that may fail. It also works after the test has ended, so that the cleanup can destroy resources.
 func (d *Dir) Try(arguments ...string) (string, error) {
 	command := exec.CommandContext(context.Background(), d.program, arguments...)
 	command.Dir = d.Path
@@ -101,7 +101,7 @@ var provider struct {
 	err    error
 }
 
-// Provider is the folder of the provider's program. The first call builds it; Clear removes it.
+// Provider returns the directory of the provider's program. The first call builds it; Clear removes it.
 func Provider(t testing.TB) string {
 	t.Helper()
 	provider.Do(func() {
@@ -116,7 +116,7 @@ func Provider(t testing.TB) string {
 	return provider.folder
 }
 
-// Clear removes what Provider built; call it at the end of TestMain.
+// Clear removes what Provider built. Call it at the end of TestMain.
 func Clear() error {
 	if provider.folder == "" {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// removals is a policy by which removals of pods alone are in the audit log.
+// removals is an audit policy that logs only removals of pods.
 const removals = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -20,7 +20,8 @@ rules:
 - level: None
 `
 
-// AuditLog is the file in which the control plane that all tests share tells of removals of pods, one event of audit.k8s.io in a line.
+// AuditLog returns the path of the audit log of the shared control plane. It has removals of pods, one audit.k8s.io event per
+// line.
 func AuditLog(t testing.TB) string {
 	t.Helper()
 	first.cluster(t)
@@ -29,7 +30,7 @@ func AuditLog(t testing.TB) string {
 
 func (p *plane) auditLog() string { return filepath.Join(p.dir, "audit.log") }
 
-// audit are the arguments by which an apiserver writes it.
+// audit returns the API server's arguments for the audit log.
 func (p *plane) audit() (arguments []string, err error) {
 	if p.dir, err = os.MkdirTemp("", "breakwater-audit-"); err != nil {
 		return nil, err

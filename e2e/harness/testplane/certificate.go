@@ -9,7 +9,8 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 )
 
-// Certificate writes a certificate for 127.0.0.1 and its key to files, and returns their paths and the certificate as PEM, which signs itself.
+// Certificate writes a self-signed certificate for 127.0.0.1 and its key to files. It returns their paths, and the certificate as
+// PEM.
 func Certificate(tb testing.TB) (certFile, keyFile string, authority []byte) {
 	tb.Helper()
 	certificate, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// Erase takes an object out of the etcd of the control plane that all tests share, below its apiserver, as damage does:
-// by its resource and group, as podprotectors of breakwater.dev, its namespace and its name.
+// Erase deletes an object from the etcd of the shared control plane, without its API server, to simulate damage. The object is
+// given by resource and group (podprotectors of breakwater.dev), namespace and name.
 func Erase(t testing.TB, group, resource, namespace, name string) {
 	t.Helper()
 	etcd := etcdOf(t)
@@ -25,8 +25,8 @@ func Erase(t testing.TB, group, resource, namespace, name string) {
 	}
 }
 
-// Compact makes the etcd of the control plane that all tests share forget what objects were before now. Its apiserver may remember for a
-// while.
+// Compact compacts the etcd of the shared control plane: it removes all old versions of objects. The API server may keep old
+// versions for a while.
 func Compact(t testing.TB) {
 	t.Helper()
 	etcd := etcdOf(t)

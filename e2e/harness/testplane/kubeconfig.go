@@ -13,7 +13,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// KubeconfigOf writes a configuration down as users put it into a Secret.
+// KubeconfigOf encodes a configuration as a kubeconfig, as users store it in a Secret.
 func KubeconfigOf(t testing.TB, config *rest.Config) []byte {
 	t.Helper()
 	const name = "plane"
@@ -31,8 +31,8 @@ func KubeconfigOf(t testing.TB, config *rest.Config) []byte {
 	return raw
 }
 
-// AsServiceAccount makes a ServiceAccount in a namespace of a cluster and returns its configuration, with a token. A role
-// is a ClusterRole that it is given; empty is none. The token is worth nothing once the ServiceAccount is deleted.
+// AsServiceAccount creates a ServiceAccount in a namespace of a cluster and returns its configuration, with a token. It binds the
+// account to the ClusterRole role, if role is not empty. The token becomes invalid when the ServiceAccount is deleted.
 func AsServiceAccount(t testing.TB, admin *rest.Config, namespace, name, role string) *rest.Config {
 	t.Helper()
 	clientset := kubernetes.NewForConfigOrDie(admin)

@@ -19,7 +19,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// Client is an administrator's, which knows Breakwater's kinds and Kubernetes' own.
+// Client returns an administrator's client with Breakwater's and Kubernetes' kinds.
 func Client(t testing.TB) client.Client {
 	t.Helper()
 	c, err := client.New(Config(t), client.Options{Scheme: clusters.Scheme()})
@@ -29,7 +29,7 @@ func Client(t testing.TB) client.Client {
 	return c
 }
 
-// User makes a user of the first control plane who may do what the rules say in all namespaces, and nothing else.
+// User creates a user of the first control plane with the given rules in all namespaces, and no other rights.
 func User(t testing.TB, name string, rules []rbacv1.PolicyRule) *rest.Config {
 	t.Helper()
 	meta, c := metav1.ObjectMeta{Name: name}, Client(t)
@@ -50,8 +50,8 @@ func User(t testing.TB, name string, rules []rbacv1.PolicyRule) *rest.Config {
 	return user
 }
 
-// Manage makes a manager as an account, sets it up, and runs it until the test ends or stop is called. It logs nothing and serves
-// nothing, unless change says so.
+// Manage creates a manager as an account, calls setup, and runs the manager until the test ends or stop is called. By default it
+// logs nothing and serves nothing; change can override that.
 func Manage(t testing.TB, account *rest.Config, setup func(context.Context, manager.Manager) error, change ...func(*manager.Options)) (stop func()) {
 	t.Helper()
 	several := true
@@ -83,7 +83,7 @@ func Manage(t testing.TB, account *rest.Config, setup func(context.Context, mana
 	return stop
 }
 
-// awaitEnd returns with what a manager has ended that was told to, or says that it has not in time.
+// awaitEnd returns the result of a manager that was stopped, or an error if it does not end in time.
 func awaitEnd(ended <-chan error, patience time.Duration) error {
 	select {
 	case err := <-ended:

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ProcessorSeconds returns the processor time that an API server has used so far, in seconds, as its metrics report it.
+// ProcessorSeconds returns the CPU time that an API server has used so far, in seconds, according to its metrics.
 func ProcessorSeconds(t testing.TB, config *rest.Config) float64 {
 	t.Helper()
 	raw, err := discovery.NewDiscoveryClientForConfigOrDie(config).RESTClient().Get().AbsPath("/metrics").Timeout(30 * time.Second).DoRaw(t.Context())

@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// StoreKubeconfig puts one into a Secret, in place of what was there, and returns how a Cell refers to it.
+// StoreKubeconfig stores a kubeconfig in a Secret, replacing its content, and returns the reference for a Cell.
 func StoreKubeconfig(t testing.TB, c client.Client, namespace, name string, kubeconfig []byte) *v1alpha1.KubeconfigSecretRef {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{"kubeconfig": kubeconfig}}

@@ -21,22 +21,22 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// plane is a control plane that the tests of a binary share; it ends with the process, however that happens.
+// plane is a control plane that the tests of a binary share. It ends with the process, however the process ends.
 type plane struct {
 	sync.Once
 	federation *local.Federation
 	err        error
-	// dir has its audit log.
+	// dir contains its audit log.
 	dir string
 }
 
 //nolint:gochecknoglobals // tests have no other place to share something expensive
 var first, second plane
 
-// Main runs the tests of a package, stops the control planes that they shared, and exits; call it from TestMain.
+// Main runs the tests of a package, stops the control planes that they shared, and exits. Call it from TestMain.
 func Main(m *testing.M) { os.Exit(Run(m)) }
 
-// Run is Main for those who have more to clear away: it returns what to exit with.
+// Run is Main for callers that have more to clean up. It returns the exit code.
 func Run(m *testing.M) int {
 	log.SetLogger(logr.Discard())
 	code := m.Run()
@@ -49,26 +49,26 @@ func Run(m *testing.M) int {
 	return code
 }
 
-// Config returns an administrator's configuration, without a rate limit of the client's own, for the control
-// plane that all tests of the binary share. The first call starts it.
+// Config returns an administrator's configuration for the control plane that all tests of the binary share. It has no client-side
+// rate limit. The first call starts the control plane.
 func Config(t testing.TB) *rest.Config {
 	t.Helper()
 	return first.cluster(t).RESTConfig()
 }
 
-// Second is as Config, for one more control plane: another cluster, to those who need one.
+// Second is like Config, for a second control plane, for tests that need another cluster.
 func Second(t testing.TB) *rest.Config {
 	t.Helper()
 	return second.cluster(t).RESTConfig()
 }
 
-// Kubeconfig returns the path of a kubeconfig that says the same as Config, for a process.
+// Kubeconfig returns the path of a kubeconfig that is equivalent to Config, for a process.
 func Kubeconfig(t testing.TB) string {
 	t.Helper()
 	return first.cluster(t).Kubeconfig()
 }
 
-// RestartAPIServer ends the apiserver that all tests share and starts it again with the data that it had.
+// RestartAPIServer restarts the API server of the shared control plane. It keeps its data.
 func RestartAPIServer(t testing.TB) {
 	t.Helper()
 	faults, ok := first.cluster(t).(federation.Faults)
@@ -80,7 +80,7 @@ func RestartAPIServer(t testing.TB) {
 	}
 }
 
-// Namespace makes a namespace of its own for a test.
+// Namespace creates a namespace for one test.
 func Namespace(t testing.TB) string {
 	t.Helper()
 	namespaces := kubernetes.NewForConfigOrDie(Config(t)).CoreV1().Namespaces()
@@ -122,7 +122,7 @@ func start(ctx context.Context, apiServerArguments ...string) (*local.Federation
 		Binaries:           filepath.SplitList(os.Getenv(local.BinariesVariable)),
 		Log:                logr.Discard(),
 		WithoutControllers: true,
-		// Nobody makes the ServiceAccounts that pods would need.
+		// No controller creates the ServiceAccounts that pods would need.
 		APIServerArguments: append([]string{"--disable-admission-plugins=ServiceAccount"}, apiServerArguments...),
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Traced is as Config, for a control plane of the test's own whose apiserver sends spans of all requests to a collector, by gRPC at
-// HOST:PORT.
+// Traced is like Config, for a separate control plane whose API server sends the spans of all requests to a collector at
+// HOST:PORT by gRPC.
 func Traced(t testing.TB, collector string) *rest.Config {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "tracing.yaml")
@@ -22,7 +22,7 @@ func Traced(t testing.TB, collector string) *rest.Config {
 	return WithArguments(t, "--tracing-config-file="+file)
 }
 
-// WithArguments is as Config, for a control plane of the test's own whose apiserver has more flags.
+// WithArguments is like Config, for a separate control plane whose API server has additional flags.
 func WithArguments(t testing.TB, apiServerArguments ...string) *rest.Config {
 	t.Helper()
 	federation, err := start(t.Context(), apiServerArguments...)

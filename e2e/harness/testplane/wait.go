@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// patience bounds every wait for something that takes a moment.
+// patience is the timeout of every wait for something that takes a moment.
 const patience = time.Minute
 
-// Eventually waits until look says "", and fails with its last word otherwise.
+// Eventually waits until look returns "". On a timeout it fails the test with the last result of look.
 func Eventually(t testing.TB, look func() string) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
