@@ -45,13 +45,17 @@ type section struct {
 	ID, Title, Text string
 }
 
-// address returns the path of a page in the site: the root's README.md becomes index.html, and docs/ becomes the root.
+// address returns the address of a page of the tree in the site. README.md of the root is the first page. docs/ is the root, so that other files
+// of the tree's root have a prefix: SECURITY.md is not docs/security.md.
 func address(name string) string {
 	if name == "README.md" {
 		return "index.html"
 	}
-	name = strings.TrimPrefix(strings.TrimSuffix(name, ".md"), "docs/")
-	return strings.ToLower(name) + ".html"
+	name = strings.ToLower(strings.TrimSuffix(name, ".md"))
+	if !strings.Contains(name, "/") {
+		return "project-" + name + ".html"
+	}
+	return strings.TrimPrefix(name, "docs/") + ".html"
 }
 
 var frontMatter = regexp.MustCompile(`(?s)\A---\n.*?\n---\n`)
